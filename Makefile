@@ -1,0 +1,37 @@
+# `make tutor` makes the environment and starts the app; `make test` makes it and passes the tests.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+TEST_READY := $(VENV)/.test-ready
+
+.PHONY: tutor test test-all lint clean
+
+tutor: $(READY)
+	$(BIN)/gpututor
+
+$(BIN)/python:
+	$(PYTHON) -m venv $(VENV)
+
+$(READY): pyproject.toml constraints.txt | $(BIN)/python
+	$(BIN)/pip install --quiet -c constraints.txt -e .
+	touch $@
+
+$(TEST_READY): pyproject.toml constraints.txt | $(BIN)/python
+	$(BIN)/pip install --quiet -c constraints.txt -e '.[test]'
+	touch $@ $(READY)
+
+lint: $(TEST_READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports
+	$(BIN)/mypy
+
+test: $(TEST_READY) lint
+	$(BIN)/pytest -n 2 -m 'not long'
+
+test-all: $(TEST_READY) lint
+	$(BIN)/pytest -n 2
+
+clean:
+	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

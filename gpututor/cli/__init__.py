@@ -1,0 +1,1 @@
+"""The plain verbs, one file each."""

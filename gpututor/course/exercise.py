@@ -1,0 +1,172 @@
+"""What a course is made of: lessons, exercises, scenarios. Plain data; `catalogue` reads it from files."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from gpututor.errors import CourseError, UsageError
+
+BACKENDS = ("cuda", "mps", "xpu")
+DEVICE_KINDS = ("virtual", "cuda", "mps", "xpu", "cpu")
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """The machine that a run sees."""
+
+    name: str
+    """Shown to the learner: "one GPU", "no GPU"."""
+    gpus: int = 1
+    """How many devices there are, 0 to 8."""
+    backends: tuple[str, ...] = ("cuda",)
+    """Which backends report themselves available; of these only cuda can compute on the virtual GPU."""
+    gpu: str = "T4"
+    """Which GPU of the spec file the virtual one is."""
+    memory_mib: int | None = None
+    """Memory of each device in MiB; None: what the GPU's spec says."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What one run may use."""
+
+    wall_s: float = 10.0
+    """Seconds of wall-clock time for one scenario, sleeping counted."""
+    output_kib: int = 64
+    """KiB of printed text that are kept."""
+
+
+@dataclass(frozen=True)
+class Exercise:
+    """One folder with a task, a starter, inputs, checks, a solution, hints and known-wrong solutions."""
+
+    lesson_number: int
+    number: int
+    slug: str
+    lesson_slug: str
+    folder: Path
+    title: str
+    summary: str
+    minutes: int
+    kind: str
+    entry: str
+    """The name of the function that the learner writes."""
+    cases: int
+    """How many times the function is called in a run, each time with other inputs."""
+    devices: tuple[str, ...]
+    """The kinds of device on which it means something, of `DEVICE_KINDS`."""
+    scenarios: tuple[Scenario, ...]
+    limits: Limits = field(default_factory=Limits)
+
+    @property
+    def label(self) -> str:
+        """`2.1`"""
+        return f"{self.lesson_number}.{self.number}"
+
+    @property
+    def key(self) -> str:
+        """The name under which progress is kept; it outlives a change of order."""
+        return f"{self.lesson_slug}/{self.slug}"
+
+    @property
+    def task(self) -> str:
+        return self._text("task.md")
+
+    @property
+    def starter(self) -> str:
+        return self._text("starter.py")
+
+    @property
+    def solution(self) -> str:
+        return self._text("solution.py")
+
+    @property
+    def hints(self) -> tuple[str, ...]:
+        """The steps of `hints.md`: each begins with a `##` heading; the heading stays in the text."""
+        return split_hints(self._text("hints.md"))
+
+    @property
+    def wrong_solutions(self) -> tuple[Path, ...]:
+        return tuple(sorted((self.folder / "wrong").glob("*.py")))
+
+    def _text(self, name: str) -> str:
+        path = self.folder / name
+        try:
+            return path.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise CourseError(f"{path}: cannot be read ({error})", "Restore the file, then try again.") from error
+
+
+def split_hints(text: str) -> tuple[str, ...]:
+    steps: list[list[str]] = []
+    for line in text.splitlines():
+        if line.startswith("## "):
+            steps.append([line])
+        elif steps:
+            steps[-1].append(line)
+    return tuple("\n".join(step).strip() for step in steps)
+
+
+@dataclass(frozen=True)
+class Lesson:
+    """A text and the exercises that belong to it."""
+
+    number: int
+    slug: str
+    folder: Path
+    title: str
+    summary: str
+    exercises: tuple[Exercise, ...]
+
+    @property
+    def text(self) -> str:
+        path = self.folder / "lesson.md"
+        try:
+            return path.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise CourseError(f"{path}: cannot be read ({error})", "Restore the file, then try again.") from error
+
+
+@dataclass(frozen=True)
+class Course:
+    """The lessons under one folder, and what was wrong with the files there."""
+
+    folder: Path
+    lessons: tuple[Lesson, ...]
+    problems: tuple[CourseError, ...] = ()
+
+    @property
+    def exercises(self) -> tuple[Exercise, ...]:
+        return tuple(exercise for lesson in self.lessons for exercise in lesson.exercises)
+
+    def lesson_of(self, exercise: Exercise) -> Lesson:
+        return next(lesson for lesson in self.lessons if lesson.slug == exercise.lesson_slug)
+
+    def after(self, exercise: Exercise) -> Exercise | None:
+        """The exercise that follows, or None at the end."""
+        exercises = self.exercises
+        position = [other.key for other in exercises].index(exercise.key) + 1
+        return exercises[position] if position < len(exercises) else None
+
+    def find(self, words: str) -> Exercise:
+        """The exercise called `2.1`, `born_on_the_device`, `lesson/exercise` or by a path of its folder or file.
+
+        Raises `UsageError` with the nearest names when there is none.
+        """
+        stem = Path(words).stem if words.endswith(".py") else Path(words).name
+        names = {words, stem, stem.partition("_")[2]}
+        for exercise in self.exercises:
+            if names & {exercise.label, exercise.slug, exercise.key, exercise.folder.name}:
+                return exercise
+        raise self._not_found(words)
+
+    def _not_found(self, words: str) -> UsageError:
+        import difflib
+
+        known = [exercise.slug for exercise in self.exercises]
+        near = difflib.get_close_matches(words, known, n=3, cutoff=0.5)
+        advice = f"Did you mean {' or '.join(near)}? " if near else ""
+        return UsageError(
+            f"There is no exercise called {words!r}.", f"{advice}`gpututor list` names all {len(known)} of them."
+        )

@@ -1,0 +1,1 @@
+"""Devices, real and virtual, and the recorder that sees what they do."""

@@ -1,0 +1,1 @@
+"""The judge: the trusted process that turns a submission into a report."""

@@ -1,0 +1,61 @@
+"""Every file and folder that gpututor reads or writes, named in one place.
+
+`GPUTUTOR_HOME` moves all of them (but the course) below one folder: tests and careful people use it.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import platformdirs
+
+PACKAGE = Path(__file__).resolve().parent
+
+
+def builtin_course() -> Path:
+    """The course that comes with gpututor: inside an installed package, or beside it in a checkout."""
+    installed = PACKAGE / "exercises"
+    return installed if installed.is_dir() else PACKAGE.parent / "exercises"
+
+
+def _below_home(kind: str, default: str) -> Path:
+    home = os.environ.get("GPUTUTOR_HOME")
+    return Path(home).expanduser() / kind if home else Path(default)
+
+
+def data_folder() -> Path:
+    """Where progress is kept."""
+    return _below_home("data", platformdirs.user_data_dir("gpututor", appauthor=False))
+
+
+def config_folder() -> Path:
+    """Where choices are kept, such as which folder is the workspace."""
+    return _below_home("config", platformdirs.user_config_dir("gpututor", appauthor=False))
+
+
+def cache_folder() -> Path:
+    """Where answers are kept that can be found out again, such as the devices of this machine."""
+    return _below_home("cache", platformdirs.user_cache_dir("gpututor", appauthor=False))
+
+
+def progress_file() -> Path:
+    return data_folder() / "progress.sqlite3"
+
+
+def devices_cache_file() -> Path:
+    return cache_folder() / "devices.json"
+
+
+def log_file() -> Path:
+    return cache_folder() / "gpututor.log"
+
+
+def remembered_workspace_file() -> Path:
+    """Holds one line: the path of the workspace that `init` made last."""
+    return config_folder() / "workspace.txt"
+
+
+def default_workspace() -> Path:
+    home = os.environ.get("GPUTUTOR_HOME")
+    return Path(home).expanduser() / "workspace" if home else Path.home() / "gpututor"

@@ -1,0 +1,1 @@
+"""What the learner has done so far."""

@@ -1,0 +1,1 @@
+"""The worker: the untrusted process that runs one submission and dies."""
