@@ -1,0 +1,26 @@
+"""The answer is a fact about the machine of each scenario."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gpututor.checks import value
+
+
+def expected(drawn: dict[str, Any], machine: Any) -> dict[str, Any]:
+    """What is true of the scenario's machine."""
+    return {
+        "available": machine.gpus > 0,
+        "count": machine.gpus,
+        "names": [machine.gpu_name] * machine.gpus,
+        "memory_bytes": [machine.memory_bytes] * machine.gpus,
+    }
+
+
+checks = [
+    value(
+        expected,
+        why="A program that knows its machine can say why it is slow, and can choose sizes that fit.",
+        advice="Loop over range(torch.cuda.device_count()) and ask torch.cuda.get_device_properties(index).",
+    ),
+]

@@ -1,0 +1,26 @@
+"""The best backend that reports itself available in each scenario."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from gpututor.checks import value
+
+BEST_FIRST = ("cuda", "mps", "xpu")
+
+
+def expected(drawn: dict[str, Any], machine: Any) -> torch.device:
+    """The first available backend, in the order of the task."""
+    available = [name for name in BEST_FIRST if name in machine.backends and machine.gpus > 0]
+    return torch.device([*available, "cpu"][0])
+
+
+checks = [
+    value(
+        expected,
+        why="A device that is not there fails at the first tensor; a GPU that is not chosen is never used.",
+        advice="Ask is_available() of torch.cuda, torch.backends.mps and torch.xpu, in this order.",
+    ),
+]

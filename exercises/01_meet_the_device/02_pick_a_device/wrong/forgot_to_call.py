@@ -1,0 +1,13 @@
+# fails: value
+# Without the parentheses the test is whether the function exists, which it always does.
+import torch
+
+
+def pick_a_device():
+    if torch.cuda.is_available:
+        return torch.device("cuda")
+    if torch.backends.mps.is_available:
+        return torch.device("mps")
+    if torch.xpu.is_available:
+        return torch.device("xpu")
+    return torch.device("cpu")

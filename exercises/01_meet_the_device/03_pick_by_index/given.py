@@ -1,0 +1,8 @@
+"""Indices that a launcher could pass: that exist, that are too large, and -1 for the CPU."""
+
+from __future__ import annotations
+
+
+def draw(seed: int, case: int) -> dict[str, object]:
+    """One index for each case; the fourth one is far too large, and random."""
+    return {"index": [0, 1, 2, 3 + seed % 5, -1][case]}

@@ -1,0 +1,25 @@
+"""Pick by index: GPU number i if it exists, and all that exist."""
+
+import torch
+
+
+def try_gpu(index: int) -> torch.device:
+    """GPU number `index` if this machine has it, else the CPU. -1 asks for the CPU."""
+    # TODO: make sure that this GPU exists.
+    return torch.device("cuda", index)
+
+
+def try_all_gpus() -> list[torch.device]:
+    """Every GPU of this machine in order; only the CPU when there is none."""
+    # TODO: how many are there?
+    return [torch.device("cuda", 0)]
+
+
+def pick_devices(index: int) -> tuple[torch.device, list[torch.device]]:
+    """Both answers at once. This function is complete."""
+    return try_gpu(index), try_all_gpus()
+
+
+if __name__ == "__main__":
+    for index in (-1, 0, 1, 2):
+        print(index, *pick_devices(index))

@@ -1,0 +1,17 @@
+"""Born on the device: create tensors directly where they are needed."""
+
+import torch
+
+
+def make_grid(height: int, width: int, device: torch.device) -> torch.Tensor:
+    """The centres of all pixels, from 0 to 1; (height, width, 2), float32, on `device`."""
+    down = (torch.arange(height, device=device) + 0.5) / height
+    right = (torch.arange(width, device=device) + 0.5) / width
+    return torch.stack(torch.meshgrid(down, right, indexing="ij"), dim=-1)
+
+
+if __name__ == "__main__":
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    grid = make_grid(2, 4, device)
+    print(grid.shape, grid.device)
+    print(grid)

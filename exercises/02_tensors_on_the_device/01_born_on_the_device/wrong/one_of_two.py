@@ -1,0 +1,9 @@
+# fails: runs
+# One line is made on the device, the other one on the CPU; they cannot be stacked.
+import torch
+
+
+def make_grid(height, width, device):
+    down = (torch.arange(height, device=device) + 0.5) / height
+    right = (torch.arange(width) + 0.5) / width
+    return torch.stack(torch.meshgrid(down, right, indexing="ij"), dim=-1)

@@ -1,0 +1,41 @@
+"""A batch and weights, each on the CPU or on the device already."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+PLACES = (("cpu", "device"), ("device", "device"), ("cpu", "cpu"), ("device", "cpu"))
+"""Where the batch and the weights are, for each case."""
+
+SHAPES = ((32, 16, 8), (7, 5, 3), (1, 9, 4), (6, 11, 1))
+
+
+def here() -> torch.device:
+    """The device of this scenario with its number; the CPU where there is none."""
+    accelerator = torch.accelerator.current_accelerator(check_available=True)
+    return torch.device("cpu") if accelerator is None else torch.empty(0, device=accelerator).device
+
+
+def draw(seed: int, case: int) -> dict[str, Any]:
+    """Tensors of normal numbers, and where each one is to live."""
+    chance = torch.Generator().manual_seed(seed * 10 + case)
+    rows, inner, columns = SHAPES[case]
+    batch_place, weights_place = PLACES[case]
+    return {
+        "batch": torch.randn(rows, inner, generator=chance),
+        "weights": torch.randn(inner, columns, generator=chance),
+        "batch_place": batch_place,
+        "weights_place": weights_place,
+    }
+
+
+def build(drawn: dict[str, Any]) -> dict[str, Any]:
+    """Puts both tensors where they are to live, and adds the device."""
+    device = here()
+    return {
+        "batch": drawn["batch"].to(device) if drawn["batch_place"] == "device" else drawn["batch"],
+        "weights": drawn["weights"].to(device) if drawn["weights_place"] == "device" else drawn["weights"],
+        "device": device,
+    }

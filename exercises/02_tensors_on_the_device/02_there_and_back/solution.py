@@ -1,0 +1,20 @@
+"""There and back: move to the device and back, without a needless copy."""
+
+import torch
+
+
+def there_and_back(batch: torch.Tensor, weights: torch.Tensor, device: torch.device) -> dict:
+    """Score a batch (n, k) with weights (k, m) on `device`; the scores (n, m) come back to the CPU."""
+    batch = batch.to(device)
+    weights = weights.to(device)
+    scores = batch @ weights
+    return {"batch": batch, "weights": weights, "scores": scores.cpu()}
+
+
+if __name__ == "__main__":
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    weights = torch.randn(5, 3, device=device)
+    result = there_and_back(torch.randn(4, 5), weights, device)
+    for name, tensor in result.items():
+        print(name, tuple(tensor.shape), tensor.device)
+    print("same weights object:", result["weights"] is weights)

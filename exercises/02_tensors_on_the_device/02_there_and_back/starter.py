@@ -1,0 +1,24 @@
+"""There and back: move to the device and back, without a needless copy."""
+
+import torch
+
+
+def there_and_back(batch: torch.Tensor, weights: torch.Tensor, device: torch.device) -> dict:
+    """Score a batch on the device.
+
+    batch (n, k) and weights (k, m), float32, each on the CPU or on `device` already.
+    Returns {"batch": on device, "weights": on device, "scores": (n, m) on the CPU}.
+    What is on `device` already comes back as the same object.
+    """
+    # TODO: where must each of the three live?
+    scores = batch @ weights
+    return {"batch": batch, "weights": weights, "scores": scores}
+
+
+if __name__ == "__main__":
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    weights = torch.randn(5, 3, device=device)
+    result = there_and_back(torch.randn(4, 5), weights, device)
+    for name, tensor in result.items():
+        print(name, tuple(tensor.shape), tensor.device)
+    print("same weights object:", result["weights"] is weights)

@@ -1,0 +1,41 @@
+"""A table and queries on two devices: each of them is sometimes the larger one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+CASES = (
+    {"rows": 60, "queries": 4, "size": 16, "table_place": "device", "queries_place": "cpu"},
+    {"rows": 45, "queries": 1, "size": 7, "table_place": "cpu", "queries_place": "device"},
+    {"rows": 3, "queries": 29, "size": 5, "table_place": "cpu", "queries_place": "device"},
+    {"rows": 11, "queries": 6, "size": 9, "table_place": "device", "queries_place": "device"},
+)
+
+
+def here() -> torch.device:
+    """The device of this scenario with its number; the CPU where there is none."""
+    accelerator = torch.accelerator.current_accelerator(check_available=True)
+    return torch.device("cpu") if accelerator is None else torch.empty(0, device=accelerator).device
+
+
+def draw(seed: int, case: int) -> dict[str, Any]:
+    """Two tensors of normal numbers, and where each one is to live."""
+    chance = torch.Generator().manual_seed(seed * 10 + case)
+    chosen = CASES[case]
+    return {
+        "table": torch.randn(chosen["rows"], chosen["size"], generator=chance),
+        "queries": torch.randn(chosen["queries"], chosen["size"], generator=chance),
+        "table_place": chosen["table_place"],
+        "queries_place": chosen["queries_place"],
+    }
+
+
+def build(drawn: dict[str, Any]) -> dict[str, Any]:
+    """Puts both tensors where they are to live."""
+    device = here()
+    return {
+        name: drawn[name].to(device) if drawn[f"{name}_place"] == "device" else drawn[name]
+        for name in ("table", "queries")
+    }

@@ -1,0 +1,20 @@
+"""Same device: mend code that mixes devices, by moving the smaller side."""
+
+import torch
+
+
+def similarity(table: torch.Tensor, queries: torch.Tensor) -> torch.Tensor:
+    """table (n, d) @ queries.T (d, q), on the device of the larger of the two tensors."""
+    if table.nbytes >= queries.nbytes:
+        queries = queries.to(table.device)
+    else:
+        table = table.to(queries.device)
+    return table @ queries.T
+
+
+if __name__ == "__main__":
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    table = torch.randn(1000, 64, device=device)
+    queries = torch.randn(3, 64)
+    result = similarity(table, queries)
+    print(tuple(result.shape), result.device)

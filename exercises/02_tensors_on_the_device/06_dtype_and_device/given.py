@@ -1,0 +1,41 @@
+"""Four moves: to the device and back, to a wider dtype and to a narrower one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+
+def here() -> torch.device:
+    """The device of this scenario with its number; the CPU where there is none."""
+    accelerator = torch.accelerator.current_accelerator(check_available=True)
+    return torch.device("cpu") if accelerator is None else torch.empty(0, device=accelerator).device
+
+
+def draw(seed: int, case: int) -> dict[str, Any]:
+    """A tensor, where it lives, where it goes to, and the dtype that it shall have there."""
+    chance = torch.Generator().manual_seed(seed * 10 + case)
+    match case:
+        case 0:
+            images = torch.randint(0, 256, (2, 3, 9, 8), generator=chance, dtype=torch.uint8)
+            return {"tensor": images, "place": "cpu", "goal": "device", "dtype": torch.float32}
+        case 1:
+            readings = torch.randn(7, 5, generator=chance, dtype=torch.float64)
+            return {"tensor": readings, "place": "cpu", "goal": "device", "dtype": torch.float32}
+        case 2:
+            scores = torch.randn(11, 13, generator=chance)
+            return {"tensor": scores, "place": "device", "goal": "cpu", "dtype": torch.float16}
+        case _:
+            hidden = torch.randn(1, 31, generator=chance).to(torch.bfloat16)
+            return {"tensor": hidden, "place": "device", "goal": "cpu", "dtype": torch.float32}
+
+
+def build(drawn: dict[str, Any]) -> dict[str, Any]:
+    """Puts the tensor where it is to live; says where it goes to."""
+    device = here()
+    return {
+        "tensor": drawn["tensor"].to(device) if drawn["place"] == "device" else drawn["tensor"],
+        "device": device if drawn["goal"] == "device" else torch.device("cpu"),
+        "dtype": drawn["dtype"],
+    }
