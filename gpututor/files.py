@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import tempfile
+from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
 
@@ -16,6 +17,36 @@ def write_atomically(path: Path, text: str) -> None:
     A symbolic link is followed, so that the file it points to is replaced and the link stays.
     """
     target = path.resolve()
+    with _written_beside(target, text) as part:
+        part.chmod(target.stat().st_mode & 0o777 if target.exists() else 0o666 & ~_umask())
+        part.replace(target)
+
+
+def create_atomically(path: Path, text: str) -> bool:
+    """Write `text` to `path` as `write_atomically` does, but only where nothing is yet; say whether it was written.
+
+    Whoever writes the same file at the same moment wins: nothing is ever replaced.
+    """
+    target = path.resolve()
+    if target.exists():
+        return False
+    with _written_beside(target, text) as part:
+        part.chmod(0o666 & ~_umask())
+        try:
+            os.link(part, target)
+        except FileExistsError:
+            return False
+        except OSError:  # a file system without hard links, such as exFAT
+            if target.exists():
+                return False
+            part.replace(target)
+            return True
+        return True
+
+
+@contextlib.contextmanager
+def _written_beside(target: Path, text: str) -> Iterator[Path]:
+    """A file in the folder of `target` (made when it is not there) that holds `text` on the disk, and is gone after."""
     target.parent.mkdir(parents=True, exist_ok=True)
     descriptor, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".part", dir=target.parent)
     part = Path(name)
@@ -24,23 +55,30 @@ def write_atomically(path: Path, text: str) -> None:
             stream.write(text)
             stream.flush()
             os.fsync(stream.fileno())
-        part.chmod(target.stat().st_mode & 0o777 if target.exists() else 0o666 & ~_umask())
-        part.replace(target)
-    except BaseException:
+        yield part
+    finally:
         with contextlib.suppress(FileNotFoundError):
             part.unlink()
-        raise
 
 
 def back_up(path: Path, folder: Path) -> Path:
     """Copy `path` into `folder` under a dated name that is not taken yet, and return the copy's path."""
+    return _keep(path.read_bytes(), path.name, folder)
+
+
+def back_up_text(text: str, name: str, folder: Path) -> Path:
+    """Keep `text`, which a file called `name` would hold, in `folder` as `back_up` does."""
+    return _keep(text.encode("utf-8", errors="surrogateescape"), name, folder)
+
+
+def _keep(content: bytes, name: str, folder: Path) -> Path:
     stamp = datetime.now().strftime("%Y-%m-%dT%H-%M-%S")
     folder.mkdir(parents=True, exist_ok=True)
-    content = path.read_bytes()
+    original = Path(name)
     attempt = 0
     while True:
         suffix = f".{attempt}" if attempt else ""
-        copy = folder / f"{path.stem}.{stamp}{suffix}{path.suffix}"
+        copy = folder / f"{original.stem}.{stamp}{suffix}{original.suffix}"
         try:
             with copy.open("xb") as stream:
                 stream.write(content)

@@ -135,6 +135,9 @@ class Course:
     folder: Path
     lessons: tuple[Lesson, ...]
     problems: tuple[CourseError, ...] = ()
+    id: str = ""
+    """What `course.toml` calls it, the same in every version of the course."""
+    title: str = ""
 
     @property
     def exercises(self) -> tuple[Exercise, ...]:

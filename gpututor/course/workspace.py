@@ -1,0 +1,174 @@
+"""The learner's folder: one editable file per exercise. Nothing of the learner's is ever overwritten unasked."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from gpututor import paths
+from gpututor.course.exercise import Course, Exercise
+from gpututor.errors import WorkspaceError
+from gpututor.files import back_up, create_atomically, write_atomically
+
+MARKER = ".gpututor.json"
+"""The file that makes a folder a workspace: which starter was handed out for each exercise, by its SHA-256."""
+LARGEST_SUBMISSION_BYTES = 1024 * 1024
+
+
+@dataclass(frozen=True)
+class Workspace:
+    """A learner's folder."""
+
+    folder: Path
+
+    def path_of(self, exercise: Exercise) -> Path:
+        """The learner's file for `exercise`, such as `02_tensors_on_the_device/01_born_on_the_device.py`."""
+        return self.folder / exercise.folder.parent.name / f"{exercise.folder.name}.py"
+
+    def read(self, exercise: Exercise) -> str:
+        """What the learner's file holds, newlines as they are. Raises `WorkspaceError` for a file that is not text."""
+        path = self.path_of(exercise)
+        with _told(path, "read"):
+            if not path.exists():
+                raise WorkspaceError(f"{path} is not there.", "`gpututor init` makes missing files again.")
+            if not path.is_file():
+                raise WorkspaceError(f"{path} is not a file.", "Move it away; gpututor then makes the file again.")
+            with path.open("rb") as stream:
+                content = stream.read(LARGEST_SUBMISSION_BYTES + 1)
+        if len(content) > LARGEST_SUBMISSION_BYTES:
+            raise WorkspaceError(f"{path} is larger than 1 MiB.", _how_to_mend(exercise))
+        try:
+            return content.decode("utf-8-sig")
+        except UnicodeDecodeError as error:
+            line = content.count(b"\n", 0, error.start) + 1
+            raise WorkspaceError(f"{path} is not UTF-8 text (line {line}).", _how_to_mend(exercise)) from error
+
+    def write(self, exercise: Exercise, text: str) -> None:
+        """Put `text` in the learner's file, all of it or nothing; the file and its folder are made if need be."""
+        path = self.path_of(exercise)
+        with _told(path, "written"):
+            write_atomically(path, text)
+
+    def ensure(self, exercise: Exercise) -> Path:
+        """The learner's file, made from the starter when it is not there."""
+        self._create(exercise)
+        return self.path_of(exercise)
+
+    def reset(self, exercise: Exercise) -> Path:
+        """Put the starter in the learner's file, and return where the text that stood there is kept."""
+        path, starter = self.ensure(exercise), exercise.starter
+        with _told(path, "reset"):
+            backup = back_up(path, self.folder / ".backups")
+            write_atomically(path, starter)
+        self._remember_starters({exercise.key: _digest(starter)})
+        return backup
+
+    def newer_starter(self, exercise: Exercise) -> bool:
+        """Whether the course's starter is another one than the learner got, and the learner has not got it since."""
+        handed_out = self._handed_out().get(exercise.key)
+        return handed_out is not None and handed_out != _digest(exercise.starter)
+
+    def _create(self, exercise: Exercise) -> bool:
+        """Make the learner's file from the starter where nothing is yet; say whether it was made."""
+        path = self.path_of(exercise)
+        with _told(path, "made"):
+            if path.exists():
+                return False
+            starter = exercise.starter
+            if not create_atomically(path, starter):
+                return False
+        self._remember_starters({exercise.key: _digest(starter)})
+        return True
+
+    def _handed_out(self) -> dict[str, str]:
+        """The digests in the marker. A marker that cannot be read costs only the news of changed starters."""
+        try:
+            kept = json.loads((self.folder / MARKER).read_text(encoding="utf-8"))["handed_out"]
+        except (OSError, ValueError, KeyError, TypeError, RecursionError):
+            return {}
+        return (
+            {key: digest for key, digest in kept.items() if isinstance(digest, str)} if isinstance(kept, dict) else {}
+        )
+
+    def _remember_starters(self, digests: dict[str, str]) -> None:
+        marker = self.folder / MARKER
+        kept = {**self._handed_out(), **digests}
+        with _told(marker, "written"):
+            write_atomically(marker, json.dumps({"schema_version": 1, "handed_out": kept}, indent=1) + "\n")
+
+
+def find_workspace(explicit: Path | None = None) -> Workspace | None:
+    """The learner's folder, None when it was not made yet.
+
+    `explicit` alone when it is given; else the nearest workspace from here upwards, the one made last, the default one.
+    """
+    if explicit is not None:
+        return _workspace_in(explicit)
+    here: list[Path] = []
+    with contextlib.suppress(FileNotFoundError):  # the current folder may have been removed
+        here = [Path.cwd(), *Path.cwd().parents]
+    for folder in (*here, _remembered(), paths.default_workspace()):
+        if folder is not None and (workspace := _workspace_in(folder)):
+            return workspace
+    return None
+
+
+def make_workspace(folder: Path, course: Course) -> tuple[Workspace, list[Path]]:
+    """Make the files of `course` that are missing in `folder`, and remember it; returns the new files."""
+    workspace = Workspace(Path(os.path.abspath(folder.expanduser())))
+    with _told(workspace.folder, "made"):
+        workspace.folder.mkdir(parents=True, exist_ok=True)
+    new, digests = [], {}
+    for exercise in course.exercises:
+        path = workspace.path_of(exercise)
+        with _told(path, "made"):
+            if not path.exists() and create_atomically(path, exercise.starter):
+                new.append(path)
+                digests[exercise.key] = _digest(exercise.starter)
+    workspace._remember_starters(digests)
+    remembered = paths.remembered_workspace_file()
+    with _told(remembered, "written"):
+        write_atomically(remembered, f"{workspace.folder}\n")
+    return workspace, new
+
+
+def _workspace_in(folder: Path) -> Workspace | None:
+    folder = Path(os.path.abspath(folder.expanduser()))
+    return Workspace(folder) if (folder / MARKER).is_file() else None
+
+
+def _remembered() -> Path | None:
+    try:
+        line = paths.remembered_workspace_file().read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError):
+        return None
+    return Path(line) if line else None
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _how_to_mend(exercise: Exercise) -> str:
+    return f"Save it as UTF-8 in your editor, or begin again with `gpututor reset {exercise.slug}` (it keeps a backup)."
+
+
+@contextlib.contextmanager
+def _told(path: Path, what: str) -> Iterator[None]:
+    """Turn a refusal of the file system into words."""
+    try:
+        yield
+    except PermissionError as error:
+        advice = f"Give yourself the right to write in {path.parent}, or take another folder: `gpututor init DIR`."
+        raise WorkspaceError(f"{path} cannot be {what}: {error.strerror}.", advice) from error
+    except UnicodeEncodeError as error:
+        raise WorkspaceError(f"{path} cannot be {what}: a character is not text.", "Remove the character.") from error
+    except (OSError, RuntimeError) as error:  # RuntimeError: links that lead to themselves
+        reason = (error.strerror if isinstance(error, OSError) else None) or error
+        advice = f"Look at {path.parent}, or take another folder: `gpututor init DIR`."
+        raise WorkspaceError(f"{path} cannot be {what}: {reason}.", advice) from error
