@@ -1,0 +1,119 @@
+"""Every command of the main screen, declared once: its keys, palette entry, footer and help all come from here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+
+from textual.binding import Binding
+
+
+class Pane(StrEnum):
+    """What a learner can be looking at. The order is that of the tabs."""
+
+    COURSE = "course"
+    LESSON = "lesson"
+    TASK = "task"
+    CODE = "code"
+    RESULTS = "results"
+    HINTS = "hints"
+
+    @property
+    def heading(self) -> str:
+        return self.value.capitalize()
+
+    @property
+    def digit(self) -> str:
+        return str(list(Pane).index(self) + 1)
+
+
+@dataclass(frozen=True)
+class Command:
+    """Something that a learner can do."""
+
+    id: str
+    """Also the name of the screen's action that does it."""
+    keys: tuple[str, ...]
+    """Keys that work everywhere, in the editor too: control and function keys. The first one is shown."""
+    letters: tuple[str, ...]
+    """Keys that work outside the editor. The first one is shown there."""
+    title: str
+    """One or two words, for the footer and the palette."""
+    help: str
+    """A sentence."""
+    group: str
+    """The heading that it stands under on the help screen."""
+    editor_only: bool = False
+
+
+MOVING = "Moving about"
+WORKING = "Working on an exercise"
+EDITING = "In the editor"
+PROGRAM = "The program"
+
+COMMANDS = (
+    Command("show_course", ("f2",), ("1", "l"), "Course", "Show the list of lessons and exercises.", MOVING),
+    Command("show_lesson", ("ctrl+l",), ("2",), "Lesson", "Read the lesson that the exercise belongs to.", MOVING),
+    Command("show_task", ("f3", "ctrl+t"), ("3", "t"), "Task", "Read what the exercise asks for.", MOVING),
+    Command("show_code", ("f4",), ("4", "e"), "Code", "Go to your file.", MOVING),
+    Command("show_results", ("f6", "ctrl+r"), ("5",), "Results", "See what the checks said.", MOVING),
+    Command("next_pane", (), ("tab",), "Next pane", "Go to the pane that follows.", MOVING),
+    Command("previous_pane", (), ("shift+tab",), "Previous pane", "Go to the pane before.", MOVING),
+    Command("next_exercise", ("ctrl+n", "f9"), ("n",), "Next", "Open the next exercise.", MOVING),
+    Command("previous_exercise", ("shift+f9",), ("p",), "Previous", "Open the exercise before.", MOVING),
+    Command("run_checks", ("ctrl+s", "f5"), ("r",), "Run", "Save your file and run the checks.", WORKING),
+    Command("cancel", ("escape", "shift+f5"), (), "Stop", "Stop the run; else leave the editor.", WORKING),
+    Command("hint", ("f7", "ctrl+g"), ("h", "6"), "Hint", "Show the hints; once more for the next one.", WORKING),
+    Command("solution", ("f8",), ("s",), "Solution", "Compare your file with the solution.", WORKING),
+    Command("reset", ("f10",), ("x",), "Reset", "Start again from the starter; your file is kept.", WORKING),
+    Command(
+        "toggle_comment", ("ctrl+underscore", "f11"), (), "Comment", "Comment lines out, or in again.", EDITING, True
+    ),
+    Command("help", ("f1",), ("question_mark",), "Help", "Show the keys.", PROGRAM),
+    Command("quit", ("ctrl+q",), ("q",), "Quit", "Save and leave.", PROGRAM),
+)
+
+BY_ID = {command.id: command for command in COMMANDS}
+
+FOOTERS: dict[Pane, tuple[str, ...]] = {
+    Pane.COURSE: ("show_task", "show_code", "run_checks", "next_exercise", "help", "quit"),
+    Pane.LESSON: ("show_task", "show_code", "show_course", "next_exercise", "help", "quit"),
+    Pane.TASK: ("show_code", "run_checks", "hint", "show_course", "show_lesson", "help", "quit"),
+    Pane.CODE: ("run_checks", "show_task", "show_results", "hint", "show_course", "help", "quit"),
+    Pane.RESULTS: ("show_code", "run_checks", "hint", "next_exercise", "solution", "help", "quit"),
+    Pane.HINTS: ("hint", "show_code", "show_task", "run_checks", "solution", "help", "quit"),
+}
+"""What the footer names, the most useful first; the last two always stay."""
+
+_KEY_NAMES = {
+    "escape": "Esc",
+    "question_mark": "?",
+    "tab": "Tab",
+    "shift+tab": "Shift+Tab",
+    "ctrl+underscore": "^/",
+}
+
+
+def key_name(key: str) -> str:
+    """How a key is written for people: `^s`, `F5`, `Esc`, `r`."""
+    if key in _KEY_NAMES:
+        return _KEY_NAMES[key]
+    if key.startswith("ctrl+"):
+        return f"^{key.removeprefix('ctrl+')}"
+    return "+".join(part.capitalize() if len(part) > 1 else part for part in key.split("+"))
+
+
+def shown_key(command: Command, in_editor: bool) -> str:
+    """The key to name in a footer."""
+    key = command.keys[0] if command.keys and (in_editor or not command.letters) else command.letters[0]
+    return key_name(key)
+
+
+def bindings() -> Iterator[Binding]:
+    """One binding a key. Keys that work in the editor have priority over the editor's own."""
+    for command in COMMANDS:
+        for key in command.keys:
+            yield Binding(key, command.id, command.title, show=False, priority=True)
+        for letter in command.letters:
+            yield Binding(letter, command.id, command.title, show=False)

@@ -1,0 +1,101 @@
+"""Follows the grading client in a thread and posts what happens as messages."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from typing import Protocol
+
+from textual.message import Message
+
+from gpututor.app.messages import CheckAnswered, RunBroke, RunCancelled, ScenarioStarted, SubmissionGraded
+from gpututor.errors import GradingError, TutorError
+from gpututor.grading.events import Cancelled, Graded, GradeRequest, GradingEvent, RunStarted, VerdictReached
+
+
+class Client(Protocol):
+    """What the app needs of `gpututor.grading.client.GradingClient`."""
+
+    def warm(self) -> None: ...
+
+    def grade(self, request: GradeRequest) -> Iterator[GradingEvent]: ...
+
+    def cancel(self) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class Grader:
+    """Runs one submission at a time; each run has a number, so that late messages of an older one can be told apart.
+
+    Threads are daemons: leaving the app never waits for a grader that hangs.
+    """
+
+    def __init__(self, client: Client, post: Callable[[Message], object]) -> None:
+        self._client = client
+        self._post = post
+        self.run = 0
+        """The number of the newest run."""
+
+    def warm(self) -> None:
+        """Start the judge while the learner reads."""
+        self._in_thread(self._warm)
+
+    def start(self, request: GradeRequest) -> int:
+        """Begin a run and return its number."""
+        self.run += 1
+        run = self.run
+        self._in_thread(lambda: self._follow(run, request))
+        return run
+
+    def cancel(self) -> None:
+        """Stop the run. Does not wait."""
+        self._in_thread(self._client.cancel)
+
+    def cancel_now(self) -> None:
+        """Stop the run, and wait until it was told: for the way out."""
+        self._client.cancel()
+
+    def _warm(self) -> None:
+        try:
+            self._client.warm()
+        except TutorError:
+            # The same fault comes back, with its dialog, when the learner asks for a run.
+            return
+
+    def _follow(self, run: int, request: GradeRequest) -> None:
+        try:
+            for event in self._client.grade(request):
+                self._post(_message(run, event))
+                if isinstance(event, Graded | Cancelled):
+                    return
+            error: TutorError = GradingError("The grader ended without a report.", "Run again.")
+        except TutorError as known:
+            error = known
+        except Exception as unknown:
+            error = _logged(unknown)
+        self._post(RunBroke(run, error))
+
+    @staticmethod
+    def _in_thread(work: Callable[[], None]) -> None:
+        threading.Thread(target=work, daemon=True).start()
+
+
+def _message(run: int, event: GradingEvent) -> Message:
+    match event:
+        case RunStarted(scenario, device):
+            return ScenarioStarted(run, scenario, device)
+        case VerdictReached(verdict):
+            return CheckAnswered(run, verdict)
+        case Graded(report):
+            return SubmissionGraded(run, report)
+        case Cancelled():
+            return RunCancelled(run)
+
+
+def _logged(error: Exception) -> GradingError:
+    from gpututor.app.log import write_log
+
+    write_log(error)
+    title = f"The grader stopped in an unexpected way: {error!r}"
+    return GradingError(title, "Run again. Your file is not at fault.")

@@ -1,0 +1,296 @@
+"""The main screen: moving about, and the commands."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING, ClassVar
+
+from textual import events, on
+from textual.binding import BindingType
+
+from gpututor.app.commands import Pane, bindings
+from gpututor.app.grader import Client
+from gpututor.app.messages import (
+    CommandChosen,
+    DevicesFound,
+    ExerciseChosen,
+    LessonChosen,
+    LineChosen,
+    LinkFollowed,
+    PaneChosen,
+)
+from gpututor.app.screens.desk_screen import LOOK_EVERY_S, Learner
+from gpututor.app.screens.dialogs import Answer, DiffDialog, QuestionDialog
+from gpututor.app.screens.run_screen import RunScreen
+from gpututor.app.widgets.panes import READING
+from gpututor.app.words import count
+from gpututor.course.exercise import Exercise, Lesson
+from gpututor.errors import CourseError, TutorError
+
+if TYPE_CHECKING:
+    from gpututor.grading.inventory import Inventory
+
+
+class MainScreen(RunScreen):
+    """Where a learner spends the time."""
+
+    BINDINGS: ClassVar[list[BindingType]] = list(bindings())
+
+    def __init__(
+        self,
+        learner: Learner,
+        exercise: Exercise,
+        client: Client,
+        *,
+        find_devices: Callable[[], Inventory] | None = None,
+    ) -> None:
+        super().__init__(learner, exercise, client)
+        self._devices = find_devices
+        self._lesson: Lesson | None = None
+        """A lesson that is read without its exercise being open."""
+        self.is_ready = False
+        """Whether all that comes after the first paint is there."""
+
+    def on_mount(self) -> None:
+        self.open_exercise(self.exercise, Pane.TASK)
+        self.call_after_refresh(self._after_first_paint)
+
+    async def _after_first_paint(self) -> None:
+        self.grader.warm()
+        self.panes.editor.turn_colours_on()
+        await self.panes.reader.start()
+        self.is_ready = True
+        self.set_interval(LOOK_EVERY_S, self.tick)
+        threading.Thread(target=self._find_devices, daemon=True).start()
+        broken = len(self.learner.course.problems)
+        if broken:
+            self.status.show_news(f"{count(broken, 'fault')} in the course's files: `gpututor doctor` names them.")
+        elif self.learner.progress.notice:
+            self.status.show_news(self.learner.progress.notice)
+
+    def _find_devices(self) -> None:
+        if self._devices is not None:
+            self.post_message(DevicesFound(self._devices()))
+
+    # Opening
+
+    def open_exercise(self, exercise: Exercise, pane: Pane) -> None:
+        """Leave the exercise that is open, its edits saved, and open another."""
+        if self.is_mounted and self._desk is not None and not self.save_or_ask():
+            return
+        self.exercise = exercise
+        self._lesson = None
+        self.load_file()
+        self._remember_exercise()
+        self.show_last_report()
+        self.show_lists()
+        self.show_pane(pane)
+        self.show_standing()
+        if self.learner.workspace.newer_starter(exercise):
+            self.status.show_news("A newer starter has come. x takes it and keeps your file in .backups.")
+
+    def _remember_exercise(self) -> None:
+        try:
+            self.learner.progress.set_current_exercise(self.exercise.key)
+        except TutorError as error:
+            self.show_error(error)
+
+    @on(ExerciseChosen)
+    def _open_chosen(self, message: ExerciseChosen) -> None:
+        self.open_exercise(self._exercise(message.key), Pane.TASK)
+
+    @on(LessonChosen)
+    def _read_chosen(self, message: LessonChosen) -> None:
+        self._lesson = next(lesson for lesson in self.learner.course.lessons if lesson.slug == message.slug)
+        self.show_pane(Pane.LESSON)
+
+    @on(LinkFollowed)
+    def _follow(self, message: LinkFollowed) -> None:
+        if message.target.startswith(("https://", "http://")):
+            self.app.open_url(message.target)
+            return
+        for lesson in self.learner.course.lessons:
+            if lesson.folder.name in message.target or lesson.slug == message.target:
+                self._lesson = lesson
+                self.show_pane(Pane.LESSON)
+                return
+        self.status.show_news(f"Nothing here is called {message.target}")
+
+    def _exercise(self, key: str) -> Exercise:
+        return next(exercise for exercise in self.learner.course.exercises if exercise.key == key)
+
+    # Panes
+
+    def show_pane(self, pane: Pane) -> None:
+        if pane in READING:
+            self.panes.reader.show(self._text_for(pane))
+        self.panes.show(pane)
+        self._show_around()
+
+    def _text_for(self, pane: Pane) -> str:
+        try:
+            match pane:
+                case Pane.LESSON:
+                    return (self._lesson or self.learner.course.lesson_of(self.exercise)).text
+                case Pane.HINTS:
+                    return self._hints_text()
+                case _:
+                    return self.exercise.task
+        except CourseError as error:
+            self.show_error(error)
+            return ""
+
+    def _show_around(self) -> None:
+        self.tabs.show(self.panes.current, f"{self.exercise.label} {self.exercise.title}")
+        self.key_line.show(self.panes.current, running=self.running)
+
+    def show_standing(self) -> None:
+        saved = "saved" if self.is_saved else "not saved yet"
+        self.status.show_standing(f"{saved} · {self.planned_device}")
+
+    @on(events.DescendantFocus)
+    def _follow_focus(self, event: events.DescendantFocus) -> None:
+        pane = self.panes.pane_of(event.widget)
+        if pane is not None and pane is not self.panes.current:
+            self.panes.show(pane, focus=False)
+            self._show_around()
+
+    @on(PaneChosen)
+    def _show_chosen_pane(self, message: PaneChosen) -> None:
+        self.show_pane(message.pane)
+
+    @on(CommandChosen)
+    async def _do_chosen_command(self, message: CommandChosen) -> None:
+        await self.run_action(message.id)
+
+    @on(LineChosen)
+    def _go_to_line(self, message: LineChosen) -> None:
+        self.show_pane(Pane.CODE)
+        self.panes.editor.go_to_line(message.line, marked=True)
+
+    def action_show_course(self) -> None:
+        self.show_pane(Pane.COURSE)
+
+    def action_show_lesson(self) -> None:
+        self._lesson = None
+        self.show_pane(Pane.LESSON)
+
+    def action_show_task(self) -> None:
+        self.show_pane(Pane.TASK)
+
+    def action_show_code(self) -> None:
+        self.show_pane(Pane.CODE)
+
+    def action_show_results(self) -> None:
+        self.show_pane(Pane.RESULTS)
+
+    def action_next_pane(self) -> None:
+        self.show_pane(self.panes.next_of(1))
+
+    def action_previous_pane(self) -> None:
+        self.show_pane(self.panes.next_of(-1))
+
+    # Commands
+
+    def action_next_exercise(self) -> None:
+        following = self.learner.course.after(self.exercise)
+        if following is None:
+            self.status.show_news("This is the last exercise of the course.")
+            return
+        new_lesson = following.lesson_slug != self.exercise.lesson_slug
+        self.open_exercise(following, Pane.LESSON if new_lesson else Pane.TASK)
+
+    def action_previous_exercise(self) -> None:
+        exercises = self.learner.course.exercises
+        position = [exercise.key for exercise in exercises].index(self.exercise.key)
+        if position == 0:
+            self.status.show_news("This is the first exercise of the course.")
+            return
+        self.open_exercise(exercises[position - 1], Pane.TASK)
+
+    def action_run_checks(self) -> None:
+        self.start_run()
+
+    def action_cancel(self) -> None:
+        if self.running:
+            self.stop_run()
+        else:
+            self.show_pane(Pane.TASK)
+
+    def action_hint(self) -> None:
+        progress, key = self.learner.progress, self.exercise.key
+        used, hints = progress.hints_used(key), self.exercise.hints
+        if used < len(hints) and (used == 0 or self.panes.current is Pane.HINTS):
+            progress.use_hint(key)
+        self.show_pane(Pane.HINTS)
+        if used:
+            self.panes.reader.scroll_end(animate=False)
+
+    def _hints_text(self) -> str:
+        hints = self.exercise.hints
+        used = min(self.learner.progress.hints_used(self.exercise.key), len(hints))
+        rest = "*These are all the hints.*" if used == len(hints) else "*`h` (or `F7`) shows the next one.*"
+        shown = "\n\n".join(hints[:used])
+        return f"# Hints: {used} of {len(hints)}\n\n{shown}\n\n{rest}\n"
+
+    def action_solution(self) -> None:
+        if self.learner.progress.best(self.exercise.key) is not None and self._has_passed:
+            self._show_solution()
+            return
+        question = QuestionDialog(
+            "See the solution before you have passed?",
+            "You can still run your own afterwards. Hints may help first: h shows them one by one.",
+            (Answer("yes", "y", "Yes, show it"), Answer("no", "n", "Not yet")),
+        )
+        self.app.push_screen(question, lambda answer: self._show_solution() if answer == "yes" else None)
+
+    @property
+    def _has_passed(self) -> bool:
+        progress = self.learner.progress.summary().get(self.exercise.key)
+        return progress is not None and progress.passed
+
+    def _show_solution(self) -> None:
+        try:
+            solution = self.exercise.solution
+        except CourseError as error:
+            self.show_error(error)
+            return
+        legend = ("only in your file", "only in the solution")
+        self.app.push_screen(DiffDialog("Your file and the solution", self.editor_text, solution, legend))
+
+    def action_reset(self) -> None:
+        if not self.save_or_ask():
+            return
+        question = QuestionDialog(
+            f"Start {self.exercise.label} {self.exercise.title} again?",
+            "Your file is put back to the starter. What you have now is kept in .backups in your folder.",
+            (Answer("yes", "y", "Yes, reset"), Answer("no", "n", "No, keep it")),
+        )
+        self.app.push_screen(question, lambda answer: self._reset() if answer == "yes" else None)
+
+    def _reset(self) -> None:
+        try:
+            kept = self.learner.workspace.reset(self.exercise)
+        except (TutorError, OSError) as error:
+            self.show_error(error)
+            return
+        self.load_file()
+        self.show_standing()
+        self.status.show_news(f"Reset. Your file is kept in .backups/{kept.name}")
+
+    def action_help(self) -> None:
+        from gpututor.app.screens.help import HelpScreen
+
+        self.app.push_screen(HelpScreen())
+
+    def action_toggle_comment(self) -> None:
+        self.panes.editor.action_toggle_comment()
+
+    def action_quit(self) -> None:
+        """Leave, with everything saved and the run stopped."""
+        if self._desk is not None and not self.save_or_ask():
+            return
+        if self.running:
+            self.grader.cancel_now()
+        self.app.exit()

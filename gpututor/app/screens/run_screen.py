@@ -1,0 +1,157 @@
+"""The part of the main screen that runs the checks and shows what they say."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING
+
+from textual import on
+
+from gpututor.app.commands import Pane
+from gpututor.app.grader import Client, Grader
+from gpututor.app.messages import (
+    CheckAnswered,
+    DevicesFound,
+    RunBroke,
+    RunCancelled,
+    ScenarioStarted,
+    SubmissionGraded,
+)
+from gpututor.app.screens.desk_screen import DeskScreen, Learner
+from gpututor.app.screens.dialogs import error_dialog
+from gpututor.app.words import outcome_line, planned_device
+from gpututor.course.exercise import Exercise
+from gpututor.errors import TutorError
+from gpututor.grading.events import GradeRequest
+from gpututor.grading.report import Outcome, Report
+
+if TYPE_CHECKING:
+    from gpututor.grading.inventory import Inventory
+
+
+class RunScreen(DeskScreen):
+    """A desk whose file can be graded."""
+
+    def __init__(self, learner: Learner, exercise: Exercise, client: Client) -> None:
+        super().__init__(learner, exercise)
+        self.grader = Grader(client, self.post_message)
+        self.running = False
+        self._submitted = ""
+        self._submitted_for = exercise
+        self._inventory: Inventory | None = None
+
+    def start_run(self) -> None:
+        """Save, and grade what was saved. A run that is still on is stopped by the client."""
+        if not self.save_or_ask():
+            return
+        self._submitted, self._submitted_for = self.editor_text, self.exercise
+        self.panes.results.begin(self._submitted, several_scenarios=len(self.exercise.scenarios) > 1)
+        self.panes.add_class("ran")
+        self._set_running(True)
+        self.status.show_news("Running the checks")
+        self.show_pane(Pane.RESULTS)
+        file_name = self.learner.workspace.path_of(self.exercise).name
+        self.grader.start(GradeRequest(str(self.exercise.folder), self._submitted, file_name))
+
+    def stop_run(self) -> None:
+        self.status.show_news("Stopping")
+        self.grader.cancel()
+
+    def show_last_report(self) -> None:
+        """Show the newest attempt at the exercise, if there is one."""
+        attempts = self.learner.progress.attempts(self.exercise.key)
+        results = self.panes.results
+        self.panes.set_class(bool(attempts), "ran")
+        if not attempts:
+            results.show_nothing("○ Not run yet. ^s saves your file and runs the checks.", f"On {self.planned_device}")
+            return
+        report = attempts[-1].report
+        text = self.editor_text
+        same = hashlib.sha256(text.encode()).hexdigest() == report.submission_sha256
+        news = "This is your last run." if same else "This is your last run; your file has changed since."
+        results.show_report(report, text if same else "", news)
+
+    @property
+    def planned_device(self) -> str:
+        return planned_device(self.exercise, self._inventory)
+
+    @on(DevicesFound)
+    def _know_devices(self, message: DevicesFound) -> None:
+        self._inventory = message.inventory
+        self.show_standing()
+
+    @on(ScenarioStarted)
+    def _show_scenario(self, message: ScenarioStarted) -> None:
+        if self._is_shown(message.run):
+            self.panes.results.scenario_started(message.scenario, message.device)
+
+    @on(CheckAnswered)
+    def _show_verdict(self, message: CheckAnswered) -> None:
+        if self._is_shown(message.run):
+            self.panes.results.add_verdict(message.verdict)
+
+    @on(SubmissionGraded)
+    def _keep_report(self, message: SubmissionGraded) -> None:
+        if message.run != self.grader.run:
+            return
+        self._set_running(False)
+        news = self._record(message.report)
+        self.status.show_news(f"{self._submitted_for.label} {outcome_line(message.report)}")
+        self.show_lists()
+        if self._submitted_for.key == self.exercise.key:
+            self.panes.results.finish(message.report, news)
+            if self.panes.current is Pane.RESULTS:
+                self.show_pane(Pane.RESULTS)
+
+    @on(RunCancelled)
+    def _show_stop(self, message: RunCancelled) -> None:
+        if message.run != self.grader.run:
+            return
+        self._set_running(False)
+        self.status.show_news("Stopped")
+        if self._is_shown(message.run):
+            self.panes.results.stop()
+
+    @on(RunBroke)
+    def _show_fault(self, message: RunBroke) -> None:
+        if message.run != self.grader.run:
+            return
+        self._set_running(False)
+        self.status.show_news("The grader broke")
+        if self._is_shown(message.run):
+            self.panes.results.broke()
+        self.app.push_screen(error_dialog(message.error))
+
+    def _is_shown(self, run: int) -> bool:
+        return run == self.grader.run and self._submitted_for.key == self.exercise.key
+
+    def _set_running(self, running: bool) -> None:
+        self.running = running
+        self.key_line.show(self.panes.current, running=running)
+
+    def _record(self, report: Report) -> str:
+        """Keep the report; what there is to say about it."""
+        course, exercise = self.learner.course, self._submitted_for
+        was_finished = self._finished_lessons()
+        try:
+            self.learner.progress.record(report)
+        except TutorError as error:
+            self.app.push_screen(error_dialog(error))
+        if report.outcome is not Outcome.PASSED:
+            return ""
+        following = course.after(exercise)
+        next_words = f"n opens {following.label} {following.title}." if following else ""
+        finished = self._finished_lessons()
+        lesson = course.lesson_of(exercise)
+        if len(finished) == len(course.lessons) and finished != was_finished:
+            return "You have passed every exercise of the course."
+        if lesson.slug in finished - was_finished:
+            return f"Lesson {lesson.number} is finished: {lesson.title}. {next_words}".rstrip()
+        return next_words or "This was the last exercise of the course."
+
+    def _finished_lessons(self) -> frozenset[str]:
+        return frozenset(lesson.slug for lesson in self.lessons if lesson.finished)
+
+    def show_lists(self) -> None:
+        """Draw what depends on progress."""
+        self.panes.course.show(self.lessons, self.exercise.key)

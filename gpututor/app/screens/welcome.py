@@ -1,0 +1,47 @@
+"""What a new learner sees first."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.screen import Screen
+
+from gpututor.app.widgets.verdict_row import PlainText
+from gpututor.app.words import count, short_path
+
+
+class WelcomeScreen(Screen[None]):
+    """Says what this is; the app does what the keys ask for."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("enter,space", "app.begin", show=False),
+        Binding("q,escape", "app.quit", show=False),
+    ]
+
+    def __init__(self, folder: Path, lessons: int, exercises: int, first: str) -> None:
+        super().__init__()
+        self._folder = folder
+        self._extent = f"{count(lessons, 'lesson')}, {count(exercises, 'exercise')}"
+        self._first = first
+
+    def compose(self) -> ComposeResult:
+        with Vertical(classes="welcome"):
+            yield PlainText("gpututor", classes="title")
+            yield PlainText("Learn to make PyTorch code fast on a GPU, by doing it.", classes="lead")
+            yield PlainText(
+                "You read a task, write a few lines in your own file, and run the checks. They say what is right, what "
+                "is wrong, on which line, and why. Then you go on.",
+                classes="text",
+            )
+            yield PlainText(
+                "No GPU is needed: without one, a virtual GPU computes real values on your CPU and models what a GPU "
+                "would have done.",
+                classes="text",
+            )
+            yield PlainText(f"Your files will be in\n  {short_path(self._folder)}", classes="text", id="folder")
+            yield PlainText(f"{self._extent}. The first is {self._first}.", classes="text")
+            yield PlainText("Enter begins    q leaves", classes="foot")

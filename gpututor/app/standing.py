@@ -1,0 +1,83 @@
+"""How far a learner is: the course and the progress in rows, ready to be listed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from gpututor.course.exercise import Course
+from gpututor.progress.store import ExerciseProgress
+
+
+class State(StrEnum):
+    PASSED = "passed"
+    STARTED = "started"
+    TO_DO = "to do"
+
+    @property
+    def glyph(self) -> str:
+        return {State.PASSED: "✓", State.STARTED: "◐", State.TO_DO: "○"}[self]
+
+
+@dataclass(frozen=True)
+class ExerciseRow:
+    """One line of the course list."""
+
+    key: str
+    label: str
+    title: str
+    summary: str
+    minutes: int
+    state: State
+    attempts: int
+
+
+@dataclass(frozen=True)
+class LessonRow:
+    """One heading of the course list."""
+
+    slug: str
+    number: int
+    title: str
+    summary: str
+    exercises: tuple[ExerciseRow, ...]
+
+    @property
+    def passed(self) -> int:
+        return sum(1 for exercise in self.exercises if exercise.state is State.PASSED)
+
+    @property
+    def finished(self) -> bool:
+        return bool(self.exercises) and self.passed == len(self.exercises)
+
+
+def lesson_rows(course: Course, progress: Mapping[str, ExerciseProgress]) -> tuple[LessonRow, ...]:
+    """The whole course with the learner's state in each exercise."""
+    return tuple(
+        LessonRow(
+            lesson.slug,
+            lesson.number,
+            lesson.title,
+            lesson.summary,
+            tuple(
+                ExerciseRow(
+                    exercise.key,
+                    exercise.label,
+                    exercise.title,
+                    exercise.summary,
+                    exercise.minutes,
+                    _state(progress.get(exercise.key)),
+                    progress[exercise.key].attempts if exercise.key in progress else 0,
+                )
+                for exercise in lesson.exercises
+            ),
+        )
+        for lesson in course.lessons
+    )
+
+
+def _state(progress: ExerciseProgress | None) -> State:
+    if progress is None or not (progress.passed or progress.attempts):
+        return State.TO_DO
+    return State.PASSED if progress.passed else State.STARTED

@@ -1,0 +1,110 @@
+"""The three lines around the panes: tabs on top, status and keys below."""
+
+from __future__ import annotations
+
+from textual import events
+from textual.content import Content
+from textual.style import Style
+from textual.widget import Widget
+
+from gpututor.app.commands import BY_ID, FOOTERS, Pane, shown_key
+from gpututor.app.messages import CommandChosen, PaneChosen
+
+
+class TabLine(Widget):
+    """The panes by number, the one in use marked; the exercise on the right."""
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._current = Pane.TASK
+        self._title = ""
+
+    def show(self, current: Pane, title: str) -> None:
+        if (current, title) != (self._current, self._title):
+            self._current, self._title = current, title
+            self.refresh()
+
+    def render(self) -> Content:
+        tabs: list[Content] = [Content(" ")]
+        for pane in Pane:
+            text = Content.assemble((f" {pane.digit} {pane.heading} ", _style(pane is self._current)))
+            tabs.append(text.stylize(Style.from_meta({"pane": pane.value})))
+        line = Content("").join(tabs)
+        room = self.size.width - line.cell_length - 2
+        if room < 6:
+            return line
+        title = Content(self._title).truncate(room, ellipsis=True)
+        return Content.assemble(line, " " * (room - title.cell_length + 1), title.stylize("$text-muted"))
+
+    def on_click(self, event: events.Click) -> None:
+        name = event.style.meta.get("pane")
+        if name:
+            self.post_message(PaneChosen(Pane(name)))
+
+
+def _style(current: bool) -> str:
+    return "bold reverse" if current else "$text-muted"
+
+
+class StatusLine(Widget):
+    """On the left what happened last, on the right how the file and the device stand."""
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._news = ""
+        self._standing = ""
+
+    def show_news(self, text: str) -> None:
+        if text != self._news:
+            self._news = text
+            self.refresh()
+
+    def show_standing(self, text: str) -> None:
+        if text != self._standing:
+            self._standing = text
+            self.refresh()
+
+    def render(self) -> Content:
+        width = self.size.width - 2
+        standing = Content(self._standing).truncate(width, ellipsis=True)
+        room = width - standing.cell_length - 2
+        news = Content(self._news).truncate(max(0, room), ellipsis=True, pad=True)
+        if room < 8:
+            return Content.assemble(" ", standing.stylize("$text-muted"))
+        return Content.assemble(" ", news, "  ", standing.stylize("$text-muted"))
+
+
+class KeyLine(Widget):
+    """The keys worth knowing in the current pane: as many as fit, the last two always."""
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._pane = Pane.TASK
+        self._running = False
+
+    def show(self, pane: Pane, *, running: bool) -> None:
+        if (pane, running) != (self._pane, self._running):
+            self._pane, self._running = pane, running
+            self.refresh()
+
+    def render(self) -> Content:
+        *others, help_, quit_ = FOOTERS[self._pane]
+        if self._running:
+            others.insert(0, "cancel")
+        kept = [help_, quit_]
+        for id in others:
+            candidate = [*kept[:-2], id, *kept[-2:]]
+            if sum(self._key(each).cell_length for each in candidate) < self.size.width:
+                kept = candidate
+        return Content.assemble(" ", *(self._key(id) for id in kept))
+
+    def _key(self, id: str) -> Content:
+        command = BY_ID[id]
+        key = shown_key(command, self._pane is Pane.CODE)
+        text = Content.assemble((key, "$text-accent bold"), (f" {command.title}", "$text-muted"), "  ")
+        return text.stylize(Style.from_meta({"command": id}))
+
+    def on_click(self, event: events.Click) -> None:
+        id = event.style.meta.get("command")
+        if id:
+            self.post_message(CommandChosen(str(id)))

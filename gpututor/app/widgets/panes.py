@@ -1,0 +1,80 @@
+"""The panes side by side, or one at a time: which is shown, and where the keys go."""
+
+from __future__ import annotations
+
+from textual.app import ComposeResult
+from textual.containers import Horizontal, Vertical
+from textual.widget import Widget
+
+from gpututor.app.commands import Pane
+from gpututor.app.widgets.course_list import CourseList
+from gpututor.app.widgets.editor import Editor
+from gpututor.app.widgets.reader import Reader
+from gpututor.app.widgets.results import Results
+
+READING = (Pane.LESSON, Pane.TASK, Pane.HINTS)
+
+
+class Panes(Horizontal):
+    """Holds the four panes. The style sheet decides by the screen's width which of them are seen."""
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self.course = CourseList(id="course")
+        self.reader = Reader(id="reader")
+        self.editor = Editor(id="editor")
+        self.results = Results(id="results")
+        self.current = Pane.TASK
+
+    def compose(self) -> ComposeResult:
+        self.course.border_title = "Course"
+        self.editor.border_title = "Code"
+        self.results.border_title = "Results"
+        yield self.course
+        yield self.reader
+        with Vertical(id="work"):
+            yield self.editor
+            yield self.results
+
+    def show(self, pane: Pane, *, focus: bool = True) -> None:
+        """Bring a pane to the front."""
+        self.current = pane
+        for other in Pane:
+            self.set_class(other is pane, f"at-{other}")
+        if pane is Pane.COURSE or pane in READING:
+            self.set_class(pane is Pane.COURSE, "left-course")
+        if pane in READING:
+            self.reader.border_title = pane.heading
+        if focus:
+            # Only after the refresh is a pane displayed that was hidden, and a hidden one cannot have the focus.
+            self.call_after_refresh(self._focus_current)
+
+    def next_of(self, by: int) -> Pane:
+        """The pane `by` steps along the tabs; hints are only reached by asking for them."""
+        order = [pane for pane in Pane if pane is not Pane.HINTS]
+        position = order.index(self.current) if self.current in order else order.index(Pane.TASK)
+        return order[(position + by) % len(order)]
+
+    def pane_of(self, widget: Widget) -> Pane | None:
+        """The pane that a focused widget belongs to."""
+        if self.course in widget.ancestors_with_self:
+            return Pane.COURSE
+        if self.editor in widget.ancestors_with_self:
+            return Pane.CODE
+        if self.results in widget.ancestors_with_self:
+            return Pane.RESULTS
+        if self.reader in widget.ancestors_with_self:
+            return self.current if self.current in READING else Pane(str(self.reader.border_title).lower())
+        return None
+
+    def _focus_current(self) -> None:
+        match self.current:
+            case Pane.COURSE:
+                self.course.focus()
+            case Pane.CODE:
+                self.editor.focus()
+            case Pane.RESULTS:
+                if not self.results.has_focus_within:
+                    self.results.first_to_focus.focus()
+            case _:
+                self.reader.focus()

@@ -1,0 +1,175 @@
+"""What the checks say: verdicts as they arrive, grouped by scenario, and what the learner's file printed."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import VerticalScroll
+from textual.widget import Widget
+
+from gpututor.app.widgets.verdict_row import PlainText, VerdictRow
+from gpututor.app.words import device_words, outcome_line
+from gpututor.grading.report import Report, RunSummary, Status, Verdict
+
+SHOWN_OUTPUT_LINES = 200
+_TITLE_STATES = ("-passed", "-failed", "-neutral")
+
+
+class Results(VerticalScroll, can_focus=True):
+    """Results of one run. Told everything; asks nothing."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("j,down", "step(1)", show=False),
+        Binding("k,up", "step(-1)", show=False),
+        Binding("g,home", "first", show=False),
+        Binding("G,end", "last", show=False),
+    ]
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._title = PlainText("", classes="title")
+        self._device = PlainText("", classes="device")
+        self._news = PlainText("", classes="news")
+        self._several_scenarios = False
+        self._source: list[str] = []
+        self._rows: dict[tuple[str, str], VerdictRow] = {}
+        self._headings: dict[str, PlainText] = {}
+
+    def compose(self) -> ComposeResult:
+        yield self._title
+        yield self._device
+        yield self._news
+
+    def show_nothing(self, title: str, device: str) -> None:
+        """Nothing ran yet."""
+        self._clear()
+        self._say(title, "-neutral")
+        self._device.update(device)
+
+    def begin(self, source: str, *, several_scenarios: bool) -> None:
+        """A run begins on the text `source`."""
+        self._clear()
+        self._source = source.splitlines()
+        self._several_scenarios = several_scenarios
+        self._say("… Running. Esc stops it.", "-neutral")
+        self._device.update("")
+
+    def scenario_started(self, scenario: str, device: str) -> None:
+        self._device.update(f"On {device_words(device)}")
+        if self._several_scenarios and scenario not in self._headings:
+            self._headings[scenario] = PlainText(f"{scenario}: {device_words(device)}", classes="scenario")
+            self.mount(self._headings[scenario])
+
+    def add_verdict(self, verdict: Verdict) -> None:
+        """Show one more verdict; the first failure is opened."""
+        key = (verdict.scenario, verdict.check)
+        if key in self._rows:
+            return
+        line = verdict.line or 0
+        row = VerdictRow(verdict, self._source[line - 1] if 0 < line <= len(self._source) else "")
+        if verdict.status is Status.FAILED and self.first_failure is None:
+            row.open()
+        self._rows[key] = row
+        self.mount(row)
+
+    def stop(self) -> None:
+        """The run was cancelled."""
+        self._say("■ Stopped. Nothing was recorded.", "-neutral")
+
+    def broke(self) -> None:
+        self._say("! The grader broke. Nothing was recorded.", "-neutral")
+
+    def finish(self, report: Report, news: str = "") -> None:
+        """The run ended; `news` is what the learner should know beyond the report."""
+        state = {0: "-passed", 1: "-failed"}.get(report.outcome.exit_code, "-neutral")
+        self._say(outcome_line(report), state)
+        self._device.update(f"On {device_words(report.device)}, in {report.elapsed_s:.1f} s" if report.runs else "")
+        for verdict in report.verdicts:
+            self.add_verdict(verdict)
+        self._news.update(news)
+        self._news.display = bool(news)
+        for block in self._output_blocks(report):
+            self.mount(block)
+
+    def show_report(self, report: Report, source: str, news: str) -> None:
+        """Show a whole report of an earlier run."""
+        self.begin(source, several_scenarios=len(report.runs) > 1)
+        for run in report.runs:
+            self.scenario_started(run.scenario, run.device)
+            for verdict in report.verdicts:
+                if verdict.scenario == run.scenario:
+                    self.add_verdict(verdict)
+        self.finish(report, news)
+
+    @property
+    def first_failure(self) -> VerdictRow | None:
+        return next((row for row in self._rows.values() if row.verdict.status is Status.FAILED), None)
+
+    @property
+    def first_to_focus(self) -> Widget:
+        """Where the keys should go when the learner comes here."""
+        return self.first_failure or next(iter(self._rows.values()), self)
+
+    def action_step(self, by: int) -> None:
+        rows = self._steps()
+        if not rows:
+            self.scroll_relative(y=by, animate=False)
+            return
+        focused = self.screen.focused
+        position = rows.index(focused) + by if focused in rows else 0
+        if not 0 <= position < len(rows):
+            self.scroll_relative(y=by * 3, animate=False)
+            return
+        rows[position].focus()
+
+    def action_first(self) -> None:
+        self.scroll_home(animate=False)
+        for row in self._steps()[:1]:
+            row.focus()
+
+    def action_last(self) -> None:
+        for row in self._steps()[-1:]:
+            row.focus()
+        self.scroll_end(animate=False)
+
+    def _steps(self) -> list[Widget]:
+        return [widget for widget in self.children if isinstance(widget, VerdictRow)]
+
+    def _say(self, title: str, state: str) -> None:
+        self._title.update(title)
+        for other in _TITLE_STATES:
+            self._title.set_class(other == state, other)
+
+    def _clear(self) -> None:
+        self._rows.clear()
+        self._headings.clear()
+        self._news.display = False
+        self.remove_children([child for child in self.children if child not in (self._title, self._device, self._news)])
+        self.scroll_home(animate=False)
+
+    def _output_blocks(self, report: Report) -> list[Widget]:
+        blocks: list[Widget] = []
+        if report.reason:
+            blocks.append(PlainText(report.reason, classes="reason"))
+        for run in report.runs:
+            where = f" ({run.scenario})" if len(report.runs) > 1 else ""
+            if run.traceback:
+                blocks.append(PlainText(f"Where it stopped{where}", classes="heading"))
+                blocks.append(PlainText(run.traceback.rstrip(), classes="output"))
+            if run.output:
+                blocks.append(PlainText(f"What your file printed{where}", classes="heading"))
+                blocks.append(PlainText(bounded_output(run), classes="output"))
+        return blocks
+
+
+def bounded_output(run: RunSummary) -> str:
+    """The printed text without control characters, cut to what a person would scroll through."""
+    lines = run.output.splitlines()
+    shown = ["".join(c if c.isprintable() else " " for c in line.expandtabs(4)) for line in lines[:SHOWN_OUTPUT_LINES]]
+    if len(lines) > SHOWN_OUTPUT_LINES:
+        shown.append(f"… {len(lines) - SHOWN_OUTPUT_LINES} more lines are not shown")
+    if run.output_dropped_bytes:
+        shown.append(f"… {run.output_dropped_bytes:,} more bytes were not kept")
+    return "\n".join(shown)

@@ -1,0 +1,79 @@
+"""One check's verdict: a sentence that opens to what was expected, what came, where, why, and what to try."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal, Vertical
+from textual.widgets import Static
+
+from gpututor.app.messages import LineChosen
+from gpututor.app.words import mark
+from gpututor.grading.report import Status, Verdict
+
+
+class PlainText(Static, can_focus=False):
+    """Text from anywhere, shown as it is: never markup."""
+
+    def __init__(self, text: str, *, id: str | None = None, classes: str | None = None) -> None:
+        super().__init__(text, markup=False, id=id, classes=classes)
+
+
+class VerdictRow(Vertical, can_focus=True):
+    """Enter goes to the line, space opens and closes."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("enter", "go_to_line", show=False),
+        Binding("space", "open_or_close", show=False),
+    ]
+
+    def __init__(self, verdict: Verdict, source_line: str = "") -> None:
+        super().__init__(classes=f"-{verdict.status.name.lower().replace('_', '-')}")
+        self.verdict = verdict
+        self._source_line = source_line.strip()
+
+    @property
+    def is_open(self) -> bool:
+        return self.has_class("-open")
+
+    def compose(self) -> ComposeResult:
+        with Horizontal(classes="sentence"):
+            yield PlainText(mark(self.verdict.status), classes="mark")
+            yield PlainText(self.verdict.sentence, classes="text")
+        for label, text in self._details():
+            with Horizontal(classes="detail"):
+                yield PlainText(label, classes="label")
+                yield PlainText(text, classes="text")
+
+    def _details(self) -> list[tuple[str, str]]:
+        verdict = self.verdict
+        line = ""
+        if verdict.line is not None:
+            line = f"{verdict.line}  {self._source_line}".rstrip()
+        details = [
+            ("Expected", verdict.expected),
+            ("Got", verdict.got),
+            ("Line", line),
+            ("Why", verdict.why),
+            ("Try", verdict.advice),
+        ]
+        return [(label, text) for label, text in details if text] if verdict.status is Status.FAILED else []
+
+    def open(self) -> None:
+        self.add_class("-open")
+
+    def action_open_or_close(self) -> None:
+        self.toggle_class("-open")
+        self.call_after_refresh(self.scroll_visible)
+
+    def action_go_to_line(self) -> None:
+        if self.verdict.line is not None:
+            self.post_message(LineChosen(self.verdict.line))
+        else:
+            self.action_open_or_close()
+
+    def on_click(self) -> None:
+        if not self.is_open:
+            self.open()

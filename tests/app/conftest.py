@@ -1,0 +1,98 @@
+"""A learner with a tiny course, in folders of the test's own."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+from textual.pilot import Pilot
+
+from gpututor.app.app import GpututorApp
+from gpututor.app.screens.main import MainScreen
+from gpututor.course.catalogue import load_course
+from gpututor.course.exercise import Course
+from gpututor.course.workspace import Workspace, make_workspace
+from gpututor.progress.store import ProgressStore
+from tests.app.scripted import ScriptedClient
+from tests.unit.course.tiny import write_course
+
+PATIENCE_S = 20.0
+
+
+async def until(pilot: Pilot[None], holds: Callable[[], bool], what: str = "") -> None:
+    """Let the app work until a condition holds."""
+    deadline = time.monotonic() + PATIENCE_S
+    while not holds():
+        if time.monotonic() > deadline:
+            raise AssertionError(f"waited {PATIENCE_S:.0f} s in vain {what}")
+        await pilot.pause()
+
+
+@dataclass
+class Desk:
+    """Everything that outlives one start of the app."""
+
+    folder: Path
+    course: Course
+    client: ScriptedClient = field(default_factory=ScriptedClient)
+
+    @property
+    def workspace_folder(self) -> Path:
+        return self.folder / "workspace"
+
+    @property
+    def workspace(self) -> Workspace:
+        return make_workspace(self.workspace_folder, self.course)[0]
+
+    def file(self, number: int = 0) -> Path:
+        return self.workspace.path_of(self.course.exercises[number])
+
+    def progress(self) -> ProgressStore:
+        return ProgressStore(self.folder / "progress.sqlite3")
+
+    @contextlib.asynccontextmanager
+    async def start(self, size: tuple[int, int] = (80, 24), *, first: bool = False) -> AsyncIterator[Pilot[None]]:
+        """The app under test; `first`: as at the very first start, without a workspace."""
+        progress = self.progress()
+        app = GpututorApp(
+            course=self.course,
+            workspace=None if first else self.workspace,
+            progress=progress,
+            client=self.client,
+            new_workspace=self.workspace_folder,
+        )
+        app.animation_level = "none"
+        try:
+            async with app.run_test(size=size) as pilot:
+                if not first:
+                    await ready(pilot)
+                yield pilot
+        finally:
+            progress.close()
+
+
+async def ready(pilot: Pilot[None]) -> None:
+    """Wait until the main screen has all that comes after its first paint."""
+    await until(pilot, lambda: isinstance(pilot.app.screen, MainScreen), "for the main screen")
+    screen = main_screen(pilot)
+    screen.panes.editor.cursor_blink = False
+    await until(pilot, lambda: screen.is_ready, "for the texts")
+    await until(pilot, lambda: pilot.app.focused is not None, "for a focus")
+
+
+def main_screen(pilot: Pilot[None]) -> MainScreen:
+    screen = next(screen for screen in pilot.app.screen_stack if isinstance(screen, MainScreen))
+    assert isinstance(screen, MainScreen)
+    return screen
+
+
+@pytest.fixture
+def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Desk:
+    monkeypatch.setenv("GPUTUTOR_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    return Desk(tmp_path, load_course(write_course(tmp_path / "course", exercises=2, lessons=2)))

@@ -1,0 +1,18 @@
+from __future__ import annotations
+
+from gpututor.app.commands import Pane
+from tests.app.conftest import Desk, main_screen, ready
+from tests.app.screen import screen_text
+
+
+async def test_a_new_learner_reads_what_this_is_and_reaches_the_first_exercise_with_one_key(desk: Desk) -> None:
+    async with desk.start(first=True) as pilot:
+        text = screen_text(pilot.app)
+        assert "No GPU is needed" in text
+        assert "~/workspace" in text
+        await pilot.press("enter")
+        await ready(pilot)
+        assert main_screen(pilot).exercise.label == "1.1"
+        assert main_screen(pilot).panes.current is Pane.TASK
+        assert "twice(number)" in screen_text(pilot.app)
+    assert desk.file(0).read_text() == desk.course.exercises[0].starter
