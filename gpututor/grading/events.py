@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Any
 
-from gpututor.grading.report import Report, Verdict
+from gpututor.grading.report import Report, Verdict, verdict_from_json
 
 
 @dataclass(frozen=True)
@@ -56,3 +57,37 @@ class Cancelled:
 
 
 GradingEvent = RunStarted | VerdictReached | Graded | Cancelled
+
+
+def request_to_json(request: GradeRequest) -> dict[str, Any]:
+    return asdict(request)
+
+
+def request_from_json(data: dict[str, Any]) -> GradeRequest:
+    return GradeRequest(**data)
+
+
+def event_to_json(event: GradingEvent) -> dict[str, Any]:
+    match event:
+        case Graded():
+            return {"event": "graded", "report": event.report.to_json()}
+        case VerdictReached():
+            return {"event": "verdict reached", "verdict": asdict(event.verdict)}
+        case RunStarted():
+            return {"event": "run started", "scenario": event.scenario, "device": event.device}
+        case Cancelled():
+            return {"event": "cancelled"}
+
+
+def event_from_json(data: dict[str, Any]) -> GradingEvent:
+    """Raises `ValueError` for what `event_to_json` did not write."""
+    match data.get("event"):
+        case "graded":
+            return Graded(Report.from_json(data.get("report")))
+        case "verdict reached":
+            return VerdictReached(verdict_from_json(data.get("verdict")))
+        case "run started":
+            return RunStarted(str(data["scenario"]), str(data["device"]))
+        case "cancelled":
+            return Cancelled()
+    raise ValueError(f"no event of grading is called {data.get('event')!r}")

@@ -143,12 +143,14 @@ class Report:
         """Read what `to_json` wrote. Raises `ValueError` that names what is wrong."""
         fields = _object(data, "the report")
         if fields.get("schema_version") != SCHEMA_VERSION:
-            raise ValueError(f"schema_version is {fields.get('schema_version')!r}, this gpututor reads {SCHEMA_VERSION}")
+            raise ValueError(
+                f"schema_version is {fields.get('schema_version')!r}, this gpututor reads {SCHEMA_VERSION}"
+            )
         return _build(
             cls,
             {
                 **fields,
-                "outcome": Outcome(fields.get("outcome")),
+                "outcome": Outcome(str(fields.get("outcome"))),
                 "verdicts": tuple(verdict_from_json(item) for item in _list(fields, "verdicts")),
                 "runs": tuple(_build(RunSummary, _object(item, "a run")) for item in _list(fields, "runs")),
                 "environment": _build(Environment, _object(fields.get("environment"), "environment")),
@@ -158,7 +160,7 @@ class Report:
 
 def verdict_from_json(data: object) -> Verdict:
     fields = _object(data, "a verdict")
-    return _build(Verdict, {**fields, "status": Status(fields.get("status"))})
+    return _build(Verdict, {**fields, "status": Status(str(fields.get("status")))})
 
 
 def _object(data: object, what: str) -> dict[str, Any]:

@@ -1,0 +1,27 @@
+"""The vocabulary of exercise authors: each word makes a check, and reads as a sentence."""
+
+from gpututor.checks.core import Call, Check, Finding, Machine, Run
+from gpututor.checks.identity import aliasing, identity
+from gpututor.checks.parity import parity
+from gpututor.checks.placement import placement
+from gpututor.checks.source import source
+from gpututor.checks.structure import structure
+from gpututor.checks.transfers import syncs, transfers
+from gpututor.checks.value import value
+
+__all__ = [
+    "Call",
+    "Check",
+    "Finding",
+    "Machine",
+    "Run",
+    "aliasing",
+    "identity",
+    "parity",
+    "placement",
+    "source",
+    "structure",
+    "syncs",
+    "transfers",
+    "value",
+]

@@ -1,0 +1,148 @@
+"""What every check is made of: a name, a sentence, and a function that looks at a run and finds what is wrong."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from gpututor.errors import CourseError
+from gpututor.trace.events import Trace
+from gpututor.wire.observed import ObservedModule, ObservedTensor, TensorFact
+
+Applies = Callable[["Machine"], bool] | str
+
+
+@dataclass(frozen=True)
+class Machine:
+    """The machine that a run saw."""
+
+    scenario: str
+    gpus: int
+    device: str
+    """Where work belongs: `cuda:0`, or `cpu` when there is no GPU."""
+    backends: tuple[str, ...]
+    virtual: bool
+    gpu: str
+    """The virtual GPU's model; empty on a real device."""
+    memory_bytes: int | None
+
+
+@dataclass(frozen=True)
+class Call:
+    """One call of the learner's function."""
+
+    drawn: dict[str, Any]
+    """What was drawn for it: CPU tensors and plain values. Nobody may change them."""
+    arguments: dict[str, TensorFact]
+    """Each tensor among the arguments, by path, as it was after the call."""
+    output: Any
+    """What came back: plain Python with `ObservedTensor` and its kin at the leaves."""
+    trace: Trace
+    """What the devices did during the call."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """What was observed when a submission ran in one scenario."""
+
+    machine: Machine
+    calls: tuple[Call, ...]
+    source: str
+    entry: str
+
+    def return_line(self) -> int | None:
+        """The line of the last `return` of the learner's function: where a wrong result left it."""
+        return return_line(self.source, self.entry)
+
+    def which(self, call: Call) -> str:
+        """Words for one call, when there are several: `call 2 of 3, with x of shape (7, 1)`."""
+        number = self.calls.index(call) + 1
+        shapes = [f"{name} of shape {tuple(v.shape)}" for name, v in call.drawn.items() if hasattr(v, "shape")]
+        inputs = f", with {', '.join(shapes[:3])}" if shapes else ""
+        return f"call {number} of {len(self.calls)}{inputs}"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What a check found wrong."""
+
+    expected: str
+    got: str
+    line: int | None = None
+    why: str = ""
+    advice: str = ""
+    """Used when the author gave none."""
+
+
+@dataclass(frozen=True)
+class Check:
+    """One check. `find` returns the first thing that is wrong, or None."""
+
+    name: str
+    sentence: Callable[[Machine], str]
+    find: Callable[[Run], Finding | None]
+    needs: tuple[str, ...] = ()
+    """Names of checks that must have passed, where the exercise has them."""
+    why: str = ""
+    advice: str = ""
+    on: Applies = field(default="everywhere")
+
+    def applies(self, machine: Machine) -> bool:
+        match self.on:
+            case "everywhere":
+                return True
+            case "gpu":
+                return machine.device != "cpu"
+            case "no gpu":
+                return machine.device == "cpu"
+            case str():
+                raise CourseError(f"check {self.name!r}: on={self.on!r}", 'Use "gpu", "no gpu" or a function.')
+        return bool(self.on(machine))
+
+
+def return_line(source: str, entry: str) -> int | None:
+    """The line of the last `return` of the function `entry`, of the function itself without one, or None."""
+    try:
+        tree = ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name == entry:
+            returns = [inner.lineno for inner in ast.walk(node) if isinstance(inner, ast.Return)]
+            return max(returns, default=node.lineno)
+    return None
+
+
+def tensors_by_path(output: Any) -> dict[str, ObservedTensor]:
+    """Each tensor of a result by its path: `` for the whole, `0`, `weights`, `layers.0.bias`."""
+    found: dict[str, ObservedTensor] = {}
+    waiting: list[tuple[str, Any]] = [("", output)]
+    while waiting:
+        path, item = waiting.pop()
+        match item:
+            case ObservedTensor():
+                found[path] = item
+            case ObservedModule():
+                waiting += [(_join(path, name), part) for name, part in item.state.items()]
+            case dict():
+                waiting += [(_join(path, key), part) for key, part in item.items()]
+            case list() | tuple():
+                waiting += [(_join(path, index), part) for index, part in enumerate(item)]
+    return dict(sorted(found.items()))
+
+
+def named(path: str) -> str:
+    """Words for a path of a result."""
+    return f"result[{path!r}]" if path and not path.isdigit() else f"result[{path}]" if path else "the result"
+
+
+def count(number: int, word: str) -> str:
+    """`1 copy`, `2 copies`, `no copies`."""
+    plural = f"{word[:-1]}ies" if word.endswith("y") else f"{word}s"
+    return f"{number or 'no'} {word if number == 1 else plural}"
+
+
+def _join(path: str, part: object) -> str:
+    return f"{path}.{part}" if path else str(part)

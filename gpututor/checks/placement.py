@@ -1,0 +1,81 @@
+"""Placement: every tensor of the result lives where it should."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from gpututor.checks.core import Applies, Check, Finding, Machine, Run, named, tensors_by_path
+from gpututor.trace.events import Event
+
+WHY = "Work runs where its tensors live. A tensor on the wrong device is copied again and again, or stops the program."
+
+Where = str | dict[Any, Any] | list[Any]
+
+
+def placement(
+    outputs: Where | Callable[[dict[str, Any], Machine], Where] = "device",
+    *,
+    name: str = "placement",
+    why: str = WHY,
+    advice: str = "",
+    on: Applies = "everywhere",
+) -> Check:
+    """Each output tensor lives on `outputs`: `device` (the scenario's), a device's name, or these nested as the result.
+
+    Gradients of leaves must live beside them.
+    """
+
+    def sentence(machine: Machine) -> str:
+        if isinstance(outputs, str):
+            return f"Every output lives on {_resolve(outputs, machine)}"
+        return "Every output lives on the device that it should"
+
+    def find(run: Run) -> Finding | None:
+        for call in run.calls:
+            where = outputs(call.drawn, run.machine) if callable(outputs) else outputs
+            tensors = tensors_by_path(call.output)
+            if not tensors:
+                return Finding("at least one tensor in the result", "a result without tensors", run.return_line())
+            for path, tensor in tensors.items():
+                wanted = _resolve(_at(where, path), run.machine)
+                if tensor.fact.device != wanted:
+                    return Finding(
+                        expected=f"{named(path)} on {wanted}",
+                        got=f"{named(path)} on {tensor.fact.device} ({run.which(call)})",
+                        line=_line_of_last_move(call.trace, wanted) or run.return_line(),
+                        advice=f"Create it on {wanted}, or move it there once.",
+                    )
+                if tensor.grad is not None and tensor.grad.fact.device != wanted:
+                    return Finding(
+                        expected=f"the gradient of {named(path)} on {wanted}",
+                        got=f"it is on {tensor.grad.fact.device} ({run.which(call)})",
+                        line=run.return_line(),
+                        advice="Let autograd make gradients: they live beside their tensors.",
+                    )
+        return None
+
+    return Check(name, sentence, find, ("structure",), why, advice, on)
+
+
+def _resolve(where: Any, machine: Machine) -> str:
+    return machine.device if where == "device" else str(where)
+
+
+def _at(where: Any, path: str) -> Any:
+    """The part of `where` that `path` leads to; a device's name holds for all below it."""
+    for part in path.split(".") if path else ():
+        if isinstance(where, dict):
+            where = where[part] if part in where else where[int(part)] if part.isdigit() else where[part]
+        elif isinstance(where, list | tuple):
+            where = where[int(part)]
+    return where
+
+
+def _line_of_last_move(events: Any, wanted: str) -> int | None:
+    """The line of the last copy that took something away from where it should be."""
+
+    def away(event: Event) -> bool:
+        return bool(event.target) and event.source == wanted and event.target != wanted
+
+    return max((event.line for event in events if away(event) and event.line is not None), default=None)

@@ -1,0 +1,136 @@
+"""`gpututor grade`: grade a solution file, and say check by check what was found."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import stat
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+
+from gpututor.cli.places import chosen_course, chosen_workspace, open_progress
+from gpututor.course.exercise import Exercise
+from gpututor.errors import UsageError
+from gpututor.grading.client import GradingClient
+from gpututor.grading.events import Graded, GradeRequest, GradingEvent, RunStarted, VerdictReached
+from gpututor.grading.report import Report, Status, Verdict
+from gpututor.grading.words import count, device_words, mark, outcome_line
+from gpututor.plain_text import visible
+
+MAX_SUBMISSION_BYTES = 1 << 20
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("exercise", metavar="EXERCISE", help="2.1, born_on_the_device, or a path")
+    parser.add_argument("--file", type=Path, metavar="F", help="grade this file instead of your own; not recorded")
+    add_device_arguments(parser)
+    parser.add_argument("--seed", type=int, help="the seed of the inputs, to repeat a grading")
+    parser.add_argument("--json", action="store_true", help="print the report as JSON")
+
+
+def add_device_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--device", default="auto", help="auto, virtual, cpu, cuda, cuda:N, mps or xpu (default: auto)")
+    parser.add_argument("--gpu", metavar="NAME", help="the model of the virtual GPU, such as T4 or H100")
+    parser.add_argument("--gpus", type=int, metavar="N", help="how many virtual GPUs, 0 to 8")
+
+
+def main(arguments: argparse.Namespace) -> int:
+    course = chosen_course(arguments)
+    exercise = course.find(arguments.exercise)
+    own_file = arguments.file is None
+    path = chosen_workspace(arguments, course).path_of(exercise) if own_file else arguments.file
+    request = GradeRequest(
+        exercise_folder=str(exercise.folder),
+        submission=read_submission(path),
+        file_name=path.name,
+        device=arguments.device,
+        gpu=arguments.gpu,
+        gpus=arguments.gpus,
+        seed=arguments.seed,
+    )
+    client = GradingClient()
+    try:
+        report = _follow(client.grade(request), exercise, request.submission, quiet=arguments.json)
+    finally:
+        client.close()
+    if own_file:
+        with open_progress() as progress:
+            progress.record(report)
+    if arguments.json:
+        print(json.dumps(report.to_json(), indent=2))
+    return report.outcome.exit_code
+
+
+def read_submission(path: Path) -> str:
+    """The text of a solution file. Raises `UsageError` for a link, a pipe, a folder, or a file that is too large or no text."""
+    try:
+        mode = path.lstat().st_mode
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror}.", "Name a Python file that is there.") from error
+    if not stat.S_ISREG(mode):
+        raise UsageError(f"{path} is not an ordinary file.", "Links, pipes and folders are not graded; name the file.")
+    if path.stat().st_size > MAX_SUBMISSION_BYTES:
+        raise UsageError(f"{path} is over 1 MiB.", "A solution is a short Python file.")
+    try:
+        return path.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path} is not UTF-8 text: {error}.", "Save it as UTF-8.") from error
+
+
+def _follow(events: Iterator[GradingEvent], exercise: Exercise, source: str, *, quiet: bool) -> Report:
+    """Print what happens as it happens; returns the report."""
+    if not quiet:
+        print(f"{exercise.label} {exercise.title}", flush=True)
+    for event in events:
+        match event:
+            case Graded():
+                if not quiet:
+                    _print_end(event.report)
+                return event.report
+            case RunStarted() if not quiet:
+                print(f"\n{visible(event.scenario)}: {visible(device_words(event.device))}", flush=True)
+            case VerdictReached() if not quiet:
+                _print_verdict(event.verdict, source.splitlines())
+    raise KeyboardInterrupt  # cancelled: only Ctrl-C does that here
+
+
+def _print_verdict(verdict: Verdict, lines: list[str]) -> None:
+    print(f"  {mark(verdict.status):<10} {visible(verdict.sentence)}", flush=True)
+    if verdict.status is not Status.FAILED:
+        return
+    at = ""
+    if verdict.line is not None and verdict.line <= len(lines):
+        at = f"{verdict.line}: {lines[verdict.line - 1].strip()}"
+    for label, text in (
+        ("expected", verdict.expected),
+        ("got", verdict.got),
+        ("line", at),
+        ("why", verdict.why),
+        ("try", verdict.advice),
+    ):
+        if text:
+            print(_labelled(label, text))
+
+
+def _labelled(label: str, text: str) -> str:
+    first, rest = f"      {label:<10}", " " * 16
+    paragraphs = visible(text).splitlines() or [""]
+    wrapped = [line for paragraph in paragraphs for line in textwrap.wrap(paragraph, 100) or [""]]
+    return "\n".join((first if number == 0 else rest) + line for number, line in enumerate(wrapped))
+
+
+def _print_end(report: Report) -> None:
+    for run in report.runs:
+        for title, text in (("Traceback", run.traceback), ("Printed", run.output)):
+            if text.strip():
+                print(f"\n{title} ({visible(run.scenario)}):")
+                print(textwrap.indent(visible(text).rstrip(), "  | ", lambda _: True))
+        if run.output_dropped_bytes:
+            print(f"  … {count(run.output_dropped_bytes, 'byte')} more were not kept")
+    environment = report.environment
+    print(f"\n{outcome_line(report)}")
+    if report.reason:
+        print(textwrap.indent(visible(report.reason), "  "))
+    print(f"  device {device_words(report.device)}; isolation {environment.isolation}; seed {environment.seed}; ", end="")
+    print(f"{report.elapsed_s:.2f} s")

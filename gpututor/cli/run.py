@@ -1,0 +1,32 @@
+"""`gpututor run`: run the learner's file on the device as a script, without grading."""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+from pathlib import Path
+
+from gpututor.cli.grade import add_device_arguments
+from gpututor.cli.places import chosen_course, chosen_workspace
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("exercise", metavar="EXERCISE", help="2.1, born_on_the_device, or a path")
+    parser.add_argument("--file", type=Path, metavar="F", help="run this file instead of your own")
+    add_device_arguments(parser)
+
+
+def main(arguments: argparse.Namespace) -> int:
+    """Exit code: the script's own."""
+    course = chosen_course(arguments)
+    exercise = course.find(arguments.exercise)
+    path = arguments.file or chosen_workspace(arguments, course).ensure(exercise)
+    options = ["--device", arguments.device]
+    if arguments.gpu is not None:
+        options += ["--gpu", arguments.gpu]
+    if arguments.gpus is not None:
+        options += ["--gpus", str(arguments.gpus)]
+    return subprocess.run(
+        [sys.executable, "-I", "-m", "gpututor.worker.script", *options, str(path)], check=False
+    ).returncode

@@ -1,0 +1,86 @@
+"""The judge's process: `python -I -m gpututor.judge`. Reads requests as frames on stdin, answers with frames on stdout.
+
+One request at a time is graded, on the main thread; a second thread listens, so that a cancel is heard at once and the
+end of stdin (the app is gone, however it went) ends everything.
+"""
+
+from __future__ import annotations
+
+import os
+import queue
+import threading
+import traceback
+from typing import BinaryIO
+
+from gpututor.grading.events import Cancelled, Graded, GradeRequest, GradingEvent, event_to_json, request_from_json
+from gpututor.judge.workers import WorkerPool
+from gpututor.processes import adopt_orphans
+from gpututor.wire.frames import FrameError, read_frame, write_frame
+
+
+class Server:
+    """Serves one client."""
+
+    def __init__(self, requests: BinaryIO, answers: BinaryIO) -> None:
+        self._requests = requests
+        self._answers = answers
+        self._waiting: queue.SimpleQueue[tuple[int, GradeRequest]] = queue.SimpleQueue()
+        self._pool = WorkerPool()
+        self._cancelled_up_to = -1
+
+    def serve(self) -> None:
+        """Until the client closes."""
+        adopt_orphans()
+        self._pool.warm()
+        threading.Thread(target=self._listen, daemon=True).start()
+
+        while True:
+            number, request = self._waiting.get()
+            self._grade(number, request)
+
+    def _grade(self, number: int, request: GradeRequest) -> None:
+        from gpututor.judge.judge import broken_report, grade
+
+        def emit(event: GradingEvent) -> None:
+            if number > self._cancelled_up_to:
+                self._answer(number, event)
+
+        if number <= self._cancelled_up_to:
+            self._answer(number, Cancelled())
+            return
+        try:
+            end: GradingEvent = Graded(grade(request, self._pool, emit))
+        except Exception as error:
+            traceback.print_exc()
+            end = Graded(broken_report(request, error))
+        self._answer(number, Cancelled() if number <= self._cancelled_up_to else end)
+
+    def _answer(self, number: int, event: GradingEvent) -> None:
+        write_frame(self._answers, {"id": number, **event_to_json(event)})
+
+    def _listen(self) -> None:
+        try:
+            while True:
+                header = read_frame(self._requests).header
+                if header["op"] == "cancel":
+                    self._cancelled_up_to = header["id"]
+                    self._pool.kill_current()
+                else:
+                    self._waiting.put((header["id"], request_from_json(header["request"])))
+        except (FrameError, OSError):
+            self._pool.kill_all()
+            os._exit(0)
+
+
+def main() -> None:
+    requests = os.fdopen(os.dup(0), "rb")
+    answers = os.fdopen(os.dup(1), "wb")
+    # What an exercise's code or torch prints must not get between the frames.
+    os.dup2(2, 1)
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    Server(requests, answers).serve()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,145 @@
+"""The judge's end of a worker: frames with a deadline, and what the worker prints, read without threads."""
+
+from __future__ import annotations
+
+import os
+import selectors
+import socket
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+from gpututor.wire.frames import Bounds, EndOfFrames, Frame, read_frame, write_frame
+
+
+class DeadlinePassed(Exception):
+    """The worker took too long."""
+
+
+@dataclass
+class Printed:
+    """The first bytes of what a worker printed, and how many more there were."""
+
+    limit_bytes: int
+    kept: bytearray = field(default_factory=bytearray)
+    dropped_bytes: int = 0
+
+    def add(self, piece: bytes) -> None:
+        room = self.limit_bytes - len(self.kept)
+        self.kept += piece[:room]
+        self.dropped_bytes += max(0, len(piece) - room)
+
+    @property
+    def text(self) -> str:
+        return self.kept.decode("utf-8", "replace")
+
+
+class Channel:
+    """Frames to and from one worker. While it waits for a frame it also drains what the worker prints."""
+
+    def __init__(self, connection: socket.socket, printed_descriptor: int) -> None:
+        self._connection = connection
+        self._printed_descriptor = printed_descriptor
+        self._deadline: float | None = None
+        self._buffer = bytearray()
+        self._writer = _Writer(self)
+        self.printed = Printed(0)
+        connection.setblocking(False)
+        os.set_blocking(printed_descriptor, False)
+        self._selector = selectors.DefaultSelector()
+        self._selector.register(connection, selectors.EVENT_READ)
+        self._selector.register(printed_descriptor, selectors.EVENT_READ)
+        self._printing = True
+
+    def begin(self, deadline: float | None, output_limit_bytes: int) -> None:
+        """From now on: give up at `deadline` (of `time.monotonic`), and keep this much of what is printed."""
+        self._deadline = deadline
+        self.printed = Printed(output_limit_bytes)
+
+    def send(self, header: dict[str, Any], buffers: list[bytes] | None = None) -> None:
+        """Raises `EndOfFrames` when the worker is gone, `DeadlinePassed` when it does not take the frame in time."""
+        write_frame(self._writer, header, buffers or ())
+
+    def receive(self, bounds: Bounds) -> Frame:
+        """The next frame. Raises `FrameError` for bad bytes or none, `DeadlinePassed` when it does not come in time."""
+        frame = read_frame(self, bounds)
+        self.drain_printed()
+        return frame
+
+    def read(self, size: int) -> bytes:
+        """For `read_frame`: up to `size` bytes, at least one unless the worker closed."""
+        while not self._buffer:
+            self._wait(selectors.EVENT_READ)
+            try:
+                piece = self._connection.recv(1 << 20)
+            except BlockingIOError:
+                continue
+            except ConnectionError:
+                return b""
+            if not piece:
+                return b""
+            self._buffer += piece
+        taken = bytes(self._buffer[:size])
+        del self._buffer[:size]
+        return taken
+
+    def write_all(self, content: bytes | memoryview) -> None:
+        view = memoryview(content).cast("B")
+        while view:
+            try:
+                view = view[self._connection.send(view) :]
+            except BlockingIOError:
+                self._wait(selectors.EVENT_WRITE)
+            except ConnectionError as error:
+                raise EndOfFrames("the worker is gone") from error
+
+    def drain_printed(self) -> None:
+        """Take what is in the pipe now."""
+        while self._printing:
+            try:
+                piece = os.read(self._printed_descriptor, 1 << 16)
+            except BlockingIOError:
+                return
+            if not piece:
+                self._printing = False
+                self._selector.unregister(self._printed_descriptor)
+            self.printed.add(piece)
+
+    def close(self) -> None:
+        self._selector.close()
+        self._connection.close()
+        os.close(self._printed_descriptor)
+
+    def _wait(self, event: int) -> None:
+        """Return when the connection is ready; meanwhile keep the pipe of printed text from filling up."""
+        self._selector.modify(self._connection, event)
+        while True:
+            left = None if self._deadline is None else self._deadline - time.monotonic()
+            if left is not None and left <= 0:
+                raise DeadlinePassed
+            ready = {key.fileobj for key, _ in self._selector.select(left)}
+            if self._printed_descriptor in ready:
+                self._take_some()
+            if self._connection in ready:
+                return
+
+    def _take_some(self) -> None:
+        # One piece only: a worker that prints without end must not keep us from seeing the deadline.
+        piece = os.read(self._printed_descriptor, 1 << 16)
+        if not piece:
+            self._printing = False
+            self._selector.unregister(self._printed_descriptor)
+        self.printed.add(piece)
+
+
+class _Writer:
+    """What `write_frame` writes to."""
+
+    def __init__(self, channel: Channel) -> None:
+        self._channel = channel
+
+    def write(self, content: bytes | memoryview) -> None:
+        self._channel.write_all(content)
+
+    def flush(self) -> None:
+        pass

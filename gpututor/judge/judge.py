@@ -1,0 +1,227 @@
+"""From a submission to a report. The decision is made here, on what was observed; no verdict ever travels."""
+
+from __future__ import annotations
+
+import hashlib
+import platform
+import secrets
+import sys
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+
+from gpututor import __version__
+from gpututor.checks.core import Check, Finding, Machine, Run
+from gpututor.course.catalogue import load_exercise
+from gpututor.course.exercise import Exercise
+from gpututor.errors import NotGradableHere, TutorError, UsageError
+from gpututor.grading.events import GradeRequest, GradingEvent, RunStarted, VerdictReached
+from gpututor.grading.report import Environment, Outcome, Report, RunSummary, Status, Verdict
+from gpututor.judge import troubles
+from gpututor.judge.conduct import Observation, conduct
+from gpututor.judge.exercise_code import ExerciseCode, draw_inputs, load_code
+from gpututor.judge.machines import in_words, machines_for
+from gpututor.judge.workers import Worker, WorkerPool
+from gpututor.trace.events import Kind
+from gpututor.wire.messages import MachineSpec
+
+MAX_SUBMISSION_BYTES = 1 << 20
+
+Emit = Callable[[GradingEvent], None]
+
+
+def grade(request: GradeRequest, pool: WorkerPool, emit: Emit) -> Report:
+    """Grade one submission. What the learner did never raises; what is broken in the grader or the exercise does."""
+    grading = _Grading(request, emit)
+    if len(request.submission.encode("utf-8", "replace")) > MAX_SUBMISSION_BYTES or "\0" in request.submission:
+        return grading.report(Outcome.REJECTED, "The file is over 1 MiB or holds zero bytes: it is no solution file.")
+    code = load_code(grading.exercise.folder)
+    worker = pool.take()
+    grading.torch_version = worker.torch_version
+    try:
+        machines = machines_for(grading.exercise, request, worker.devices)
+        grading.run_all(worker, machines, code)
+    except NotGradableHere as error:
+        return grading.report(Outcome.NOT_GRADABLE_HERE, str(error))
+    finally:
+        pool.release(worker)
+    return grading.report(grading.outcome())
+
+
+def broken_report(request: GradeRequest, error: Exception) -> Report:
+    """The report when the grader or the exercise broke, in words. Never the learner's fault."""
+    outcome = Outcome.REJECTED if isinstance(error, UsageError) else Outcome.INTERNAL_ERROR
+    reason = str(error) if isinstance(error, TutorError) else f"{type(error).__name__}: {error}"
+    return Report(
+        exercise=Path(request.exercise_folder).name,
+        outcome=outcome,
+        verdicts=(),
+        runs=(),
+        environment=_environment("", request.seed or 0),
+        submission_sha256=_sha256(request.submission),
+        started_at=datetime.now(UTC).isoformat(timespec="seconds"),
+        elapsed_s=0.0,
+        reason=reason,
+    )
+
+
+def _environment(torch_version: str, seed: int) -> Environment:
+    return Environment(
+        gpututor=__version__,
+        torch=torch_version,
+        python=platform.python_version(),
+        platform=f"{sys.platform} {platform.machine()}",
+        isolation="process",
+        seed=seed,
+    )
+
+
+def _sha256(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()
+
+
+class _Grading:
+    """What is gathered while one submission is graded."""
+
+    def __init__(self, request: GradeRequest, emit: Emit) -> None:
+        self.request = request
+        self.exercise: Exercise = load_exercise(Path(request.exercise_folder))
+        self.seed = secrets.randbits(32) if request.seed is None else request.seed
+        self.torch_version = ""
+        self._emit = emit
+        self._started = time.monotonic()
+        self._started_at = datetime.now(UTC).isoformat(timespec="seconds")
+        self._verdicts: list[Verdict] = []
+        self._runs: list[RunSummary] = []
+        self._trouble_outcome: Outcome | None = None
+
+    def run_all(self, worker: Worker, machines: tuple[MachineSpec, ...], code: ExerciseCode) -> None:
+        """Every scenario in turn, until one ends the worker or the file does not load."""
+        for spec in machines:
+            device = in_words(spec, worker.devices)
+            self._emit(RunStarted(spec.scenario, device))
+            inputs = (
+                draw_inputs(code, self.exercise.folder, self.seed + case, case) for case in range(self.exercise.cases)
+            )
+            submission = (_file_name(self.request.file_name), self.request.submission)
+            observation = conduct(worker, self.exercise, spec, submission, inputs, code.given_source)
+            self._judge(observation, code.checks)
+            self._runs.append(_summary(spec, device, observation))
+            trouble = observation.trouble
+            if trouble is not None and (trouble.stage == "loads" or not trouble.worker_lives):
+                break
+
+    def outcome(self) -> Outcome:
+        if self._trouble_outcome is not None:
+            return self._trouble_outcome
+        if any(verdict.status is Status.FAILED for verdict in self._verdicts):
+            return Outcome.FAILED
+        own = {"loads", "runs"}
+        if not any(verdict.status is Status.PASSED and verdict.check not in own for verdict in self._verdicts):
+            raise TutorError("No check of this exercise applied to any scenario.", "Mend the exercise's checks.py.")
+        return Outcome.PASSED
+
+    def report(self, outcome: Outcome, reason: str = "") -> Report:
+        return Report(
+            exercise=self.exercise.key,
+            outcome=outcome,
+            verdicts=tuple(self._verdicts),
+            runs=tuple(self._runs),
+            environment=_environment(self.torch_version, self.seed),
+            submission_sha256=_sha256(self.request.submission),
+            started_at=self._started_at,
+            elapsed_s=round(time.monotonic() - self._started, 3),
+            reason=reason,
+        )
+
+    def _judge(self, observation: Observation, checks: tuple[Check, ...]) -> None:
+        """The grader's own two checks, then the author's, each after those that it needs."""
+        trouble = observation.trouble
+        machine = observation.run.machine
+        statuses: dict[str, Status] = {}
+        for stage in ("loads", "runs"):
+            words = troubles.sentence(stage, self.exercise)
+            if trouble is not None and trouble.stage == stage:
+                self._trouble_outcome = self._trouble_outcome or trouble.outcome
+                self._add(_failed(stage, words, trouble.finding, machine))
+                break
+            self._add(Verdict(stage, words, Status.PASSED, machine.scenario))
+        else:
+            self._judge_printed(observation)
+        for check in checks:
+            if not check.applies(machine):
+                continue
+            broken = trouble is not None or any(statuses.get(need) not in (None, Status.PASSED) for need in check.needs)
+            verdict = _not_run(check, machine) if broken else _verdict(check, observation.run)
+            statuses[check.name] = verdict.status
+            self._add(verdict)
+
+    def _judge_printed(self, observation: Observation) -> None:
+        """Only met when it fails: a flood of text hides what a program says."""
+        if not observation.printed_dropped_bytes:
+            return
+        limit_kib = self.exercise.limits.output_kib
+        total = observation.printed_dropped_bytes + len(observation.printed.encode())
+        self._trouble_outcome = self._trouble_outcome or Outcome.FAILED
+        self._add(
+            Verdict(
+                "prints",
+                f"It prints at most {limit_kib} KiB",
+                Status.FAILED,
+                observation.run.machine.scenario,
+                expected=f"at most {limit_kib} KiB of text",
+                got=f"{total / 1024:,.0f} KiB; only the first {limit_kib} were kept",
+                why="A flood of text hides what a program has to say, and each print of a device tensor is a wait.",
+                advice="Remove the print from the loop.",
+            )
+        )
+
+    def _add(self, verdict: Verdict) -> None:
+        self._verdicts.append(verdict)
+        self._emit(VerdictReached(verdict))
+
+
+def _verdict(check: Check, run: Run) -> Verdict:
+    finding = check.find(run)
+    if finding is None:
+        return Verdict(check.name, check.sentence(run.machine), Status.PASSED, run.machine.scenario)
+    return _failed(check.name, check.sentence(run.machine), finding, run.machine, check.why, check.advice)
+
+
+def _failed(name: str, sentence: str, finding: Finding, machine: Machine, why: str = "", advice: str = "") -> Verdict:
+    return Verdict(
+        check=name,
+        sentence=sentence,
+        status=Status.FAILED,
+        scenario=machine.scenario,
+        expected=finding.expected,
+        got=finding.got,
+        line=finding.line,
+        why=why or finding.why,
+        advice=advice or finding.advice,
+    )
+
+
+def _not_run(check: Check, machine: Machine) -> Verdict:
+    return Verdict(check.name, check.sentence(machine), Status.NOT_RUN, machine.scenario)
+
+
+def _summary(spec: MachineSpec, device: str, observation: Observation) -> RunSummary:
+    return RunSummary(
+        scenario=spec.scenario,
+        device=device,
+        virtual=spec.kind == "virtual",
+        output=observation.printed,
+        output_dropped_bytes=observation.printed_dropped_bytes,
+        traceback=observation.trouble.traceback if observation.trouble else "",
+        kernels=observation.kinds.get(Kind.KERNEL, 0),
+        transfers=observation.kinds.get(Kind.TRANSFER, 0),
+        synchronisations=observation.kinds.get(Kind.SYNCHRONISE, 0),
+    )
+
+
+def _file_name(name: str) -> str:
+    """A safe name for the scratch folder: the last part of the path, and never one that Python would import."""
+    stem = Path(name).stem
+    return f"{stem if stem.replace('_', '').isalnum() else 'solution'}.py"

@@ -1,0 +1,79 @@
+"""Which machines a submission is to see: the exercise's scenarios, on the devices that are here."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from gpututor.checks.core import Machine
+from gpututor.course.exercise import Exercise, Scenario
+from gpututor.errors import NotGradableHere, UsageError
+from gpututor.grading.events import GradeRequest
+from gpututor.wire.messages import MachineSpec
+
+ACCELERATORS = ("cuda", "mps", "xpu")
+
+
+def machines_for(
+    exercise: Exercise, request: GradeRequest, available: Sequence[dict[str, object]]
+) -> tuple[MachineSpec, ...]:
+    """One machine for each scenario. `available`: the real devices, as the worker found them.
+
+    Raises `NotGradableHere` when this machine, or the exercise, cannot do what was asked; `UsageError` for a device
+    that nobody knows.
+    """
+    here = Counter(str(device["kind"]) for device in available)
+    kind, index = _chosen(exercise, request.device, here)
+    if kind == "cpu":
+        return (MachineSpec("the CPU", "cpu", 0, 0, (), "", None),)
+    return tuple(_machine(scenario, kind, index, here, request) for scenario in exercise.scenarios)
+
+
+def seen_by_checks(spec: MachineSpec) -> Machine:
+    """The machine as checks know it."""
+    memory = None if spec.memory_mib is None else spec.memory_mib << 20
+    return Machine(spec.scenario, spec.gpus, spec.device, spec.backends, spec.kind == "virtual", spec.gpu, memory)
+
+
+def in_words(spec: MachineSpec, available: Sequence[dict[str, object]]) -> str:
+    """`cuda:0, virtual T4`; `2 x virtual T4`; `no GPU (virtual machine)`; `cuda:0, NVIDIA H200`."""
+    if spec.kind != "virtual":
+        described = [str(device["description"]) for device in available if device["name"] == spec.device]
+        return f"{spec.device}, {described[0]}" if described else spec.device
+    if not spec.gpus:
+        others = [backend for backend in spec.backends if backend != "cuda"]
+        return (
+            f"no CUDA GPU, {' and '.join(others)} reported (virtual machine)" if others else "no GPU (virtual machine)"
+        )
+    return f"{spec.device}, virtual {spec.gpu}" if spec.gpus == 1 else f"{spec.gpus} x virtual {spec.gpu}"
+
+
+def _chosen(exercise: Exercise, wanted: str, here: Counter[str]) -> tuple[str, int]:
+    kind, _, number = wanted.partition(":")
+    if kind == "auto":
+        real = [name for name in ACCELERATORS if here[name] and name in exercise.devices]
+        return (real[0] if real else "virtual"), 0
+    if kind not in ("virtual", "cpu", *ACCELERATORS) or (number and not number.isdigit()):
+        raise UsageError(f"There is no device called {wanted!r}.", "Use auto, virtual, cpu, cuda, cuda:N, mps or xpu.")
+    if kind not in exercise.devices:
+        fitting = ", ".join(exercise.devices)
+        raise NotGradableHere(
+            f"On {kind} this exercise cannot show what it is about.",
+            f"It is graded on: {fitting}. Try --device virtual.",
+        )
+    index = int(number or 0)
+    if kind in ACCELERATORS and here[kind] <= index:
+        raise NotGradableHere(
+            f"This machine has no device {wanted}.", "`gpututor devices` lists what is here. Try --device virtual."
+        )
+    return kind, index
+
+
+def _machine(scenario: Scenario, kind: str, index: int, here: Counter[str], request: GradeRequest) -> MachineSpec:
+    """The scenario on a real device where it can be had there, else on the virtual GPU."""
+    wants_plain_gpus = scenario.gpus >= 1 and scenario.backends == ("cuda",) and scenario.memory_mib is None
+    if kind != "virtual" and wants_plain_gpus and scenario.gpus <= here[kind] - index:
+        return MachineSpec(scenario.name, kind, index, scenario.gpus, (kind,), "", None)
+    gpus = request.gpus if request.gpus is not None and scenario.gpus else scenario.gpus
+    gpu = request.gpu or scenario.gpu
+    return MachineSpec(scenario.name, "virtual", 0, gpus, scenario.backends, gpu, scenario.memory_mib)

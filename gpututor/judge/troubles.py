@@ -1,0 +1,141 @@
+"""Words for a submission that could not be loaded or did not return: each way to fail has its own."""
+
+from __future__ import annotations
+
+import signal
+from dataclasses import dataclass
+
+from gpututor.checks.core import Finding
+from gpututor.course.exercise import Exercise
+from gpututor.grading.report import Outcome
+from gpututor.wire.messages import Failure, FailureKind
+
+
+@dataclass(frozen=True)
+class Trouble:
+    """Why a run ended before it could be judged."""
+
+    stage: str
+    """`loads` or `runs`: the grader's own check that this fails."""
+    outcome: Outcome
+    finding: Finding
+    traceback: str = ""
+    worker_lives: bool = False
+    """The same worker can serve the next scenario."""
+
+
+def sentence(stage: str, exercise: Exercise) -> str:
+    """What the grader's own checks say."""
+    if stage == "loads":
+        return f"The file loads and defines {exercise.entry}()"
+    return f"{exercise.entry}() runs to its end"
+
+
+def from_failure(failure: Failure, stage: str, exercise: Exercise, source: str) -> Trouble:
+    """What the worker told: an exception, a syntax error, a missing function."""
+    line = failure.line if failure.line and failure.line <= source.count("\n") + 1 else None
+    said = ": ".join(filter(None, (failure.type_name, failure.message))) + (f", at line {line}" if line else "")
+    outcome, expected, why, advice = _WORDS[failure.kind]
+    finding = Finding(expected.format(entry=exercise.entry), said, line, why, advice.format(entry=exercise.entry))
+    return Trouble(stage, outcome, finding, failure.traceback, worker_lives=True)
+
+
+_WORDS: dict[FailureKind, tuple[Outcome, str, str, str]] = {
+    "syntax": (
+        Outcome.ERROR,
+        "Python that can be read",
+        "Nothing of a file runs while one line of it cannot be read.",
+        "Look at that line and the one before it: a bracket, a quote, a colon or the indentation.",
+    ),
+    "missing": (
+        Outcome.ERROR,
+        "a function {entry}()",
+        "The exercise calls your function by its name.",
+        "Keep `def {entry}(...)` as the starter has it.",
+    ),
+    "exit": (
+        Outcome.ERROR,
+        "{entry}() returns its result",
+        "A function that ends the program takes its caller with it.",
+        "Return a value instead of exiting.",
+    ),
+    "out of memory": (
+        Outcome.OUT_OF_MEMORY,
+        "the work to fit in memory",
+        "A device has only so much memory.",
+        "Look for a tensor that is larger than it need be, or that is kept longer.",
+    ),
+    "refused": (
+        Outcome.FAILED,
+        "plain tensors and Python values as a result",
+        "The result is brought back to be compared.",
+        "Return torch.Tensor, not a class of your own.",
+    ),
+    "unsupported": (
+        Outcome.ERROR,
+        "something that the virtual GPU can do",
+        "The virtual GPU refuses what it cannot do as CUDA does it.",
+        "Use another call that does the same.",
+    ),
+    "exception": (
+        Outcome.ERROR,
+        "no error",
+        "An error stops the program where it happens.",
+        "Read the message and the line: which values meet there, and on which devices?",
+    ),
+}
+"""For each kind of failure: the outcome, what was expected, why it matters, what to try."""
+
+
+def from_deadline(stage: str, exercise: Exercise, line: int | None) -> Trouble:
+    """The run took longer than its limit."""
+    at = f", at line {line}" if line else ""
+    finding = Finding(
+        f"an end within {exercise.limits.wall_s:g} s",
+        f"still running after {exercise.limits.wall_s:g} s{at}; it was stopped",
+        line,
+        "A run that does not end cannot be judged.",
+        "Look for a loop whose condition never becomes false, or for far too much work.",
+    )
+    return Trouble(stage, Outcome.TIMEOUT, finding)
+
+
+def from_exit(stage: str, exercise: Exercise, status: int) -> Trouble:
+    """The process ended in the middle of the run: `status` is its exit code, or minus a signal's number."""
+    if status < 0:
+        name = _signal_name(-status)
+        finding = Finding(
+            f"{exercise.entry}() returns its result",
+            f"the process was ended by {name}",
+            None,
+            "A crash takes everything with it.",
+            "Look for huge allocations, endless recursion, or os.kill.",
+        )
+        return Trouble(stage, Outcome.CRASHED, finding)
+    finding = Finding(
+        f"{exercise.entry}() returns its result",
+        f"the code ended the whole process (exit status {status})",
+        None,
+        "A function that ends the program takes its caller with it.",
+        "Remove os._exit; return a value instead.",
+    )
+    return Trouble(stage, Outcome.ERROR, finding)
+
+
+def from_bad_answer(stage: str, exercise: Exercise, words: str) -> Trouble:
+    """The worker's answer made no sense."""
+    finding = Finding(
+        f"{exercise.entry}() returns its result",
+        f"the answer that came back could not be read: {words[:300]}",
+        None,
+        "The result is brought back to be compared.",
+        "Leave the grader's own connection alone, and return plain values.",
+    )
+    return Trouble(stage, Outcome.NEEDS_REVIEW, finding)
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"

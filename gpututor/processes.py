@@ -1,0 +1,95 @@
+"""Ending processes: a process and everything that it ever started."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+
+def descendants(pid: int) -> list[int]:
+    """The process ids of all living children of `pid`, and of theirs, nearest first."""
+    children: dict[int, list[int]] = {}
+    for child, parent in _parents():
+        children.setdefault(parent, []).append(child)
+    found: list[int] = []
+    waiting = [pid]
+    while waiting:
+        for child in children.get(waiting.pop(), ()):
+            found.append(child)
+            waiting.append(child)
+    return found
+
+
+def kill_tree(pid: int) -> None:
+    """SIGKILL `pid`, its process group when it leads one, and every process that descends from it.
+
+    The root is stopped first, so that it cannot start another child; looked at again until nothing new is there.
+    """
+    _signal(pid, signal.SIGSTOP)
+    seen: set[int] = set()
+    while new := [child for child in descendants(pid) if child not in seen]:
+        for child in new:
+            _signal(child, signal.SIGSTOP)
+        seen.update(new)
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        if os.getpgid(pid) == pid:
+            os.killpg(pid, signal.SIGKILL)
+    for child in seen:
+        _signal(child, signal.SIGKILL)
+    _signal(pid, signal.SIGKILL)
+
+
+def reap_orphans(keep: set[int]) -> None:
+    """End this process's children that are not in `keep`: orphans that a dead worker left (see `adopt_orphans`)."""
+    me = os.getpid()
+    deadline = time.monotonic() + 2.0
+    while time.monotonic() < deadline:
+        orphans = [child for child, parent in _parents() if parent == me and child not in keep]
+        if not orphans:
+            return
+        for orphan in orphans:
+            kill_tree(orphan)
+            with contextlib.suppress(ChildProcessError):
+                os.waitpid(orphan, 0)
+
+
+def adopt_orphans() -> None:
+    """Linux: grandchildren whose parent dies become this process's children, so that none can escape."""
+    _prctl(36, 1)  # PR_SET_CHILD_SUBREAPER
+
+
+def die_with_parent() -> None:
+    """Linux: this process gets SIGKILL when the thread that started it ends."""
+    _prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
+
+
+def _prctl(option: int, value: int) -> None:
+    if sys.platform == "linux":
+        import ctypes
+
+        ctypes.CDLL(None, use_errno=True).prctl(option, value, 0, 0, 0)
+
+
+def _signal(pid: int, number: int) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.kill(pid, number)
+
+
+def _parents() -> list[tuple[int, int]]:
+    """(process id, its parent's) of every process that can be seen."""
+    if sys.platform != "linux":
+        listing = subprocess.run(["ps", "-axo", "pid=,ppid="], capture_output=True, text=True, check=False).stdout
+        return [(int(pid), int(parent)) for pid, parent in (line.split() for line in listing.splitlines())]
+    pairs: list[tuple[int, int]] = []
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            with contextlib.suppress(OSError):
+                # The command's name is in parentheses and may hold anything, so fields are counted from its end.
+                fields = Path("/proc", name, "stat").read_text(errors="replace").rpartition(")")[2].split()
+                pairs.append((int(name), int(fields[1])))
+    return pairs

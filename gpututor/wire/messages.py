@@ -1,0 +1,74 @@
+"""What the judge and a worker say to each other, as plain data with a JSON form. No torch here.
+
+The worker says `ready` once. Then, for each scenario: the judge sends `load`, the worker answers `loaded` or `failed`;
+the judge sends `call` for each case, the worker answers `returned` or `failed`. The inputs of a case are only revealed
+by its `call`. The worker dies when the judge closes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, fields
+from typing import Any, Literal, get_args
+
+from gpututor.wire.frames import FrameError
+
+FailureKind = Literal["syntax", "exception", "missing", "exit", "out of memory", "refused", "unsupported"]
+
+
+@dataclass(frozen=True)
+class MachineSpec:
+    """The machine that a run is to see."""
+
+    scenario: str
+    kind: str
+    """`virtual`, `cpu`, `cuda`, `mps` or `xpu`."""
+    index: int
+    """Which real device; 0 on the virtual GPU."""
+    gpus: int
+    backends: tuple[str, ...]
+    gpu: str
+    memory_mib: int | None
+
+    @property
+    def device(self) -> str:
+        """Where work belongs: `cuda:0`, or `cpu` when there is no GPU."""
+        if self.kind == "virtual":
+            return "cuda:0" if self.gpus and "cuda" in self.backends else "cpu"
+        return "cpu" if self.kind == "cpu" else f"{self.kind}:{self.index}"
+
+    def to_json(self) -> dict[str, Any]:
+        return {**asdict(self), "backends": list(self.backends)}
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> MachineSpec:
+        return cls(**{**data, "backends": tuple(data["backends"])})
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Why a submission could not be loaded or called. All texts come from the worker: never markup, never believed."""
+
+    kind: FailureKind
+    type_name: str
+    """The exception's type, such as `NameError`."""
+    message: str
+    line: int | None
+    """The line of the learner's file, from 1."""
+    traceback: str
+    """The learner's own frames, as Python prints them."""
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, data: object) -> Failure:
+        """Read what a worker sent; raises `FrameError` for anything odd. Texts are cut to sane lengths."""
+        if not isinstance(data, dict) or set(data) != {field.name for field in fields(cls)}:
+            raise FrameError("this is not a failure")
+        line = data["line"]
+        if data["kind"] not in get_args(FailureKind) or not (line is None or (type(line) is int and line > 0)):
+            raise FrameError("a failure of no known kind")
+        texts = [data["type_name"], data["message"], data["traceback"]]
+        if not all(isinstance(text, str) for text in texts):
+            raise FrameError("a failure without words")
+        return cls(data["kind"], texts[0][:200], texts[1][:10_000], line, texts[2][:40_000])

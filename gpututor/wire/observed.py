@@ -1,0 +1,88 @@
+"""What arrives of a value that lived in another process: tensors with facts about the originals. Needs torch.
+
+A tensor travels as a contiguous copy of its bytes and a `TensorFact`: what could be seen of it where it lived.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+MAX_DEPTH = 64
+MAX_TEXT = 1 << 20
+MAX_NODES = 200_000
+
+DTYPES: dict[str, torch.dtype] = {
+    str(dtype).removeprefix("torch."): dtype
+    for dtype in (
+        torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.complex64, torch.complex128,
+        torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8, torch.bool,
+    )
+}  # fmt: skip
+
+
+class ValueRefused(Exception):
+    """Something that does not travel, or bytes that are no value. Its text is safe to show."""
+
+
+@dataclass(frozen=True)
+class TensorFact:
+    """What was seen of a tensor where it lived. `identity` and `storage` are only comparable within one call."""
+
+    type_name: str
+    """`Tensor` or `Parameter`."""
+    shape: tuple[int, ...]
+    dtype: str
+    """Without `torch.`: `float32`."""
+    device: str
+    """`cpu`, `cuda:0`, …"""
+    strides: tuple[int, ...]
+    offset: int
+    identity: int
+    """Equal for one object met twice."""
+    storage: int
+    """Equal for tensors that share memory."""
+    requires_grad: bool = False
+    is_leaf: bool = True
+    pinned: bool = False
+    layout: str = "strided"
+
+
+@dataclass(frozen=True)
+class ObservedTensor:
+    """A tensor that arrived: its values on the CPU, contiguous, and the facts about the original."""
+
+    fact: TensorFact
+    values: torch.Tensor
+    grad: ObservedTensor | None = None
+
+
+@dataclass(frozen=True)
+class ObservedModule:
+    """A module that arrived: its class, and its parameters and buffers by their state names."""
+
+    class_name: str
+    training: bool
+    parameters: dict[str, ObservedTensor]
+    buffers: dict[str, ObservedTensor]
+
+    @property
+    def state(self) -> dict[str, ObservedTensor]:
+        return {**self.parameters, **self.buffers}
+
+
+@dataclass(frozen=True)
+class ObservedArray:
+    """A NumPy array that arrived, as a CPU tensor."""
+
+    values: torch.Tensor
+    storage: int
+
+
+@dataclass(frozen=True)
+class ObservedObject:
+    """Something else that arrived: only its type and its bounded repr."""
+
+    type_name: str
+    text: str

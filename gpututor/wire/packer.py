@@ -1,0 +1,169 @@
+"""Values on their way out: Python trees with tensors in them, as JSON nodes and raw bytes. Needs torch; no pickle."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import torch
+
+from gpututor.wire.observed import DTYPES, MAX_DEPTH, MAX_NODES, MAX_TEXT, TensorFact, ValueRefused
+
+
+@dataclass(frozen=True)
+class Seen:
+    """How the side where a tensor lives looks at it: on the virtual GPU its own functions stand here."""
+
+    host: Callable[[torch.Tensor], torch.Tensor]
+    """The tensor's values on the CPU, detached; no trace of the look."""
+    storage: Callable[[torch.Tensor], int]
+    pinned: Callable[[torch.Tensor], bool]
+    exact_types: tuple[type, ...]
+
+
+def plain_view() -> Seen:
+    """How ordinary tensors are looked at."""
+    return Seen(
+        host=lambda tensor: tensor.detach().cpu(),
+        storage=lambda tensor: tensor.untyped_storage().data_ptr(),
+        pinned=lambda tensor: tensor.device.type == "cpu" and tensor.is_pinned(),
+        exact_types=(torch.Tensor, torch.nn.Parameter),
+    )
+
+
+class Packer:
+    """Turns values into JSON nodes and buffers. One packer a frame; a tensor met twice travels once."""
+
+    def __init__(self, view: Seen | None = None) -> None:
+        self.view = view or plain_view()
+        self.buffers: list[bytes] = []
+        self._kept: list[object] = []
+        self._tensors: dict[int, dict[str, Any]] = {}
+        self._nodes = 0
+
+    def pack(self, value: object, depth: int = 0) -> dict[str, Any]:
+        """A JSON node for `value`; raises `ValueRefused` for trees too deep or large and tensors that do not travel."""
+        self._nodes += 1
+        if depth > MAX_DEPTH or self._nodes > MAX_NODES:
+            raise ValueRefused("the result is nested too deeply or has too many parts")
+        match value:
+            case None | bool():
+                return {"k": "plain", "v": value}
+            case int() if type(value) is int:
+                return {"k": "int", "v": str(value) if value.bit_length() < 4096 else "0"}
+            case float() if type(value) is float:
+                return {"k": "float", "v": value if math.isfinite(value) else repr(value)}
+            case str() if type(value) is str:
+                return {"k": "plain", "v": value[:MAX_TEXT].encode("utf-8", "replace").decode()}
+            case torch.Tensor():
+                return self._tensor(value)
+            case torch.nn.Module():
+                return self._module(value)
+            case torch.device() | torch.dtype() | torch.Size():
+                return self._torch_plain(value)
+            case list() | tuple():
+                kind = "list" if isinstance(value, list) else "tuple"
+                return {"k": kind, "type": type(value).__name__, "v": [self.pack(item, depth + 1) for item in value]}
+            case dict():
+                pairs = [[self.pack(key, depth + 1), self.pack(item, depth + 1)] for key, item in value.items()]
+                return {"k": "dict", "type": type(value).__name__, "v": pairs}
+        if type(value).__module__ == "numpy" and type(value).__name__ == "ndarray":
+            return self._array(value)
+        return {"k": "object", "type": type(value).__name__, "v": _safe_repr(value)}
+
+    def _torch_plain(self, value: object) -> dict[str, Any]:
+        if isinstance(value, torch.Size):
+            return {"k": "size", "v": [str(length) for length in value]}
+        return {"k": "device" if isinstance(value, torch.device) else "dtype", "v": str(value)}
+
+    def facts(self, value: object) -> dict[str, dict[str, Any]]:
+        """The facts, without values, of each tensor in `value`, by path: `x`, `batch.0`, `model.weight`."""
+        found: dict[str, dict[str, Any]] = {}
+        waiting: list[tuple[str, object]] = [("", value)]
+        while waiting and len(found) < MAX_NODES:
+            path, item = waiting.pop()
+            match item:
+                case torch.Tensor():
+                    found[path] = self._fact(item)
+                case torch.nn.Module():
+                    waiting += [
+                        (f"{path}.{name}", part) for name, part in item.named_parameters(remove_duplicate=False)
+                    ]
+                    waiting += [(f"{path}.{name}", part) for name, part in item.named_buffers(remove_duplicate=False)]
+                case dict():
+                    waiting += [(f"{path}.{key}" if path else str(key), part) for key, part in item.items()]
+                case list() | tuple():
+                    waiting += [(f"{path}.{index}", part) for index, part in enumerate(item)]
+        return found
+
+    def _tensor(self, tensor: torch.Tensor) -> dict[str, Any]:
+        node = self._tensors.get(id(tensor))
+        if node is None:
+            node = self._tensors[id(tensor)] = self._new_tensor(tensor)
+        return node
+
+    def _new_tensor(self, tensor: torch.Tensor) -> dict[str, Any]:
+        if type(tensor) not in self.view.exact_types:
+            raise ValueRefused(f"a {type(tensor).__name__} is not a plain torch.Tensor")
+        name = str(tensor.dtype).removeprefix("torch.")
+        if name not in DTYPES or tensor.layout is not torch.strided:
+            raise ValueRefused(f"tensors of {tensor.dtype} in layout {tensor.layout} do not travel")
+        host = self.view.host(tensor).resolve_conj().resolve_neg().contiguous()
+        grad = tensor.grad if tensor.is_leaf else None
+        return {
+            "k": "tensor",
+            "fact": self._fact(tensor),
+            "buffer": self._bytes(host),
+            "grad": None if grad is None else self._tensor(grad),
+        }
+
+    def _fact(self, tensor: torch.Tensor) -> dict[str, Any]:
+        self._kept.append(tensor)  # its id must not be given to another one
+        fact = TensorFact(
+            type_name="Parameter" if isinstance(tensor, torch.nn.Parameter) else "Tensor",
+            shape=tuple(tensor.shape),
+            dtype=str(tensor.dtype).removeprefix("torch."),
+            device=str(tensor.device),
+            strides=tuple(tensor.stride()),
+            offset=int(tensor.storage_offset()),
+            identity=id(tensor),
+            storage=self.view.storage(tensor),
+            requires_grad=bool(tensor.requires_grad),
+            is_leaf=bool(tensor.is_leaf),
+            pinned=bool(self.view.pinned(tensor)),
+        )
+        return {**asdict(fact), "identity": str(fact.identity), "storage": str(fact.storage)}
+
+    def _module(self, module: torch.nn.Module) -> dict[str, Any]:
+        return {
+            "k": "module",
+            "type": type(module).__name__,
+            "training": bool(module.training),
+            "parameters": {name: self._tensor(p) for name, p in module.named_parameters(remove_duplicate=False)},
+            "buffers": {name: self._tensor(b) for name, b in module.named_buffers(remove_duplicate=False)},
+        }
+
+    def _array(self, array: Any) -> dict[str, Any]:
+        if array.dtype.name not in DTYPES:
+            raise ValueRefused(f"a NumPy array of {array.dtype} does not travel")
+        tensor = torch.tensor(array.copy())
+        return {
+            "k": "array",
+            "shape": list(tensor.shape),
+            "dtype": str(tensor.dtype).removeprefix("torch."),
+            "storage": str(array.__array_interface__["data"][0]),
+            "buffer": self._bytes(tensor.contiguous()),
+        }
+
+    def _bytes(self, host: torch.Tensor) -> int:
+        self.buffers.append(host.reshape(-1).view(torch.uint8).numpy().tobytes() if host.numel() else b"")
+        return len(self.buffers) - 1
+
+
+def _safe_repr(value: object) -> str:
+    try:
+        return repr(value)[:2000]
+    except Exception as error:
+        return f"<its repr raised {type(error).__name__}>"

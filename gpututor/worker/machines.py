@@ -1,0 +1,58 @@
+"""Entering the machine that a run is to see: the virtual GPU, or a real device under observation."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+
+from gpututor.devices.recorder import Recorder, observe
+from gpututor.wire.messages import MachineSpec
+from gpututor.wire.packer import Seen, plain_view
+
+
+@dataclass(frozen=True)
+class EnteredMachine:
+    """What a run needs while it is inside a machine."""
+
+    recorder: Recorder
+    view: Seen
+    """How tensors that leave are looked at."""
+
+
+@contextlib.contextmanager
+def entered(spec: MachineSpec, learner_file: str) -> Iterator[EnteredMachine]:
+    """Be on the machine that `spec` describes; what its devices do is recorded by lines of `learner_file`."""
+    recorder = Recorder([learner_file])
+    if spec.kind == "virtual":
+        from gpututor.devices import virtual
+
+        memory_bytes = None if spec.memory_mib is None else spec.memory_mib << 20
+        with virtual.virtual_gpu(
+            spec.gpus, spec.gpu, memory_bytes=memory_bytes, backends=spec.backends, recorder=recorder
+        ):
+            yield EnteredMachine(recorder, _virtual_view())
+        return
+    if spec.kind == "cuda":
+        torch.cuda.set_device(spec.index)
+    with observe(recorder):
+        yield EnteredMachine(recorder, plain_view())
+
+
+def _virtual_view() -> Seen:
+    from gpututor.devices import virtual
+
+    plain = plain_view()
+
+    def host(tensor: torch.Tensor) -> torch.Tensor:
+        return virtual.host_tensor(tensor) if virtual.is_virtual(tensor) else plain.host(tensor)
+
+    def storage(tensor: torch.Tensor) -> int:
+        return virtual.storage_key(tensor) if virtual.is_virtual(tensor) else plain.storage(tensor)
+
+    def pinned(tensor: torch.Tensor) -> bool:
+        return False if virtual.is_virtual(tensor) else virtual.pinned(tensor)
+
+    return Seen(host, storage, pinned, (*plain.exact_types, virtual.VirtualTensor))

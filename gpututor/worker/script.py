@@ -1,0 +1,53 @@
+"""Running a file as a script, ungraded: `python -m gpututor.worker.script [--device D] [--gpu G] [--gpus N] FILE`.
+
+Its output goes straight to the terminal; its exit code is the script's own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import runpy
+import sys
+from collections.abc import Iterator
+
+from gpututor.devices.inventory import available_devices
+
+
+@contextlib.contextmanager
+def on_device(wanted: str, gpu: str, gpus: int) -> Iterator[str]:
+    """Be on the device that was asked for; yields words for it. `auto`: a real accelerator, else the virtual GPU."""
+    kind, _, index = wanted.partition(":")
+    real = [device for device in available_devices() if device["kind"] != "cpu"]
+    if kind == "cpu":
+        yield "the CPU"
+    elif real and kind in ("auto", *(str(device["kind"]) for device in real)):
+        if kind == "cuda" and index:
+            import torch
+
+            torch.cuda.set_device(int(index))
+        yield str(real[0]["description"])
+    elif kind in ("auto", "virtual"):
+        from gpututor.devices.virtual import virtual_gpu
+
+        with virtual_gpu(gpus, gpu):
+            yield f"{gpus} x virtual {gpu} (modelled)" if gpus != 1 else f"virtual {gpu} (modelled)"
+    else:
+        sys.exit(f"gpututor: this machine has no device {wanted}. Try --device virtual.")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="gpututor run")
+    parser.add_argument("--device", default="auto")
+    parser.add_argument("--gpu", default="T4")
+    parser.add_argument("--gpus", type=int, default=1)
+    parser.add_argument("file")
+    arguments = parser.parse_args()
+    sys.argv = [arguments.file]
+    with on_device(arguments.device, arguments.gpu, arguments.gpus) as words:
+        print(f"gpututor: running on {words}", file=sys.stderr, flush=True)
+        runpy.run_path(arguments.file, run_name="__main__")
+
+
+if __name__ == "__main__":
+    main()
