@@ -1,0 +1,72 @@
+"""Every exercise is graded on its idea: starters fail, solutions pass, known mistakes fail for their own reason."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gpututor.course.exercise import Exercise
+from gpututor.grading.report import Outcome, Report, Status
+from tests.exercises.conftest import Grade
+from tests.exercises.courses import EXERCISES, WRONG_SOLUTIONS, named_check
+
+CONSTANTS: tuple[object, ...] = (None, True, 0, 1.0, "cuda:0", [], {}, ())
+
+
+def in_words(report: Report) -> str:
+    """What a reader of a failing test wants to see."""
+    lines = [f"{report.outcome} {report.reason}"]
+    lines += [
+        f"{verdict.scenario}: {verdict.check}: {verdict.status}; {verdict.expected}; {verdict.got}"
+        for verdict in report.verdicts
+    ]
+    return "\n".join([*lines, *(run.traceback for run in report.runs)])
+
+
+def first_failures(report: Report) -> dict[str, str]:
+    """The first check that failed, for each scenario in which one did."""
+    failed: dict[str, str] = {}
+    for verdict in report.verdicts:
+        if verdict.status is Status.FAILED:
+            failed.setdefault(verdict.scenario, verdict.check)
+    return failed
+
+
+@pytest.mark.parametrize("exercise", EXERCISES)
+def test_the_starter_is_graded_and_does_not_pass(exercise: Exercise, grade: Grade) -> None:
+    report = grade(exercise, exercise.starter, 1)
+    assert report.outcome in (Outcome.FAILED, Outcome.ERROR), in_words(report)
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2**32 - 1])
+@pytest.mark.parametrize("exercise", EXERCISES)
+def test_the_solution_passes_in_every_scenario(exercise: Exercise, seed: int, grade: Grade) -> None:
+    report = grade(exercise, exercise.solution, seed)
+    assert report.outcome is Outcome.PASSED, in_words(report)
+    assert [run.scenario for run in report.runs] == [scenario.name for scenario in exercise.scenarios]
+
+
+@pytest.mark.parametrize(("exercise", "path"), WRONG_SOLUTIONS)
+def test_a_wrong_solution_fails_first_on_the_check_that_it_names(exercise: Exercise, path: Path, grade: Grade) -> None:
+    report = grade(exercise, path.read_text(encoding="utf-8"), 1)
+    assert set(first_failures(report).values()) == {named_check(path)}, in_words(report)
+
+
+@pytest.mark.parametrize("exercise", EXERCISES)
+def test_no_constant_passes(exercise: Exercise, grade: Grade) -> None:
+    returns = "\n".join(f"    if CALLS[0] % {len(CONSTANTS)} == {i}: return {c!r}" for i, c in enumerate(CONSTANTS))
+    one_each_call = f"CALLS = [-1]\ndef {exercise.entry}(*args, **kwargs):\n    CALLS[0] += 1\n{returns}\n"
+    report = grade(exercise, one_each_call, 1)
+    assert report.outcome is Outcome.FAILED, in_words(report)
+
+
+@pytest.mark.parametrize("exercise", EXERCISES)
+def test_a_failing_verdict_says_what_was_expected_what_came_why_and_what_to_try(
+    exercise: Exercise, grade: Grade
+) -> None:
+    for path in exercise.wrong_solutions[:2]:
+        verdict = grade(exercise, path.read_text(encoding="utf-8"), 1).first_failure
+        assert verdict is not None
+        assert all((verdict.sentence, verdict.expected, verdict.got, verdict.why, verdict.advice)), (path, verdict)
+        assert verdict.line is not None, (path, verdict)
