@@ -1,0 +1,50 @@
+"""A virtual GPU: `torch.cuda` on a machine that has none, with real values and CUDA's rules about devices and memory.
+
+The names are loaded at their first use, so that `gpututor.devices.virtual.specs` can be read without torch.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from gpututor.devices.virtual.machine import VirtualMachine
+    from gpututor.devices.virtual.moves import pinned
+    from gpututor.devices.virtual.session import virtual_gpu
+    from gpututor.devices.virtual.specs import GpuSpec, model_names, spec
+    from gpututor.devices.virtual.tensor import host_tensor, is_virtual, storage_key
+
+__all__ = [
+    "GpuSpec",
+    "VirtualMachine",
+    "host_tensor",
+    "is_virtual",
+    "model_names",
+    "pinned",
+    "spec",
+    "storage_key",
+    "virtual_gpu",
+]
+
+_HOMES = {
+    "VirtualMachine": "machine",
+    "virtual_gpu": "session",
+    "is_virtual": "tensor",
+    "host_tensor": "tensor",
+    "storage_key": "tensor",
+    "pinned": "moves",
+    "GpuSpec": "specs",
+    "model_names": "specs",
+    "spec": "specs",
+}
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found = getattr(import_module(f"{__name__}.{home}"), name)
+    # "virtual_gpu" and the like are found at once from now on.
+    globals()[name] = found
+    return found

@@ -1,0 +1,78 @@
+"""What `torch.accelerator`, `torch.mps` and `torch.xpu` say while the virtual GPU is on."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from gpututor.devices.virtual import cuda_face
+from gpututor.devices.virtual.machine import active
+
+_ORDER = ("cuda", "mps", "xpu")
+
+
+def _kind() -> str | None:
+    """The kind of accelerator that this build of torch would be made for."""
+    backends = active().backends
+    return next((kind for kind in _ORDER if kind in backends), None)
+
+
+def get_accelerator() -> torch.device | None:
+    kind = _kind()
+    return None if kind is None else torch.device(kind)
+
+
+def get_accelerator_or_cpu() -> torch.device:
+    return torch.device(_kind() or "cpu")
+
+
+def get_device_module(device: Any = None) -> Any:
+    """Stands in for `torch.get_device_module`, which remembers its first answer for the life of the process."""
+    if device is not None and not isinstance(device, str | torch.device):
+        raise RuntimeError(f"Invalid value of device '{device}', expect torch.device, str, or None")
+    kind = get_accelerator_or_cpu().type if device is None else torch.device(device).type
+    module = getattr(torch, kind, None)
+    if module is None:
+        raise RuntimeError(f"Device '{kind}' does not have a corresponding module registered as 'torch.{kind}'.")
+    return module
+
+
+def synchronize_device(index: int) -> None:
+    active().recorder.synchronise("torch.accelerator.synchronize", cuda_face.gpu_of(index).name)
+
+
+def exchange_device(index: int) -> int:
+    """Make GPU `index` the current one; returns the one before."""
+    before = cuda_face.current_device()
+    cuda_face.set_device(index)
+    return before
+
+
+def device_stats(index: int) -> dict[str, Any]:
+    """As C++ nests them: `allocated_bytes` / `all` / `current`."""
+    nested: dict[str, Any] = {}
+    for dotted, value in cuda_face.memory_stats(index).items():
+        quantity, pool, metric = dotted.split(".")
+        nested.setdefault(quantity, {}).setdefault(pool, {})[metric] = value
+    return nested
+
+
+def device_capability(index: int) -> Any:
+    return cuda_face.get_device_capability(index)
+
+
+def has_mps() -> bool:
+    return "mps" in active().backends
+
+
+def has_xpu() -> bool:
+    return "xpu" in active().backends
+
+
+def mps_count() -> int:
+    return int(has_mps())
+
+
+def xpu_count() -> int:
+    return int(has_xpu())

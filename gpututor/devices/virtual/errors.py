@@ -1,0 +1,58 @@
+"""CUDA's own words for what goes wrong, checked against PyTorch's source."""
+
+from __future__ import annotations
+
+import torch
+
+_ASYNCHRONOUS = (
+    "\nCUDA kernel errors might be asynchronously reported at some other API call, so the stacktrace below might be incorrect."
+    "\nFor debugging consider passing CUDA_LAUNCH_BLOCKING=1"
+    "\nCompile with `TORCH_USE_CUDA_DSA` to enable device-side assertions.\n"
+)
+
+
+def invalid_ordinal() -> Exception:
+    """What a device number beyond the last GPU raises (c10/cuda/CUDAException.cpp)."""
+    return torch.AcceleratorError(
+        "CUDA error: invalid device ordinal\nGPU device may be out of range, do you have enough GPUs?" + _ASYNCHRONOUS
+    )
+
+
+def no_gpus() -> RuntimeError:
+    """What a CUDA build says on a machine whose driver shows no GPU.
+
+    The other message, "Found no NVIDIA driver on your system", sends people to install one, which would not help here.
+    """
+    return RuntimeError("No CUDA GPUs are available")
+
+
+def unsupported(call: str, instead: str = "") -> NotImplementedError:
+    """A call that the virtual GPU knows that it cannot do."""
+    return NotImplementedError(f"The virtual GPU does not support {call}." + (f" {instead}" if instead else ""))
+
+
+def backend_without_tensors(kind: str) -> NotImplementedError:
+    """A tensor was wanted on a device that only reports itself available."""
+    return NotImplementedError(
+        f"This practice machine reports that {kind} is available, but it cannot compute on {kind}: only choose the device here."
+    )
+
+
+def no_numpy(device: torch.device) -> TypeError:
+    return TypeError(
+        f"can't convert {device} device type tensor to numpy. Use Tensor.cpu() to copy the tensor to host memory first."
+    )
+
+
+def cannot_pin(kind: str) -> RuntimeError:
+    return RuntimeError(f"cannot pin '{kind}' only dense CPU tensors can be pinned")
+
+
+def in_cudas_words(message: str) -> str:
+    """C++ believes that a virtual GPU is `meta`: says `cuda` instead."""
+    return (
+        message.replace("meta:", "cuda:")
+        .replace("'meta'", "'cuda'")
+        .replace("type meta", "type cuda")
+        .replace("Meta", "CUDA")
+    )

@@ -1,0 +1,212 @@
+"""What Python calls say about devices, put into words that C++ understands: `cuda:0` becomes the device of the wrappers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch.overrides import TorchFunctionMode
+
+from gpututor.devices.virtual import errors, private
+from gpututor.devices.virtual.dispatch import DeviceMode
+from gpututor.devices.virtual.machine import active, cpp_device, python_device
+from gpututor.devices.virtual.moves import pin, pinned
+from gpututor.devices.virtual.tensor import VirtualTensor
+
+Tensor = torch.Tensor
+Handler = Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]
+HANDLERS: dict[Any, Handler] = {}
+
+
+class DeviceNames(TorchFunctionMode):
+    """Only rewrites arguments and messages; the operators themselves are the dispatch mode's."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        handler = HANDLERS.get(func)
+        try:
+            if handler is not None:
+                return handler(func, args, kwargs or {})
+            return func(*args, **kwargs) if kwargs else func(*args)
+        except RuntimeError as error:
+            message = str(error)
+            if "meta" not in message:
+                raise
+            raise type(error)(errors.in_cudas_words(message)) from None
+
+
+class ThreadModes:
+    """Both modes, for one thread."""
+
+    def __init__(self) -> None:
+        self._dispatch = DeviceMode()
+        self._functions = DeviceNames()
+
+    def __enter__(self) -> ThreadModes:
+        self._dispatch.__enter__()
+        self._functions.__enter__()
+        return self
+
+    def __exit__(self, *exception: Any) -> None:
+        self._functions.__exit__(*exception)
+        self._dispatch.__exit__(*exception)
+
+
+def _names_device(value: Any) -> bool:
+    kind = type(value)
+    return kind is str or kind is torch.device or (kind is int)
+
+
+def _with_cpp_device(kwargs: dict[str, Any]) -> dict[str, Any]:
+    device = kwargs.get("device")
+    return kwargs if device is None else {**kwargs, "device": cpp_device(device)}
+
+
+def _named(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Functions that take a device by name, or the device of their first tensor."""
+    return func(*args, **_with_cpp_device(kwargs))
+
+
+def _factory(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    device = kwargs.get("device")
+    if device is None and not _follows_data(func, args):
+        device = private.default_device()
+    kwargs = {**kwargs, "device": cpp_device(device)} if device is not None else kwargs
+    if kwargs.pop("pin_memory", False):
+        if device is not None and python_device(device).type == "cuda":
+            raise errors.cannot_pin("torch.cuda.FloatTensor")
+        made = func(*args, **kwargs)
+        pin(made)
+        return made
+    if func is torch.tensor and args and type(args[0]) in (list, tuple):
+        args = (_without_device_scalars(args[0]), *args[1:])
+    return func(*args, **kwargs)
+
+
+def _follows_data(func: Any, args: tuple[Any, ...]) -> bool:
+    return func in (torch.as_tensor, torch.asarray, torch.tensor) and bool(args) and isinstance(args[0], Tensor)
+
+
+def _without_device_scalars(values: Any) -> Any:
+    """CUDA too reads scalars on a device back to the host, one at a time, to make a new tensor of them."""
+    if not any(type(one) in (list, tuple, VirtualTensor) for one in values):
+        return values
+    return [
+        _without_device_scalars(one)
+        if type(one) in (list, tuple)
+        else (one.item() if type(one) is VirtualTensor and one.numel() == 1 else one)
+        for one in values
+    ]
+
+
+def _to(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    if len(args) > 1 and _names_device(args[1]):
+        args = (args[0], cpp_device(args[1]), *args[2:])
+    return func(*args, **_with_cpp_device(kwargs))
+
+
+def _cuda(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    names = ("device", "non_blocking", "memory_format")
+    given = {**dict(zip(names, args[1:], strict=False)), **kwargs}
+    device = given.pop("device", None)
+    return args[0].to(device=cpp_device("cuda" if device is None else device), **given)
+
+
+def _type(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    wanted = args[1] if len(args) > 1 else kwargs.get("dtype")
+    if isinstance(wanted, str) and wanted.startswith("torch.cuda."):
+        raise errors.unsupported(f"Tensor.type({wanted!r})", "Use .to(device, dtype).")
+    return func(*args, **kwargs)
+
+
+def _pin_memory(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    tensor = args[0]
+    active().current  # noqa: B018  # without a GPU this raises what CUDA raises
+    if pinned(tensor):
+        return tensor
+    with torch.no_grad():
+        copy = tensor.detach().clone()
+    pin(copy)
+    return copy
+
+
+def _is_pinned(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    return pinned(args[0])
+
+
+def _get_device(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    return args[0].get_device() if type(args[0]) is VirtualTensor else func(*args, **kwargs)
+
+
+def _refuse_numpy(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    if type(args[0]) is VirtualTensor:
+        return args[0].numpy(**kwargs)
+    return func(*args, **kwargs)
+
+
+def _set_gradient(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """The engine does not compare devices for wrappers: this does, in CUDA's words."""
+    tensor, gradient = args
+    if isinstance(gradient, Tensor) and gradient.device != tensor.device:
+        raise RuntimeError(
+            f"attempting to assign a gradient with device type '{gradient.device.type}' to a tensor with device type "
+            f"'{tensor.device.type}'. Please ensure that the gradient and the tensor are on the same device"
+            if gradient.device.type != tensor.device.type
+            else f"attempting to assign a gradient located on device with index '{gradient.device.index}' to a tensor "
+            f"located on device with index '{tensor.device.index}'. Please ensure that the gradient and the tensor are on "
+            "the same device"
+        )
+    return func(*args, **kwargs)
+
+
+def _check_gradients(roots: Any, gradients: Any) -> None:
+    roots = [roots] if isinstance(roots, Tensor) else list(roots)
+    gradients = [gradients] if isinstance(gradients, Tensor) or gradients is None else list(gradients)
+    for position, (root, gradient) in enumerate(zip(roots, gradients, strict=False)):
+        if isinstance(gradient, Tensor) and isinstance(root, Tensor) and gradient.device != root.device:
+            raise RuntimeError(
+                f"Function {type(root.grad_fn).__name__} returned an invalid gradient at index {position} - expected device "
+                f"{root.device} but got {gradient.device}"
+                if root.grad_fn is not None
+                else f"Expected a gradient on {root.device} but got one on {gradient.device}"
+            )
+
+
+def _backward(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    _check_gradients(args[0], args[1] if len(args) > 1 else kwargs.get("gradient", kwargs.get("grad_tensors")))
+    return func(*args, **kwargs)
+
+
+def _gradients(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    outputs = args[0] if args else kwargs.get("outputs")
+    _check_gradients(outputs, args[2] if len(args) > 2 else kwargs.get("grad_outputs"))
+    return func(*args, **kwargs)
+
+
+_NEW = ("new_tensor", "new_zeros", "new_ones", "new_full", "new_empty", "new_empty_strided", "new")
+_LIKE = ("empty_like", "zeros_like", "ones_like", "full_like", "rand_like", "randn_like", "randint_like")
+
+
+def fill_handlers() -> None:
+    """Say which calls are rewritten; torch's own list of factories is read here."""
+    if HANDLERS:
+        return
+    HANDLERS.update(dict.fromkeys(private.device_constructors(), _factory))
+    HANDLERS.update({getattr(Tensor, name): _named for name in _NEW})
+    HANDLERS.update({getattr(torch, name): _named for name in _LIKE})
+    HANDLERS.update(
+        {
+            Tensor.to: _to,
+            Tensor.cuda: _cuda,
+            Tensor.type: _type,
+            Tensor.pin_memory: _pin_memory,
+            Tensor.is_pinned: _is_pinned,
+            Tensor.get_device: _get_device,
+            torch.get_device: _get_device,
+            Tensor.numpy: _refuse_numpy,
+            Tensor.grad.__set__: _set_gradient,  # type: ignore[attr-defined]
+            Tensor.backward: _backward,
+            torch.autograd.backward: _backward,
+            torch.autograd.grad: _gradients,
+        }
+    )

@@ -1,0 +1,130 @@
+"""The machine that torch sees while the virtual GPU is on: its GPUs, which of them is current, who records."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import torch
+
+from gpututor.devices.recorder import Recorder
+from gpututor.devices.virtual import errors
+from gpututor.devices.virtual.memory import DeviceMemory
+from gpututor.devices.virtual.specs import GpuSpec
+
+MAX_GPUS = 8
+CPU = torch.device("cpu")
+CUDA = tuple(torch.device("cuda", index) for index in range(MAX_GPUS))
+"""The devices that Python sees. There is one object for each, so that devices can be compared by identity."""
+META = tuple(torch.device("meta", index) for index in range(MAX_GPUS))
+"""The devices that C++ sees. A learner's own meta tensors have no index."""
+CUDA_DEFAULT_SEED = 67280421310721
+"""The seed of a CUDA generator that nobody seeded (c10/core/GeneratorImpl.h)."""
+
+
+class _PerThread(threading.local):
+    device_index = 0
+
+
+class VirtualGpu:
+    """One GPU: what it is, its memory and its random generator."""
+
+    def __init__(self, index: int, spec: GpuSpec, memory_bytes: int) -> None:
+        self.index = index
+        self.spec = spec
+        self.device = CUDA[index]
+        self.name = str(self.device)
+        self.memory = DeviceMemory(index, memory_bytes)
+        self._generator: torch.Generator | None = None
+
+    @property
+    def generator(self) -> torch.Generator:
+        """A CPU generator that only this GPU draws from."""
+        if self._generator is None:
+            self._generator = torch._C.Generator("cpu")
+            self._generator.manual_seed(CUDA_DEFAULT_SEED)
+        return self._generator
+
+
+class VirtualMachine:
+    """What `virtual_gpu()` gives: the GPUs, the backends that report themselves available, and the recorder."""
+
+    def __init__(
+        self,
+        gpus: tuple[VirtualGpu, ...],
+        backends: frozenset[str],
+        recorder: Recorder | None,
+        function_mode: Any = None,
+    ) -> None:
+        self.gpus = gpus
+        self.backends = backends
+        self.recorder = recorder if recorder is not None else _silent()
+        self.per_thread = _PerThread()
+        self.function_mode = function_mode
+
+    @property
+    def current(self) -> VirtualGpu:
+        """The GPU that `cuda` without a number means in this thread."""
+        if not self.gpus:
+            raise errors.no_gpus()
+        return self.gpus[self.per_thread.device_index]
+
+    def gpu(self, index: int) -> VirtualGpu:
+        """GPU number `index`; raises CUDA's error when there is no such one."""
+        if not self.gpus:
+            raise errors.no_gpus()
+        if not 0 <= index < len(self.gpus):
+            raise errors.invalid_ordinal()
+        return self.gpus[index]
+
+    def set_current(self, index: int) -> None:
+        self.per_thread.device_index = self.gpu(index).index
+
+
+def _silent() -> Recorder:
+    recorder = Recorder()
+    recorder.enabled = False
+    return recorder
+
+
+class _Active:
+    machine: VirtualMachine | None = None
+
+
+def switch(machine: VirtualMachine | None) -> None:
+    """Make `machine` the one that torch sees; None switches the virtual GPU off."""
+    _Active.machine = machine
+
+
+def active() -> VirtualMachine:
+    """The machine that is on; raises `RuntimeError` when none is."""
+    machine = _Active.machine
+    if machine is None:
+        raise RuntimeError("This tensor lives on a virtual GPU that is switched off.")
+    return machine
+
+
+def is_on() -> bool:
+    return _Active.machine is not None
+
+
+def python_device(value: Any) -> torch.device:
+    """The device that a person means by `value` (a device, a name or a number): `cuda` gets its number, which is checked."""
+    if type(value) is int:
+        return active().gpu(value).device
+    device = value if type(value) is torch.device else torch.device(value)
+    kind = device.type
+    if kind == "cuda":
+        index = device.index
+        return (active().current if index is None else active().gpu(index)).device
+    if kind == "meta":
+        return device if device.index is None else CUDA[device.index]
+    if kind != "cpu" and kind in active().backends:
+        raise errors.backend_without_tensors(kind)
+    return device
+
+
+def cpp_device(value: Any) -> torch.device:
+    """The device that C++ is told for what a person means by `value`."""
+    device = python_device(value)
+    return META[device.index] if device.type == "cuda" else device

@@ -1,0 +1,73 @@
+"""Which tensors of an operator are on which device, and CUDA's words when they differ."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from gpututor.devices.virtual.operators import Operator
+
+# The operators whose CUDA kernels are generated as "structured": their wrappers' names have one underscore less.
+_STRUCTURED = frozenset(
+    ["mm", "addmm", "bmm", "baddbmm", "addmv", "gather", "scatter", "scatter_add", "index_add", "sort", "topk", "nll_loss_forward", "nll_loss_backward", "_softmax", "_log_softmax", "cumsum", "cumprod", "tril", "triu", "linalg_vector_norm"]
+)
+# What an operator runs on CUDA where that is another one: its name, and the names of its arguments in CUDA's order.
+_RUNS_AS = {
+    "linear": ("addmm", {"bias": "self", "input": "mat1", "weight": "mat2"}),
+    "embedding": ("index_select", {"weight": "self", "indices": "index"}),
+}
+# Elementwise and indexing kernels check through TensorIterator, which names no argument.
+_UNNAMED = frozenset(
+    {"index", "index_put", "index_put_", "_index_put_impl_", "where", "masked_fill", "masked_fill_", "lerp"}
+)
+
+
+def _tensors(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[tuple[str, torch.Tensor]]:
+    found = []
+    for where, value in [*enumerate(args), *kwargs.items()]:
+        if op.takes_host(where):
+            continue
+        for one in value if isinstance(value, list | tuple) else [value]:
+            if isinstance(one, torch.Tensor) and (one.dim() or one.is_cuda):
+                found.append((op.argument(where), one))
+    return found
+
+
+def explain(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> RuntimeError:
+    """The error for an operator whose tensors are on more than one device."""
+    tensors = _tensors(op, args, kwargs)
+    short = op.func.overloadpacket.__name__
+    if short in ("convolution", "_convolution", "convolution_overrideable"):
+        by_name = dict(tensors)
+        if by_name["input"].device.type != by_name["weight"].device.type:
+            ending = " or input should be a MKLDNN tensor and weight is a dense tensor"
+            return RuntimeError(
+                f"Input type ({by_name['input'].type()}) and weight type ({by_name['weight'].type()}) should be the same"
+                + ("" if by_name["input"].is_cuda else ending)
+            )
+    kernel, renamed = _RUNS_AS.get(short, (short, {}))
+    if renamed:
+        tensors = sorted(
+            [(renamed[name], one) for name, one in tensors if name in renamed],
+            key=lambda pair: list(renamed.values()).index(pair[0]),
+        )
+    if torch.Tag.pointwise in op.func.tags or short in _UNNAMED or short.startswith("_foreach"):
+        devices = list(dict.fromkeys(one.device for _, one in tensors))
+        # TensorIterator takes the first GPU that it meets as the common device, wherever the CPU's tensor stands.
+        devices.sort(key=lambda device: device.type == "cpu")
+        return RuntimeError(
+            f"Expected all tensors to be on the same device, but found at least two devices, {devices[0]} and {devices[1]}!"
+        )
+    first = tensors[0][1].device
+    name, other = next((name, one.device) for name, one in tensors if one.device != first)
+    if short == "cat":
+        return RuntimeError(f"torch.cat(): all input tensors must be on the same device. Received {first} and {other}")
+    overload = op.func._overloadname
+    if kernel != short or overload == "default":
+        overload = ""
+    wrapper = f"wrapper_CUDA_{overload}{'' if kernel in _STRUCTURED else '_'}{kernel}"
+    return RuntimeError(
+        f"Expected all tensors to be on the same device, but got {name} is on {other}, different from other tensors on "
+        f"{first} (when checking argument in method {wrapper})"
+    )

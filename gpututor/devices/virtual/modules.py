@@ -1,0 +1,74 @@
+"""Moving a module: its parameters become virtual tensors in place, so that optimisers and other names of them follow."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from gpututor.devices.virtual import errors, private
+from gpututor.devices.virtual.tensor import VirtualTensor
+
+_HOOKS = ("_backward_hooks", "_post_accumulate_grad_hooks")
+
+
+def swap_tensors(kept: torch.Tensor, other: torch.Tensor) -> None:
+    """`kept` becomes what `other` was, and the other way round.
+
+    `torch.utils.swap_tensors` refuses when a graph still holds the tensor, such as a convolution's weight after a forward pass.
+    """
+    kept.__class__, other.__class__ = other.__class__, kept.__class__
+    kept.__dict__, other.__dict__ = other.__dict__, kept.__dict__
+    private.swap_tensor_impl(kept, other)
+
+
+def _move_parameter(parameter: torch.nn.Parameter, moved: torch.Tensor, fn: Any) -> None:
+    gradient = parameter.grad
+    hooks = {name: getattr(parameter, name, None) for name in _HOOKS}
+    parameter.grad = None
+    if not isinstance(moved, torch.nn.Parameter):
+        moved = torch.nn.Parameter(moved, parameter.requires_grad)
+    swap_tensors(parameter, moved)
+    for name, table in hooks.items():
+        if not table:
+            continue
+        setattr(parameter, name, None)
+        for hook in list(table.values()):
+            if name == "_backward_hooks":
+                parameter.register_hook(hook)
+            else:
+                parameter.register_post_accumulate_grad_hook(hook)
+    if gradient is not None:
+        with torch.no_grad():
+            parameter.grad = fn(gradient)
+
+
+def apply_to_tensors(self: torch.nn.Module, fn: Any, recurse: bool = True) -> torch.nn.Module:
+    """Stands in for `nn.Module._apply`: the same, and for virtual tensors a swap that works with a graph alive."""
+    if recurse:
+        for child in self.children():
+            child._apply(fn)
+    for name, parameter in self._parameters.items():
+        if parameter is None:
+            continue
+        with torch.no_grad():
+            moved = fn(parameter)
+        if moved is parameter:
+            continue
+        if isinstance(self, torch.jit.ScriptModule) and VirtualTensor in (type(parameter), type(moved)):
+            raise errors.unsupported("moving a scripted or traced module", "Keep it on the CPU.")
+        if VirtualTensor in (type(parameter), type(moved)):
+            _move_parameter(parameter, moved, fn)
+            continue
+        gradient = parameter.grad
+        if torch.__future__.get_overwrite_module_params_on_conversion():
+            parameter = self._parameters[name] = torch.nn.Parameter(moved, parameter.requires_grad)
+        else:
+            parameter.data = moved
+        if gradient is not None:
+            with torch.no_grad():
+                parameter.grad = fn(gradient).requires_grad_(gradient.requires_grad)
+    for name, buffer in self._buffers.items():
+        if buffer is not None:
+            self._buffers[name] = fn(buffer)
+    return self

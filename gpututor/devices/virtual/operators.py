@@ -1,0 +1,119 @@
+"""What is known about each operator overload; found out once, kept for the life of the process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from gpututor.devices.virtual import private
+
+Waits = Callable[[tuple[Any, ...]], bool]
+
+# They give a view, or change metadata only, although their schema does not say so; or they make memory without touching it.
+_NO_KERNEL = frozenset(
+    ["_unsafe_view", "empty", "empty_like", "empty_strided", "empty_permuted", "new_empty", "new_empty_strided", "resize_", "resize_as_", "set_", "squeeze_", "unsqueeze_", "transpose_", "t_", "as_strided_", "swapaxes_", "swapdims_", "detach_", "requires_grad_", "record_stream", "lift", "lift_fresh", "is_same_size", "sym_size", "sym_stride", "sym_numel", "sym_storage_offset", "stride", "size", "numel", "dim", "is_contiguous", "is_strides_like_format", "is_non_overlapping_and_dense", "_has_compatible_shallow_copy_type", "is_pinned", "item", "_fused_sdp_choice", "_local_scalar_dense", "_is_all_true", "_assert_async", "result_type", "can_cast", "rename_", "rename", "_nested_tensor_size", "is_coalesced", "dense_dim", "sparse_dim", "_version", "_backward", "retain_grad"]
+)
+_HIDDEN_VIEWS = frozenset({"_unsafe_view", "set_", "resize_"})
+# The host waits for a count or a flag that the operator needs.
+_ALWAYS_WAITS = frozenset(
+    ["nonzero", "nonzero_numpy", "argwhere", "masked_select", "_unique", "_unique2", "unique_dim", "unique_consecutive", "unique_dim_consecutive", "equal", "is_nonzero", "bincount", "_linalg_check_errors", "_is_all_true", "_is_any_true"]
+)
+# CPU tensors may stand here beside device tensors: index tensors in these operators.
+_TAKES_HOST_INDICES = frozenset(
+    {"index", "index_put", "index_put_", "_index_put_impl_", "_unsafe_index", "_unsafe_index_put"}
+)
+# Results that can be far larger than the arguments: their size is worked out first when memory is short.
+_GROWS = frozenset(
+    ["mm", "bmm", "addmm", "baddbmm", "repeat", "clone", "expand_copy", "repeat_interleave", "outer", "ger", "cat", "stack", "mul", "add", "cdist"]
+)
+
+
+def _mask_among(indices: Any) -> bool:
+    return any(isinstance(one, torch.Tensor) and one.dtype in (torch.bool, torch.uint8) for one in indices or ())
+
+
+def _index_waits(args: tuple[Any, ...]) -> bool:
+    return _mask_among(args[1])
+
+
+def _index_put_waits(args: tuple[Any, ...]) -> bool:
+    """A single mask with a single value becomes `masked_fill_`, which does not wait (aten/src/ATen/native/TensorAdvancedIndexing.cpp)."""
+    indices, values = args[1], args[2]
+    if not _mask_among(indices):
+        return False
+    accumulates = bool(args[3]) if len(args) > 3 else False
+    one_mask = len([one for one in indices if one is not None]) == 1
+    return accumulates or not one_mask or values.numel() != 1
+
+
+def _always(args: tuple[Any, ...]) -> bool:
+    return True
+
+
+def _waits_of(name: str, overload: str) -> Waits | None:
+    if name in _ALWAYS_WAITS:
+        return _always
+    if name in ("index", "_unsafe_index"):
+        return _index_waits
+    if name in ("index_put", "index_put_", "_index_put_impl_", "_unsafe_index_put"):
+        return _index_put_waits
+    if name == "repeat_interleave" and overload == "Tensor":
+        return _always
+    return None
+
+
+class Operator:
+    """One overload: what it does to its arguments and how it is recorded."""
+
+    __slots__ = (
+        "composite",
+        "func",
+        "hidden_view",
+        "is_kernel",
+        "is_plain",
+        "may_resize",
+        "name",
+        "needs_forecast",
+        "random",
+        "takes_generator",
+        "takes_host_indices",
+        "waits",
+    )
+
+    def __init__(self, func: Any) -> None:
+        schema = func._schema
+        short = func.overloadpacket.__name__
+        writes = [one for one in schema.arguments if one.alias_info is not None and one.alias_info.is_write]
+        is_view = any(one.alias_info is not None and not one.alias_info.is_write for one in schema.returns)
+        self.func = func
+        self.name = schema.name
+        self.hidden_view = short in _HIDDEN_VIEWS
+        self.is_plain = not writes and not is_view and not self.hidden_view
+        """Its result is a new tensor."""
+        self.may_resize = any(one.kwarg_only for one in writes)
+        self.is_kernel = not is_view and short not in _NO_KERNEL
+        self.random = torch.Tag.nondeterministic_seeded in func.tags
+        self.takes_generator = any(one.name == "generator" for one in schema.arguments)
+        self.takes_host_indices = short in _TAKES_HOST_INDICES
+        self.needs_forecast = short in _GROWS
+        self.waits = _waits_of(short, func._overloadname)
+        self.composite = func.namespace == "aten" and private.has_composite_kernel(func.name())
+
+    def argument(self, where: int | str) -> str:
+        """The name of an argument, given its position or its name."""
+        return where if isinstance(where, str) else str(self.func._schema.arguments[where].name)
+
+    def takes_host(self, where: int | str) -> bool:
+        """Whether a CPU tensor may stand at that argument of an operator that runs on a GPU."""
+        return self.takes_host_indices and where in (1, "indices")
+
+
+OPERATORS: dict[Any, Operator] = {}
+
+
+def describe(func: Any) -> Operator:
+    """The record of an overload, made at its first use."""
+    found = OPERATORS[func] = Operator(func)
+    return found

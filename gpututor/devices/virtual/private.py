@@ -1,0 +1,65 @@
+"""The only place that reaches PyTorch's private functions. Checked on torch 2.13.0 (CPU build).
+
+Each name says what it is for; when another version of torch is supported, this file is what to check.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+
+CHECKED_ON = ("2.13.0",)
+
+make_wrapper = torch.Tensor._make_wrapper_subclass  # type: ignore[attr-defined]
+"""Makes a tensor that has sizes, a device and a dtype but no memory."""
+
+plain_function = torch._C._disabled_torch_function_impl
+"""As a class's `__torch_function__`: results do not become that class."""
+
+set_only_lift_cpu_tensors = torch._C._set_only_lift_cpu_tensors  # type: ignore[attr-defined]
+"""With True, `torch.tensor(values, device=...)` builds on the CPU and moves, as CUDA does."""
+
+swap_tensor_impl = torch._C._swap_tensor_impl  # type: ignore[attr-defined]
+set_data = torch._C.TensorBase.data.__set__  # type: ignore[attr-defined]
+get_data = torch._C.TensorBase.data.__get__  # type: ignore[attr-defined]
+
+format_values = torch._tensor_str._tensor_str
+join_suffixes = torch._tensor_str._add_suffixes
+
+storage_loaders = torch.serialization._package_registry
+"""(priority, tagger, loader) of each device, tried in order by `torch.save` and `torch.load`."""
+
+
+def has_composite_kernel(operator: str) -> bool:
+    """Whether PyTorch itself writes this operator in terms of others."""
+    return bool(torch._C._dispatch_has_kernel_for_dispatch_key(operator, "CompositeImplicitAutograd"))
+
+
+def storage_id(tensor: torch.Tensor) -> int:
+    """Equal for two CPU tensors that share memory, while either lives."""
+    return int(tensor.untyped_storage()._cdata)
+
+
+def default_device() -> torch.device | None:
+    """What `torch.set_default_device` or `with torch.device(...)` chose; None for neither."""
+    return torch.utils._device.CURRENT_DEVICE
+
+
+def device_constructors() -> set[Any]:
+    """The functions that make a tensor from a `device` argument."""
+    return torch.utils._device._device_constructors()
+
+
+def global_device_context() -> Any:
+    """What `torch.set_default_device` keeps for this thread, or None."""
+    return getattr(torch._GLOBAL_DEVICE_CONTEXT, "device_context", None)
+
+
+@contextmanager
+def host_only() -> Iterator[None]:
+    """Tensors are plain ones in here: no mode and no subclass sees an operator."""
+    with torch._C.DisableTorchFunction(), torch._C._DisableTorchDispatch():
+        yield

@@ -1,0 +1,71 @@
+"""Calls that would crash or quietly do something else on virtual tensors: they say so instead."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import torch
+
+from gpututor.devices.virtual import errors
+from gpututor.devices.virtual.functions import DeviceNames, ThreadModes
+from gpututor.devices.virtual.machine import is_on
+from gpututor.devices.virtual.tensor import VirtualTensor
+
+_real_trace, _real_script, _real_jit_load = torch.jit.trace, torch.jit.script, torch.jit.load
+_real_autocast_enter = torch.amp.autocast_mode.autocast.__enter__
+_real_engine = torch.autograd._engine_run_backward  # type: ignore[attr-defined]
+_real_bootstrap = threading.Thread._bootstrap_inner  # type: ignore[attr-defined]
+
+
+def _holds_virtual(value: Any) -> bool:
+    if isinstance(value, torch.nn.Module):
+        return any(type(one) is VirtualTensor for one in (*value.parameters(), *value.buffers()))
+    if isinstance(value, list | tuple):
+        return any(_holds_virtual(one) for one in value)
+    if isinstance(value, dict):
+        return any(_holds_virtual(one) for one in value.values())
+    return type(value) is VirtualTensor
+
+
+def jit_trace(*args: Any, **kwargs: Any) -> Any:
+    """Stands in for `torch.jit.trace`."""
+    if _holds_virtual(args) or _holds_virtual(kwargs):
+        raise errors.unsupported("torch.jit.trace on a device", "Trace on the CPU.")
+    return _real_trace(*args, **kwargs)
+
+
+def jit_script(obj: Any, *args: Any, **kwargs: Any) -> Any:
+    """Stands in for `torch.jit.script`."""
+    if _holds_virtual(obj):
+        raise errors.unsupported("torch.jit.script on a device", "Script on the CPU.")
+    return _real_script(obj, *args, **kwargs)
+
+
+def jit_load(f: Any, map_location: Any = None, *args: Any, **kwargs: Any) -> Any:
+    """Stands in for `torch.jit.load`."""
+    if map_location is not None and torch.device(map_location).type != "cpu":
+        raise errors.unsupported("torch.jit.load with map_location on a device", "Load with map_location='cpu'.")
+    return _real_jit_load(f, map_location, *args, **kwargs)
+
+
+def autocast_enter(self: Any) -> Any:
+    """Stands in for `autocast.__enter__`: CUDA's lists of operators are not the CPU's."""
+    if self.device == "cuda" and self._enabled:
+        raise errors.unsupported("torch.autocast('cuda')")
+    return _real_autocast_enter(self)
+
+
+def run_backward(*args: Any, **kwargs: Any) -> Any:
+    """Stands in for the call of the autograd engine: hooks and custom Functions name devices too."""
+    with DeviceNames():
+        return _real_engine(*args, **kwargs)
+
+
+def thread_bootstrap(self: threading.Thread) -> None:
+    """Stands in for the start of every thread: torch's modes belong to one thread."""
+    if not is_on():
+        _real_bootstrap(self)
+        return
+    with ThreadModes():
+        _real_bootstrap(self)

@@ -1,0 +1,149 @@
+"""The operators that are not simply run on the CPU and wrapped: copies between devices, scalars, and changes of metadata in place."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from gpututor.devices.virtual.dispatch import RULES, Inputs, bytes_of, follow_host, make
+from gpututor.devices.virtual.machine import CPU, active, python_device
+from gpututor.devices.virtual.moves import pin, pinned, record_copy
+from gpututor.devices.virtual.operators import OPERATORS, describe
+from gpututor.devices.virtual.tensor import VirtualTensor
+
+aten = torch.ops.aten
+
+
+def _device_and_host(tensor: torch.Tensor) -> tuple[torch.device, torch.Tensor]:
+    return (tensor._device, tensor._host) if type(tensor) is VirtualTensor else (tensor.device, tensor)
+
+
+def _to_copy(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    source, host = _device_and_host(args[0])
+    wanted = kwargs.get("device")
+    target = source if wanted is None else python_device(wanted)
+    non_blocking = bool(kwargs.get("non_blocking", False))
+    dtype = kwargs.get("dtype") or host.dtype
+    options = {name: value for name, value in kwargs.items() if name not in ("device", "non_blocking", "pin_memory")}
+    if target.type not in ("cuda", "cpu") or source.type not in ("cuda", "cpu"):
+        return func(host, **options, device=target)
+    if target.type == "cuda":
+        active().gpus[target.index].memory.expect(host.numel() * dtype.itemsize)
+    out = func(host, **options, device=CPU)
+    if target.type == "cpu" and non_blocking:
+        # CUDA gives such a copy page-locked memory, so that the host need not wait for it.
+        pin(out)
+    record_copy(
+        source,
+        target,
+        host.numel(),
+        host.dtype,
+        dtype,
+        non_blocking=non_blocking,
+        host_pinned=pinned(out if target.type == "cpu" else host),
+        name="aten::_to_copy",
+    )
+    return VirtualTensor(out, target) if target.type == "cuda" else out
+
+
+def _copy_in_place(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    target, target_host = _device_and_host(args[0])
+    source, source_host = _device_and_host(args[1])
+    non_blocking = bool(args[2] if len(args) > 2 else kwargs.get("non_blocking", False))
+    func(target_host, source_host)
+    record_copy(
+        source,
+        target,
+        target_host.numel(),
+        source_host.dtype,
+        target_host.dtype,
+        non_blocking=non_blocking,
+        host_pinned=pinned(target_host if target.type == "cpu" else source_host),
+        name="aten::copy_",
+    )
+    return args[0]
+
+
+def _scalar(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    tensor = args[0]
+    recorder = active().recorder
+    recorder.transfer(str(tensor._device), "cpu", tensor.element_size(), name="aten::_local_scalar_dense")
+    recorder.synchronise("aten::_local_scalar_dense", str(tensor._device))
+    return func(tensor._host)
+
+
+def _reshape_in_place(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Sizes and strides change: on the values, then on the wrapper."""
+    op = OPERATORS.get(func) or describe(func)
+    inputs = Inputs()
+    tensor = args[0]
+    size_before = tensor._host.untyped_storage().nbytes()
+    if func is aten.resize_.default:
+        count = 1
+        for length in args[1]:
+            count *= length
+        active().gpus[tensor._device.index].memory.expect(max(0, count * tensor.element_size() - size_before))
+    func(*[inputs.unwrap(value, op, position) for position, value in enumerate(args)], **kwargs)
+    follow_host(tensor)
+    return tensor
+
+
+def _set_source(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """`a.set_(b)`: `a` becomes a view of what `b` views."""
+    target, source = args[0], args[1]
+    if type(target) is not VirtualTensor or type(source) is not VirtualTensor:
+        raise NotImplementedError("The virtual GPU does not support Tensor.set_() between devices.")
+    func(target._host, source._host, *args[2:], **kwargs)
+    target._block = source._block
+    follow_host(target)
+    return target
+
+
+def _zero_tensor(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """A tensor of zeros without memory: a kernel that reads it on the CPU would read address 0."""
+    return make(aten.zeros.default, args, kwargs)
+
+
+def _same_metadata(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    return func(*[one._host if type(one) is VirtualTensor else one for one in args], **kwargs)
+
+
+def _resolve(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Conjugation and negation are done at once: the bits that put them off are C++'s, which sees no values."""
+    tensor = args[0]
+    host = func(tensor._host).resolve_conj().resolve_neg()
+    active().recorder.kernel(func._schema.name, str(tensor._device), bytes_of(host) * 2)
+    return VirtualTensor(host, tensor._device)
+
+
+RULES.update(
+    {
+        aten._to_copy.default: _to_copy,
+        aten.copy_.default: _copy_in_place,
+        aten._local_scalar_dense.default: _scalar,
+        aten._efficientzerotensor.default: _zero_tensor,
+        aten.is_same_size.default: _same_metadata,
+        aten._conj.default: _resolve,
+        aten._neg_view.default: _resolve,
+        aten.set_.source_Tensor: _set_source,
+    }
+)
+RULES.update(
+    dict.fromkeys(
+        (
+            aten.t_.default,
+            aten.squeeze_.default,
+            aten.squeeze_.dim,
+            aten.squeeze_.dims,
+            aten.unsqueeze_.default,
+            aten.transpose_.default,
+            aten.as_strided_.default,
+            aten.swapaxes_.default,
+            aten.swapdims_.default,
+            aten.resize_.default,
+            aten.resize_as_.default,
+        ),
+        _reshape_in_place,
+    )
+)

@@ -1,0 +1,163 @@
+"""Saving, loading and copying virtual tensors, in CUDA's own file format: a file made here loads on a real GPU, and back."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from typing import Any, cast
+
+import torch
+
+from gpututor.devices.virtual import private
+from gpututor.devices.virtual.machine import CPU, CUDA, active
+from gpututor.devices.virtual.memory import Block
+from gpututor.devices.virtual.moves import record_copy
+from gpututor.devices.virtual.tensor import VirtualTensor
+
+PRIORITY = 5
+"""torch asks the loaders in order; its own for CUDA is at 20."""
+
+
+class _Session(threading.local):
+    """What one `torch.save` or `torch.load` of this thread knows about storages."""
+
+    depth = 0
+
+    def __init__(self) -> None:
+        self.devices: dict[int, torch.device] = {}
+        self.blocks: dict[int, Block] = {}
+        self.kept: list[Any] = []
+
+
+_session = _Session()
+_real_save, _real_load = torch.save, torch.load
+_real_rebuild = torch._utils._rebuild_tensor
+
+
+def _during(call: Any, args: Any, kwargs: Any) -> Any:
+    _session.depth += 1
+    try:
+        return call(*args, **kwargs)
+    finally:
+        _session.depth -= 1
+        if not _session.depth:
+            _session.devices.clear()
+            _session.blocks.clear()
+            _session.kept.clear()
+
+
+def save(*args: Any, **kwargs: Any) -> Any:
+    """Stands in for `torch.save`."""
+    return _during(_real_save, args, kwargs)
+
+
+def load(*args: Any, **kwargs: Any) -> Any:
+    """Stands in for `torch.load`."""
+    return _during(_real_load, args, kwargs)
+
+
+def _untyped(storage: Any) -> Any:
+    return getattr(storage, "_untyped_storage", storage)
+
+
+def location_of(storage: Any) -> str | None:
+    """What torch.save writes beside a storage: `cuda:1`."""
+    device = _session.devices.get(_untyped(storage)._cdata)
+    return None if device is None else str(device)
+
+
+def place(storage: Any, location: str) -> Any:
+    """Called by torch.load for a storage that belongs on `location`; None leaves it to the next loader."""
+    if not location.startswith("cuda"):
+        return None
+    device = torch.device(location)
+    machine = active()
+    index = machine.current.index if device.index is None else device.index
+    if index >= len(machine.gpus):
+        raise RuntimeError(
+            f"Attempting to deserialize object on CUDA device {index} but torch.cuda.device_count() is {len(machine.gpus)}. "
+            "Please use torch.load with map_location to map your storages to an existing device."
+        )
+    untyped = _untyped(storage)
+    if untyped._cdata not in _session.devices:
+        _session.devices[untyped._cdata] = CUDA[index]
+        _session.blocks[untyped._cdata] = Block(machine.gpus[index].memory, untyped.nbytes())
+        _session.kept.append(untyped)
+        _record(CPU, CUDA[index], untyped.nbytes(), "torch.load")
+    return storage
+
+
+def _record(source: torch.device, target: torch.device, size_bytes: int, name: str) -> None:
+    record_copy(source, target, size_bytes, torch.uint8, torch.uint8, non_blocking=False, host_pinned=False, name=name)
+
+
+def rebuild_tensor(storage: Any, storage_offset: int, size: Any, stride: Any) -> torch.Tensor:
+    """Stands in for `torch._utils._rebuild_tensor`: a tensor whose storage was placed on a GPU is virtual."""
+    untyped = _untyped(storage)
+    device = _session.devices.get(untyped._cdata)
+    if device is None:
+        return cast(torch.Tensor, _real_rebuild(storage, storage_offset, size, stride))
+    with private.host_only():
+        host = torch.empty((0,), dtype=storage.dtype).set_(untyped, storage_offset, size, stride)
+    return VirtualTensor(host, device, _session.blocks[untyped._cdata])
+
+
+def reduce(tensor: VirtualTensor) -> tuple[Any, ...]:
+    """How a virtual tensor is pickled: by storage inside `torch.save`, whole and with its device elsewhere."""
+    with private.host_only():
+        host = tensor._host.detach()
+    is_parameter = bool(getattr(tensor, "_is_param", False))
+    if not _session.depth:
+        return _rebuild_pickled, (host, str(tensor._device), tensor.requires_grad, is_parameter)
+    untyped = host.untyped_storage()
+    if untyped._cdata not in _session.devices:
+        _session.devices[untyped._cdata] = tensor._device
+        _session.kept.append(untyped)
+        _record(tensor._device, CPU, untyped.nbytes(), "torch.save")
+    if is_parameter:
+        plain = VirtualTensor(host, tensor._device, tensor._block)
+        return torch._utils._rebuild_parameter, (plain, tensor.requires_grad, OrderedDict())
+    storage = torch.storage.TypedStorage(wrap_storage=untyped, dtype=host.dtype, _internal=True)
+    geometry = (host.storage_offset(), tuple(host.size()), host.stride())
+    return torch._utils._rebuild_tensor_v2, (storage, *geometry, tensor.requires_grad, OrderedDict())
+
+
+def _rebuild_pickled(host: torch.Tensor, device: str, requires_grad: bool, is_parameter: bool) -> torch.Tensor:
+    index = torch.device(device).index
+    tensor = VirtualTensor(host, active().gpu(index).device)
+    _record(CPU, tensor._device, host.numel() * host.element_size(), "pickle.loads")
+    return torch.nn.Parameter(tensor, requires_grad) if is_parameter else tensor.requires_grad_(requires_grad)
+
+
+def deep_copy(tensor: VirtualTensor, memo: dict[int, Any]) -> VirtualTensor:
+    """`copy.deepcopy`: tensors that shared memory share the copy's."""
+    if id(tensor) in memo:
+        return cast(VirtualTensor, memo[id(tensor)])
+    if not tensor.is_leaf:
+        raise RuntimeError(
+            "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at the moment.  If you "
+            "were attempting to deepcopy a module, this may be because of a torch.nn.utils.weight_norm usage, see "
+            "https://github.com/pytorch/pytorch/pull/103001"
+        )
+    key = id(tensor._block)
+    with private.host_only():
+        host = tensor._host
+        if key not in memo:
+            untyped = host.untyped_storage()
+            memory = active().gpus[tensor._device.index].memory
+            memory.expect(untyped.nbytes())
+            memo[key] = (untyped.clone(), Block(memory, untyped.nbytes()))
+            active().recorder.kernel("aten::clone", str(tensor._device), 2 * untyped.nbytes())
+        storage, block = memo[key]
+        copied_host = torch.empty((0,), dtype=host.dtype).set_(
+            storage, host.storage_offset(), host.size(), host.stride()
+        )
+    copy = VirtualTensor(copied_host, tensor._device, block)
+    if getattr(tensor, "_is_param", False):
+        copy = cast(VirtualTensor, torch.nn.Parameter(copy, tensor.requires_grad))
+    else:
+        copy.requires_grad_(tensor.requires_grad)
+    memo[id(tensor)] = copy
+    if tensor.grad is not None:
+        copy.grad = tensor.grad.__deepcopy__(memo)
+    return copy

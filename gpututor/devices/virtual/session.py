@@ -1,0 +1,62 @@
+"""`virtual_gpu()`: switches the virtual GPU on for a block of code, and leaves torch as it was."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+import torch
+
+from gpututor.devices.recorder import Recorder
+from gpututor.devices.virtual import moves, patches, private, rules
+from gpututor.devices.virtual.functions import ThreadModes, fill_handlers
+from gpututor.devices.virtual.machine import MAX_GPUS, VirtualGpu, VirtualMachine, is_on, switch
+from gpututor.devices.virtual.specs import spec
+
+BACKENDS = ("cuda", "mps", "xpu")
+_lock = threading.Lock()
+
+assert rules.RULES
+
+
+@contextmanager
+def virtual_gpu(
+    count: int = 1,
+    model: str = "T4",
+    *,
+    memory_bytes: int | None = None,
+    backends: Sequence[str] = ("cuda",),
+    recorder: Recorder | None = None,
+) -> Iterator[VirtualMachine]:
+    """A machine with `count` GPUs of that model, for the time of the block.
+
+    `memory_bytes` replaces the model's own memory. `backends` says which of cuda, mps and xpu report themselves
+    available: without `cuda` there are no GPUs, and mps and xpu can be asked about but not computed on. Raises
+    `ValueError` for a count or backend that cannot be, `TutorError` for an unknown model, `RuntimeError` when one is on.
+    """
+    if not 0 <= count <= MAX_GPUS:
+        raise ValueError(f"a virtual machine has 0 to {MAX_GPUS} GPUs, not {count}")
+    unknown = set(backends) - set(BACKENDS)
+    if unknown:
+        raise ValueError(f"unknown backends {sorted(unknown)}: choose from {', '.join(BACKENDS)}")
+    chosen = spec(model)
+    total = chosen.memory_bytes if memory_bytes is None else memory_bytes
+    gpus = tuple(VirtualGpu(index, chosen, total) for index in range(count if "cuda" in backends else 0))
+    machine = VirtualMachine(gpus, frozenset(backends), recorder)
+    fill_handlers()
+    with _lock:
+        if is_on():
+            raise RuntimeError("A virtual GPU is on already: leave its block before entering another.")
+        switch(machine)
+    context_before = private.global_device_context()
+    try:
+        with patches.applied(), ThreadModes():
+            try:
+                yield machine
+            finally:
+                if private.global_device_context() is not context_before:
+                    torch.set_default_device(None if context_before is None else context_before.device)
+    finally:
+        switch(None)
+        moves.forget_pinned()

@@ -1,0 +1,204 @@
+"""A tensor on a virtual GPU: sizes and a device for C++, the values in a CPU tensor that only the virtual GPU touches."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import torch
+
+from gpututor.devices.virtual import errors, private
+from gpututor.devices.virtual.machine import CPU, META, active, is_on
+from gpututor.devices.virtual.memory import Block
+
+
+class VirtualTensor(torch.Tensor):
+    """`_host` holds the values, `_device` is what Python sees (`cuda:0`), `_block` is the memory that it shares with its views."""
+
+    _host: torch.Tensor
+    _device: torch.device
+    _block: Block
+
+    __torch_function__ = private.plain_function
+
+    @staticmethod
+    def __new__(cls: Any, host: torch.Tensor, device: torch.device, block: Block | None = None) -> VirtualTensor:
+        if host.layout is not torch.strided:
+            raise errors.unsupported(f"tensors of layout {host.layout}")
+        self = private.make_wrapper(
+            cls,
+            host.size(),
+            strides=host.stride(),
+            storage_offset=host.storage_offset(),
+            dtype=host.dtype,
+            layout=torch.strided,
+            device=META[device.index],
+        )
+        self._host = host
+        self._device = device
+        self._block = (
+            block if block is not None else Block(active().gpus[device.index].memory, host.untyped_storage().nbytes())
+        )
+        return cast(VirtualTensor, self)
+
+    def __init__(self, host: torch.Tensor, device: torch.device, block: Block | None = None) -> None:
+        pass
+
+    @classmethod
+    def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        # Reached only where no mode is on, such as in a thread that C++ started.
+        from gpututor.devices.virtual.dispatch import run
+
+        return run(func, args, kwargs or {})
+
+    # What C++ would answer wrongly.
+    device = property(lambda self: self._device)  # type: ignore[assignment]
+    is_cuda = property(lambda self: True)  # type: ignore[assignment]
+    is_cpu = property(lambda self: False)  # type: ignore[assignment]
+    is_meta = property(lambda self: False)  # type: ignore[assignment]
+
+    def _get_data(self) -> torch.Tensor:
+        return cast(torch.Tensor, private.get_data(self))
+
+    def _set_data(self, value: torch.Tensor) -> None:
+        if type(value) is not VirtualTensor:
+            raise RuntimeError(
+                "Attempted to call `variable.set_data(tensor)`, but `variable` and `tensor` have incompatible tensor type."
+            )
+        private.set_data(self, VirtualTensor(value._host, value._device, value._block))
+        self._host, self._device, self._block = value._host, value._device, value._block
+
+    data = property(_get_data, _set_data)  # type: ignore[assignment]
+
+    def get_device(self) -> int:
+        return int(self._device.index)
+
+    def type(self, dtype: Any = None, non_blocking: bool = False, **kwargs: Any) -> Any:
+        if dtype is None:
+            return self._host.type().replace("torch.", "torch.cuda.", 1)
+        if not isinstance(dtype, torch.dtype):
+            raise errors.unsupported(f"Tensor.type({dtype!r})", "Use .to(device, dtype).")
+        return self.to(dtype=dtype, non_blocking=non_blocking)
+
+    def numpy(self, *, force: bool = False) -> Any:
+        if force:
+            return self.detach().cpu().numpy(force=True)
+        raise errors.no_numpy(self._device)
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+        raise errors.no_numpy(self._device)
+
+    def tolist(self) -> Any:
+        record_copy_to_host(self, "aten::_to_copy")
+        with private.host_only():
+            return self._host.tolist()
+
+    def __repr__(self, *, tensor_contents: Any = None) -> str:
+        from gpututor.devices.virtual.printing import text_of
+
+        record_copy_to_host(self, "print")
+        return text_of(self)
+
+    def __format__(self, spec: str) -> str:
+        if self.dim() == 0 and type(self) is VirtualTensor:
+            return format(self.item(), spec)
+        return object.__format__(self, spec)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        from gpututor.devices.virtual.serialisation import deep_copy
+
+        return deep_copy(self, memo)
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        from gpututor.devices.virtual.serialisation import reduce
+
+        return reduce(self)
+
+    def is_pinned(self, device: Any = None) -> bool:
+        return False
+
+    def pin_memory(self, device: Any = None) -> torch.Tensor:
+        raise errors.cannot_pin(self.type())
+
+    def is_shared(self) -> bool:
+        return True
+
+    def share_memory_(self) -> VirtualTensor:
+        return self
+
+    def record_stream(self, stream: Any) -> None:
+        """The memory of a virtual tensor lives as long as the tensor: nothing to remember."""
+
+    def data_ptr(self) -> int:
+        return self._host.data_ptr()
+
+    def untyped_storage(self) -> Any:
+        return VirtualStorage(self)
+
+    def storage(self) -> Any:
+        raise errors.unsupported("Tensor.storage()", "Use Tensor.untyped_storage().")
+
+    @property
+    def __cuda_array_interface__(self) -> Any:
+        # The memory is the host's: a library that would read it as a GPU's must not see it.
+        raise AttributeError("a virtual GPU's tensor has no CUDA memory to share")
+
+    def __dlpack__(self, **kwargs: Any) -> Any:
+        raise errors.unsupported("Tensor.__dlpack__", "There is no CUDA memory to share.")
+
+
+class VirtualStorage:
+    """What `untyped_storage()` of a virtual tensor gives: enough to compare and measure storages."""
+
+    def __init__(self, tensor: VirtualTensor) -> None:
+        self._host = tensor._host.untyped_storage()
+        self.device = tensor._device
+        self._cdata = self._host._cdata
+
+    def data_ptr(self) -> int:
+        return self._host.data_ptr()
+
+    def nbytes(self) -> int:
+        return self._host.nbytes()
+
+    def size(self) -> int:
+        return self._host.nbytes()
+
+    def __len__(self) -> int:
+        return self._host.nbytes()
+
+    @property
+    def is_cuda(self) -> bool:
+        return True
+
+    def __getattr__(self, name: str) -> Any:
+        raise errors.unsupported(f"UntypedStorage.{name}")
+
+
+def is_virtual(tensor: object) -> bool:
+    """Whether `tensor` lives on a virtual GPU."""
+    return type(tensor) is VirtualTensor
+
+
+def host_tensor(tensor: torch.Tensor) -> torch.Tensor:
+    """The plain CPU tensor behind a virtual one, detached and sharing its memory; a CPU tensor detached. No trace event."""
+    with private.host_only():
+        return (tensor._host if type(tensor) is VirtualTensor else tensor).detach()
+
+
+def storage_key(tensor: torch.Tensor) -> int:
+    """Equal for tensors that share memory, different for those that do not, while both live."""
+    return private.storage_id(tensor._host if type(tensor) is VirtualTensor else tensor)
+
+
+def size_bytes(tensor: torch.Tensor) -> int:
+    """The bytes of its elements, not of its storage."""
+    return tensor.numel() * tensor.element_size()
+
+
+def record_copy_to_host(tensor: VirtualTensor, name: str) -> None:
+    """A blocking copy of the whole tensor to the host: one transfer and one wait."""
+    if is_on() and tensor.numel():
+        recorder = active().recorder
+        device = str(tensor._device)
+        recorder.transfer(device, str(CPU), size_bytes(tensor), name=name)
+        recorder.synchronise(name, device)
