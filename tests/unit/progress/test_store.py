@@ -1,0 +1,203 @@
+"""What is recorded is there again: after closing, after migrating, from several processes, and beside damage."""
+
+from __future__ import annotations
+
+import sqlite3
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from gpututor.errors import ProgressError
+from gpututor.grading.report import Outcome
+from gpututor.progress import store as store_module
+from gpututor.progress.store import Attempt, ExerciseProgress, ProgressStore
+from tests.unit.progress.reports import report
+
+ROOT = Path(__file__).resolve().parents[3]
+WRITER = """
+import sys
+from pathlib import Path
+from gpututor.progress.store import ProgressStore
+from tests.unit.progress.reports import report
+store = ProgressStore(Path(sys.argv[1]))
+for number in range(int(sys.argv[2])):
+    store.record(report(seed=number))
+    store.use_hint("tensors/born")
+"""
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "data" / "progress.sqlite3"
+
+
+def test_attempts_come_back_whole_in_order_and_numbered(path: Path) -> None:
+    store = ProgressStore(path)
+    reports = [report(seed=seed) for seed in range(3)]
+    for one in reports:
+        store.record(one)
+    store.record(report("other/thing"))
+    store.close()
+    assert ProgressStore(path).attempts("tensors/born") == [
+        Attempt(one, number) for number, one in enumerate(reports, 1)
+    ]
+
+
+@pytest.mark.parametrize("outcome", [Outcome.NOT_GRADABLE_HERE, Outcome.INTERNAL_ERROR, Outcome.INCONCLUSIVE])
+def test_what_is_not_the_learners_doing_is_kept_but_not_counted(path: Path, outcome: Outcome) -> None:
+    store = ProgressStore(path)
+    store.record(report(outcome=outcome))
+    store.record(report())
+    assert [attempt.number for attempt in store.attempts("tensors/born")] == [1]
+    assert store.summary() == {"tensors/born": ExerciseProgress(attempts=1)}
+    with sqlite3.connect(path) as connection:
+        assert connection.execute("SELECT COUNT(*) FROM attempts").fetchone() == (2,)
+
+
+def test_once_passed_stays_passed(path: Path) -> None:
+    store = ProgressStore(path)
+    for outcome in (Outcome.FAILED, Outcome.PASSED, Outcome.FAILED):
+        store.record(report(outcome=outcome))
+    assert store.summary()["tensors/born"] == ExerciseProgress(attempts=3, passed=True)
+
+
+def test_the_best_attempt_is_the_quickest_that_passed(path: Path) -> None:
+    store = ProgressStore(path)
+    store.record(report(elapsed_s=0.1))
+    assert store.best("tensors/born") is None
+    for elapsed_s in (0.9, 0.4, 0.7):
+        store.record(report(outcome=Outcome.PASSED, elapsed_s=elapsed_s))
+    best = store.best("tensors/born")
+    assert best is not None
+    assert (best.number, best.report.elapsed_s) == (3, 0.4)
+
+
+def test_hints_and_the_current_exercise_are_kept(path: Path) -> None:
+    store = ProgressStore(path)
+    assert (store.current_exercise(), store.hints_used("tensors/born"), store.summary()) == (None, 0, {})
+    assert [store.use_hint("tensors/born"), store.use_hint("tensors/born")] == [1, 2]
+    store.set_current_exercise("tensors/born")
+    store.set_current_exercise("tensors/there")
+    store.close()
+    again = ProgressStore(path)
+    assert (again.current_exercise(), again.hints_used("tensors/born")) == ("tensors/there", 2)
+    assert again.summary() == {"tensors/born": ExerciseProgress(hints_used=2)}
+
+
+def test_a_report_of_another_schema_is_left_out_and_still_counted(path: Path) -> None:
+    store = ProgressStore(path)
+    store.record(report())
+    with sqlite3.connect(path) as connection:
+        connection.execute(
+            "UPDATE attempts SET report = replace(report, '\"schema_version\": 1', '\"schema_version\": 9')"
+        )
+    store.record(report(seed=2))
+    assert [attempt.number for attempt in store.attempts("tensors/born")] == [2]
+    assert store.summary()["tensors/born"].attempts == 2
+
+
+def test_an_older_file_is_migrated_and_keeps_what_it_holds(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = ProgressStore(path)
+    store.record(report())
+    store.close()
+    newer = [*store_module.MIGRATIONS, ("ALTER TABLE hints ADD COLUMN note TEXT NOT NULL DEFAULT ''",)]
+    monkeypatch.setattr(store_module, "MIGRATIONS", newer)
+    migrated = ProgressStore(path)
+    assert migrated.notice is None
+    assert len(migrated.attempts("tensors/born")) == 1
+    with sqlite3.connect(path) as connection:
+        assert connection.execute("PRAGMA user_version").fetchone() == (len(newer),)
+        connection.execute("SELECT note FROM hints")
+
+
+def test_a_migration_that_breaks_leaves_the_file_as_it_was(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = ProgressStore(path)
+    store.record(report())
+    store.close()
+    with monkeypatch.context() as patched:
+        broken = ("CREATE TABLE halfway (x)", "INSERT INTO halfway VALUES (1), (1, 2)")
+        patched.setattr(store_module, "MIGRATIONS", [*store_module.MIGRATIONS, broken])
+        with pytest.raises(sqlite3.OperationalError):
+            store_module._connect(path)
+    again = ProgressStore(path)
+    assert (again.notice, len(again.attempts("tensors/born"))) == (None, 1)
+
+
+def test_a_newer_file_is_refused_in_words_and_not_changed(path: Path) -> None:
+    store = ProgressStore(path)
+    store.record(report())
+    store.close()
+    with sqlite3.connect(path) as connection:
+        connection.execute("PRAGMA user_version = 99")
+    connection.close()
+    before = path.read_bytes()
+    with pytest.raises(ProgressError, match="newer gpututor") as refused:
+        ProgressStore(path)
+    assert "GPUTUTOR_HOME" in refused.value.advice
+    assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize("content", [b"not a database, but long enough to be read as one" * 40, b"SQLite format 3\0"])
+def test_a_file_that_is_no_database_is_set_aside_with_a_notice(path: Path, content: bytes) -> None:
+    path.parent.mkdir()
+    path.write_bytes(content)
+    store = ProgressStore(path)
+    aside = next(path.parent.glob("progress.damaged-*.sqlite3"))
+    assert aside.read_bytes() == content
+    assert store.notice is not None
+    assert str(aside) in store.notice
+    store.record(report())
+    store.close()
+    again = ProgressStore(path)
+    assert (again.notice, len(again.attempts("tensors/born"))) == (None, 1)
+
+
+def test_damage_that_shows_only_in_use_is_set_aside_and_the_attempt_is_kept(path: Path) -> None:
+    store = ProgressStore(path)
+    for seed in range(50):
+        store.record(report(seed=seed))
+    store.close()
+    content = bytearray(path.read_bytes())
+    content[4096:] = b"\xa5" * (len(content) - 4096)
+    path.write_bytes(content)
+    store = ProgressStore(path)
+    store.record(report(seed=50))
+    assert store.notice is not None
+    assert [attempt.report.environment.seed for attempt in store.attempts("tensors/born")] == [50]
+    assert len(list(path.parent.glob("progress.damaged-*.sqlite3"))) == 1
+
+
+def test_a_database_without_our_tables_is_set_aside(path: Path) -> None:
+    ProgressStore(path).close()
+    with sqlite3.connect(path) as connection:
+        connection.execute("DROP TABLE attempts")
+    store = ProgressStore(path)
+    store.record(report())
+    assert store.notice is not None
+    assert store.summary()["tensors/born"].attempts == 1
+
+
+def test_a_folder_that_cannot_be_made_is_told_in_words(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ProgressError, match="cannot be kept"):
+        ProgressStore(tmp_path / "file" / "progress.sqlite3")
+
+
+def test_threads_may_share_a_store(path: Path) -> None:
+    store = ProgressStore(path)
+    threads = [threading.Thread(target=lambda: [store.use_hint("a/b") for _ in range(25)]) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert store.hints_used("a/b") == 100
+
+
+def test_two_processes_may_write_at_once(path: Path) -> None:
+    command = [sys.executable, "-c", WRITER, str(path), "40"]
+    writers = [subprocess.Popen(command, cwd=ROOT) for _ in range(2)]
+    assert [writer.wait(timeout=60) for writer in writers] == [0, 0]
+    assert ProgressStore(path).summary() == {"tensors/born": ExerciseProgress(attempts=80, hints_used=80)}
