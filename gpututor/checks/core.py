@@ -7,6 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+import torch
+
 from gpututor.errors import CourseError
 from gpututor.trace.events import Trace
 from gpututor.wire.observed import ObservedModule, ObservedTensor, TensorFact
@@ -58,10 +60,10 @@ class Run:
 
     def which(self, call: Call) -> str:
         """Words for one call, when there are several: `call 2 of 3, with x of shape (7, 1)`."""
-        number = self.calls.index(call) + 1
-        shapes = [f"{name} of shape {tuple(v.shape)}" for name, v in call.drawn.items() if hasattr(v, "shape")]
-        inputs = f", with {', '.join(shapes[:3])}" if shapes else ""
-        return f"call {number} of {len(self.calls)}{inputs}"
+        number = next(number for number, other in enumerate(self.calls, start=1) if other is call)
+        words = [_input_in_words(name, value) for name, value in call.drawn.items()]
+        inputs = ", ".join(filter(None, words[:4]))
+        return f"call {number} of {len(self.calls)}, with {inputs}" if inputs else f"call {number} of {len(self.calls)}"
 
 
 @dataclass(frozen=True)
@@ -100,6 +102,17 @@ class Check:
             case str():
                 raise CourseError(f"check {self.name!r}: on={self.on!r}", 'Use "gpu", "no gpu" or a function.')
         return bool(self.on(machine))
+
+
+def _input_in_words(name: str, value: Any) -> str:
+    match value:
+        case torch.Tensor():
+            return f"{name} of shape {tuple(value.shape)}"
+        case bool() | int() | float() | None:
+            return f"{name}={value}"
+        case str():
+            return f"{name}={value[:40]!r}"
+    return ""
 
 
 def return_line(source: str, entry: str) -> int | None:

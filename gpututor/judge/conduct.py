@@ -9,6 +9,7 @@ from typing import Any
 
 from gpututor.checks.core import Call, Run
 from gpututor.course.exercise import Exercise
+from gpututor.errors import GradingError
 from gpututor.judge import troubles
 from gpututor.judge.channel import DeadlinePassed
 from gpututor.judge.machines import seen_by_checks
@@ -46,7 +47,8 @@ def conduct(
 ) -> Observation:
     """Run `submission` (file name, text) on the machine `spec`, once for each of `inputs`.
 
-    Nothing that the worker does makes this raise: what goes wrong is the observation's `trouble`.
+    What the submission does never raises: what goes wrong is the observation's `trouble`. Raises `GradingError` when
+    the worker itself broke.
     """
     file_name, source = submission
     channel = worker.channel
@@ -98,6 +100,9 @@ class _Failed(Exception):
 
 
 def _expect(frame: Frame, event: str) -> None:
+    if frame.header.get("event") == "broken":
+        words = str(frame.header.get("words"))[-4000:]
+        raise GradingError(f"The worker broke:\n{words}", "Run `gpututor doctor`.")
     if frame.header.get("event") == "failed":
         raise _Failed(Failure.from_json(frame.header.get("failure")))
     if frame.header.get("event") != event:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from gpututor.checks.core import Machine
 from gpututor.course.exercise import Exercise, Scenario
+from gpututor.devices.virtual.specs import spec
 from gpututor.errors import NotGradableHere, UsageError
 from gpututor.grading.events import GradeRequest
 from gpututor.wire.messages import MachineSpec
@@ -74,6 +75,8 @@ def _machine(scenario: Scenario, kind: str, index: int, here: Counter[str], requ
     wants_plain_gpus = scenario.gpus >= 1 and scenario.backends == ("cuda",) and scenario.memory_mib is None
     if kind != "virtual" and wants_plain_gpus and scenario.gpus <= here[kind] - index:
         return MachineSpec(scenario.name, kind, index, scenario.gpus, (kind,), "", None)
+    if request.gpus is not None and not 0 <= request.gpus <= 8:
+        raise UsageError(f"{request.gpus} virtual GPUs are not possible.", "Use --gpus with 0 to 8.")
     gpus = request.gpus if request.gpus is not None and scenario.gpus else scenario.gpus
-    gpu = request.gpu or scenario.gpu
+    gpu = spec(request.gpu or scenario.gpu).name
     return MachineSpec(scenario.name, "virtual", 0, gpus, scenario.backends, gpu, scenario.memory_mib)

@@ -128,7 +128,12 @@ class WorkerPool:
         assert self._spare is not None
         worker = self._current = self._spare
         self._spare = None
-        worker.wait_until_ready()
+        try:
+            worker.wait_until_ready()
+        except GradingError:
+            self._current = None
+            worker.end(set())
+            raise
         return worker
 
     def release(self, worker: Worker) -> None:

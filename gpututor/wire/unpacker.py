@@ -34,7 +34,7 @@ class Unpacker:
             raise ValueRefused("this is not a value")
         try:
             return self._unpack(node, depth)
-        except (KeyError, TypeError, ValueError, RuntimeError, AttributeError) as error:
+        except (LookupError, TypeError, ValueError, RuntimeError, AttributeError, OverflowError) as error:
             raise ValueRefused(f"this is not a value: {error}") from error
 
     def _unpack(self, node: dict[str, Any], depth: int) -> Any:
@@ -109,7 +109,7 @@ def facts_by_path(data: object) -> dict[str, TensorFact]:
         raise ValueRefused("facts must be an object")
     try:
         return {str(path): read_fact(raw) for path, raw in data.items()}
-    except (KeyError, TypeError, ValueError) as error:
+    except (LookupError, TypeError, ValueError, OverflowError) as error:
         raise ValueRefused(f"this is not a fact: {error}") from error
 
 

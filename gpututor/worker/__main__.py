@@ -11,13 +11,14 @@ import os
 import signal
 import socket
 import sys
+import traceback
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 from typing import Any, BinaryIO
 
 from gpututor.processes import die_with_parent
-from gpututor.wire.frames import EndOfFrames, Frame, read_frame, write_frame
+from gpututor.wire.frames import EndOfFrames, Frame, FrameError, read_frame, write_frame
 from gpututor.wire.messages import Failure, MachineSpec
 
 
@@ -35,7 +36,14 @@ def main() -> int:
     write_frame(stream, {"event": "ready", "torch": _torch_version(), "devices": available})
     with contextlib.suppress(EndOfFrames):
         while True:
-            _serve_scenario(stream, scratch)
+            try:
+                _serve_scenario(stream, scratch)
+            except FrameError:
+                raise
+            except Exception:
+                # Ours or the exercise's, not the learner's: the judge calls it an internal error.
+                _answer(stream, {"event": "broken", "words": traceback.format_exc()[-4000:]})
+                return 1
     return 0
 
 
@@ -44,12 +52,12 @@ def _warm_up() -> list[dict[str, Any]]:
     import torch
     import torch._dynamo  # 1.2 s: torch's modes import it at their first use
 
-    from gpututor.devices.inventory import available_devices
+    from gpututor.devices.inventory import describe_devices
     from gpututor.worker.limits import apply_limits
 
     torch.set_num_threads(1)
     apply_limits()
-    return available_devices()
+    return describe_devices()
 
 
 def _torch_version() -> str:

@@ -43,6 +43,7 @@ def entered(spec: MachineSpec, learner_file: str) -> Iterator[EnteredMachine]:
 
 def _virtual_view() -> Seen:
     from gpututor.devices import virtual
+    from gpututor.devices.virtual.tensor import VirtualTensor
 
     plain = plain_view()
 
@@ -55,4 +56,4 @@ def _virtual_view() -> Seen:
     def pinned(tensor: torch.Tensor) -> bool:
         return False if virtual.is_virtual(tensor) else virtual.pinned(tensor)
 
-    return Seen(host, storage, pinned, (*plain.exact_types, virtual.VirtualTensor))
+    return Seen(host, storage, pinned, (*plain.exact_types, VirtualTensor))

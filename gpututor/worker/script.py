@@ -11,14 +11,14 @@ import runpy
 import sys
 from collections.abc import Iterator
 
-from gpututor.devices.inventory import available_devices
+from gpututor.devices.inventory import describe_devices
 
 
 @contextlib.contextmanager
 def on_device(wanted: str, gpu: str, gpus: int) -> Iterator[str]:
     """Be on the device that was asked for; yields words for it. `auto`: a real accelerator, else the virtual GPU."""
     kind, _, index = wanted.partition(":")
-    real = [device for device in available_devices() if device["kind"] != "cpu"]
+    real = [device for device in describe_devices() if device["kind"] != "cpu"]
     if kind == "cpu":
         yield "the CPU"
     elif real and kind in ("auto", *(str(device["kind"]) for device in real)):

@@ -8,7 +8,7 @@ from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
 
-from gpututor.errors import TutorError
+from gpututor.errors import UsageError
 
 _FILE = Path(__file__).with_name("gpus.toml")
 
@@ -52,11 +52,11 @@ def model_names() -> list[str]:
 
 
 def spec(name: str) -> GpuSpec:
-    """The GPU of that name, in any case; raises `TutorError` with the nearest name for an unknown one."""
+    """The GPU of that name, in any case; raises `UsageError` with the nearest name for an unknown one."""
     by_folded = {known.casefold(): found for known, found in all_specs().items()}
     folded = name.casefold().strip()
     if folded in by_folded:
         return by_folded[folded]
     near = get_close_matches(folded, by_folded, n=1, cutoff=0.3)
     nearest = f"The nearest name is {by_folded[near[0]].name!r}. " if near else ""
-    raise TutorError(f"No GPU is called {name!r}.", f"{nearest}Known: {', '.join(model_names())}.")
+    raise UsageError(f"No GPU is called {name!r}.", f"{nearest}Known: {', '.join(model_names())}.")

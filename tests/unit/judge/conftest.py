@@ -1,0 +1,43 @@
+"""One judge for all tests of this folder, and a tiny course to be graded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from gpututor.grading.client import GradingClient
+from gpututor.grading.events import Graded, GradeRequest
+from gpututor.grading.report import Report
+from tests.unit.course.tiny import write_course
+
+Grade = Callable[..., Report]
+
+
+@pytest.fixture(scope="session")
+def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GradingClient]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("GPUTUTOR_HOME", str(tmp_path_factory.mktemp("home")))
+        client = GradingClient()
+        yield client
+        client.close()
+
+
+@pytest.fixture
+def exercise_folder(tmp_path: Path) -> Path:
+    course = write_course(tmp_path / "course", exercises=1)
+    return course / "01_lesson_1" / "01_twice_1_1"
+
+
+@pytest.fixture
+def grade(client: GradingClient, exercise_folder: Path) -> Grade:
+    """Grade a text as the tiny exercise's solution."""
+
+    def graded(submission: str, **options: object) -> Report:
+        request = GradeRequest(str(exercise_folder), submission, "01_twice.py", **options)  # type: ignore[arg-type]
+        *_, end = client.grade(request)
+        assert isinstance(end, Graded)
+        return end.report
+
+    return graded

@@ -1,0 +1,192 @@
+"""Values across the border: trees, tensors and the facts about them."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpututor.wire.observed import DTYPES, ObservedArray, ObservedModule, ObservedObject, ObservedTensor, ValueRefused
+from gpututor.wire.packer import Packer
+from gpututor.wire.unpacker import Unpacker, facts_by_path, materialise
+
+
+def carried(value: object) -> Any:
+    packer = Packer()
+    node = json.loads(json.dumps(packer.pack(value), allow_nan=False))
+    return Unpacker(tuple(packer.buffers)).unpack(node)
+
+
+leaves = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=20)
+trees = st.recursive(
+    leaves,
+    lambda parts: (
+        st.lists(parts, max_size=4)
+        | st.tuples(parts, parts)
+        | st.dictionaries(st.text(max_size=5) | st.integers(), parts, max_size=3)
+    ),
+    max_leaves=15,
+)
+
+
+@given(trees)
+def test_plain_trees_arrive_as_they_were(tree: Any) -> None:
+    assert carried(tree) == tree
+
+
+@pytest.mark.parametrize("dtype", DTYPES.values(), ids=str)
+@pytest.mark.parametrize("shape", [(), (0,), (3,), (2, 1, 5)], ids=str)
+def test_tensors_of_every_dtype_and_shape_arrive_bit_for_bit(dtype: torch.dtype, shape: tuple[int, ...]) -> None:
+    tensor = torch.arange(math.prod(shape)).reshape(shape).to(dtype)
+
+    arrived = carried(tensor)
+
+    assert isinstance(arrived, ObservedTensor)
+    assert arrived.values.dtype == dtype
+    assert torch.equal(arrived.values, tensor)
+
+
+def test_views_keep_their_strides_and_share_one_storage() -> None:
+    base = torch.arange(12.0).reshape(3, 4)
+
+    whole, turned, apart = carried([base, base.t(), base.clone()])
+
+    assert turned.fact.strides == (1, 4)
+    assert torch.equal(turned.values, base.t())
+    assert whole.fact.storage == turned.fact.storage != apart.fact.storage
+    assert whole.fact.identity != turned.fact.identity
+
+
+def test_one_tensor_met_twice_is_one_object() -> None:
+    tensor = torch.ones(2)
+
+    first, second = carried((tensor, tensor))
+
+    assert first.fact.identity == second.fact.identity
+
+
+def test_modules_arrive_as_parameters_buffers_and_gradients() -> None:
+    module = torch.nn.BatchNorm1d(3)
+    module(torch.randn(4, 3)).sum().backward()
+
+    arrived = carried(module)
+
+    assert isinstance(arrived, ObservedModule)
+    assert set(arrived.parameters) == {"weight", "bias"}
+    assert set(arrived.buffers) == {"running_mean", "running_var", "num_batches_tracked"}
+    assert arrived.parameters["weight"].fact.type_name == "Parameter"
+    gradient = arrived.parameters["bias"].grad
+    assert gradient is not None
+    assert gradient.values.shape == (3,)
+
+
+def test_devices_dtypes_sizes_and_arrays_arrive_as_themselves() -> None:
+    device, dtype, size, array = carried([torch.device("cuda", 1), torch.float16, torch.Size([2]), np.arange(3.0)])
+
+    assert (device, dtype, size) == (torch.device("cuda:1"), torch.float16, torch.Size([2]))
+    assert isinstance(array, ObservedArray)
+    assert array.values.tolist() == [0.0, 1.0, 2.0]
+
+
+def test_other_objects_arrive_as_a_name_and_bounded_text() -> None:
+    class Talkative:
+        def __repr__(self) -> str:
+            return "x" * 10_000
+
+    class Broken:
+        def __repr__(self) -> str:
+            raise RuntimeError("no")
+
+    talkative, broken = carried([Talkative(), Broken()])
+
+    assert isinstance(talkative, ObservedObject)
+    assert len(talkative.text) == 2000
+    assert "RuntimeError" in broken.text
+
+
+def test_a_subclass_of_tensor_is_refused() -> None:
+    class Lazy(torch.Tensor):
+        pass
+
+    with pytest.raises(ValueRefused, match="Lazy"):
+        carried(torch.ones(2).as_subclass(Lazy))
+
+
+def test_a_tree_that_contains_itself_is_refused() -> None:
+    endless: list[object] = []
+    endless.append(endless)
+
+    with pytest.raises(ValueRefused, match="nested too deeply"):
+        carried(endless)
+
+
+def test_facts_name_tensors_by_path() -> None:
+    packer = Packer()
+    facts = facts_by_path(packer.facts({"x": torch.ones(1), "batch": [torch.ones(2), {"mask": torch.ones(3)}]}))
+
+    assert {path: fact.shape for path, fact in facts.items()} == {"x": (1,), "batch.0": (2,), "batch.1.mask": (3,)}
+
+
+def test_what_was_drawn_becomes_ordinary_tensors_again() -> None:
+    drawn = {"x": torch.ones(2, requires_grad=True), "sizes": [1, 2]}
+
+    made = materialise(carried(drawn))
+
+    assert made["sizes"] == [1, 2]
+    assert made["x"].requires_grad
+    assert type(made["x"]) is torch.Tensor
+
+
+KINDS = [
+    "plain",
+    "int",
+    "float",
+    "list",
+    "tuple",
+    "dict",
+    "tensor",
+    "module",
+    "array",
+    "device",
+    "dtype",
+    "size",
+    "odd",
+]
+FIELDS = ["v", "type", "fact", "buffer", "grad", "shape", "storage", "parameters", "buffers", "training"]
+parts = st.recursive(
+    st.none() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.fixed_dictionaries({"k": st.sampled_from(KINDS)}, optional=dict.fromkeys(FIELDS, inner))
+    ),
+    max_leaves=10,
+)
+
+
+@given(parts)
+def test_forged_nodes_are_values_or_refused_and_raise_nothing_else(node: Any) -> None:
+    with contextlib.suppress(ValueRefused):
+        Unpacker((b"abcd",)).unpack(node)
+
+
+def test_a_tensor_whose_bytes_do_not_fit_its_shape_is_refused() -> None:
+    packer = Packer()
+    node = packer.pack(torch.ones(4))
+    node["fact"] = {**node["fact"], "shape": [1 << 40]}
+
+    with pytest.raises(ValueRefused, match="do not fit"):
+        Unpacker(tuple(packer.buffers)).unpack(node)
+
+
+def test_a_tensor_that_points_at_a_buffer_that_is_not_there_is_refused() -> None:
+    node = Packer().pack(torch.ones(4))
+
+    with pytest.raises(ValueRefused):
+        Unpacker(()).unpack(node)
