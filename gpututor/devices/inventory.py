@@ -1,4 +1,7 @@
-"""Prints the devices of this machine as JSON: run in a child process, so that the one a person looks at never imports torch."""
+"""Prints the devices of this machine as JSON.
+
+Run in a child process, so that the one a person looks at never imports torch.
+"""
 
 from __future__ import annotations
 
@@ -20,8 +23,8 @@ def describe_devices() -> list[dict[str, Any]]:
         devices.append(_entry("mps:0", "mps", "Apple GPU", torch.mps.recommended_max_memory()))
     if torch.xpu.is_available():
         for index in range(torch.xpu.device_count()):
-            properties = torch.xpu.get_device_properties(index)
-            devices.append(_entry(f"xpu:{index}", "xpu", properties.name, properties.total_memory))
+            xpu = torch.xpu.get_device_properties(index)
+            devices.append(_entry(f"xpu:{index}", "xpu", xpu.name, xpu.total_memory))
     return devices
 
 

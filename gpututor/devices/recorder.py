@@ -2,17 +2,18 @@
 
 Conventions, the same for the virtual GPU and for real devices (`gpututor.devices.observer`):
 
-- A **kernel** is an operator that does work on a device, named as PyTorch names it (`aten::mm`). Views, `detach`, operators that
-  only change metadata and `torch.empty` are none. Work on the CPU is recorded too, with device `cpu`.
+- A **kernel** is an operator that does work on a device, named as PyTorch names it (`aten::mm`). Views, `detach`,
+  operators that only change metadata and `torch.empty` are none. Work on the CPU is recorded too, with device `cpu`.
 - A **transfer** is a copy between two devices, with the bytes that cross. `torch.tensor([1.0], device="cuda")` is one:
-  the values come from the host. `torch.zeros(3, device="cuda")` is none. Where a move also changes the dtype, CUDA converts on
-  the CPU when the copy blocks, and on the GPU when it is `non_blocking`: the bytes are counted accordingly. A transfer of
-  nothing is not recorded.
-- The host **synchronises** once with each blocking device-to-host copy (`.cpu()`, `.tolist()`, `.item()`, `print`), with
-  operators whose result depends on values (`nonzero`, masks, `unique`, `torch.equal`), and in `torch.cuda.synchronize()`.
-  `.item()`, `bool()`, `int()`, `float()` are one transfer of the element's bytes and one synchronise. `print` is one transfer of the
-  tensor's bytes and one synchronise. Operators that wait for a count are one synchronise and no transfer.
-  A host-to-device copy of pageable memory blocks too, but only for its own length, and is not counted as a wait.
+  the values come from the host. `torch.zeros(3, device="cuda")` is none. Where a move also changes the dtype, CUDA
+  converts on the CPU when the copy blocks, and on the GPU when it is `non_blocking`: the bytes are counted
+  accordingly. A transfer of nothing is not recorded.
+- The host **synchronises** once with each blocking device-to-host copy (`.cpu()`, `.tolist()`, `.item()`, `print`),
+  with operators whose result depends on values (`nonzero`, masks, `unique`, `torch.equal`), and in
+  `torch.cuda.synchronize()`. `.item()`, `bool()`, `int()`, `float()` are one transfer of the element's bytes and one
+  synchronise. `print` is one transfer of the tensor's bytes and one synchronise. Operators that wait for a count are
+  one synchronise and no transfer. A host-to-device copy of pageable memory blocks too, but only for its own length,
+  and is not counted as a wait.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ import sys
 import threading
 from collections.abc import Collection
 from contextlib import AbstractContextManager
-from types import CodeType
+from types import CodeType, FrameType
 
 from gpututor.trace.events import Kind, Trace
 
@@ -74,7 +75,7 @@ class Recorder:
     def line(self) -> int | None:
         """The line of the nearest frame that runs a learner's file; None when there is none."""
         known = self._is_learners
-        frame = sys._getframe(1)
+        frame: FrameType | None = sys._getframe(1)
         while frame is not None:
             code = frame.f_code
             learners = known.get(code)
@@ -82,7 +83,7 @@ class Recorder:
                 learners = known[code] = code.co_filename in self._learner_files
             if learners:
                 return frame.f_lineno
-            frame = frame.f_back  # type: ignore[assignment]
+            frame = frame.f_back
         return None
 
 

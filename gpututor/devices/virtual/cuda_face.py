@@ -34,7 +34,7 @@ class DeviceProperties:
 
 
 def gpu_of(device: Any = None) -> VirtualGpu:
-    """The GPU that an argument of a `torch.cuda` function means: a device, a name, a number, or None for the current one."""
+    """The GPU that a `torch.cuda` function's argument means: a device, a name, a number; None is the current one."""
     machine = active()
     if device is None or (type(device) is int and device < 0):
         return machine.current

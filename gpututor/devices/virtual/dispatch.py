@@ -19,6 +19,9 @@ RULES: dict[Any, Rule] = {}
 """Operators that are not simply run on the CPU; filled by `rules`."""
 
 
+_ZERO_TENSOR = torch.ops.aten._efficientzerotensor.default
+
+
 class DeviceMode(TorchDispatchMode):
     """Sees every operator of a thread, also those that C++ runs, such as the factories of a backward pass."""
 
@@ -29,6 +32,9 @@ class DeviceMode(TorchDispatchMode):
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
+        if func is _ZERO_TENSOR:
+            # A tensor of zeros without memory, on the CPU too: below a mode, its kernels would read address 0.
+            func = torch.ops.aten.zeros.default
         if VirtualTensor in types:
             return run(func, args, kwargs)
         device = kwargs.get("device") if kwargs else None

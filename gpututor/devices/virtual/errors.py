@@ -5,7 +5,8 @@ from __future__ import annotations
 import torch
 
 _ASYNCHRONOUS = (
-    "\nCUDA kernel errors might be asynchronously reported at some other API call, so the stacktrace below might be incorrect."
+    "\nCUDA kernel errors might be asynchronously reported at some other API call, "
+    "so the stacktrace below might be incorrect."
     "\nFor debugging consider passing CUDA_LAUNCH_BLOCKING=1"
     "\nCompile with `TORCH_USE_CUDA_DSA` to enable device-side assertions.\n"
 )
@@ -34,7 +35,8 @@ def unsupported(call: str, instead: str = "") -> NotImplementedError:
 def backend_without_tensors(kind: str) -> NotImplementedError:
     """A tensor was wanted on a device that only reports itself available."""
     return NotImplementedError(
-        f"This practice machine reports that {kind} is available, but it cannot compute on {kind}: only choose the device here."
+        f"This practice machine reports that {kind} is available, but it cannot compute on {kind}: "
+        "only choose the device here."
     )
 
 
@@ -46,6 +48,28 @@ def no_numpy(device: torch.device) -> TypeError:
 
 def cannot_pin(kind: str) -> RuntimeError:
     return RuntimeError(f"cannot pin '{kind}' only dense CPU tensors can be pinned")
+
+
+def wrong_gradient(tensor: torch.device, gradient: torch.device) -> RuntimeError:
+    """`tensor.grad = gradient` across devices (torch/csrc/autograd/python_variable.cpp)."""
+    if tensor.type != gradient.type:
+        found = f"with device type '{gradient.type}' to a tensor with device type '{tensor.type}'"
+    else:
+        found = (
+            f"located on device with index '{gradient.index}' to a tensor located on device with index '{tensor.index}'"
+        )
+    return RuntimeError(
+        f"attempting to assign a gradient {found}. "
+        "Please ensure that the gradient and the tensor are on the same device"
+    )
+
+
+def invalid_gradient(position: int, expected: torch.device, got: torch.device) -> RuntimeError:
+    """A gradient on another device than its tensor (torch/csrc/autograd/engine.cpp)."""
+    return RuntimeError(
+        f"Function torch::autograd::GraphRoot returned an invalid gradient at index {position} - expected device "
+        f"{expected} but got {got}"
+    )
 
 
 def in_cudas_words(message: str) -> str:

@@ -1,4 +1,4 @@
-"""What Python calls say about devices, put into words that C++ understands: `cuda:0` becomes the device of the wrappers."""
+"""What Python calls say about devices, in words that C++ understands: `cuda:0` becomes the device of the wrappers."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from torch.overrides import TorchFunctionMode
 from gpututor.devices.virtual import errors, private
 from gpututor.devices.virtual.dispatch import DeviceMode
 from gpututor.devices.virtual.machine import active, cpp_device, python_device
+from gpututor.devices.virtual.modules import set_data_across_devices
 from gpututor.devices.virtual.moves import pin, pinned
 from gpututor.devices.virtual.tensor import VirtualTensor
 
@@ -145,17 +146,18 @@ def _refuse_numpy(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> A
 
 
 def _set_gradient(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """The engine does not compare devices for wrappers: this does, in CUDA's words."""
+    """The engine does not compare the devices of wrappers: this does, in its words."""
     tensor, gradient = args
     if isinstance(gradient, Tensor) and gradient.device != tensor.device:
-        raise RuntimeError(
-            f"attempting to assign a gradient with device type '{gradient.device.type}' to a tensor with device type "
-            f"'{tensor.device.type}'. Please ensure that the gradient and the tensor are on the same device"
-            if gradient.device.type != tensor.device.type
-            else f"attempting to assign a gradient located on device with index '{gradient.device.index}' to a tensor "
-            f"located on device with index '{tensor.device.index}'. Please ensure that the gradient and the tensor are on "
-            "the same device"
-        )
+        raise errors.wrong_gradient(tensor.device, gradient.device)
+    return func(*args, **kwargs)
+
+
+def _set_data(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """`parameter.data = parameter.data.cuda()`: C++ would see two incompatible kinds of tensor."""
+    tensor, value = args
+    if isinstance(value, Tensor) and (type(tensor) is VirtualTensor) is not (type(value) is VirtualTensor):
+        return set_data_across_devices(tensor, value)
     return func(*args, **kwargs)
 
 
@@ -164,12 +166,7 @@ def _check_gradients(roots: Any, gradients: Any) -> None:
     gradients = [gradients] if isinstance(gradients, Tensor) or gradients is None else list(gradients)
     for position, (root, gradient) in enumerate(zip(roots, gradients, strict=False)):
         if isinstance(gradient, Tensor) and isinstance(root, Tensor) and gradient.device != root.device:
-            raise RuntimeError(
-                f"Function {type(root.grad_fn).__name__} returned an invalid gradient at index {position} - expected device "
-                f"{root.device} but got {gradient.device}"
-                if root.grad_fn is not None
-                else f"Expected a gradient on {root.device} but got one on {gradient.device}"
-            )
+            raise errors.invalid_gradient(position, root.device, gradient.device)
 
 
 def _backward(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -191,10 +188,10 @@ def fill_handlers() -> None:
     """Say which calls are rewritten; torch's own list of factories is read here."""
     if HANDLERS:
         return
-    HANDLERS.update(dict.fromkeys(private.device_constructors(), _factory))
-    HANDLERS.update({getattr(Tensor, name): _named for name in _NEW})
-    HANDLERS.update({getattr(torch, name): _named for name in _LIKE})
-    HANDLERS.update(
+    handlers: dict[Any, Handler] = dict.fromkeys(private.device_constructors(), _factory)
+    handlers.update({getattr(Tensor, name): _named for name in _NEW})
+    handlers.update({getattr(torch, name): _named for name in _LIKE})
+    handlers.update(
         {
             Tensor.to: _to,
             Tensor.cuda: _cuda,
@@ -205,8 +202,10 @@ def fill_handlers() -> None:
             torch.get_device: _get_device,
             Tensor.numpy: _refuse_numpy,
             Tensor.grad.__set__: _set_gradient,  # type: ignore[attr-defined]
+            Tensor.data.__set__: _set_data,  # type: ignore[attr-defined]
             Tensor.backward: _backward,
             torch.autograd.backward: _backward,
             torch.autograd.grad: _gradients,
         }
     )
+    HANDLERS.update(handlers)

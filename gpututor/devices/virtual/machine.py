@@ -109,7 +109,7 @@ def is_on() -> bool:
 
 
 def python_device(value: Any) -> torch.device:
-    """The device that a person means by `value` (a device, a name or a number): `cuda` gets its number, which is checked."""
+    """The device that a person means by a device, a name or a number: `cuda` gets its number, which is checked."""
     if type(value) is int:
         return active().gpu(value).device
     device = value if type(value) is torch.device else torch.device(value)

@@ -72,13 +72,16 @@ class DeviceMemory:
     def out_of_memory(self, size_bytes: int) -> torch.OutOfMemoryError:
         """CUDA's error, in its words (c10/cuda/CUDACachingAllocator.cpp)."""
         unused = self.reserved - self.allocated
+        reserved = in_words(self.reserved)
+        allocated = in_words(self.allocated)
         return torch.OutOfMemoryError(
             f"CUDA out of memory. Tried to allocate {in_words(size_bytes)}. GPU {self.index} has a total capacity of "
-            f"{in_words(self.total)} of which {in_words(self.free)} is free. Including non-PyTorch memory, this process has "
-            f"{in_words(self.reserved)} memory in use. Of the allocated memory {in_words(self.allocated)} is allocated by "
-            f"PyTorch, and {in_words(unused)} is reserved by PyTorch but unallocated. If reserved but unallocated memory is "
-            "large try setting PYTORCH_ALLOC_CONF=expandable_segments:True to avoid fragmentation.  See documentation for "
-            "Memory Management  (https://pytorch.org/docs/stable/notes/cuda.html#environment-variables)"
+            f"{in_words(self.total)} of which {in_words(self.free)} is free. Including non-PyTorch memory, this "
+            f"process has {reserved} memory in use. Of the allocated memory {allocated} is allocated "
+            f"by PyTorch, and {in_words(unused)} is reserved by PyTorch but unallocated. If reserved but unallocated "
+            "memory is large try setting PYTORCH_ALLOC_CONF=expandable_segments:True to avoid fragmentation.  See "
+            "documentation for Memory Management  "
+            "(https://pytorch.org/docs/stable/notes/cuda.html#environment-variables)"
         )
 
 

@@ -9,9 +9,13 @@ import torch
 from gpututor.devices.virtual.operators import Operator
 
 # The operators whose CUDA kernels are generated as "structured": their wrappers' names have one underscore less.
-_STRUCTURED = frozenset(
-    ["mm", "addmm", "bmm", "baddbmm", "addmv", "gather", "scatter", "scatter_add", "index_add", "sort", "topk", "nll_loss_forward", "nll_loss_backward", "_softmax", "_log_softmax", "cumsum", "cumprod", "tril", "triu", "linalg_vector_norm"]
-)
+# fmt: off
+_STRUCTURED = frozenset({
+    "_log_softmax", "_softmax", "addmm", "addmv", "baddbmm", "bmm", "cumprod", "cumsum", "gather", "index_add",
+    "linalg_vector_norm", "mm", "nll_loss_backward", "nll_loss_forward", "scatter", "scatter_add", "sort", "topk",
+    "tril", "triu",
+})
+# fmt: on
 # What an operator runs on CUDA where that is another one: its name, and the names of its arguments in CUDA's order.
 _RUNS_AS = {
     "linear": ("addmm", {"bias": "self", "input": "mat1", "weight": "mat2"}),
@@ -42,10 +46,8 @@ def explain(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Runt
         by_name = dict(tensors)
         if by_name["input"].device.type != by_name["weight"].device.type:
             ending = " or input should be a MKLDNN tensor and weight is a dense tensor"
-            return RuntimeError(
-                f"Input type ({by_name['input'].type()}) and weight type ({by_name['weight'].type()}) should be the same"
-                + ("" if by_name["input"].is_cuda else ending)
-            )
+            types = f"Input type ({by_name['input'].type()}) and weight type ({by_name['weight'].type()})"
+            return RuntimeError(f"{types} should be the same" + ("" if by_name["input"].is_cuda else ending))
     kernel, renamed = _RUNS_AS.get(short, (short, {}))
     if renamed:
         tensors = sorted(
@@ -57,7 +59,8 @@ def explain(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Runt
         # TensorIterator takes the first GPU that it meets as the common device, wherever the CPU's tensor stands.
         devices.sort(key=lambda device: device.type == "cpu")
         return RuntimeError(
-            f"Expected all tensors to be on the same device, but found at least two devices, {devices[0]} and {devices[1]}!"
+            "Expected all tensors to be on the same device, but found at least two devices, "
+            f"{devices[0]} and {devices[1]}!"
         )
     first = tensors[0][1].device
     name, other = next((name, one.device) for name, one in tensors if one.device != first)

@@ -1,4 +1,4 @@
-"""Moving a module: its parameters become virtual tensors in place, so that optimisers and other names of them follow."""
+"""Moving a module: its parameters become virtual tensors in place, so that optimisers that hold them follow."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _HOOKS = ("_backward_hooks", "_post_accumulate_grad_hooks")
 def swap_tensors(kept: torch.Tensor, other: torch.Tensor) -> None:
     """`kept` becomes what `other` was, and the other way round.
 
-    `torch.utils.swap_tensors` refuses when a graph still holds the tensor, such as a convolution's weight after a forward pass.
+    `torch.utils.swap_tensors` refuses when a graph still holds the tensor, such as a convolution's weight after use.
     """
     kept.__class__, other.__class__ = other.__class__, kept.__class__
     kept.__dict__, other.__dict__ = other.__dict__, kept.__dict__
@@ -41,6 +41,21 @@ def _move_parameter(parameter: torch.nn.Parameter, moved: torch.Tensor, fn: Any)
     if gradient is not None:
         with torch.no_grad():
             parameter.grad = fn(gradient)
+
+
+def set_data_across_devices(tensor: torch.Tensor, value: torch.Tensor) -> None:
+    """`tensor.data = value` where one of them is virtual and the other is not: the object stays, what it is changes."""
+    if tensor.grad is not None or tensor.grad_fn is not None:
+        raise errors.unsupported(
+            "setting .data from another device on a tensor that has a gradient or a graph",
+            "Move modules with module.to(device), or set .grad to None first.",
+        )
+    moved = value.detach()
+    if isinstance(tensor, torch.nn.Parameter):
+        moved = torch.nn.Parameter(moved, tensor.requires_grad)
+    else:
+        moved.requires_grad_(tensor.requires_grad)
+    swap_tensors(tensor, moved)
 
 
 def apply_to_tensors(self: torch.nn.Module, fn: Any, recurse: bool = True) -> torch.nn.Module:

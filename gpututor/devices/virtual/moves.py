@@ -1,8 +1,8 @@
 """Copies between devices: what crosses, where a dtype is converted, and whether the host waits.
 
-As in aten/src/ATen/native/cuda/Copy.cu: a blocking copy between host and GPU converts on the CPU, so a host-to-device copy carries the
-new dtype and a device-to-host copy the old one; a non-blocking copy converts on the GPU, the other way round. Between
-two GPUs, with peer access, the source converts. Only pinned host memory is copied while the host goes on.
+As in aten/src/ATen/native/cuda/Copy.cu: a blocking copy between host and GPU converts on the CPU, so a host-to-device
+copy carries the new dtype and a device-to-host copy the old one; a non-blocking copy converts on the GPU, the other way
+round. Between two GPUs, with peer access, the source converts. Only for pinned host memory does the host go on.
 """
 
 from __future__ import annotations

@@ -11,23 +11,39 @@ from gpututor.devices.virtual import private
 
 Waits = Callable[[tuple[Any, ...]], bool]
 
-# They give a view, or change metadata only, although their schema does not say so; or they make memory without touching it.
-_NO_KERNEL = frozenset(
-    ["_unsafe_view", "empty", "empty_like", "empty_strided", "empty_permuted", "new_empty", "new_empty_strided", "resize_", "resize_as_", "set_", "squeeze_", "unsqueeze_", "transpose_", "t_", "as_strided_", "swapaxes_", "swapdims_", "detach_", "requires_grad_", "record_stream", "lift", "lift_fresh", "is_same_size", "sym_size", "sym_stride", "sym_numel", "sym_storage_offset", "stride", "size", "numel", "dim", "is_contiguous", "is_strides_like_format", "is_non_overlapping_and_dense", "_has_compatible_shallow_copy_type", "is_pinned", "item", "_fused_sdp_choice", "_local_scalar_dense", "_is_all_true", "_assert_async", "result_type", "can_cast", "rename_", "rename", "_nested_tensor_size", "is_coalesced", "dense_dim", "sparse_dim", "_version", "_backward", "retain_grad"]
-)
+# They give a view or change metadata only, though their schema does not say so; or make memory without touching it.
+# fmt: off
+_NO_KERNEL = frozenset({
+    "_assert_async", "_backward", "_fused_sdp_choice", "_has_compatible_shallow_copy_type", "_is_all_true",
+    "_local_scalar_dense", "_nested_tensor_size", "_unsafe_view", "_version", "as_strided_", "can_cast", "dense_dim",
+    "detach_", "dim", "empty", "empty_like", "empty_permuted", "empty_strided", "is_coalesced", "is_contiguous",
+    "is_non_overlapping_and_dense", "is_pinned", "is_same_size", "is_strides_like_format", "item", "lift",
+    "lift_fresh", "new_empty", "new_empty_strided", "numel", "record_stream", "rename", "rename_", "requires_grad_",
+    "resize_", "resize_as_", "result_type", "retain_grad", "set_", "size", "sparse_dim", "squeeze_", "stride",
+    "swapaxes_", "swapdims_", "sym_numel", "sym_size", "sym_storage_offset", "sym_stride", "t_", "transpose_",
+    "unsqueeze_",
+})
+# fmt: on
 _HIDDEN_VIEWS = frozenset({"_unsafe_view", "set_", "resize_"})
 # The host waits for a count or a flag that the operator needs.
-_ALWAYS_WAITS = frozenset(
-    ["nonzero", "nonzero_numpy", "argwhere", "masked_select", "_unique", "_unique2", "unique_dim", "unique_consecutive", "unique_dim_consecutive", "equal", "is_nonzero", "bincount", "_linalg_check_errors", "_is_all_true", "_is_any_true"]
-)
+# fmt: off
+_ALWAYS_WAITS = frozenset({
+    "_is_all_true", "_is_any_true", "_linalg_check_errors", "_unique", "_unique2", "argwhere", "bincount", "equal",
+    "is_nonzero", "masked_select", "nonzero", "nonzero_numpy", "unique_consecutive", "unique_dim",
+    "unique_dim_consecutive",
+})
+# fmt: on
 # CPU tensors may stand here beside device tensors: index tensors in these operators.
 _TAKES_HOST_INDICES = frozenset(
     {"index", "index_put", "index_put_", "_index_put_impl_", "_unsafe_index", "_unsafe_index_put"}
 )
 # Results that can be far larger than the arguments: their size is worked out first when memory is short.
-_GROWS = frozenset(
-    ["mm", "bmm", "addmm", "baddbmm", "repeat", "clone", "expand_copy", "repeat_interleave", "outer", "ger", "cat", "stack", "mul", "add", "cdist"]
-)
+# fmt: off
+_GROWS = frozenset({
+    "add", "addmm", "baddbmm", "bmm", "cat", "cdist", "clone", "expand_copy", "ger", "mm", "mul", "outer", "repeat",
+    "repeat_interleave", "stack",
+})
+# fmt: on
 
 
 def _mask_among(indices: Any) -> bool:
@@ -39,7 +55,7 @@ def _index_waits(args: tuple[Any, ...]) -> bool:
 
 
 def _index_put_waits(args: tuple[Any, ...]) -> bool:
-    """A single mask with a single value becomes `masked_fill_`, which does not wait (aten/src/ATen/native/TensorAdvancedIndexing.cpp)."""
+    """A single mask with a single value becomes `masked_fill_`, which does not wait (TensorAdvancedIndexing.cpp)."""
     indices, values = args[1], args[2]
     if not _mask_among(indices):
         return False

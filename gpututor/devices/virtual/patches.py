@@ -1,4 +1,4 @@
-"""Every place where torch is changed while the virtual GPU is on, and why. Applied when it goes on, undone when it goes off."""
+"""Every place where torch is changed while the virtual GPU is on, and why; all of it is undone when it goes off."""
 
 from __future__ import annotations
 

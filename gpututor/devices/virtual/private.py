@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import torch
+import torch.utils._device
 
 CHECKED_ON = ("2.13.0",)
 

@@ -1,4 +1,4 @@
-"""The operators that are not simply run on the CPU and wrapped: copies between devices, scalars, and changes of metadata in place."""
+"""The operators that are not simply run on the CPU and wrapped: copies between devices, scalars, metadata in place."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from gpututor.devices.virtual.dispatch import RULES, Inputs, bytes_of, follow_host, make
+from gpututor.devices.virtual.dispatch import Inputs, Rule, bytes_of, follow_host
 from gpututor.devices.virtual.machine import CPU, active, python_device
 from gpututor.devices.virtual.moves import pin, pinned, record_copy
 from gpututor.devices.virtual.operators import OPERATORS, describe
@@ -100,11 +100,6 @@ def _set_source(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any
     return target
 
 
-def _zero_tensor(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """A tensor of zeros without memory: a kernel that reads it on the CPU would read address 0."""
-    return make(aten.zeros.default, args, kwargs)
-
-
 def _same_metadata(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     return func(*[one._host if type(one) is VirtualTensor else one for one in args], **kwargs)
 
@@ -117,33 +112,22 @@ def _resolve(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     return VirtualTensor(host, tensor._device)
 
 
-RULES.update(
-    {
+_RESHAPING = (
+    *(aten.t_.default, aten.squeeze_.default, aten.squeeze_.dim, aten.squeeze_.dims, aten.unsqueeze_.default),
+    *(aten.transpose_.default, aten.as_strided_.default, aten.swapaxes_.default, aten.swapdims_.default),
+    *(aten.resize_.default, aten.resize_as_.default),
+)
+
+
+def special_rules() -> dict[Any, Rule]:
+    """The rule of each special operator."""
+    return {
         aten._to_copy.default: _to_copy,
         aten.copy_.default: _copy_in_place,
         aten._local_scalar_dense.default: _scalar,
-        aten._efficientzerotensor.default: _zero_tensor,
         aten.is_same_size.default: _same_metadata,
         aten._conj.default: _resolve,
         aten._neg_view.default: _resolve,
         aten.set_.source_Tensor: _set_source,
+        **dict.fromkeys(_RESHAPING, _reshape_in_place),
     }
-)
-RULES.update(
-    dict.fromkeys(
-        (
-            aten.t_.default,
-            aten.squeeze_.default,
-            aten.squeeze_.dim,
-            aten.squeeze_.dims,
-            aten.unsqueeze_.default,
-            aten.transpose_.default,
-            aten.as_strided_.default,
-            aten.swapaxes_.default,
-            aten.swapdims_.default,
-            aten.resize_.default,
-            aten.resize_as_.default,
-        ),
-        _reshape_in_place,
-    )
-)

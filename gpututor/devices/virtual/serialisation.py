@@ -1,4 +1,4 @@
-"""Saving, loading and copying virtual tensors, in CUDA's own file format: a file made here loads on a real GPU, and back."""
+"""Saving, loading and copying virtual tensors, in CUDA's own file format: a file from here loads on a real GPU."""
 
 from __future__ import annotations
 
@@ -75,8 +75,8 @@ def place(storage: Any, location: str) -> Any:
     index = machine.current.index if device.index is None else device.index
     if index >= len(machine.gpus):
         raise RuntimeError(
-            f"Attempting to deserialize object on CUDA device {index} but torch.cuda.device_count() is {len(machine.gpus)}. "
-            "Please use torch.load with map_location to map your storages to an existing device."
+            f"Attempting to deserialize object on CUDA device {index} but torch.cuda.device_count() is "
+            f"{len(machine.gpus)}. Please use torch.load with map_location to map your storages to an existing device."
         )
     untyped = _untyped(storage)
     if untyped._cdata not in _session.devices:
@@ -135,9 +135,9 @@ def deep_copy(tensor: VirtualTensor, memo: dict[int, Any]) -> VirtualTensor:
         return cast(VirtualTensor, memo[id(tensor)])
     if not tensor.is_leaf:
         raise RuntimeError(
-            "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at the moment.  If you "
-            "were attempting to deepcopy a module, this may be because of a torch.nn.utils.weight_norm usage, see "
-            "https://github.com/pytorch/pytorch/pull/103001"
+            "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at the moment.  "
+            "If you were attempting to deepcopy a module, this may be because of a torch.nn.utils.weight_norm usage, "
+            "see https://github.com/pytorch/pytorch/pull/103001"
         )
     key = id(tensor._block)
     with private.host_only():

@@ -9,15 +9,15 @@ from contextlib import contextmanager
 import torch
 
 from gpututor.devices.recorder import Recorder
-from gpututor.devices.virtual import moves, patches, private, rules
+from gpututor.devices.virtual import moves, patches, private
+from gpututor.devices.virtual.dispatch import RULES
 from gpututor.devices.virtual.functions import ThreadModes, fill_handlers
 from gpututor.devices.virtual.machine import MAX_GPUS, VirtualGpu, VirtualMachine, is_on, switch
+from gpututor.devices.virtual.rules import special_rules
 from gpututor.devices.virtual.specs import spec
 
 BACKENDS = ("cuda", "mps", "xpu")
 _lock = threading.Lock()
-
-assert rules.RULES
 
 
 @contextmanager
@@ -33,7 +33,8 @@ def virtual_gpu(
 
     `memory_bytes` replaces the model's own memory. `backends` says which of cuda, mps and xpu report themselves
     available: without `cuda` there are no GPUs, and mps and xpu can be asked about but not computed on. Raises
-    `ValueError` for a count or backend that cannot be, `TutorError` for an unknown model, `RuntimeError` when one is on.
+    `ValueError` for a count or backend that cannot be, `TutorError` for an unknown model, `RuntimeError` when a
+    virtual GPU is on already.
     """
     if not 0 <= count <= MAX_GPUS:
         raise ValueError(f"a virtual machine has 0 to {MAX_GPUS} GPUs, not {count}")
@@ -44,6 +45,7 @@ def virtual_gpu(
     total = chosen.memory_bytes if memory_bytes is None else memory_bytes
     gpus = tuple(VirtualGpu(index, chosen, total) for index in range(count if "cuda" in backends else 0))
     machine = VirtualMachine(gpus, frozenset(backends), recorder)
+    RULES.update(special_rules())
     fill_handlers()
     with _lock:
         if is_on():

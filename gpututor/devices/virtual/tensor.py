@@ -1,4 +1,4 @@
-"""A tensor on a virtual GPU: sizes and a device for C++, the values in a CPU tensor that only the virtual GPU touches."""
+"""A tensor on a virtual GPU: sizes and a device for C++, and a CPU tensor with the values."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gpututor.devices.virtual.memory import Block
 
 
 class VirtualTensor(torch.Tensor):
-    """`_host` holds the values, `_device` is what Python sees (`cuda:0`), `_block` is the memory that it shares with its views."""
+    """`_host` holds the values, `_device` is what Python sees (`cuda:0`), `_block` is the memory."""
 
     _host: torch.Tensor
     _device: torch.device
@@ -61,9 +61,10 @@ class VirtualTensor(torch.Tensor):
 
     def _set_data(self, value: torch.Tensor) -> None:
         if type(value) is not VirtualTensor:
-            raise RuntimeError(
-                "Attempted to call `variable.set_data(tensor)`, but `variable` and `tensor` have incompatible tensor type."
-            )
+            from gpututor.devices.virtual.modules import set_data_across_devices
+
+            set_data_across_devices(self, value)
+            return
         private.set_data(self, VirtualTensor(value._host, value._device, value._block))
         self._host, self._device, self._block = value._host, value._device, value._block
 
@@ -180,7 +181,7 @@ def is_virtual(tensor: object) -> bool:
 
 
 def host_tensor(tensor: torch.Tensor) -> torch.Tensor:
-    """The plain CPU tensor behind a virtual one, detached and sharing its memory; a CPU tensor detached. No trace event."""
+    """The plain CPU tensor behind a virtual one, detached, sharing its memory; a CPU tensor detached. Not recorded."""
     with private.host_only():
         return (tensor._host if type(tensor) is VirtualTensor else tensor).detach()
 
