@@ -53,7 +53,7 @@ def load_course(folder: Path) -> Course:
     problems: list[CourseError] = []
     found = _numbered_folders(folder, "lesson", problems)
     if not found:
-        titles = [f"{folder}: there are no lessons in it", *(problem.title for problem in problems)]
+        titles = [f"{folder}: there are no lessons in it", *(problem.title for problem in problems[:3])]
         raise CourseError("\n".join(titles), "A course has folders called like 01_meet_the_device.")
     about = _values(folder / "course.toml", COURSE_KEYS, problems)
     seen: dict[str, Path] = {}

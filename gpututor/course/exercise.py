@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -167,6 +168,9 @@ class Course:
     def _not_found(self, words: str) -> UsageError:
         import difflib
 
+        name = f"_{Path(words).stem}{os.sep}"
+        if broken := [problem.title for problem in self.problems if name in problem.title]:
+            return UsageError(f"The exercise {words!r} is broken.", "\n".join(broken))
         known = [exercise.slug for exercise in self.exercises]
         near = difflib.get_close_matches(words, known, n=3, cutoff=0.5)
         advice = f"Did you mean {' or '.join(near)}? " if near else ""

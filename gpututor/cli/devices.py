@@ -1,0 +1,47 @@
+"""The devices of this machine that PyTorch can use, as they were found last.
+
+--json prints one object:
+  schema_version  1
+  torch           PyTorch's version, "" when there is none
+  devices         [{name, kind, description, memory_bytes}]; kind is "cpu", "cuda", "mps" or "xpu"
+  probed_at       when they were found out: ISO 8601, UTC
+  error           why they could not be found out, "" when they were
+
+The virtual GPU is not listed: it is always there.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from dataclasses import asdict
+
+from gpututor.grading.inventory import Device, known_devices
+from gpututor.plain_text import visible
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--json", action="store_true", help="print one JSON object, described above")
+    parser.add_argument("--refresh", action="store_true", help="look again instead of telling what was found last")
+
+
+def main(arguments: argparse.Namespace) -> int:
+    """Exit code 1 when the devices could not be found out."""
+    inventory = known_devices(refresh=arguments.refresh)
+    if arguments.json:
+        print(json.dumps({"schema_version": 1, **asdict(inventory)}, indent=2))
+    elif not inventory.error:
+        for device in inventory.devices:
+            print(device_line(device))
+        print("virtual  a virtual GPU, always there: real values on the CPU, and every copy and wait recorded")
+        print(f"PyTorch {inventory.torch}; found {inventory.probed_at}; `--refresh` looks again")
+    if inventory.error:
+        print(f"gpututor: {visible(inventory.error)}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def device_line(device: Device) -> str:
+    memory = "" if device.memory_bytes is None else f", {device.memory_bytes / 2**30:.1f} GiB"
+    return f"{visible(device.name):<7}  {visible(device.description)}{memory}"

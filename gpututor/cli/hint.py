@@ -1,0 +1,32 @@
+"""Show the next hint of an exercise, and count it. The steps go from a nudge to nearly the answer."""
+
+from __future__ import annotations
+
+import argparse
+
+from gpututor.cli.places import chosen_course, open_progress
+from gpututor.plain_text import visible
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("exercise", metavar="EXERCISE", help="2.1, born_on_the_device, or a path")
+    parser.add_argument("--all", action="store_true", help="show all hints, those seen before too; counts them all")
+
+
+def main(arguments: argparse.Namespace) -> int:
+    exercise = chosen_course(arguments).find(arguments.exercise)
+    hints = exercise.hints
+    with open_progress() as progress:
+        used = min(progress.hints_used(exercise.key), len(hints))
+        first, last = (0, len(hints)) if arguments.all else (used, min(used + 1, len(hints)))
+        for _ in range(used, last):
+            progress.use_hint(exercise.key)
+    for number in range(first, last):
+        print(f"Hint {number + 1} of {len(hints)}\n\n{visible(hints[number])}\n")
+    if first == last:
+        print(f"You have seen all {len(hints)} hints; `gpututor hint {exercise.slug} --all` shows them again.")
+    elif last < len(hints):
+        print(f"{len(hints) - last} more to come.")
+    else:
+        print("That was the last one.")
+    return 0

@@ -1,0 +1,39 @@
+"""Make your folder of solution files: one per exercise, in a folder per lesson.
+
+In a folder that is there already only the missing files are made; nothing is overwritten.
+Without DIR: the folder of --workspace, the workspace found from here, or else ~/gpututor.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from gpututor import paths
+from gpututor.cli.places import chosen_course, tell
+from gpututor.course.workspace import find_workspace, make_workspace
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("folder", nargs="?", type=Path, metavar="DIR", help="the folder to make")
+
+
+def main(arguments: argparse.Namespace) -> int:
+    course = chosen_course(arguments)
+    folder = arguments.folder or arguments.workspace
+    if folder is None:
+        found = find_workspace()
+        folder = found.folder if found else paths.default_workspace()
+    workspace, new = make_workspace(folder, course)
+    for path in new:
+        print(f"made {path.relative_to(workspace.folder)}")
+    if new:
+        print(f"{len(new)} new file{'s' * (len(new) != 1)} in {workspace.folder}")
+    else:
+        print(f"Nothing was missing in {workspace.folder}")
+    for exercise in course.exercises:
+        if workspace.newer_starter(exercise):
+            print(f"{exercise.label} {exercise.slug} has a newer starter; `gpututor reset {exercise.slug}` takes it.")
+    for problem in course.problems:
+        tell(problem)
+    return 0

@@ -1,0 +1,101 @@
+"""The exercises by lesson, each with how far you are.
+
+What is wrong with the course's files is told on stderr at the end.
+
+--json prints one object:
+  schema_version  1
+  course          {id, title, folder}
+  lessons         [{number, slug, title, summary, exercises}]
+      exercises   [{label, key, slug, title, summary, minutes, devices, state, attempts, hints_used}]
+                  state is "passed", "started" or "to do"
+  problems        [{title, advice}] in the course's files
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from gpututor.app.standing import lesson_rows
+from gpututor.cli.places import chosen_course, open_progress, tell
+from gpututor.course.exercise import Course
+from gpututor.errors import CourseError, ProgressError
+from gpututor.plain_text import visible
+from gpututor.progress.store import ExerciseProgress
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--json", action="store_true", help="print one JSON object, described above")
+
+
+def main(arguments: argparse.Namespace) -> int:
+    course = chosen_course(arguments)
+    progress: Mapping[str, ExerciseProgress] = {}
+    try:
+        with open_progress() as store:
+            progress = store.summary()
+    except ProgressError as error:
+        tell(error)
+    if arguments.json:
+        print(json.dumps(_as_json(course, progress), indent=2))
+        return 0
+    _print_table(course, progress)
+    for problem in course.problems:
+        tell(problem)
+    return 0
+
+
+def _print_table(course: Course, progress: Mapping[str, ExerciseProgress]) -> None:
+    lessons = lesson_rows(course, progress)
+    slugs = {exercise.key: exercise.slug for exercise in course.exercises}
+    slug_width = max(map(len, slugs.values()), default=0)
+    title_width = max((len(exercise.title) for exercise in course.exercises), default=0)
+    for lesson in lessons:
+        print(f"{lesson.number} {visible(lesson.title)}")
+        for row in lesson.exercises:
+            mark = f"{row.state.glyph} {row.state}"
+            attempts = "" if not row.attempts else f"  {row.attempts} attempt{'s' * (row.attempts != 1)}"
+            words = f"{row.label:<5} {slugs[row.key]:<{slug_width}}  {visible(row.title):<{title_width}}"
+            print(f"  {mark:<9}  {words}  {row.minutes:>3} min{attempts}")
+        print()
+    print(f"{sum(lesson.passed for lesson in lessons)} of {len(slugs)} passed")
+
+
+def _as_json(course: Course, progress: Mapping[str, ExerciseProgress]) -> dict[str, Any]:
+    exercises = {exercise.key: exercise for exercise in course.exercises}
+    lessons = [
+        {
+            "number": lesson.number,
+            "slug": lesson.slug,
+            "title": lesson.title,
+            "summary": lesson.summary,
+            "exercises": [
+                {
+                    "label": row.label,
+                    "key": row.key,
+                    "slug": exercises[row.key].slug,
+                    "title": row.title,
+                    "summary": row.summary,
+                    "minutes": row.minutes,
+                    "devices": exercises[row.key].devices,
+                    "state": row.state,
+                    "attempts": row.attempts,
+                    "hints_used": progress.get(row.key, ExerciseProgress()).hints_used,
+                }
+                for row in lesson.exercises
+            ],
+        }
+        for lesson in lesson_rows(course, progress)
+    ]
+    return {
+        "schema_version": 1,
+        "course": {"id": course.id, "title": course.title, "folder": str(course.folder)},
+        "lessons": lessons,
+        "problems": [_problem(problem) for problem in course.problems],
+    }
+
+
+def _problem(problem: CourseError) -> dict[str, str]:
+    return {"title": problem.title, "advice": problem.advice}

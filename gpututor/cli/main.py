@@ -1,0 +1,139 @@
+"""The command `gpututor`: the app when no verb is given, else a plain verb."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from gpututor import __version__
+from gpututor.cli.places import tell
+from gpututor.errors import TutorError, UsageError
+
+INTERRUPTED = 130
+"""What shells say of a command that Ctrl-C ended."""
+PIPE_CLOSED = 141
+"""What shells say of a command whose reader went away."""
+
+
+@dataclass(frozen=True)
+class Verb:
+    """A plain verb. Its module has `add_arguments(parser)` and `main(arguments) -> exit code`."""
+
+    name: str
+    help: str
+    """One line; the module's docstring is the long form."""
+
+    @property
+    def module(self) -> str:
+        """Imported only when the verb is asked for."""
+        return f"gpututor.cli.{self.name}"
+
+
+VERBS = (
+    Verb("list", "the exercises, and how far you are"),
+    Verb("init", "make your folder of solution files, or the files that are missing in it"),
+    Verb("run", "run your file on the device, without grading it"),
+    Verb("grade", "grade your file and say check by check what was found"),
+    Verb("hint", "show the next hint"),
+    Verb("solution", "show the solution, once you have passed"),
+    Verb("diff", "compare your file with the solution, once you have passed"),
+    Verb("reset", "begin an exercise again; your file is kept as a backup"),
+    Verb("devices", "the devices of this machine"),
+    Verb("doctor", "look for what is wrong with this installation, and say what to do"),
+)
+
+_OPTIONS_WITH_A_FOLDER = {
+    "--course": "use the exercises in this folder instead of the built-in ones",
+    "--workspace": "your folder of solution files, instead of the one that is found from here",
+}
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Do what the words of a command line ask for; returns the exit code. Faults are told on stderr."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")  # a terminal that is not UTF-8 gets ? instead of a traceback
+    try:
+        code = _do(list(sys.argv[1:] if words is None else words))
+        sys.stdout.flush()
+    except TutorError as error:
+        tell(error)
+        return error.exit_code
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError:
+        # Python flushes stdout once more at exit, which would complain.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return PIPE_CLOSED
+    return code
+
+
+def _do(words: list[str]) -> int:
+    verb = _verb_in(words)
+    module = importlib.import_module(verb.module) if verb else None
+    parser = _parser()
+    subparsers = parser.add_subparsers(title="verbs", metavar="VERB")
+    for one in VERBS:
+        chosen = subparsers.add_parser(one.name, help=one.help, allow_abbrev=False)
+        if module is not None and one is verb:
+            chosen.description = module.__doc__
+            chosen.formatter_class = argparse.RawDescriptionHelpFormatter
+            _add_common_options(chosen, default=argparse.SUPPRESS)
+            module.add_arguments(chosen)
+    arguments = parser.parse_args(words)
+    if module is not None:
+        return int(module.main(arguments))
+    from gpututor.app.app import run  # Textual
+
+    return run(arguments.course, arguments.workspace)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="gpututor",
+        description="Learn GPU acceleration with PyTorch, exercise by exercise. Without a verb the app starts.",
+        epilog="EXERCISE is a number such as 2.1, a name such as born_on_the_device, or a path. "
+        "`gpututor VERB --help` tells more.",
+        allow_abbrev=False,
+    )
+    _add_common_options(parser, default=None)
+    return parser
+
+
+def _add_common_options(parser: argparse.ArgumentParser, *, default: str | None) -> None:
+    for option, help_line in _OPTIONS_WITH_A_FOLDER.items():
+        parser.add_argument(option, type=_folder, metavar="DIR", default=default, help=help_line)
+    parser.add_argument("--version", action="version", version=f"gpututor {__version__}")
+
+
+def _folder(word: str) -> Path:
+    return Path(word).expanduser()  # a shell leaves the ~ of --course=~/mine alone
+
+
+def _verb_in(words: list[str]) -> Verb | None:
+    """The verb among the words, None when they hold options only. Raises `UsageError` for one that nobody knows."""
+    rest = iter(words)
+    for word in rest:
+        if word in _OPTIONS_WITH_A_FOLDER:
+            next(rest, None)
+        elif not word.startswith("-"):
+            break
+    else:
+        return None
+    for verb in VERBS:
+        if verb.name == word:
+            return verb
+    import difflib
+
+    near = difflib.get_close_matches(word, [verb.name for verb in VERBS], n=1, cutoff=0.5)
+    question = f"Did you mean {near[0]!r}? " if near else ""
+    raise UsageError(f"There is no verb {word!r}.", f"{question}`gpututor --help` names them all.")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,60 @@
+"""Where a verb looks: the course, the workspace and the progress that its options name. And how it tells of faults."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import sys
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from gpututor import paths
+from gpututor.errors import TutorError, WorkspaceError
+from gpututor.plain_text import visible
+
+if TYPE_CHECKING:
+    from gpututor.course.exercise import Course
+    from gpututor.course.workspace import Workspace
+    from gpututor.progress.store import ProgressStore
+
+
+def chosen_course(arguments: argparse.Namespace) -> Course:
+    """The course of `--course`, else the one that comes with gpututor."""
+    from gpututor.course.catalogue import load_course
+
+    return load_course(arguments.course or paths.builtin_course())
+
+
+def chosen_workspace(arguments: argparse.Namespace, course: Course) -> Workspace:
+    """The learner's folder: that of `--workspace`, else the one found from here. Raises `WorkspaceError` for none."""
+    from gpututor.course.workspace import find_workspace
+
+    workspace = find_workspace(arguments.workspace)
+    if workspace is not None:
+        return workspace
+    files = f"a file for each of the {len(course.exercises)} exercises"
+    if arguments.workspace is not None:
+        folder = arguments.workspace
+        raise WorkspaceError(f"{folder} is not a workspace.", f"`gpututor init {folder}` puts {files} there.")
+    raise WorkspaceError("You have no workspace yet.", f"`gpututor init` makes a folder with {files}.")
+
+
+@contextlib.contextmanager
+def open_progress() -> Iterator[ProgressStore]:
+    """The learner's progress; a notice that it has is told on stderr."""
+    from gpututor.progress.store import ProgressStore
+
+    store = ProgressStore(paths.progress_file())
+    try:
+        yield store
+    finally:
+        store.close()
+        if store.notice:
+            print(f"gpututor: {visible(store.notice)}", file=sys.stderr)
+
+
+def tell(error: TutorError) -> None:
+    """Say on stderr what is wrong and what to do."""
+    print(f"gpututor: {visible(error.title)}", file=sys.stderr)
+    if error.advice:
+        print(visible(error.advice), file=sys.stderr)

@@ -1,0 +1,41 @@
+"""Begin an exercise again: its starter replaces your file, of which a dated backup is kept."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from gpututor.cli.places import chosen_course, chosen_workspace
+from gpututor.errors import UsageError
+from gpututor.plain_text import visible
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("exercise", metavar="EXERCISE", help="2.1, born_on_the_device, or a path")
+    parser.add_argument("--yes", action="store_true", help="do it without asking")
+
+
+def main(arguments: argparse.Namespace) -> int:
+    """Exit code 1 when the learner says no."""
+    course = chosen_course(arguments)
+    exercise = course.find(arguments.exercise)
+    workspace = chosen_workspace(arguments, course)
+    path = workspace.path_of(exercise)
+    if not path.exists():
+        print(f"made {visible(str(workspace.ensure(exercise)))}; there was no file to keep")
+        return 0
+    if not arguments.yes and not _agreed(f"Put the starter in {visible(str(path))}? A backup is kept. [y/N] "):
+        print("Nothing was changed.", file=sys.stderr)
+        return 1
+    backup = workspace.reset(exercise)
+    print(f"{visible(str(path))} is the starter again\nyour text is kept in {visible(str(backup))}")
+    return 0
+
+
+def _agreed(question: str) -> bool:
+    if not sys.stdin.isatty():
+        raise UsageError("There is no terminal to ask you on.", "`--yes` resets without asking.")
+    try:
+        return input(question).strip().lower() in ("y", "yes")
+    except EOFError:
+        return False

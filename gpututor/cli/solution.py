@@ -1,0 +1,42 @@
+"""Show the solution of an exercise: after you have passed it, or with --yes."""
+
+from __future__ import annotations
+
+import argparse
+
+from gpututor.cli.places import chosen_course, open_progress
+from gpututor.course.exercise import Exercise
+from gpututor.errors import TutorError
+from gpututor.plain_text import visible
+
+
+class NotPassedYet(TutorError):
+    """The solution is not shown before a pass unless one insists."""
+
+    exit_code = 1
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("exercise", metavar="EXERCISE", help="2.1, born_on_the_device, or a path")
+    parser.add_argument("--yes", action="store_true", help="show it though you have not passed yet")
+
+
+def main(arguments: argparse.Namespace) -> int:
+    exercise = chosen_course(arguments).find(arguments.exercise)
+    insist_or_passed(exercise, "solution", yes=arguments.yes)
+    print(visible(exercise.solution), end="")
+    return 0
+
+
+def insist_or_passed(exercise: Exercise, verb: str, *, yes: bool) -> None:
+    """Raise `NotPassedYet` when the learner has not passed `exercise` and did not say --yes to `verb`."""
+    if yes:
+        return
+    with open_progress() as progress:
+        standing = progress.summary().get(exercise.key)
+    if standing is None or not standing.passed:
+        raise NotPassedYet(
+            f"You have not passed {exercise.label} {exercise.title} yet.",
+            f"`gpututor hint {exercise.slug}` gives the next hint; "
+            f"`gpututor {verb} {exercise.slug} --yes` shows the solution now.",
+        )

@@ -1,0 +1,29 @@
+"""Text that others wrote, made safe to print on a terminal."""
+
+from __future__ import annotations
+
+import re
+
+_UNSAFE = re.compile(
+    "["
+    "\x00-\x08\x0b-\x1f\x7f-\x9f"  # controls, but for tab and newline
+    "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"  # marks that turn the direction of writing
+    "\u2028\u2029"  # separators that terminals disagree on
+    "\ud800-\udfff"  # halves of surrogate pairs, which cannot be encoded
+    "]"
+)
+
+
+def visible(text: str) -> str:
+    """`text` with what could steer a terminal or deceive a reader written out: ESC becomes `\\x1b`.
+
+    Newline and tab stay. Written out are other control characters, marks that turn the direction of writing, line
+    separators other than newline, and halves of surrogate pairs.
+    """
+    return _UNSAFE.sub(lambda match: _escape(ord(match[0])), text)
+
+
+def _escape(code: int) -> str:
+    if code == 0x0D:
+        return "\\r"
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
