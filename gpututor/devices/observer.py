@@ -41,7 +41,7 @@ class ObservingMode(TorchDispatchMode):
     """Sees each operator after autograd, as a device does."""
 
     def __init__(self, recorder: Recorder) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.recorder = recorder
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:

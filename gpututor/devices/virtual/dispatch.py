@@ -25,6 +25,9 @@ _ZERO_TENSOR = torch.ops.aten._efficientzerotensor.default
 class DeviceMode(TorchDispatchMode):
     """Sees every operator of a thread, also those that C++ runs, such as the factories of a backward pass."""
 
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
         # Saves a wrapper around every call; nothing here is compiled.

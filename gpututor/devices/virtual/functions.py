@@ -40,8 +40,8 @@ class ThreadModes:
     """Both modes, for one thread."""
 
     def __init__(self) -> None:
-        self._dispatch = DeviceMode()
-        self._functions = DeviceNames()
+        self._dispatch: Any = DeviceMode()
+        self._functions: Any = DeviceNames()
 
     def __enter__(self) -> ThreadModes:
         self._dispatch.__enter__()
@@ -201,8 +201,8 @@ def fill_handlers() -> None:
             Tensor.get_device: _get_device,
             torch.get_device: _get_device,
             Tensor.numpy: _refuse_numpy,
-            Tensor.grad.__set__: _set_gradient,  # type: ignore[attr-defined]
-            Tensor.data.__set__: _set_data,  # type: ignore[attr-defined]
+            private.set_grad: _set_gradient,
+            private.set_data: _set_data,
             Tensor.backward: _backward,
             torch.autograd.backward: _backward,
             torch.autograd.grad: _gradients,

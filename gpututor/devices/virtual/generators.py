@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import torch
 
 from gpututor.devices.virtual.machine import CPU, VirtualGpu, active, python_device
 
-_RealGenerator = torch._C.Generator
+_RealGenerator: Any = torch._C.Generator
 
 
 class _Kind(type(_RealGenerator)):  # type: ignore[misc]
@@ -16,21 +16,21 @@ class _Kind(type(_RealGenerator)):  # type: ignore[misc]
         return isinstance(instance, _RealGenerator)
 
 
-class DeviceGenerator(_RealGenerator, metaclass=_Kind):
+class DeviceGenerator(_RealGenerator, metaclass=_Kind):  # type: ignore[misc]
     """Stands in for `torch.Generator`: it draws on the CPU for whichever device it is for."""
 
     _python_device: torch.device
 
     def __new__(cls, device: Any = CPU) -> DeviceGenerator:
-        self = super().__new__(cls, "cpu")
+        self = _RealGenerator.__new__(cls, "cpu")
         self._python_device = python_device(device)
-        return self
+        return cast(DeviceGenerator, self)
 
     def __init__(self, device: Any = CPU) -> None:
         pass
 
     @property
-    def device(self) -> torch.device:  # type: ignore[override]
+    def device(self) -> torch.device:
         return self._python_device
 
 

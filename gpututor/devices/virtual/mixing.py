@@ -29,7 +29,8 @@ _UNNAMED = frozenset(
 
 def _tensors(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[tuple[str, torch.Tensor]]:
     found = []
-    for where, value in [*enumerate(args), *kwargs.items()]:
+    places: list[tuple[int | str, Any]] = [*enumerate(args), *kwargs.items()]
+    for where, value in places:
         if op.takes_host(where):
             continue
         for one in value if isinstance(value, list | tuple) else [value]:

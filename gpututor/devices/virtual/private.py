@@ -14,21 +14,26 @@ import torch.utils._device
 
 CHECKED_ON = ("2.13.0",)
 
-make_wrapper = torch.Tensor._make_wrapper_subclass  # type: ignore[attr-defined]
+make_wrapper: Any = torch.Tensor._make_wrapper_subclass
 """Makes a tensor that has sizes, a device and a dtype but no memory."""
 
-plain_function = torch._C._disabled_torch_function_impl
+plain_function: Any = torch._C._disabled_torch_function_impl
 """As a class's `__torch_function__`: results do not become that class."""
 
-set_only_lift_cpu_tensors = torch._C._set_only_lift_cpu_tensors  # type: ignore[attr-defined]
+set_only_lift_cpu_tensors = torch._C._set_only_lift_cpu_tensors
 """With True, `torch.tensor(values, device=...)` builds on the CPU and moves, as CUDA does."""
 
-swap_tensor_impl = torch._C._swap_tensor_impl  # type: ignore[attr-defined]
-set_data = torch._C.TensorBase.data.__set__  # type: ignore[attr-defined]
-get_data = torch._C.TensorBase.data.__get__  # type: ignore[attr-defined]
+swap_tensor_impl = torch._C._swap_tensor_impl
+_data: Any = torch._C.TensorBase.data
+set_data = _data.__set__
+get_data = _data.__get__
+"""The C++ half of `tensor.data`."""
+_grad: Any = torch._C.TensorBase.grad
+set_grad = _grad.__set__
+"""As the function modes see `tensor.grad = ...`."""
 
-format_values = torch._tensor_str._tensor_str
-join_suffixes = torch._tensor_str._add_suffixes
+format_values: Any = torch._tensor_str._tensor_str
+join_suffixes: Any = torch._tensor_str._add_suffixes
 
 storage_loaders = torch.serialization._package_registry
 """(priority, tagger, loader) of each device, tried in order by `torch.save` and `torch.load`."""
@@ -51,7 +56,7 @@ def default_device() -> torch.device | None:
 
 def device_constructors() -> set[Any]:
     """The functions that make a tensor from a `device` argument."""
-    return torch.utils._device._device_constructors()
+    return set(torch.utils._device._device_constructors())
 
 
 def global_device_context() -> Any:

@@ -12,8 +12,10 @@ from gpututor.devices.virtual.functions import DeviceNames, ThreadModes
 from gpututor.devices.virtual.machine import is_on
 from gpututor.devices.virtual.tensor import VirtualTensor
 
-_real_trace, _real_script, _real_jit_load = torch.jit.trace, torch.jit.script, torch.jit.load
-_real_autocast_enter = torch.amp.autocast_mode.autocast.__enter__
+_real_trace: Any = torch.jit.trace
+_real_script: Any = torch.jit.script
+_real_jit_load: Any = torch.jit.load
+_real_autocast_enter: Any = torch.amp.autocast_mode.autocast.__enter__
 _real_engine = torch.autograd._engine_run_backward  # type: ignore[attr-defined]
 _real_bootstrap = threading.Thread._bootstrap_inner  # type: ignore[attr-defined]
 

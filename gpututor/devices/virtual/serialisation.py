@@ -31,7 +31,7 @@ class _Session(threading.local):
 
 _session = _Session()
 _real_save, _real_load = torch.save, torch.load
-_real_rebuild = torch._utils._rebuild_tensor
+_real_rebuild: Any = torch._utils._rebuild_tensor
 
 
 def _during(call: Any, args: Any, kwargs: Any) -> Any:

@@ -44,17 +44,17 @@ class VirtualTensor(torch.Tensor):
         pass
 
     @classmethod
-    def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:  # type: ignore[override]
         # Reached only where no mode is on, such as in a thread that C++ started.
         from gpututor.devices.virtual.dispatch import run
 
         return run(func, args, kwargs or {})
 
     # What C++ would answer wrongly.
-    device = property(lambda self: self._device)  # type: ignore[assignment]
-    is_cuda = property(lambda self: True)  # type: ignore[assignment]
-    is_cpu = property(lambda self: False)  # type: ignore[assignment]
-    is_meta = property(lambda self: False)  # type: ignore[assignment]
+    device = property(lambda self: self._device)
+    is_cuda = property(lambda self: True)
+    is_cpu = property(lambda self: False)
+    is_meta = property(lambda self: False)
 
     def _get_data(self) -> torch.Tensor:
         return cast(torch.Tensor, private.get_data(self))
@@ -68,7 +68,7 @@ class VirtualTensor(torch.Tensor):
         private.set_data(self, VirtualTensor(value._host, value._device, value._block))
         self._host, self._device, self._block = value._host, value._device, value._block
 
-    data = property(_get_data, _set_data)  # type: ignore[assignment]
+    data = property(_get_data, _set_data)
 
     def get_device(self) -> int:
         return int(self._device.index)
@@ -93,7 +93,7 @@ class VirtualTensor(torch.Tensor):
         with private.host_only():
             return self._host.tolist()
 
-    def __repr__(self, *, tensor_contents: Any = None) -> str:
+    def __repr__(self, *, tensor_contents: Any = None) -> str:  # type: ignore[override]
         from gpututor.devices.virtual.printing import text_of
 
         record_copy_to_host(self, "print")
