@@ -1,4 +1,4 @@
-"""The words and glyphs for states and outcomes, the same in the app and in plain verbs. Always both: never colour alone."""
+"""The words and glyphs for states and outcomes, the same in the app and in plain verbs: never colour alone."""
 
 from __future__ import annotations
 

@@ -1,0 +1,85 @@
+"""Save to verdict, warm and cold, beside the cost of a bare `import torch` in a fresh process. Prints a table.
+
+    python benchmarks/grading.py [--rounds N]
+
+Cold: a new judge and a new worker. Warm: both were started while the learner read, which is waited for here.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from gpututor import paths
+from gpututor.course.catalogue import load_course
+from gpututor.course.exercise import Exercise
+from gpututor.grading.client import GradingClient
+from gpututor.grading.events import Graded, GradeRequest
+from gpututor.grading.report import Outcome
+
+READING_S = 5.0
+"""Pause before a warm grading: a worker is warm long before a learner has read anything."""
+
+
+def grade(client: GradingClient, exercise: Exercise) -> None:
+    request = GradeRequest(str(exercise.folder), exercise.solution, "solution.py", device="virtual")
+    *_, end = client.grade(request)
+    assert isinstance(end, Graded)
+    assert end.report.outcome is Outcome.PASSED, f"{exercise.slug}: {end.report.outcome}"
+
+
+def timed(what: Callable[[], object]) -> float:
+    start = time.perf_counter()
+    what()
+    return time.perf_counter() - start
+
+
+def cold(exercise: Exercise) -> float:
+    client = GradingClient()
+    try:
+        return timed(lambda: grade(client, exercise))
+    finally:
+        client.close()
+
+
+def bare_import() -> None:
+    subprocess.run([sys.executable, "-c", "import torch"], check=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=2, help="warm gradings of each exercise, and cold ones in all")
+    rounds = parser.parse_args().rounds
+    exercises = load_course(paths.builtin_course()).exercises
+
+    imports = [timed(bare_import) for _ in range(max(3, rounds))]
+    colds = [cold(exercises[number % len(exercises)]) for number in range(max(3, rounds))]
+    client = GradingClient()
+    warms: list[float] = []
+    try:
+        client.warm()
+        for number in range(rounds * len(exercises)):
+            time.sleep(READING_S)
+            warms.append(timed(lambda number=number: grade(client, exercises[number % len(exercises)])))  # type: ignore[misc]
+    finally:
+        client.close()
+
+    unit = statistics.median(imports)
+    print(f"{'':<34}{'median':>10}{'worst':>10}{'ratio':>8}")
+    for label, times in (("import torch, fresh process", imports), ("cold grading", colds), ("warm grading", warms)):
+        median = statistics.median(times)
+        print(f"{label:<34}{median * 1000:>7.0f} ms{max(times) * 1000:>7.0f} ms{median / unit:>8.2f}")
+
+
+if __name__ == "__main__":
+    with tempfile.TemporaryDirectory() as home:
+        import os
+
+        os.environ["GPUTUTOR_HOME"] = str(Path(home))
+        main()

@@ -1,0 +1,27 @@
+"""What holds for all tests: a home of their own, and no isolation test that skips unseen where CI runs."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Generator
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Nothing that a test does touches the files of the person who runs it."""
+    folder = tmp_path_factory.mktemp("home")
+    monkeypatch.setenv("GPUTUTOR_HOME", str(folder))
+    return folder
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    required = os.environ.get("GPUTUTOR_REQUIRE_ISOLATION") == "1"
+    if required and report.skipped and item.get_closest_marker("isolation"):
+        report.outcome = "failed"
+        report.longrepr = "an isolation test was skipped, and here it must run: is bubblewrap installed?"
+    return report

@@ -1,0 +1,50 @@
+"""What a person looks at never imports torch; a plain verb never imports Textual. Looked at in fresh processes."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+TORCH_FREE = [
+    "gpututor.cli.main",
+    "gpututor.cli.grade",
+    "gpututor.cli.run",
+    "gpututor.app.app",
+    "gpututor.grading.client",
+    "gpututor.grading.inventory",
+    "gpututor.course.catalogue",
+    "gpututor.course.workspace",
+    "gpututor.progress.store",
+    "gpututor.trace.events",
+    "gpututor.wire.frames",
+    "gpututor.wire.messages",
+    "gpututor.devices.virtual.specs",
+]
+
+
+def modules_after(code: str) -> set[str]:
+    """The names in `sys.modules` of a fresh interpreter that ran `code`."""
+    printed = subprocess.run(
+        [sys.executable, "-c", f"{code}\nimport sys\nprint('\\n'.join(sys.modules))"],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    return set(printed.split())
+
+
+@pytest.mark.parametrize("module", TORCH_FREE)
+def test_torch_is_not_imported_by(module: str) -> None:
+    assert not modules_after(f"import {module}") & {"torch", "numpy"}
+
+
+@pytest.mark.parametrize("module", [name for name in TORCH_FREE if not name.startswith("gpututor.app")])
+def test_textual_is_not_imported_by(module: str) -> None:
+    assert "textual" not in modules_after(f"import {module}")
+
+
+@pytest.mark.parametrize("module", ["gpututor.devices.virtual.session", "gpututor.worker.submission"])
+def test_neither_textual_nor_the_judge_is_imported_by(module: str) -> None:
+    assert not modules_after(f"import {module}") & {"textual", "gpututor.judge", "gpututor.checks"}

@@ -1,0 +1,172 @@
+"""Parity: honest results of every dtype and size pass, nonsense and lower precision fail by a wide margin."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gpututor.checks import parity
+from gpututor.checks.parity import TIERS, disagreement
+from tests.unit.checks.runs import found, observed, run_of
+
+FLOATS = [torch.float64, torch.float32, torch.float16, torch.bfloat16]
+SIZES = [(4, 4, 4), (64, 128, 32), (1, 512, 7), (129, 1, 65)]
+
+
+def matrices(size: tuple[int, int, int], dtype: torch.dtype) -> tuple[torch.Tensor, torch.Tensor]:
+    generator = torch.Generator().manual_seed(sum(size))
+    a = torch.randn(size[0], size[1], generator=generator, dtype=torch.float64)
+    b = torch.randn(size[1], size[2], generator=generator, dtype=torch.float64)
+    return a.to(dtype), b.to(dtype)
+
+
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+@pytest.mark.parametrize("size", SIZES, ids=str)
+def test_an_honest_product_passes(size: tuple[int, int, int], dtype: torch.dtype) -> None:
+    a, b = matrices(size, dtype)
+
+    assert disagreement(a @ b, a.double() @ b.double()) is None
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=str)
+@pytest.mark.parametrize("size", SIZES[:3], ids=str)
+def test_a_product_in_the_next_lower_precision_fails(size: tuple[int, int, int], dtype: torch.dtype) -> None:
+    a, b = matrices(size, dtype)
+    lower = {torch.float64: torch.float32, torch.float32: torch.float16}[dtype]
+
+    found = disagreement((a.to(lower) @ b.to(lower)).to(dtype), a.double() @ b.double())
+
+    assert found is not None
+    assert "relative error" in found.got
+
+
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+@pytest.mark.parametrize("nonsense", ["zeros", "ones", "mean", "turned", "shifted", "negative"])
+def test_nonsense_fails_in_every_dtype(dtype: torch.dtype, nonsense: str) -> None:
+    a, b = matrices((16, 16, 16), dtype)
+    ref = a.double() @ b.double()
+    wrong = {
+        "zeros": torch.zeros_like(ref),
+        "ones": torch.ones_like(ref),
+        "mean": torch.full_like(ref, float(ref.mean())),
+        "turned": ref.t(),
+        "shifted": ref.roll(1, 0),
+        "negative": -ref,
+    }[nonsense]
+
+    assert disagreement(wrong.to(dtype), ref) is not None
+
+
+def test_one_wrong_element_in_a_large_result_is_seen() -> None:
+    ref = torch.randn(512, 512, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    got = ref.float()
+    got[300, 17] += 0.01
+
+    found = disagreement(got, ref)
+
+    assert found is not None
+    assert "[300, 17]" in found.got
+    assert "1 of 262,144" in found.got
+
+
+def test_a_tiny_row_beside_a_large_one_must_be_right_too() -> None:
+    ref = torch.ones(2, 8, dtype=torch.float64)
+    ref[1] = 1e-6
+    got = ref.float()
+    got[1] = 2e-6
+
+    assert disagreement(got, ref) is not None
+
+
+def test_zeros_agree_with_zeros_and_nothing_else_does() -> None:
+    zeros = torch.zeros(3, 3, dtype=torch.float64)
+
+    assert disagreement(zeros.float(), zeros) is None
+    assert disagreement(zeros.float() + 1e-3, zeros) is not None
+
+
+def test_positions_of_inf_and_nan_must_match() -> None:
+    inf, nan = float("inf"), float("nan")
+    ref = torch.tensor([1.0, inf, -inf, nan], dtype=torch.float64)
+
+    assert disagreement(ref.float(), ref) is None
+    for wrong in ([1.0, inf, inf, nan], [1.0, inf, -inf, 0.0], [nan, inf, -inf, nan], [1.0, 3.0, -inf, nan]):
+        finding = disagreement(torch.tensor(wrong), ref)
+        assert finding is not None
+        assert "inf and nan" in finding.expected
+
+
+def test_integers_and_booleans_are_exact() -> None:
+    ref = torch.tensor([1, 2, 3])
+
+    assert disagreement(torch.tensor([1, 2, 3]), ref) is None
+    finding = disagreement(torch.tensor([1, 2, 4]), ref)
+    assert finding is not None
+    assert "at [2] 4, not 3 (1 of 3 elements are off)" in finding.got
+    assert disagreement(torch.tensor([True, False]), torch.tensor([True, True])) is not None
+
+
+def test_shapes_are_never_broadcast() -> None:
+    finding = disagreement(torch.ones(3, 1), torch.ones(3, 3, dtype=torch.float64))
+
+    assert finding is not None
+    assert finding.got == "shape (3, 1)"
+
+
+def test_empty_and_scalar_results_are_compared() -> None:
+    assert disagreement(torch.empty(0, 3), torch.empty(0, 3, dtype=torch.float64)) is None
+    assert disagreement(torch.tensor(2.0), torch.tensor(2.0, dtype=torch.float64)) is None
+    assert disagreement(torch.tensor(2.1), torch.tensor(2.0, dtype=torch.float64)) is not None
+
+
+def test_the_size_of_the_error_names_its_cause() -> None:
+    a, b = matrices((64, 64, 64), torch.float32)
+    exact = a.double() @ b.double()
+
+    half = disagreement((a.half() @ b.half()).float(), exact)
+    brain = disagreement((a.bfloat16() @ b.bfloat16()).float(), exact)
+
+    assert half is not None
+    assert brain is not None
+    assert "half precision or TF32" in half.advice
+    assert "bfloat16" in brain.advice
+
+
+@settings(max_examples=60)
+@given(st.sampled_from(FLOATS), st.floats(-30, 30), st.lists(st.integers(1, 6), min_size=0, max_size=3))
+def test_rounding_to_the_dtype_is_always_allowed_at_every_scale(
+    dtype: torch.dtype, exponent: float, shape: list[int]
+) -> None:
+    scale = 10.0 ** (exponent if dtype not in (torch.float16,) else exponent / 10)
+    ref = torch.randn(shape, generator=torch.Generator().manual_seed(1), dtype=torch.float64) * scale
+
+    assert disagreement(ref.to(dtype), ref) is None
+
+
+def test_the_reference_gets_float64_and_copies_of_the_inputs() -> None:
+    x = torch.arange(3.0)
+    seen: list[torch.dtype] = []
+
+    def reference(x: torch.Tensor) -> torch.Tensor:
+        seen.append(x.dtype)
+        return x.mul_(2)
+
+    assert parity(reference).find(run_of(observed(2 * x), {"x": x})) is None
+    assert seen == [torch.float64]
+    assert torch.equal(x, torch.arange(3.0))
+
+
+def test_parity_names_the_part_and_the_call() -> None:
+    x = torch.arange(6.0).reshape(2, 3)
+
+    finding = found(parity(lambda x: {"a": x, "b": x + 1}), run_of(observed({"a": x, "b": x}), {"x": x}))
+
+    assert finding.got.startswith("result['b']: ")
+    assert "x of shape (2, 3)" in finding.got
+
+
+def test_every_float_dtype_has_a_tier_with_its_second_gate_ten_times_wider() -> None:
+    for tier in TIERS.values():
+        assert tier.largest == pytest.approx(10 * tier.frobenius)
