@@ -39,7 +39,7 @@ def test_the_starter_is_graded_and_does_not_pass(exercise: Exercise, grade: Grad
     assert report.outcome in (Outcome.FAILED, Outcome.ERROR), in_words(report)
 
 
-@pytest.mark.parametrize("seed", [0, 1, 2**32 - 1])
+@pytest.mark.parametrize("seed", [1, pytest.param(2**32 - 1, marks=pytest.mark.long)])
 @pytest.mark.parametrize("exercise", EXERCISES)
 def test_the_solution_passes_in_every_scenario(exercise: Exercise, seed: int, grade: Grade) -> None:
     report = grade(exercise, exercise.solution, seed)
@@ -48,9 +48,15 @@ def test_the_solution_passes_in_every_scenario(exercise: Exercise, seed: int, gr
 
 
 @pytest.mark.parametrize(("exercise", "path"), WRONG_SOLUTIONS)
-def test_a_wrong_solution_fails_first_on_the_check_that_it_names(exercise: Exercise, path: Path, grade: Grade) -> None:
+def test_a_wrong_solution_fails_first_on_the_check_that_it_names_and_is_told_all_about_it(
+    exercise: Exercise, path: Path, grade: Grade
+) -> None:
     report = grade(exercise, path.read_text(encoding="utf-8"), 1)
     assert set(first_failures(report).values()) == {named_check(path)}, in_words(report)
+    verdict = report.first_failure
+    assert verdict is not None
+    assert all((verdict.sentence, verdict.expected, verdict.got, verdict.why, verdict.advice)), verdict
+    assert verdict.line is not None, verdict
 
 
 @pytest.mark.parametrize("exercise", EXERCISES)
@@ -59,14 +65,3 @@ def test_no_constant_passes(exercise: Exercise, grade: Grade) -> None:
     one_each_call = f"CALLS = [-1]\ndef {exercise.entry}(*args, **kwargs):\n    CALLS[0] += 1\n{returns}\n"
     report = grade(exercise, one_each_call, 1)
     assert report.outcome is Outcome.FAILED, in_words(report)
-
-
-@pytest.mark.parametrize("exercise", EXERCISES)
-def test_a_failing_verdict_says_what_was_expected_what_came_why_and_what_to_try(
-    exercise: Exercise, grade: Grade
-) -> None:
-    for path in exercise.wrong_solutions[:2]:
-        verdict = grade(exercise, path.read_text(encoding="utf-8"), 1).first_failure
-        assert verdict is not None
-        assert all((verdict.sentence, verdict.expected, verdict.got, verdict.why, verdict.advice)), (path, verdict)
-        assert verdict.line is not None, (path, verdict)
