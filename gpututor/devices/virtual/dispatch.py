@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -10,6 +11,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from gpututor.devices.virtual import mixing, private
 from gpututor.devices.virtual.machine import CPU, active, is_on, python_device
+from gpututor.devices.virtual.memory import DeviceMemory
 from gpututor.devices.virtual.operators import OPERATORS, Operator, describe
 from gpututor.devices.virtual.tensor import VirtualTensor
 
@@ -166,26 +168,35 @@ def make(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     named = {**kwargs, "device": CPU}
     named.pop("pin_memory", None)
     # Before the host's memory is taken, which may be smaller than the GPU's.
-    gpu.memory.expect(forecast(func, args, named))
+    if _could_fill(args, gpu.memory):
+        gpu.memory.expect(forecast(func, args, named))
     out = draw(func, op, args, named, gpu.generator) if op.random else func(*args, **named)
     if op.is_kernel:
         machine.recorder.kernel(op.name, gpu.name, bytes_of(out))
     return wrap(out, [], gpu.device)
 
 
+def _could_fill(args: tuple[Any, ...], memory: DeviceMemory) -> bool:
+    """Whether a factory's result may be too large; a cheap bound where its first argument is a size."""
+    if not args or type(args[0]) not in (list, torch.Size):
+        return True
+    widest = 16 * math.prod(length for length in args[0] if type(length) is int)
+    return widest > memory.total - memory.allocated
+
+
+def _shape_only(value: Any) -> Any:
+    if isinstance(value, Tensor):
+        return torch.empty_strided(value.size(), value.stride(), dtype=value.dtype, device="meta")
+    return [_shape_only(one) for one in value] if type(value) in (list, tuple) else value
+
+
 def forecast(func: Any, hosts: Any, named: dict[str, Any]) -> int:
     """The bytes of what `func` would make, without making it; 0 where PyTorch cannot tell."""
-
-    def shape_only(value: Any) -> Any:
-        if isinstance(value, Tensor):
-            return torch.empty_strided(value.size(), value.stride(), dtype=value.dtype, device="meta")
-        return [shape_only(one) for one in value] if type(value) in (list, tuple) else value
-
-    on_meta = {name: shape_only(value) for name, value in named.items() if name != "generator"}
+    on_meta = {name: _shape_only(value) for name, value in named.items() if name != "generator"}
     if "device" in on_meta:
         on_meta["device"] = torch.device("meta")
     try:
-        return bytes_of(func(*[shape_only(value) for value in hosts], **on_meta))
+        return bytes_of(func(*[_shape_only(value) for value in hosts], **on_meta))
     except (NotImplementedError, RuntimeError, IndexError, TypeError, ValueError):
         # The operator itself will say what is wrong with its arguments, in its own words.
         return 0

@@ -68,6 +68,12 @@ def _named(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     return func(*args, **_with_cpp_device(kwargs))
 
 
+def _new_tensor(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Without a device it is made on the tensor's own, which C++ forgets to number."""
+    device = kwargs.get("device")
+    return func(*args, **{**kwargs, "device": cpp_device(args[0].device if device is None else device)})
+
+
 def _factory(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     device = kwargs.get("device")
     if device is None and not _follows_data(func, args):
@@ -180,7 +186,7 @@ def _gradients(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     return func(*args, **kwargs)
 
 
-_NEW = ("new_tensor", "new_zeros", "new_ones", "new_full", "new_empty", "new_empty_strided", "new")
+_NEW = ("new_zeros", "new_ones", "new_full", "new_empty", "new_empty_strided", "new")
 _LIKE = ("empty_like", "zeros_like", "ones_like", "full_like", "rand_like", "randn_like", "randint_like")
 
 
@@ -193,6 +199,7 @@ def fill_handlers() -> None:
     handlers.update({getattr(torch, name): _named for name in _LIKE})
     handlers.update(
         {
+            Tensor.new_tensor: _new_tensor,
             Tensor.to: _to,
             Tensor.cuda: _cuda,
             Tensor.type: _type,

@@ -11,9 +11,21 @@ from gpututor.devices.virtual.operators import Operator
 # The operators whose CUDA kernels are generated as "structured": their wrappers' names have one underscore less.
 # fmt: off
 _STRUCTURED = frozenset({
-    "_log_softmax", "_softmax", "addmm", "addmv", "baddbmm", "bmm", "cumprod", "cumsum", "gather", "index_add",
-    "linalg_vector_norm", "mm", "nll_loss_backward", "nll_loss_forward", "scatter", "scatter_add", "sort", "topk",
-    "tril", "triu",
+    "_linalg_det", "_linalg_eigh", "_linalg_solve_ex", "_linalg_svd", "_log_softmax", "_log_softmax_backward_data",
+    "_softmax", "_softmax_backward_data", "addmm", "addmv", "amax", "amin", "avg_pool2d", "baddbmm", "bmm", "clamp",
+    "clamp_max", "clamp_min", "gather", "index_add", "index_copy", "index_reduce", "linalg_cholesky_ex",
+    "linalg_cross", "linalg_inv_ex", "linalg_lu_factor_ex", "linalg_qr", "linalg_vector_norm",
+    "max_pool2d_with_indices", "mm", "nll_loss_backward", "nll_loss_forward", "scatter", "scatter_add",
+    "scatter_reduce", "sort", "topk", "tril", "triu",
+})
+# fmt: on
+# Elementwise, reducing and indexing kernels check through TensorIterator, which names no argument
+# (device_check: NoCheck in native_functions.yaml).
+# fmt: off
+_UNNAMED = frozenset({
+    "_index_put_impl_", "all", "aminmax", "any", "argmax", "argmin", "binary_cross_entropy", "copy_", "cumprod",
+    "cumsum", "index", "index_put", "index_put_", "lerp", "masked_fill", "masked_fill_", "max", "mean", "min",
+    "mse_loss", "norm", "smooth_l1_loss", "std", "sum", "var", "where",
 })
 # fmt: on
 # What an operator runs on CUDA where that is another one: its name, and the names of its arguments in CUDA's order.
@@ -21,10 +33,6 @@ _RUNS_AS = {
     "linear": ("addmm", {"bias": "self", "input": "mat1", "weight": "mat2"}),
     "embedding": ("index_select", {"weight": "self", "indices": "index"}),
 }
-# Elementwise and indexing kernels check through TensorIterator, which names no argument.
-_UNNAMED = frozenset(
-    {"index", "index_put", "index_put_", "_index_put_impl_", "where", "masked_fill", "masked_fill_", "lerp"}
-)
 
 
 def _tensors(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[tuple[str, torch.Tensor]]:

@@ -70,6 +70,9 @@ def apply_to_tensors(self: torch.nn.Module, fn: Any, recurse: bool = True) -> to
             moved = fn(parameter)
         if moved is parameter:
             continue
+        lazy: bool = torch.nn.parameter.is_lazy(parameter)
+        if lazy and type(moved) is VirtualTensor:
+            raise errors.unsupported("moving a lazy module", "Run one batch through it on the CPU first.")
         if isinstance(self, torch.jit.ScriptModule) and VirtualTensor in (type(parameter), type(moved)):
             raise errors.unsupported("moving a scripted or traced module", "Keep it on the CPU.")
         if VirtualTensor in (type(parameter), type(moved)):

@@ -34,9 +34,15 @@ def _each(owner: str, why: str, **replacements: Any) -> list[Patch]:
     return [Patch(owner, name, replacement, why) for name, replacement in replacements.items()]
 
 
+# What a learner called, where a private function is what refuses.
+_REFUSED_NAMES = {"torch._C": "torch.nn.DataParallel on several GPUs"}
+
+
 def _refuse(owner: str, *names: str) -> list[Patch]:
     why = "not built: says so instead of failing somewhere inside torch"
-    return [Patch(owner, name, cuda.refused_function(f"{owner}.{name}"), why) for name in names]
+    return [
+        Patch(owner, name, cuda.refused_function(_REFUSED_NAMES.get(owner, owner + "." + name)), why) for name in names
+    ]
 
 
 PATCHES: tuple[Patch, ...] = (
@@ -173,6 +179,10 @@ PATCHES: tuple[Patch, ...] = (
         script=refusals.jit_script,
         load=refusals.jit_load,
     ),
+    *_each("torch", "would fail inside the compiler", compile=refusals.compile),
+    *_each("torch.nested", "would fail an assertion in C++", nested_tensor=refusals.nested_tensor),
+    *_each("torch._C._nn", "a number as a device needs a build with an accelerator", _parse_to=refusals.parse_to),
+    *_refuse("torch._C", "_scatter", "_gather", "_broadcast", "_broadcast_coalesced"),
     *_each("torch.amp.autocast_mode.autocast", "would quietly compute in float32", __enter__=refusals.autocast_enter),
     *_each("torch.autograd", "device names in hooks and custom Functions", _engine_run_backward=refusals.run_backward),
     *_each("threading.Thread", "torch's modes belong to one thread", _bootstrap_inner=refusals.thread_bootstrap),

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import threading
+import warnings
 from typing import Any
 
 import torch
 
 from gpututor.devices.virtual import errors
 from gpututor.devices.virtual.functions import DeviceNames, ThreadModes
-from gpututor.devices.virtual.machine import is_on
+from gpututor.devices.virtual.machine import is_on, python_device
 from gpututor.devices.virtual.tensor import VirtualTensor
 
 _real_trace: Any = torch.jit.trace
 _real_script: Any = torch.jit.script
 _real_jit_load: Any = torch.jit.load
 _real_autocast_enter: Any = torch.amp.autocast_mode.autocast.__enter__
+_real_nested: Any = torch.nested.nested_tensor
+_real_parse_to: Any = torch._C._nn._parse_to
 _real_engine = torch.autograd._engine_run_backward  # type: ignore[attr-defined]
 _real_bootstrap = threading.Thread._bootstrap_inner  # type: ignore[attr-defined]
 
@@ -71,3 +74,24 @@ def thread_bootstrap(self: threading.Thread) -> None:
         return
     with ThreadModes():
         _real_bootstrap(self)
+
+
+def compile(model: Any = None, **options: Any) -> Any:
+    """Stands in for `torch.compile`: there is no GPU to compile for, so the code runs as it is."""
+    warnings.warn("torch.compile runs eagerly on the virtual GPU.", stacklevel=2)
+    return (lambda decorated: decorated) if model is None else model
+
+
+def nested_tensor(tensor_list: Any, *args: Any, **kwargs: Any) -> Any:
+    """Stands in for `torch.nested.nested_tensor`."""
+    device = kwargs.get("device")
+    if _holds_virtual(tensor_list) or (device is not None and python_device(device).type == "cuda"):
+        raise errors.unsupported("torch.nested.nested_tensor")
+    return _real_nested(tensor_list, *args, **kwargs)
+
+
+def parse_to(*args: Any, **kwargs: Any) -> Any:
+    """Stands in for what reads the arguments of `module.to(...)`: `module.to(1)` needs to know what GPU 1 is."""
+    if args and type(args[0]) is int:
+        args = (python_device(args[0]), *args[1:])
+    return _real_parse_to(*args, **kwargs)

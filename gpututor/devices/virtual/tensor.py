@@ -22,8 +22,9 @@ class VirtualTensor(torch.Tensor):
 
     @staticmethod
     def __new__(cls: Any, host: torch.Tensor, device: torch.device, block: Block | None = None) -> VirtualTensor:
-        if host.layout is not torch.strided:
-            raise errors.unsupported(f"tensors of layout {host.layout}")
+        if host.layout is not torch.strided or host.is_quantized:
+            what = "quantised tensors" if host.is_quantized else f"tensors of layout {host.layout}"
+            raise errors.unsupported(what)
         self = private.make_wrapper(
             cls,
             host.size(),
