@@ -75,18 +75,6 @@ class GpututorApp(App[None]):
         self._new_workspace = new_workspace or default_workspace()
         self._find_devices = find_devices
 
-    def get_theme_variable_defaults(self) -> dict[str, str]:
-        """The editor's colours, for every theme."""
-        return {
-            "code-keyword": "ansi_bright_blue",
-            "code-string": "ansi_green",
-            "code-comment": "ansi_bright_black",
-            "code-number": "ansi_yellow",
-            "code-function": "ansi_cyan",
-            "code-builtin": "ansi_magenta",
-            "code-decorator": "ansi_yellow",
-        }
-
     def get_default_screen(self) -> Screen[Any]:
         return self._welcome() if self._workspace is None else self._main(self._workspace)
 
@@ -115,7 +103,15 @@ class GpututorApp(App[None]):
         except TutorError as error:
             self.push_screen(error_dialog(error))
             return
-        self.switch_screen(self._main(self._workspace))
+        self.push_screen(self._main(self._workspace))
+
+    async def action_quit(self) -> None:
+        """Leave, from wherever: what is open is saved first, and may ask."""
+        for screen in self.screen_stack:
+            if isinstance(screen, MainScreen):
+                screen.action_quit()
+                return
+        self.exit()
 
     def get_system_commands(self, screen: Screen[Any]) -> Iterable[SystemCommand]:
         """The palette: every command, every exercise, the theme."""

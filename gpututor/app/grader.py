@@ -36,6 +36,9 @@ class Grader:
         self._post = post
         self.run = 0
         """The number of the newest run."""
+        self._stopped = 0
+        """The number of the newest run that the learner stopped."""
+        self._turn = threading.Lock()
 
     def warm(self) -> None:
         """Start the judge while the learner reads."""
@@ -49,12 +52,13 @@ class Grader:
         return run
 
     def cancel(self) -> None:
-        """Stop the run. Does not wait."""
-        self._in_thread(self._client.cancel)
-
-    def cancel_now(self) -> None:
-        """Stop the run, and wait until it was told: for the way out."""
+        """Stop the run. The client only writes a line to the judge, so this does not wait."""
+        self._stopped = self.run
         self._client.cancel()
+
+    def _is_over(self, run: int) -> bool:
+        """Whether nobody waits for this run any more: it was stopped, or a newer one has begun."""
+        return run < self.run or run <= self._stopped
 
     def _warm(self) -> None:
         try:
@@ -64,11 +68,22 @@ class Grader:
             return
 
     def _follow(self, run: int, request: GradeRequest) -> None:
+        self._client.cancel()  # a run that is still on: the newer text is what counts
+        with self._turn:
+            self._grade(run, request)
+
+    def _grade(self, run: int, request: GradeRequest) -> None:
+        if self._is_over(run):
+            self._post(RunCancelled(run))
+            return
         try:
             for event in self._client.grade(request):
                 self._post(_message(run, event))
                 if isinstance(event, Graded | Cancelled):
                     return
+                if self._is_over(run):
+                    # Stopped in the moment before the client had begun, when a cancel finds nothing to end.
+                    self._client.cancel()
             error: TutorError = GradingError("The grader ended without a report.", "Run again.")
         except TutorError as known:
             error = known

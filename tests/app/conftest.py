@@ -77,7 +77,7 @@ class Desk:
 
 async def ready(pilot: Pilot[None]) -> None:
     """Wait until the main screen has all that comes after its first paint."""
-    await until(pilot, lambda: isinstance(pilot.app.screen, MainScreen), "for the main screen")
+    await until(pilot, lambda: any(isinstance(each, MainScreen) for each in pilot.app.screen_stack), "for the screen")
     screen = main_screen(pilot)
     screen.panes.editor.cursor_blink = False
     await until(pilot, lambda: screen.is_ready, "for the texts")

@@ -44,6 +44,7 @@ class DeskScreen(Screen[None]):
     """Panes around one exercise whose file is open."""
 
     HORIZONTAL_BREAKPOINTS = BREAKPOINTS
+    AUTO_FOCUS = ""
 
     def __init__(self, learner: Learner, exercise: Exercise, *, clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__()
@@ -103,6 +104,7 @@ class DeskScreen(Screen[None]):
             self._last_edit_at = self._clock()
             if self._first_edit_at is None:
                 self._first_edit_at = self._last_edit_at
+                self.status.show_news("")
         self.show_standing()
 
     @on(EditorLeft)
@@ -207,7 +209,7 @@ class DeskScreen(Screen[None]):
         except (TutorError, OSError) as error:
             self.show_error(error)
             return
-        self.status.show_news(f"The other version is kept in .backups/{kept.name}")
+        self.status.show_news(f"Kept: .backups/{kept.name}")
         self.show_standing()
 
     # Saying

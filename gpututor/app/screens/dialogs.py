@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Horizontal, Vertical, VerticalScroll
+from textual.containers import Horizontal, ScrollableContainer, Vertical
 from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widgets import Button, Static
@@ -97,7 +97,7 @@ class DiffDialog(ModalScreen[None]):
             minus, plus = self._legend
             legend = Content.assemble((f"- {minus}", "$text-error"), "    ", (f"+ {plus}", "$text-success"))
             yield Static(legend, classes="legend")
-            with VerticalScroll(id="diff"):
+            with ScrollableContainer(id="diff"):
                 yield Static(self._diff)
             yield PlainText("Esc closes", classes="foot")
 
@@ -105,7 +105,7 @@ class DiffDialog(ModalScreen[None]):
         self.query_one("#diff").focus()
 
     def action_scroll(self, where: str) -> None:
-        scroll = self.query_one("#diff", VerticalScroll)
+        scroll = self.query_one("#diff", ScrollableContainer)
         match where:
             case "down":
                 scroll.scroll_down(animate=False)
@@ -121,13 +121,15 @@ class DiffDialog(ModalScreen[None]):
 
 
 def diff_content(before: str, after: str) -> Content:
-    """A whole-file comparison."""
+    """A comparison of two whole files: within a change, the lines that go before those that come."""
     if before == after:
         return Content("Both are the same.")
+    old, new = before.splitlines(), after.splitlines()
     parts: list[Content | str | tuple[str, str]] = []
-    for line in difflib.ndiff(before.splitlines(), after.splitlines()):
-        if line.startswith("?"):
+    for tag, old_from, old_to, new_from, new_to in difflib.SequenceMatcher(None, old, new, False).get_opcodes():
+        if tag == "equal":
+            parts += [f"  {line}\n" for line in old[old_from:old_to]]
             continue
-        colour = {"-": "$text-error", "+": "$text-success"}.get(line[0], "")
-        parts.append((line + "\n", colour) if colour else line + "\n")
+        parts += [(f"- {line}\n", "$text-error") for line in old[old_from:old_to]]
+        parts += [(f"+ {line}\n", "$text-success") for line in new[new_from:new_to]]
     return Content.assemble(*parts)

@@ -67,7 +67,7 @@ def help_content() -> Content:
         parts.append("\n")
     parts.append(("In lists and texts\n", "bold $text-accent"))
     parts += [_line(*entry) for entry in _MORE["In lists and texts"]]
-    parts.append(("\nLetters and digits work outside the editor, the other keys everywhere.\n", "$text-muted"))
+    parts.append(("\nLetters and digits work outside the editor, the other keys everywhere.\n", "$foreground-muted"))
     return Content.assemble(*parts)
 
 

@@ -24,9 +24,9 @@ from gpututor.app.screens.desk_screen import LOOK_EVERY_S, Learner
 from gpututor.app.screens.dialogs import Answer, DiffDialog, QuestionDialog
 from gpututor.app.screens.run_screen import RunScreen
 from gpututor.app.widgets.panes import READING
-from gpututor.app.words import count
 from gpututor.course.exercise import Exercise, Lesson
 from gpututor.errors import CourseError, TutorError
+from gpututor.grading.words import count
 
 if TYPE_CHECKING:
     from gpututor.grading.inventory import Inventory
@@ -124,7 +124,9 @@ class MainScreen(RunScreen):
 
     def show_pane(self, pane: Pane) -> None:
         if pane in READING:
-            self.panes.reader.show(self._text_for(pane))
+            self.panes.read(pane, self._text_for(pane))
+        elif pane is not Pane.COURSE and self.panes.reading is Pane.LESSON:
+            self.panes.read(Pane.TASK, self._text_for(Pane.TASK))
         self.panes.show(pane)
         self._show_around()
 
@@ -149,9 +151,9 @@ class MainScreen(RunScreen):
         saved = "saved" if self.is_saved else "not saved yet"
         self.status.show_standing(f"{saved} · {self.planned_device}")
 
-    @on(events.DescendantFocus)
-    def _follow_focus(self, event: events.DescendantFocus) -> None:
-        pane = self.panes.pane_of(event.widget)
+    def on_mouse_down(self, event: events.MouseDown) -> None:
+        # Not by following the focus: it also wanders by itself, when the widget that has it is removed.
+        pane = self.panes.pane_of(self.get_widget_at(event.screen_x, event.screen_y)[0])
         if pane is not None and pane is not self.panes.current:
             self.panes.show(pane, focus=False)
             self._show_around()
@@ -166,8 +168,12 @@ class MainScreen(RunScreen):
 
     @on(LineChosen)
     def _go_to_line(self, message: LineChosen) -> None:
+        self._show_line(message.line)
+
+    def _show_line(self, line: int) -> None:
         self.show_pane(Pane.CODE)
-        self.panes.editor.go_to_line(message.line, marked=True)
+        # Only a displayed editor knows its size, and so how far to scroll.
+        self.call_after_refresh(self.panes.editor.go_to_line, line, marked=True)
 
     def action_show_course(self) -> None:
         self.show_pane(Pane.COURSE)
@@ -217,6 +223,13 @@ class MainScreen(RunScreen):
             self.stop_run()
         else:
             self.show_pane(Pane.TASK)
+
+    def action_go_to_failure(self) -> None:
+        row = self.panes.results.first_failure
+        if row is None or row.verdict.line is None:
+            self.status.show_news("No failed check points at a line.")
+            return
+        self._show_line(row.verdict.line)
 
     def action_hint(self) -> None:
         progress, key = self.learner.progress, self.exercise.key
@@ -277,7 +290,7 @@ class MainScreen(RunScreen):
             return
         self.load_file()
         self.show_standing()
-        self.status.show_news(f"Reset. Your file is kept in .backups/{kept.name}")
+        self.status.show_news(f"Reset. Kept: .backups/{kept.name}")
 
     def action_help(self) -> None:
         from gpututor.app.screens.help import HelpScreen
@@ -292,5 +305,5 @@ class MainScreen(RunScreen):
         if self._desk is not None and not self.save_or_ask():
             return
         if self.running:
-            self.grader.cancel_now()
+            self.grader.cancel()
         self.app.exit()

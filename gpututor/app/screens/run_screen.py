@@ -19,11 +19,12 @@ from gpututor.app.messages import (
 )
 from gpututor.app.screens.desk_screen import DeskScreen, Learner
 from gpututor.app.screens.dialogs import error_dialog
-from gpututor.app.words import outcome_line, planned_device
+from gpututor.app.words import planned_device
 from gpututor.course.exercise import Exercise
 from gpututor.errors import TutorError
 from gpututor.grading.events import GradeRequest
 from gpututor.grading.report import Outcome, Report
+from gpututor.grading.words import outcome_line
 
 if TYPE_CHECKING:
     from gpututor.grading.inventory import Inventory
@@ -45,7 +46,7 @@ class RunScreen(DeskScreen):
         if not self.save_or_ask():
             return
         self._submitted, self._submitted_for = self.editor_text, self.exercise
-        self.panes.results.begin(self._submitted, several_scenarios=len(self.exercise.scenarios) > 1)
+        self.panes.results.begin(self._submitted)
         self.panes.add_class("ran")
         self._set_running(True)
         self.status.show_news("Running the checks")

@@ -11,7 +11,8 @@ from textual.containers import Vertical
 from textual.screen import Screen
 
 from gpututor.app.widgets.verdict_row import PlainText
-from gpututor.app.words import count, short_path
+from gpututor.app.words import short_path
+from gpututor.grading.words import count
 
 
 class WelcomeScreen(Screen[None]):

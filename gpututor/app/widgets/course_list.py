@@ -13,7 +13,7 @@ from textual.widgets.option_list import Option
 from gpututor.app.messages import ExerciseChosen, LessonChosen
 from gpututor.app.standing import ExerciseRow, LessonRow, State
 
-_COLOURS = {State.PASSED: "$text-success", State.STARTED: "$text-warning", State.TO_DO: "$text-muted"}
+_COLOURS = {State.PASSED: "$text-success", State.STARTED: "$text-warning", State.TO_DO: "$foreground-muted"}
 _ROOM_FOR_SUMMARIES = 70
 
 
@@ -74,7 +74,7 @@ class CourseList(OptionList):
             count = f"{lesson.passed}/{len(lesson.exercises)}"
         glyph = "✓ " if lesson.finished else ""
         name = f"{lesson.number}  {lesson.title}"
-        return self._line((name, "bold"), (glyph + count, "$text-success" if lesson.finished else "$text-muted"))
+        return self._line((name, "bold"), (glyph + count, "$text-success" if lesson.finished else "$foreground-muted"))
 
     def _exercise_line(self, row: ExerciseRow) -> Content:
         arrow = "▸" if row.key == self._current else " "

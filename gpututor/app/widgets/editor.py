@@ -56,7 +56,9 @@ class Editor(TextArea):
         row = max(0, min(line, self.document.line_count) - 1)
         indent = len(self.document[row]) - len(self.document[row].lstrip())
         self._marked_line = row if marked else None
-        self.move_cursor((row, indent), center=True)
+        self.move_cursor((row, indent))
+        # `center=True` would centre sideways too, and hide how the lines begin.
+        self.scroll_to(x=0, y=max(0, row - self.size.height // 2), animate=False)
         self.refresh()
 
     def get_line(self, line_index: int) -> Text:

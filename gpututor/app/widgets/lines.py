@@ -27,14 +27,19 @@ class TabLine(Widget):
     def render(self) -> Content:
         tabs: list[Content] = [Content(" ")]
         for pane in Pane:
-            text = Content.assemble((f" {pane.digit} {pane.heading} ", _style(pane is self._current)))
+            text = Content.assemble((f" {pane.digit} {pane.heading} ", self._style(pane)))
             tabs.append(text.stylize(Style.from_meta({"pane": pane.value})))
         line = Content("").join(tabs)
         room = self.size.width - line.cell_length - 2
         if room < 6:
             return line
         title = Content(self._title).truncate(room, ellipsis=True)
-        return Content.assemble(line, " " * (room - title.cell_length + 1), title.stylize("$text-muted"))
+        return Content.assemble(line, " " * (room - title.cell_length + 1), title.stylize("$foreground-muted"))
+
+    def _style(self, pane: Pane) -> str:
+        if pane is not self._current:
+            return "$foreground-muted"
+        return "bold reverse" if self.app.no_color else "bold $text on $primary-muted"
 
     def on_click(self, event: events.Click) -> None:
         name = event.style.meta.get("pane")
@@ -42,12 +47,8 @@ class TabLine(Widget):
             self.post_message(PaneChosen(Pane(name)))
 
 
-def _style(current: bool) -> str:
-    return "bold reverse" if current else "$text-muted"
-
-
 class StatusLine(Widget):
-    """On the left what happened last, on the right how the file and the device stand."""
+    """On the left what happened last, on the right how the file and the device stand; without room, the first only."""
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
@@ -66,12 +67,14 @@ class StatusLine(Widget):
 
     def render(self) -> Content:
         width = self.size.width - 2
-        standing = Content(self._standing).truncate(width, ellipsis=True)
+        standing, news = Content(self._standing), Content(self._news)
         room = width - standing.cell_length - 2
-        news = Content(self._news).truncate(max(0, room), ellipsis=True, pad=True)
-        if room < 8:
-            return Content.assemble(" ", standing.stylize("$text-muted"))
-        return Content.assemble(" ", news, "  ", standing.stylize("$text-muted"))
+        if news and news.cell_length > room:
+            return Content.assemble(" ", news.truncate(width, ellipsis=True))
+        if room < 0:
+            return Content.assemble(" ", standing.truncate(width, ellipsis=True).stylize("$foreground-muted"))
+        news = news.truncate(room, pad=True)
+        return Content.assemble(" ", news, "  ", standing.stylize("$foreground-muted"))
 
 
 class KeyLine(Widget):
@@ -101,7 +104,7 @@ class KeyLine(Widget):
     def _key(self, id: str) -> Content:
         command = BY_ID[id]
         key = shown_key(command, self._pane is Pane.CODE)
-        text = Content.assemble((key, "$text-accent bold"), (f" {command.title}", "$text-muted"), "  ")
+        text = Content.assemble((key, "$text-accent bold"), (f" {command.title}", "$foreground-muted"), "  ")
         return text.stylize(Style.from_meta({"command": id}))
 
     def on_click(self, event: events.Click) -> None:

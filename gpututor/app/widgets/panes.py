@@ -25,6 +25,8 @@ class Panes(Horizontal):
         self.editor = Editor(id="editor")
         self.results = Results(id="results")
         self.current = Pane.TASK
+        self.reading = Pane.TASK
+        """Which of the texts the reader shows."""
 
     def compose(self) -> ComposeResult:
         self.course.border_title = "Course"
@@ -43,11 +45,15 @@ class Panes(Horizontal):
             self.set_class(other is pane, f"at-{other}")
         if pane is Pane.COURSE or pane in READING:
             self.set_class(pane is Pane.COURSE, "left-course")
-        if pane in READING:
-            self.reader.border_title = pane.heading
         if focus:
             # Only after the refresh is a pane displayed that was hidden, and a hidden one cannot have the focus.
             self.call_after_refresh(self._focus_current)
+
+    def read(self, pane: Pane, text: str) -> None:
+        """Put the text of one of the reading panes in the reader."""
+        self.reading = pane
+        self.reader.border_title = pane.heading
+        self.reader.show(text)
 
     def next_of(self, by: int) -> Pane:
         """The pane `by` steps along the tabs; hints are only reached by asking for them."""
@@ -64,7 +70,7 @@ class Panes(Horizontal):
         if self.results in widget.ancestors_with_self:
             return Pane.RESULTS
         if self.reader in widget.ancestors_with_self:
-            return self.current if self.current in READING else Pane(str(self.reader.border_title).lower())
+            return self.reading
         return None
 
     def _focus_current(self) -> None:
@@ -74,7 +80,6 @@ class Panes(Horizontal):
             case Pane.CODE:
                 self.editor.focus()
             case Pane.RESULTS:
-                if not self.results.has_focus_within:
-                    self.results.first_to_focus.focus()
+                self.results.take_focus()
             case _:
                 self.reader.focus()

@@ -35,6 +35,11 @@ class Reader(VerticalScroll, can_focus=True):
     def compose(self) -> ComposeResult:
         yield self._plain
 
+    @property
+    def text(self) -> str:
+        """The Markdown that is shown."""
+        return self._text
+
     async def start(self) -> None:
         """Show Markdown as Markdown from now on."""
         from textual.widgets import Markdown  # 40 ms: imported after the first paint

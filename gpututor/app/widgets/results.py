@@ -10,8 +10,8 @@ from textual.containers import VerticalScroll
 from textual.widget import Widget
 
 from gpututor.app.widgets.verdict_row import PlainText, VerdictRow
-from gpututor.app.words import device_words, outcome_line
 from gpututor.grading.report import Report, RunSummary, Status, Verdict
+from gpututor.grading.words import device_words, outcome_line
 
 SHOWN_OUTPUT_LINES = 200
 _TITLE_STATES = ("-passed", "-failed", "-neutral")
@@ -32,7 +32,6 @@ class Results(VerticalScroll, can_focus=True):
         self._title = PlainText("", classes="title")
         self._device = PlainText("", classes="device")
         self._news = PlainText("", classes="news")
-        self._several_scenarios = False
         self._source: list[str] = []
         self._rows: dict[tuple[str, str], VerdictRow] = {}
         self._headings: dict[str, PlainText] = {}
@@ -48,19 +47,20 @@ class Results(VerticalScroll, can_focus=True):
         self._say(title, "-neutral")
         self._device.update(device)
 
-    def begin(self, source: str, *, several_scenarios: bool) -> None:
+    def begin(self, source: str) -> None:
         """A run begins on the text `source`."""
         self._clear()
         self._source = source.splitlines()
-        self._several_scenarios = several_scenarios
         self._say("… Running. Esc stops it.", "-neutral")
         self._device.update("")
 
     def scenario_started(self, scenario: str, device: str) -> None:
         self._device.update(f"On {device_words(device)}")
-        if self._several_scenarios and scenario not in self._headings:
+        if scenario not in self._headings:
             self._headings[scenario] = PlainText(f"{scenario}: {device_words(device)}", classes="scenario")
             self.mount(self._headings[scenario])
+        for heading in self._headings.values():
+            heading.display = len(self._headings) > 1
 
     def add_verdict(self, verdict: Verdict) -> None:
         """Show one more verdict; the first failure is opened."""
@@ -95,7 +95,7 @@ class Results(VerticalScroll, can_focus=True):
 
     def show_report(self, report: Report, source: str, news: str) -> None:
         """Show a whole report of an earlier run."""
-        self.begin(source, several_scenarios=len(report.runs) > 1)
+        self.begin(source)
         for run in report.runs:
             self.scenario_started(run.scenario, run.device)
             for verdict in report.verdicts:
@@ -104,13 +104,18 @@ class Results(VerticalScroll, can_focus=True):
         self.finish(report, news)
 
     @property
+    def rows(self) -> tuple[VerdictRow, ...]:
+        """One row a verdict, in the order in which they came."""
+        return tuple(self._rows.values())
+
+    @property
     def first_failure(self) -> VerdictRow | None:
         return next((row for row in self._rows.values() if row.verdict.status is Status.FAILED), None)
 
-    @property
-    def first_to_focus(self) -> Widget:
-        """Where the keys should go when the learner comes here."""
-        return self.first_failure or next(iter(self._rows.values()), self)
+    def take_focus(self) -> None:
+        """Let the keys go to a row: to the one that the learner was on, else the first failure, else the first."""
+        if not any(row.has_focus for row in self._rows.values()):
+            (self.first_failure or next(iter(self._rows.values()), self)).focus()
 
     def action_step(self, by: int) -> None:
         rows = self._steps()

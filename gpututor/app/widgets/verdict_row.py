@@ -10,8 +10,8 @@ from textual.containers import Horizontal, Vertical
 from textual.widgets import Static
 
 from gpututor.app.messages import LineChosen
-from gpututor.app.words import mark
 from gpututor.grading.report import Status, Verdict
+from gpututor.grading.words import mark
 
 
 class PlainText(Static, can_focus=False):

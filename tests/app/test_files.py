@@ -1,0 +1,137 @@
+"""What is typed reaches the disk, and what others write there is never lost."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from textual.pilot import Pilot
+
+from gpututor.app.screens.dialogs import DiffDialog, QuestionDialog
+from tests.app.conftest import Desk, main_screen, until
+from tests.app.screen import screen_text
+
+
+def is_asking(pilot: Pilot[None]) -> bool:
+    return isinstance(pilot.app.screen, QuestionDialog)
+
+
+def backups(desk: Desk) -> list[str]:
+    folder = desk.workspace_folder / ".backups"
+    return [path.read_text() for path in folder.iterdir()] if folder.exists() else []
+
+
+async def test_typing_is_saved_by_itself_and_not_graded(desk: Desk) -> None:
+    async with desk.start() as pilot:
+        await pilot.press("e", *"x=1")
+        assert "not saved yet" in screen_text(pilot.app)
+        await until(pilot, lambda: desk.file().read_text().startswith("x=1def"), "for the autosave")
+        assert desk.client.requests == []
+        await until(pilot, lambda: "not saved yet" not in screen_text(pilot.app), "for the word")
+
+
+@pytest.mark.parametrize("leave", [("f3",), ("ctrl+n",), ("ctrl+q",), ("f1",)])
+async def test_leaving_the_editor_saves_at_once(desk: Desk, leave: tuple[str, ...]) -> None:
+    async with desk.start() as pilot:
+        screen = main_screen(pilot)
+        screen.tick = lambda: None  # type: ignore[method-assign]  # only leaving may save here
+        await pilot.press("e", *"x=1", *leave)
+        await until(pilot, lambda: desk.file().read_text().startswith("x=1def"), "for the file")
+
+
+async def test_a_change_by_another_program_is_shown_when_there_are_no_edits(desk: Desk) -> None:
+    async with desk.start() as pilot:
+        screen = main_screen(pilot)
+        desk.file().write_text("theirs = 1\n")
+        await until(pilot, lambda: screen.panes.editor.text == "theirs = 1\n", "for the reload")
+        assert "Reloaded" in screen_text(pilot.app)
+        screen.panes.editor.undo()
+        assert screen.panes.editor.text == screen.exercise.starter, "undo goes back across a reload"
+
+
+async def start_conflict(desk: Desk, pilot: Pilot[None]) -> None:
+    await pilot.press("e", *"m=1")
+    desk.file().write_text("theirs = 1\n")
+    await until(pilot, lambda: is_asking(pilot), "for the question")
+
+
+async def test_in_a_conflict_mine_can_be_kept_and_theirs_is_backed_up(desk: Desk) -> None:
+    async with desk.start() as pilot:
+        await start_conflict(desk, pilot)
+        assert desk.file().read_text() == "theirs = 1\n", "nothing is written before the answer"
+        await pilot.press("m")
+        await until(pilot, lambda: desk.file().read_text().startswith("m=1def"), "for my text")
+        assert backups(desk) == ["theirs = 1\n"]
+        assert ".backups/" in screen_text(pilot.app)
+
+
+async def test_in_a_conflict_theirs_can_be_taken_and_mine_is_backed_up(desk: Desk) -> None:
+    async with desk.start() as pilot:
+        await start_conflict(desk, pilot)
+        await pilot.press("f")
+        await until(pilot, lambda: main_screen(pilot).editor_text == "theirs = 1\n", "for their text")
+        assert [text[:6] for text in backups(desk)] == ["m=1def"]
+        assert desk.file().read_text() == "theirs = 1\n"
+
+
+async def test_in_a_conflict_a_diff_can_be_seen_first(desk: Desk) -> None:
+    async with desk.start() as pilot:
+        await start_conflict(desk, pilot)
+        await pilot.press("d")
+        await until(pilot, lambda: isinstance(pilot.app.screen, DiffDialog), "for the diff")
+        await pilot.pause()
+        assert "- m=1def" in screen_text(pilot.app)
+        assert "+ theirs = 1" in screen_text(pilot.app)
+        await pilot.press("escape")
+        await until(pilot, lambda: is_asking(pilot), "for the question again")
+        await pilot.press("m")
+        await until(pilot, lambda: desk.file().read_text().startswith("m=1def"), "for my text")
+
+
+async def test_quitting_in_a_conflict_asks_first(desk: Desk) -> None:
+    async with desk.start() as pilot:
+        screen = main_screen(pilot)
+        tick, screen.tick = screen.tick, lambda: None  # type: ignore[method-assign]
+        await pilot.press("e", *"m=1")
+        desk.file().write_text("theirs = 1\n")
+        await pilot.press("ctrl+q")
+        await until(pilot, lambda: is_asking(pilot), "for the question")
+        screen.tick = tick  # type: ignore[method-assign]
+        assert pilot.app.is_running
+
+
+async def test_a_file_that_is_removed_is_written_again_from_the_editor(desk: Desk) -> None:
+    async with desk.start() as pilot:
+        file = desk.file()
+        file.unlink()
+        await pilot.press("ctrl+s")
+        await until(pilot, file.exists, "for the file")
+        assert file.read_text() == main_screen(pilot).editor_text
+
+
+async def test_a_file_that_is_not_text_is_told_in_a_dialog_and_left_alone(desk: Desk) -> None:
+    desk.file().write_bytes(b"\xff\xfe\x00[/int]")
+    async with desk.start() as pilot:
+        await until(pilot, lambda: is_asking(pilot), "for the dialog")
+        await pilot.pause()
+        assert "not UTF-8" in screen_text(pilot.app)
+        await pilot.press("escape", "e", *"abc", "ctrl+s")
+        assert desk.client.requests == []
+    assert desk.file().read_bytes() == b"\xff\xfe\x00[/int]"
+
+
+async def test_a_file_that_cannot_be_written_is_told_once_and_the_text_stays(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(path: Path, text: str) -> None:
+        raise OSError(28, "No space left on device")
+
+    async with desk.start() as pilot:
+        monkeypatch.setattr("gpututor.course.workspace.write_atomically", full)
+        await pilot.press("e", *"m=1")
+        await until(pilot, lambda: is_asking(pilot), "for the dialog")
+        await pilot.pause()
+        assert "No space left" in screen_text(pilot.app)
+        monkeypatch.undo()
+        await pilot.press("escape", "2")
+        await until(pilot, lambda: desk.file().read_text().startswith("m=12def"), "for the next autosave")
