@@ -6,6 +6,7 @@ end of stdin (the app is gone, however it went) ends everything.
 
 from __future__ import annotations
 
+import importlib
 import os
 import queue
 import threading
@@ -33,6 +34,7 @@ class Server:
         adopt_orphans()
         self._pool.warm()
         threading.Thread(target=self._listen, daemon=True).start()
+        importlib.import_module("gpututor.judge.judge")  # 1.1 s: torch, while the first worker imports it too
 
         while True:
             number, request = self._waiting.get()

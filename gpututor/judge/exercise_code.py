@@ -32,7 +32,9 @@ def load_code(folder: Path) -> ExerciseCode:
     if not callable(draw):
         raise CourseError(f"{folder / 'given.py'}: there is no function draw(seed, case)", "Write one.")
     if not isinstance(checks, list) or not checks or not all(isinstance(check, Check) for check in checks):
-        raise CourseError(f"{checks_path}: `checks` must be a list with at least one check", "Write `checks = [value(expected)]`, for example.")
+        raise CourseError(
+            f"{checks_path}: `checks` must be a list with at least one check", "Such as checks = [value(expected)]."
+        )
     twice = [name for name, times in Counter(check.name for check in checks).items() if times > 1]
     if twice:
         raise CourseError(f"{checks_path}: two checks are called {twice[0]!r}", "Give one of them another name=.")

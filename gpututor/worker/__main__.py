@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import faulthandler
+import importlib
 import os
 import signal
 import socket
@@ -20,6 +21,14 @@ from typing import Any, BinaryIO
 from gpututor.processes import die_with_parent
 from gpututor.wire.frames import EndOfFrames, Frame, FrameError, read_frame, write_frame
 from gpututor.wire.messages import Failure, MachineSpec
+
+WARMED = (
+    "torch._dynamo",  # 1.2 s: torch's modes and optimisers import it at their first use
+    "gpututor.devices.virtual.session",
+    "gpututor.worker.machines",
+    "gpututor.worker.submission",
+    "gpututor.wire.unpacker",
+)
 
 
 def main() -> int:
@@ -50,8 +59,9 @@ def main() -> int:
 def _warm_up() -> list[dict[str, Any]]:
     """Import what a run needs, so that it does not pay for it. Returns the devices that are here."""
     import torch
-    import torch._dynamo  # 1.2 s: torch's modes import it at their first use
 
+    for name in WARMED:
+        importlib.import_module(name)
     from gpututor.devices.inventory import describe_devices
     from gpututor.worker.limits import apply_limits
 
