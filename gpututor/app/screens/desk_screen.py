@@ -59,6 +59,8 @@ class DeskScreen(Screen[None]):
         self._first_edit_at: float | None = None
         self._last_edit_at = 0.0
         self._asking = False
+        self._unwritable: str | None = None
+        """A text that could not be written, as the learner was told."""
 
     def compose(self) -> ComposeResult:
         yield self.tabs
@@ -116,12 +118,13 @@ class DeskScreen(Screen[None]):
 
     def save(self) -> bool:
         """Write the edits; False when they are not on disk: asked about, or told in a dialog."""
-        if self._desk is None:
+        if self._desk is None or self.editor_text == self._unwritable:
             return False
         try:
             saved = self._desk.save(self.editor_text)
         except (TutorError, OSError) as error:
-            # Tried again with the next edit: a dialog at every tick would lock the learner out.
+            # Tried again with the next edit or command: a dialog at every tick would lock the learner out.
+            self._unwritable = self.editor_text
             self._first_edit_at = None
             self.show_error(error)
             return False
@@ -134,6 +137,7 @@ class DeskScreen(Screen[None]):
         """Save before something that needs the file: False when the learner has to answer first."""
         if self._desk is None:
             return False
+        self._unwritable = None
         self._look()
         return not self._asking and self.save()
 

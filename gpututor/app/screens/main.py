@@ -53,10 +53,12 @@ class MainScreen(RunScreen):
         """Whether all that comes after the first paint is there."""
 
     def on_mount(self) -> None:
-        self.open_exercise(self.exercise, Pane.TASK)
+        # The task is on screen at once; the file, the list and the results, 30 ms of work, come right after it.
+        self.show_pane(Pane.TASK)
         self.call_after_refresh(self._after_first_paint)
 
     async def _after_first_paint(self) -> None:
+        self.open_exercise(self.exercise, Pane.TASK)
         self.grader.warm()
         self.panes.editor.turn_colours_on()
         await self.panes.reader.start()

@@ -19,7 +19,7 @@ class Panes(Horizontal):
     """Holds the four panes. The style sheet decides by the screen's width which of them are seen."""
 
     def __init__(self, *, id: str | None = None) -> None:
-        super().__init__(id=id)
+        super().__init__(id=id, classes="at-task")
         self.course = CourseList(id="course")
         self.reader = Reader(id="reader")
         self.editor = Editor(id="editor")
@@ -41,10 +41,10 @@ class Panes(Horizontal):
     def show(self, pane: Pane, *, focus: bool = True) -> None:
         """Bring a pane to the front."""
         self.current = pane
-        for other in Pane:
-            self.set_class(other is pane, f"at-{other}")
+        classes = {f"at-{other}": other is pane for other in Pane}
         if pane is Pane.COURSE or pane in READING:
-            self.set_class(pane is Pane.COURSE, "left-course")
+            classes["left-course"] = pane is Pane.COURSE
+        self.update_classes(classes)
         if focus:
             # Only after the refresh is a pane displayed that was hidden, and a hidden one cannot have the focus.
             self.call_after_refresh(self._focus_current)
