@@ -138,7 +138,7 @@ def run(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         device = wanted
     machine = active()
     gpu = machine.gpus[device.index]
-    if op.needs_forecast and inputs.size_bytes * 8 > gpu.memory.total - gpu.memory.allocated:
+    if op.needs_forecast and _could_grow(op, inputs, gpu.memory):
         gpu.memory.expect(forecast(func, hosts, named))
     out = draw(func, op, hosts, named, gpu.generator) if op.random else func(*hosts, **named)
     recorder = machine.recorder
@@ -174,6 +174,19 @@ def make(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     if op.is_kernel:
         machine.recorder.kernel(op.name, gpu.name, bytes_of(out))
     return wrap(out, [], gpu.device)
+
+
+def _could_grow(op: Operator, inputs: Inputs, memory: DeviceMemory) -> bool:
+    """Whether the result may not fit, by a bound that is cheap: products and broadcasts of unlike shapes multiply."""
+    if op.needs_forecast == "always":
+        return True
+    free = memory.total - memory.allocated
+    if inputs.size_bytes * 8 > free:
+        return True
+    wrappers = inputs.wrappers
+    if len(wrappers) < 2 or (op.needs_forecast == "broadcast" and wrappers[0].size() == wrappers[1].size()):
+        return False
+    return 8 * math.prod(wrapper.numel() for wrapper in wrappers) > free
 
 
 def _could_fill(args: tuple[Any, ...], memory: DeviceMemory) -> bool:

@@ -38,12 +38,11 @@ _TAKES_HOST_INDICES = frozenset(
     {"index", "index_put", "index_put_", "_index_put_impl_", "_unsafe_index", "_unsafe_index_put"}
 )
 # Results that can be far larger than the arguments: their size is worked out first when memory is short.
-# fmt: off
-_GROWS = frozenset({
-    "add", "addmm", "baddbmm", "bmm", "cat", "cdist", "clone", "expand_copy", "ger", "mm", "mul", "outer", "repeat",
-    "repeat_interleave", "stack",
-})
-# fmt: on
+_GROWS = {
+    **dict.fromkeys(("mm", "bmm", "addmm", "baddbmm", "outer", "ger", "cdist"), "product"),
+    **dict.fromkeys(("add", "sub", "mul", "div", "where", "clone", "cat", "stack"), "broadcast"),
+    **dict.fromkeys(("repeat", "expand_copy"), "always"),
+}
 
 
 def _mask_among(indices: Any) -> bool:
@@ -113,7 +112,7 @@ class Operator:
         self.random = torch.Tag.nondeterministic_seeded in func.tags
         self.takes_generator = any(one.name == "generator" for one in schema.arguments)
         self.takes_host_indices = short in _TAKES_HOST_INDICES
-        self.needs_forecast = short in _GROWS
+        self.needs_forecast = _GROWS.get(short, "")
         self.waits = _waits_of(short, func._overloadname)
         self.composite = func.namespace == "aten" and private.has_composite_kernel(func.name())
 

@@ -11,6 +11,18 @@ from gpututor.devices.virtual.machine import CPU, META, active, is_on
 from gpututor.devices.virtual.memory import Block
 
 
+def _wrapper(cls: Any, host: torch.Tensor, device: torch.device) -> Any:
+    return private.make_wrapper(
+        cls,
+        host.size(),
+        strides=host.stride(),
+        storage_offset=host.storage_offset(),
+        dtype=host.dtype,
+        layout=torch.strided,
+        device=META[device.index],
+    )
+
+
 class VirtualTensor(torch.Tensor):
     """`_host` holds the values, `_device` is what Python sees (`cuda:0`), `_block` is the memory."""
 
@@ -25,15 +37,12 @@ class VirtualTensor(torch.Tensor):
         if host.layout is not torch.strided or host.is_quantized:
             what = "quantised tensors" if host.is_quantized else f"tensors of layout {host.layout}"
             raise errors.unsupported(what)
-        self = private.make_wrapper(
-            cls,
-            host.size(),
-            strides=host.stride(),
-            storage_offset=host.storage_offset(),
-            dtype=host.dtype,
-            layout=torch.strided,
-            device=META[device.index],
-        )
+        if torch.is_inference_mode_enabled() and not host.is_inference():
+            # A view of an ordinary tensor is ordinary, also in inference mode.
+            with torch.inference_mode(False):
+                self = _wrapper(cls, host, device)
+        else:
+            self = _wrapper(cls, host, device)
         self._host = host
         self._device = device
         self._block = (

@@ -1,0 +1,142 @@
+"""What torch.cuda and torch.accelerator say."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from gpututor.devices.virtual import VirtualMachine, model_names, spec, virtual_gpu
+from gpututor.errors import TutorError
+
+
+def test_cuda_tells_how_many_gpus_there_are_and_what_they_are(two_gpus: VirtualMachine) -> None:
+    assert torch.cuda.is_available()
+    assert torch.cuda.device_count() == 2
+    assert torch.cuda.get_device_name(1) == "Tesla T4"
+    assert torch.cuda.get_device_capability("cuda:0") == (7, 5)
+    properties = torch.cuda.get_device_properties(0)
+    assert (properties.major, properties.minor, properties.multi_processor_count) == (7, 5, 40)
+    assert properties.total_memory == 16 * 2**30
+
+
+def test_the_current_gpu_can_be_set_for_good_and_for_a_block(two_gpus: VirtualMachine) -> None:
+    assert torch.cuda.current_device() == 0
+    with torch.cuda.device(1):
+        assert torch.ones(1, device="cuda").device == torch.device("cuda:1")
+        assert torch.ones(1).cuda().get_device() == 1
+    assert torch.cuda.current_device() == 0
+    torch.cuda.set_device("cuda:1")
+    assert torch.ones(1).to("cuda").device.index == 1
+
+
+def test_the_accelerator_agrees_with_cuda(two_gpus: VirtualMachine) -> None:
+    assert torch.accelerator.is_available()
+    assert torch.accelerator.device_count() == 2
+    assert torch.accelerator.current_accelerator() == torch.device("cuda")
+    torch.accelerator.set_device_index(1)
+    assert torch.cuda.current_device() == 1
+    kept = torch.ones(4, device="cuda")
+    assert torch.accelerator.memory_allocated(1) == torch.cuda.memory_allocated(1) == 512
+    assert kept.device == torch.device(torch.accelerator.current_accelerator().type, 1)  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: torch.zeros(1, device="cuda:7"),
+        lambda: torch.ones(1).cuda(7),
+        lambda: torch.ones(1).to("cuda:7"),
+        lambda: torch.cuda.set_device(7),
+        lambda: torch.cuda.get_device_name(7),
+    ],
+)
+def test_a_gpu_that_does_not_exist_is_an_invalid_ordinal(two_gpus: VirtualMachine, call: object) -> None:
+    assert callable(call)
+    with pytest.raises(
+        torch.AcceleratorError, match="CUDA error: invalid device ordinal\nGPU device may be out of range"
+    ):
+        call()
+
+
+def test_a_machine_without_gpus_says_so_in_cudas_words() -> None:
+    with virtual_gpu(0):
+        assert not torch.cuda.is_available()
+        assert torch.cuda.device_count() == 0
+        assert not torch.accelerator.is_available()
+        assert torch.accelerator.current_accelerator(check_available=True) is None
+        torch.manual_seed(1)
+        for call in (
+            lambda: torch.ones(1).cuda(),
+            lambda: torch.zeros(1, device="cuda"),
+            torch.cuda.current_device,
+            torch.cuda.synchronize,
+        ):
+            with pytest.raises(RuntimeError, match="No CUDA GPUs are available"):
+                call()
+
+
+@pytest.mark.parametrize("kind", ["mps", "xpu"])
+def test_mps_and_xpu_report_themselves_available_and_refuse_tensors(kind: str) -> None:
+    with virtual_gpu(backends=[kind]):
+        assert not torch.cuda.is_available()
+        assert torch.cuda.device_count() == 0
+        assert torch.backends.mps.is_available() is (kind == "mps")
+        assert torch.xpu.is_available() is (kind == "xpu")
+        assert torch.xpu.device_count() == (1 if kind == "xpu" else 0)
+        assert torch.accelerator.current_accelerator() == torch.device(kind)
+        assert torch.accelerator.is_available()
+        for call in (
+            lambda: torch.ones(1, device=kind),
+            lambda: torch.ones(1).to(kind),
+            lambda: torch.nn.Linear(1, 1).to(torch.device(kind)),
+        ):
+            with pytest.raises(NotImplementedError, match=f"it cannot compute on {kind}: only choose the device"):
+                call()
+    assert not torch.backends.mps.is_available() or kind != "xpu"
+
+
+def test_no_backend_at_all_is_a_build_without_an_accelerator() -> None:
+    with virtual_gpu(backends=[]):
+        assert torch.accelerator.current_accelerator() is None
+        assert not torch.cuda.is_available()
+
+
+def test_every_model_has_figures_and_their_source() -> None:
+    for name in model_names():
+        found = spec(name)
+        assert found.memory_bytes >= 10 * 2**30
+        assert found.multiprocessors >= 40
+        assert len(found.source) > 20
+    assert {"T4", "P100", "RTX 3080", "A100 40", "A100 80", "H100", "H200"} <= set(model_names())
+
+
+def test_an_unknown_model_is_refused_with_the_nearest_name() -> None:
+    with pytest.raises(TutorError, match="No GPU is called 'H10'") as caught:
+        spec("H10")
+    assert "'H100'" in caught.value.advice
+
+
+@pytest.mark.parametrize(
+    ("name", "call"),
+    [
+        ("torch.cuda.Stream", lambda: torch.cuda.Stream()),
+        ("torch.cuda.Event", lambda: torch.cuda.Event(enable_timing=True)),
+        ("torch.cuda.CUDAGraph", lambda: torch.cuda.CUDAGraph()),
+        ("torch.cuda.stream", lambda: torch.cuda.stream(None)),
+        ("torch.cuda.memory_summary", lambda: torch.cuda.memory_summary()),
+        ("torch.autocast", lambda: torch.autocast("cuda").__enter__()),
+        ("torch.jit.trace", lambda: torch.jit.trace(torch.nn.Linear(2, 2).cuda(), torch.ones(1, 2).cuda())),
+        ("torch.jit.script", lambda: torch.jit.script(torch.nn.Linear(2, 2).cuda())),
+        ("torch.nn.DataParallel", lambda: torch.nn.DataParallel(torch.nn.Linear(2, 2).cuda())(torch.ones(4, 2).cuda())),
+        ("torch.sparse_coo", lambda: torch.eye(2, device="cuda").to_sparse()),
+        ("torch.nested.nested_tensor", lambda: torch.nested.nested_tensor([torch.ones(1, device="cuda")])),
+        ("quantised", lambda: torch.quantize_per_tensor(torch.ones(1, device="cuda"), 1.0, 0, torch.qint8)),
+        ("__dlpack__", lambda: torch.from_dlpack(torch.ones(1, device="cuda"))),
+        ("Tensor.storage", lambda: torch.ones(1, device="cuda").storage()),
+        ("lazy", lambda: torch.nn.LazyLinear(2).cuda()),
+    ],
+)
+def test_what_is_not_built_refuses_and_names_itself(two_gpus: VirtualMachine, name: str, call: object) -> None:
+    assert callable(call)
+    with pytest.raises(NotImplementedError, match=name):
+        call()
