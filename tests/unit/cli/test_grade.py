@@ -1,0 +1,159 @@
+"""`gpututor grade` and `gpututor run`, as whole processes on a tiny course."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from gpututor.grading.report import Outcome, Report
+from tests.unit.course.tiny import write_course
+
+RIGHT = "def twice(number):\n    return 2 * number\n\n\nif __name__ == '__main__':\n    print(twice(21))\n"
+
+
+@pytest.fixture
+def course(tmp_path: Path) -> Path:
+    return write_course(tmp_path / "course", exercises=1)
+
+
+@pytest.fixture
+def solution(tmp_path: Path) -> Path:
+    path = tmp_path / "mine.py"
+    path.write_text(RIGHT)
+    return path
+
+
+def gpututor(*words: object, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "gpututor", *map(str, words)],
+        capture_output=True,
+        text=True,
+        check=False,
+        stdin=subprocess.DEVNULL,
+        env={**os.environ, **environment},
+    )
+
+
+def test_a_right_file_passes_with_exit_code_zero(course: Path, solution: Path) -> None:
+    done = gpututor("--course", course, "grade", "1.1", "--file", solution)
+
+    assert done.returncode == 0, done.stderr
+    assert "✓ passed   The answer is right" in done.stdout
+    assert "✓ Passed: all 3 checks" in done.stdout
+    assert "virtual T4 (modelled)" in done.stdout
+    assert "isolation process" in done.stdout
+
+
+def test_a_wrong_file_fails_with_exit_code_one_and_names_the_line(course: Path, solution: Path) -> None:
+    solution.write_text("def twice(number):\n    return number\n")
+
+    done = gpututor("--course", course, "grade", "1.1", "--file", solution)
+
+    assert done.returncode == 1
+    assert "✗ failed   The answer is right" in done.stdout
+    assert "line      2: return number" in done.stdout
+    assert "✗ Failed: 1 of 3 checks failed" in done.stdout
+
+
+def test_the_report_comes_as_json(course: Path, solution: Path) -> None:
+    done = gpututor("--course", course, "grade", "1.1", "--file", solution, "--json", "--seed", 5)
+
+    report = Report.from_json(json.loads(done.stdout))
+    assert report.outcome is Outcome.PASSED
+    assert report.environment.seed == 5
+
+
+def test_ones_own_file_is_graded_and_recorded(course: Path, tmp_path: Path) -> None:
+    home = {"GPUTUTOR_HOME": str(tmp_path / "home")}
+    assert gpututor("--course", course, "init", **home).returncode == 0
+    own = tmp_path / "home" / "workspace" / "01_lesson_1" / "01_twice_1_1.py"
+    own.write_text(RIGHT)
+
+    done = gpututor("--course", course, "grade", "twice_1_1", **home)
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "1 of 1 passed" in gpututor("--course", course, "list", **home).stdout
+
+
+@pytest.mark.parametrize("kind", ["missing", "folder", "link", "pipe", "huge", "binary"])
+def test_what_is_no_solution_file_is_refused_with_exit_code_two(course: Path, tmp_path: Path, kind: str) -> None:
+    path = tmp_path / "odd.py"
+    match kind:
+        case "folder":
+            path.mkdir()
+        case "link":
+            path.symlink_to("/etc/passwd")
+        case "pipe":
+            os.mkfifo(path)
+        case "huge":
+            path.write_bytes(b"#" * ((1 << 20) + 1))
+        case "binary":
+            path.write_bytes(b"\xff\xfe\x00")
+
+    done = gpututor("--course", course, "grade", "1.1", "--file", path)
+
+    assert done.returncode == 2
+    assert str(path) in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "exit_code", "words"),
+    [
+        (["--device", "cuda:5"], 3, "Try --device virtual"),
+        (["--device", "gpu"], 2, "There is no device called 'gpu'"),
+        (["--gpu", "T5"], 2, "No GPU is called 'T5'"),
+        (["--gpus", "9"], 2, "9 virtual GPUs are not possible"),
+    ],
+)
+def test_a_device_that_cannot_be_is_told(
+    course: Path, solution: Path, options: list[str], exit_code: int, words: str
+) -> None:
+    done = gpututor("--course", course, "grade", "1.1", "--file", solution, *options)
+
+    assert done.returncode == exit_code
+    assert words in done.stdout + done.stderr
+
+
+def test_what_a_learner_prints_reaches_the_terminal_as_plain_text(course: Path, solution: Path) -> None:
+    solution.write_text("print('\\x1b[31mred\\x07 [/int]')\n" + RIGHT)
+
+    done = gpututor("--course", course, "grade", "1.1", "--file", solution)
+
+    assert "\x1b" not in done.stdout
+    assert "\x07" not in done.stdout
+    assert "[/int]" in done.stdout
+
+
+def test_run_shows_what_the_script_prints_and_ends_with_its_exit_code(course: Path, solution: Path) -> None:
+    solution.write_text(
+        RIGHT + "    import sys, torch\n    print(torch.ones(2, device='cuda').device)\n    sys.exit(7)\n"
+    )
+
+    done = gpututor("--course", course, "run", "1.1", "--file", solution)
+
+    assert done.returncode == 7
+    assert done.stdout == "42\ncuda:0\n"
+    assert "virtual T4 (modelled)" in done.stderr
+
+
+def test_run_on_two_gpus_of_another_model(course: Path, solution: Path) -> None:
+    solution.write_text("import torch\nprint(torch.cuda.device_count(), torch.cuda.get_device_name(1))\n")
+
+    done = gpututor("--course", course, "run", "1.1", "--file", solution, "--gpu", "H100", "--gpus", 2)
+
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("2 NVIDIA H100")
+
+
+def test_run_on_the_cpu_has_no_gpu(course: Path, solution: Path) -> None:
+    solution.write_text("import torch\nprint(torch.cuda.is_available())\n")
+
+    done = gpututor("--course", course, "run", "1.1", "--file", solution, "--device", "cpu")
+
+    assert done.stdout == "False\n"
