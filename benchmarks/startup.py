@@ -78,9 +78,8 @@ def main(runs: int) -> None:
             times["gpututor"].append(first_text_s(APP, home))
     print(f"exec to first text, {runs} runs each   median   fastest   slowest")
     for name, values in times.items():
-        print(
-            f"{name:>34}  {statistics.median(values) * 1e3:4.0f} ms   {min(values) * 1e3:4.0f} ms   {max(values) * 1e3:4.0f} ms"
-        )
+        columns = (statistics.median(values), min(values), max(values))
+        print(f"{name:>34}  " + "   ".join(f"{seconds * 1e3:4.0f} ms" for seconds in columns))
     print(f"ratio of medians: {statistics.median(times['gpututor']) / statistics.median(times['one Static']):.2f}")
 
 

@@ -63,6 +63,9 @@ class DeskScreen(Screen[None]):
         """A text that could not be written, as the learner was told."""
 
     def compose(self) -> ComposeResult:
+        # Textual sets this class with the first resize, which would lay everything out twice (15 ms).
+        width = self.app.size.width
+        self.add_class(next(name for least, name in reversed(BREAKPOINTS) if width >= least), update=False)
         yield self.tabs
         yield self.panes
         yield self.status

@@ -58,8 +58,9 @@ class MainScreen(RunScreen):
         self.call_after_refresh(self._after_first_paint)
 
     async def _after_first_paint(self) -> None:
-        self.open_exercise(self.exercise, Pane.TASK)
         self.grader.warm()
+        await self.panes.add_editor()
+        self.open_exercise(self.exercise, Pane.TASK)
         self.panes.editor.turn_colours_on()
         await self.panes.reader.start()
         self.is_ready = True

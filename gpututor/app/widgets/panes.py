@@ -35,8 +35,12 @@ class Panes(Horizontal):
         yield self.course
         yield self.reader
         with Vertical(id="work"):
-            yield self.editor
             yield self.results
+
+    async def add_editor(self) -> None:
+        """Put the editor in its place. A text area costs 40 ms, so this comes after the first paint."""
+        if not self.editor.is_attached:
+            await self.query_one("#work").mount(self.editor, before=self.results)
 
     def show(self, pane: Pane, *, focus: bool = True) -> None:
         """Bring a pane to the front."""
@@ -78,7 +82,8 @@ class Panes(Horizontal):
             case Pane.COURSE:
                 self.course.focus()
             case Pane.CODE:
-                self.editor.focus()
+                if self.editor.is_attached:
+                    self.editor.focus()
             case Pane.RESULTS:
                 self.results.take_focus()
             case _:

@@ -1,0 +1,145 @@
+"""What is on the screen, as text: goldens, small and colourless terminals, footers that are never cut."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from textual.pilot import Pilot
+
+from gpututor.app.commands import BY_ID, COMMANDS, FOOTERS, Pane
+from tests.app.conftest import Desk, main_screen, until
+from tests.app.screen import SIZES, assert_golden, screen_lines, screen_text
+from tests.app.test_path import run_checks
+
+STEPS: dict[str, tuple[str, ...]] = {
+    "course": ("1",),
+    "lesson": ("2",),
+    "task": (),
+    "code": ("4",),
+    "failure": ("4", "ctrl+s"),
+    "failure_line": ("4", "ctrl+s", "f12"),
+    "hints": ("h", "h"),
+    "help": ("f1",),
+    "reset": ("x",),
+    "solution": ("s", "y"),
+}
+
+
+async def settle(pilot: Pilot[None]) -> None:
+    """Wait until two looks at the screen show the same."""
+    before = ""
+    await until(pilot, lambda: not main_screen(pilot).running, "for the verdicts")
+    while before != (now := screen_text(pilot.app)):
+        before = now
+        await pilot.pause()
+        await pilot.pause()
+
+
+@pytest.mark.parametrize("size", SIZES, ids=str)
+@pytest.mark.parametrize("name", STEPS)
+async def test_the_screen_looks_as_agreed(desk: Desk, name: str, size: tuple[int, int]) -> None:
+    async with desk.start(size) as pilot:
+        for key in STEPS[name]:
+            await pilot.press(key)
+            await settle(pilot)
+        assert_golden(pilot.app, name)
+
+
+@pytest.mark.parametrize("size", SIZES, ids=str)
+async def test_the_welcome_looks_as_agreed(desk: Desk, size: tuple[int, int]) -> None:
+    async with desk.start(size, first=True) as pilot:
+        await pilot.pause()
+        assert_golden(pilot.app, "welcome")
+
+
+@pytest.mark.parametrize("size", [(60, 20), (40, 10), (100, 30), (200, 60)], ids=str)
+async def test_no_size_crashes(desk: Desk, size: tuple[int, int]) -> None:
+    async with desk.start(size) as pilot:
+        for key in ("1", "2", "3", "4", "f6", "6", "f1", "escape", "x", "escape", "s", "escape"):
+            await pilot.press(key)
+        await run_checks(pilot)
+        assert "Failed" in screen_text(pilot.app)
+
+
+async def test_a_resize_goes_from_one_pane_to_three_and_back(desk: Desk) -> None:
+    async with desk.start() as pilot:
+        assert "def twice" not in screen_text(pilot.app)
+        await pilot.resize_terminal(140, 40)
+        await until(pilot, lambda: "def twice" in screen_text(pilot.app), "for the editor")
+        assert "○ 1.2 Twice 2" in screen_text(pilot.app)
+        await pilot.resize_terminal(80, 24)
+        await until(pilot, lambda: "def twice" not in screen_text(pilot.app), "for one pane")
+
+
+@pytest.mark.parametrize("pane", list(Pane))
+async def test_the_footer_fits_80_columns_and_keeps_help_and_quit(desk: Desk, pane: Pane) -> None:
+    async with desk.start() as pilot:
+        main_screen(pilot).show_pane(pane)
+        await settle(pilot)
+        footer = screen_lines(pilot.app)[-1]
+        shown = [BY_ID[id].title for id in FOOTERS[pane]]
+        assert all(title in footer for title in shown), footer
+
+
+async def test_without_colour_states_are_still_told_apart(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    async with desk.start() as pilot:
+        assert pilot.app.no_color
+        await run_checks(pilot)
+        text = screen_text(pilot.app)
+        for words in ("✓ passed", "✗ failed", "○ not run"):
+            assert words in text
+
+
+async def test_the_help_names_every_command(desk: Desk) -> None:
+    async with desk.start((140, 70)) as pilot:
+        await pilot.press("question_mark")
+        await settle(pilot)
+        text = screen_text(pilot.app)
+        assert all(command.help in text for command in COMMANDS)
+        await pilot.press("escape")
+        assert pilot.app.screen is main_screen(pilot)
+
+
+def test_no_key_means_two_things() -> None:
+    keys = [key for command in COMMANDS for key in (*command.keys, *command.letters)]
+    assert len(keys) == len(set(keys))
+    assert not {"ctrl+enter", "ctrl+m", "ctrl+i", "ctrl+h", "ctrl+b", "ctrl+a", "ctrl+p"} & set(keys)
+
+
+async def test_the_palette_finds_commands_and_exercises(desk: Desk) -> None:
+    async with desk.start((140, 40)) as pilot:
+        await pilot.press("ctrl+p", *"2.2")
+        await until(pilot, lambda: "2.2 Twice 2" in screen_text(pilot.app), "for the exercise")
+        await pilot.press("enter")
+        await until(pilot, lambda: main_screen(pilot).exercise.label == "2.2", "for the exercise to open")
+
+
+PROGRAM = """
+import asyncio, sys
+from tests.app.conftest import Desk
+from gpututor.course.catalogue import load_course
+from pathlib import Path
+
+async def main():
+    folder = Path(sys.argv[1])
+    async with Desk(folder, load_course(folder / "course")).start() as pilot:
+        for key in ("1", "2", "4", "ctrl+s", "f1", "escape", "h"):
+            await pilot.press(key)
+
+asyncio.run(main())
+import gpututor.grading.client, gpututor.grading.inventory
+heavy = {"torch", "numpy"} | {f"gpututor.{room}" for room in ("judge", "checks", "worker", "devices")}
+print(sorted(heavy & set(sys.modules)))
+"""
+
+
+def test_the_process_of_the_app_never_imports_torch(desk: Desk) -> None:
+    root = Path(__file__).resolve().parents[2]
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, str(desk.folder)], capture_output=True, text=True, cwd=root, timeout=60
+    )
+    assert done.stdout.strip() == "[]", done.stderr
