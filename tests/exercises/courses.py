@@ -11,6 +11,11 @@ from gpututor.course.catalogue import load_course
 
 COURSE = load_course(paths.builtin_course())
 EXERCISES = [pytest.param(exercise, id=exercise.slug) for exercise in COURSE.exercises]
+WITH_PARITY = [
+    pytest.param(exercise, id=exercise.slug)
+    for exercise in COURSE.exercises
+    if "parity(" in (exercise.folder / "checks.py").read_text(encoding="utf-8")
+]
 LESSONS = [pytest.param(lesson, id=lesson.slug) for lesson in COURSE.lessons]
 WRONG_SOLUTIONS = [
     pytest.param(exercise, path, id=f"{exercise.slug}-{path.stem}")

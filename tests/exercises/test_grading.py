@@ -9,9 +9,33 @@ import pytest
 from gpututor.course.exercise import Exercise
 from gpututor.grading.report import Outcome, Report, Status
 from tests.exercises.conftest import Grade
-from tests.exercises.courses import EXERCISES, WRONG_SOLUTIONS, named_check
+from tests.exercises.courses import EXERCISES, WITH_PARITY, WRONG_SOLUTIONS, named_check
 
 CONSTANTS: tuple[object, ...] = (None, True, 0, 1.0, "cuda:0", [], {}, ())
+SPOILED = """
+
+import numpy
+
+def spoil(part):
+    if isinstance(part, torch.nn.Module):
+        for tensor in part.state_dict().values():
+            tensor.copy_(change(tensor))
+        return part
+    if isinstance(part, dict):
+        return {key: spoil(inner) for key, inner in part.items()}
+    if isinstance(part, numpy.ndarray):
+        return change(torch.tensor(part)).numpy()
+    return change(part)
+
+def change(tensor):
+    return CHANGED
+
+def then_spoil(function):
+    return lambda **arguments: spoil(function(**arguments))
+
+ENTRY = then_spoil(ENTRY)
+"""
+"""Appended to a solution: the same result in the same place, with other values."""
 
 
 def in_words(report: Report) -> str:
@@ -65,3 +89,17 @@ def test_no_constant_passes(exercise: Exercise, grade: Grade) -> None:
     one_each_call = f"CALLS = [-1]\ndef {exercise.entry}(*args, **kwargs):\n    CALLS[0] += 1\n{returns}\n"
     report = grade(exercise, one_each_call, 1)
     assert report.outcome is Outcome.FAILED, in_words(report)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    "changed", ["torch.zeros_like(tensor)", "torch.ones_like(tensor)", "tensor.flip([*range(tensor.dim())])"]
+)
+@pytest.mark.parametrize("exercise", WITH_PARITY)
+def test_the_right_shape_in_the_right_place_with_other_values_does_not_pass(
+    exercise: Exercise, changed: str, grade: Grade
+) -> None:
+    spoiled = SPOILED.replace("CHANGED", changed).replace("ENTRY", exercise.entry)
+    report = grade(exercise, exercise.solution.partition("\nif __name__")[0] + spoiled, 1)
+    assert report.outcome is Outcome.FAILED, in_words(report)
+    assert "parity" in {verdict.check for verdict in report.verdicts if verdict.status is Status.FAILED}

@@ -22,5 +22,5 @@ def pick_devices(index: int) -> tuple[torch.device, list[torch.device]]:
 
 
 if __name__ == "__main__":
-    for index in (-1, 0, 1, 2):
+    for index in (0, 1, 2, -1):
         print(index, *pick_devices(index))

@@ -26,5 +26,9 @@ checks = [
         why="The device can count by itself. A copy across the bus is slower than making the numbers there.",
         advice="Pass device=device to the factory (torch.arange, torch.linspace) instead of moving its result.",
     ),
-    parity(reference),
+    parity(
+        reference,
+        why="A grid that is off by half a pixel, or turned, shifts everything that is looked up with it.",
+        advice="Compare with the task: the centres are (i + 0.5) / height, and the first number is the one down.",
+    ),
 ]

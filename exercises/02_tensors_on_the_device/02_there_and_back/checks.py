@@ -35,7 +35,7 @@ checks = [
     structure(reference),
     placement(
         outputs={"batch": "device", "weights": "device", "scores": "cpu"},
-        advice="x.to(device) returns a tensor and does not change x: keep what it returns.",
+        advice="Batch and weights belong on the device, only the scores on the CPU. Keep what .to() and .cpu() return.",
     ),
     identity(
         same=already_there,

@@ -23,7 +23,10 @@ def fewest_bytes(drawn: dict[str, Any], goal: str) -> int:
 
 checks = [
     structure(reference, advice="Both steps are needed: .to(dtype) and .to(device). Keep what each of them returns."),
-    placement(outputs=lambda drawn, machine: drawn["goal"]),
+    placement(
+        outputs=lambda drawn, machine: drawn["goal"],
+        advice="Move to the device that was passed, in both directions, and keep what .to() returns.",
+    ),
     transfers(
         bytes_to_device=lambda drawn, machine: fewest_bytes(drawn, "device"),
         bytes_to_host=lambda drawn, machine: fewest_bytes(drawn, "cpu"),
