@@ -23,12 +23,14 @@ from tests.unit.course.tiny import write_course
 PATIENCE_S = 20.0
 
 
-async def until(pilot: Pilot[None], holds: Callable[[], bool], what: str = "") -> None:
+async def until(
+    pilot: Pilot[None], holds: Callable[[], bool], what: str = "", *, patience_s: float = PATIENCE_S
+) -> None:
     """Let the app work until a condition holds."""
-    deadline = time.monotonic() + PATIENCE_S
+    deadline = time.monotonic() + patience_s
     while not holds():
         if time.monotonic() > deadline:
-            raise AssertionError(f"waited {PATIENCE_S:.0f} s in vain {what}")
+            raise AssertionError(f"waited {patience_s:.0f} s in vain {what}")
         await pilot.pause()
 
 

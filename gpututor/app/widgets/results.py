@@ -85,7 +85,7 @@ class Results(VerticalScroll, can_focus=True):
         """The run ended; `news` is what the learner should know beyond the report."""
         state = {0: "-passed", 1: "-failed"}.get(report.outcome.exit_code, "-neutral")
         self._say(outcome_line(report), state)
-        self._device.update(f"On {device_words(report.device)}, in {report.elapsed_s:.1f} s" if report.runs else "")
+        self._device.update(_where(report))
         for verdict in report.verdicts:
             self.add_verdict(verdict)
         self._news.update(news)
@@ -167,6 +167,17 @@ class Results(VerticalScroll, can_focus=True):
                 blocks.append(PlainText(f"What your file printed{where}", classes="heading"))
                 blocks.append(PlainText(bounded_output(run), classes="output"))
         return blocks
+
+
+def _where(report: Report) -> str:
+    """On which device, and how long; several machines are named by the headings above their checks."""
+    match report.runs:
+        case ():
+            return ""
+        case (run,):
+            return f"On {device_words(run.device)}, in {report.elapsed_s:.1f} s"
+        case runs:
+            return f"On {len(runs)} machines, in {report.elapsed_s:.1f} s"
 
 
 def bounded_output(run: RunSummary) -> str:
