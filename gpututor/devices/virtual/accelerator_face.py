@@ -38,14 +38,50 @@ def get_device_module(device: Any = None) -> Any:
     return module
 
 
+class IdleStream:
+    """The stream of an accelerator that only reports itself available: nothing ever runs on it."""
+
+    def is_capturing(self) -> bool:
+        return False
+
+    def query(self) -> bool:
+        return True
+
+    def synchronize(self) -> None:
+        """Nothing to wait for."""
+
+
+def _on_cuda() -> bool:
+    """Whether the accelerator is the virtual GPU; raises torch's own error when there is no accelerator at all."""
+    kind = _kind()
+    if kind is None:
+        raise RuntimeError("Cannot access accelerator device when none is available.")
+    return kind == "cuda"
+
+
+def current_index() -> int:
+    return cuda_face.current_device() if _on_cuda() else 0
+
+
+def set_index(index: int) -> None:
+    if _on_cuda():
+        cuda_face.set_device(index)
+
+
+def get_stream(index: int) -> Any:
+    return cuda_face.current_stream(index) if _on_cuda() else IdleStream()
+
+
 def synchronize_device(index: int) -> None:
+    if not _on_cuda():
+        return
     active().recorder.synchronise("torch.accelerator.synchronize", cuda_face.gpu_of(index).name)
 
 
 def exchange_device(index: int) -> int:
     """Make GPU `index` the current one; returns the one before."""
-    before = cuda_face.current_device()
-    cuda_face.set_device(index)
+    before = current_index()
+    set_index(index)
     return before
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import torch
 
 _ASYNCHRONOUS = (
@@ -50,6 +52,11 @@ def cannot_pin(kind: str) -> RuntimeError:
     return RuntimeError(f"cannot pin '{kind}' only dense CPU tensors can be pinned")
 
 
+def wrong_generator(expected: str, found: str) -> RuntimeError:
+    """A generator of another kind of device (aten/src/ATen/core/Generator.h)."""
+    return RuntimeError(f"Expected a '{expected}' device type for generator but found '{found}'")
+
+
 def wrong_gradient(tensor: torch.device, gradient: torch.device) -> RuntimeError:
     """`tensor.grad = gradient` across devices (torch/csrc/autograd/python_variable.cpp)."""
     if tensor.type != gradient.type:
@@ -72,11 +79,17 @@ def invalid_gradient(position: int, expected: torch.device, got: torch.device) -
     )
 
 
+_CPP_NAMES = (
+    (re.compile(r"\bmeta:(?=\d)"), "cuda:"),
+    (re.compile(r"'meta'|\"meta\""), "'cuda'"),
+    (re.compile(r"\bMeta\b"), "CUDA"),
+)
+
+
 def in_cudas_words(message: str) -> str:
-    """C++ believes that a virtual GPU is `meta`: says `cuda` instead."""
-    return (
-        message.replace("meta:", "cuda:")
-        .replace("'meta'", "'cuda'")
-        .replace("type meta", "type cuda")
-        .replace("Meta", "CUDA")
-    )
+    """C++ believes that a virtual GPU is called meta: says cuda instead."""
+    if "eta" not in message:
+        return message
+    for name, said in _CPP_NAMES:
+        message = name.sub(said, message)
+    return message.replace("type meta", "type cuda")

@@ -10,6 +10,7 @@ from torch.overrides import TorchFunctionMode
 
 from gpututor.devices.virtual import errors, private
 from gpututor.devices.virtual.dispatch import DeviceMode
+from gpututor.devices.virtual.generators import generator_kind
 from gpututor.devices.virtual.machine import active, cpp_device, python_device
 from gpututor.devices.virtual.modules import set_data_across_devices
 from gpututor.devices.virtual.moves import pin, pinned
@@ -26,14 +27,15 @@ class DeviceNames(TorchFunctionMode):
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         handler = HANDLERS.get(func)
         try:
+            if kwargs and kwargs.get("generator") is not None:
+                _check_generator(args, kwargs)
             if handler is not None:
                 return handler(func, args, kwargs or {})
             return func(*args, **kwargs) if kwargs else func(*args)
-        except RuntimeError as error:
-            message = str(error)
-            if "meta" not in message:
-                raise
-            raise type(error)(errors.in_cudas_words(message)) from None
+        except (RuntimeError, ValueError, TypeError, IndexError) as error:
+            if error.args and isinstance(error.args[0], str):
+                error.args = (errors.in_cudas_words(error.args[0]), *error.args[1:])
+            raise
 
 
 class ThreadModes:
@@ -51,6 +53,17 @@ class ThreadModes:
     def __exit__(self, *exception: Any) -> None:
         self._functions.__exit__(*exception)
         self._dispatch.__exit__(*exception)
+
+
+def _check_generator(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """Here, because C++ gives the dispatch mode another object, which has forgotten its device."""
+    device = kwargs.get("device")
+    if device is None:
+        tensor = args[0] if args else None
+        device = tensor.device if isinstance(tensor, Tensor) else private.default_device() or "cpu"
+    expected, found = python_device(device).type, generator_kind(kwargs["generator"])
+    if expected != found:
+        raise errors.wrong_generator(expected, found)
 
 
 def _names_device(value: Any) -> bool:
@@ -128,7 +141,9 @@ def _type(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 
 def _pin_memory(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     tensor = args[0]
-    active().current  # noqa: B018  # without a GPU this raises what CUDA raises
+    machine = active()
+    if not machine.gpus and not machine.backends & {"mps", "xpu"}:
+        raise errors.no_gpus()
     if pinned(tensor):
         return tensor
     with torch.no_grad():

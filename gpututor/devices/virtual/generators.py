@@ -34,6 +34,12 @@ class DeviceGenerator(_RealGenerator, metaclass=_Kind):  # type: ignore[misc]
         return self._python_device
 
 
+def generator_kind(generator: Any) -> str:
+    """The kind of device that a generator was made for; torch's own are the CPU's."""
+    device: torch.device = getattr(generator, "_python_device", CPU)
+    return device.type
+
+
 def _gpu(device: Any) -> VirtualGpu:
     return active().gpus[python_device("cuda" if device in (None, -1) else device).index]
 

@@ -64,6 +64,11 @@ def global_device_context() -> Any:
     return getattr(torch._GLOBAL_DEVICE_CONTEXT, "device_context", None)
 
 
+def active_modes() -> tuple[int, int]:
+    """How many function modes and dispatch modes are on in this thread."""
+    return torch._C._len_torch_function_stack(), torch._C._len_torch_dispatch_stack()
+
+
 @contextmanager
 def host_only() -> Iterator[None]:
     """Tensors are plain ones in here: no mode and no subclass sees an operator."""

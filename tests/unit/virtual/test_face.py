@@ -95,6 +95,32 @@ def test_mps_and_xpu_report_themselves_available_and_refuse_tensors(kind: str) -
     assert not torch.backends.mps.is_available() or kind != "xpu"
 
 
+@pytest.mark.parametrize("backends", [["mps"], ["xpu"], [], ["cuda", "mps"]])
+def test_work_on_the_cpu_goes_on_whatever_is_available(backends: list[str]) -> None:
+    with virtual_gpu(1, backends=backends):
+        torch.manual_seed(3)
+        model = torch.nn.Linear(2, 1)
+        stepper = torch.optim.Adam(model.parameters())
+        model(torch.ones(1, 2)).sum().backward()
+        stepper.step()
+        if backends:
+            torch.accelerator.synchronize()
+            assert torch.accelerator.current_device_index() == 0
+            assert torch.accelerator.device_count() == 1
+        else:
+            with pytest.raises(RuntimeError, match="Cannot access accelerator device when none is available"):
+                torch.accelerator.current_device_index()
+
+
+def test_data_loaders_pin_and_share_batches(two_gpus: VirtualMachine) -> None:
+    data = torch.utils.data.TensorDataset(torch.arange(4.0))
+    for workers in (0, 2):
+        loader = torch.utils.data.DataLoader(data, batch_size=2, pin_memory=True, num_workers=workers)
+        batches = [batch for (batch,) in loader]
+        assert [batch.to("cuda", non_blocking=True).tolist() for batch in batches] == [[0.0, 1.0], [2.0, 3.0]]
+        assert all(batch.is_pinned() for batch in batches)
+
+
 def test_no_backend_at_all_is_a_build_without_an_accelerator() -> None:
     with virtual_gpu(backends=[]):
         assert torch.accelerator.current_accelerator() is None
@@ -131,7 +157,7 @@ def test_an_unknown_model_is_refused_with_the_nearest_name() -> None:
         ("torch.sparse_coo", lambda: torch.eye(2, device="cuda").to_sparse()),
         ("torch.nested.nested_tensor", lambda: torch.nested.nested_tensor([torch.ones(1, device="cuda")])),
         ("quantised", lambda: torch.quantize_per_tensor(torch.ones(1, device="cuda"), 1.0, 0, torch.qint8)),
-        ("__dlpack__", lambda: torch.from_dlpack(torch.ones(1, device="cuda"))),
+        ("__dlpack__", lambda: torch.utils.dlpack.from_dlpack(torch.ones(1, device="cuda"))),
         ("Tensor.storage", lambda: torch.ones(1, device="cuda").storage()),
         ("lazy", lambda: torch.nn.LazyLinear(2).cuda()),
     ],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import resource
+from collections.abc import Callable
 
 import pytest
 import torch
@@ -46,15 +47,17 @@ def test_too_large_a_tensor_is_out_of_memory_before_the_host_pays_for_it() -> No
         with pytest.raises(torch.OutOfMemoryError) as caught:
             torch.zeros(2**30, device="cuda")
         assert str(caught.value).startswith(
-            "CUDA out of memory. Tried to allocate 4.00 GiB. GPU 0 has a total capacity of 64.00 MiB of which 64.00 MiB is free."
+            "CUDA out of memory. Tried to allocate 4.00 GiB. "
+            "GPU 0 has a total capacity of 64.00 MiB of which 64.00 MiB is free."
         )
         host = torch.empty(2**30, dtype=torch.uint8)
-        for call in (
+        calls: list[Callable[[], torch.Tensor]] = [
             lambda: torch.randn(2**15, 2**15, device="cuda"),
             lambda: host.cuda(),
             lambda: host[:1].expand(2**30).to("cuda", torch.float64),
             lambda: torch.ones(2**12, 1, device="cuda") @ torch.ones(1, 2**17, device="cuda"),
-        ):
+        ]
+        for call in calls:
             with pytest.raises(torch.cuda.OutOfMemoryError, match="CUDA out of memory"):
                 call()
         assert torch.cuda.memory_allocated() == 0
@@ -77,7 +80,10 @@ def test_a_training_step_leaves_nothing_behind_without_the_garbage_collector(two
 
 @settings(max_examples=40, deadline=None)
 @given(
-    st.lists(st.tuples(st.sampled_from("zeros view add add_ drop clone move".split()), st.integers(0, 5)), max_size=25)
+    st.lists(
+        st.tuples(st.sampled_from(["zeros", "view", "add", "add_", "drop", "clone", "move"]), st.integers(0, 5)),
+        max_size=25,
+    )
 )
 def test_allocated_is_the_sum_of_the_live_storages(steps: list[tuple[str, int]]) -> None:
     with virtual_gpu(1):
@@ -92,7 +98,7 @@ def test_allocated_is_the_sum_of_the_live_storages(steps: list[tuple[str, int]])
             elif step == "add_":
                 x.add_(1)
             else:
-                made = {
+                made: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
                     "view": lambda x: x[1:],
                     "add": lambda x: x + 1,
                     "clone": torch.clone,

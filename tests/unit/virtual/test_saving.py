@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import io
 import pickle
+from typing import Any
 
 import pytest
 import torch
@@ -47,14 +48,16 @@ def test_a_saved_tensor_comes_back_where_it_is_asked_to(
 
 
 def test_a_state_dict_crosses_devices(two_gpus: VirtualMachine) -> None:
-    model = nn.Sequential(nn.Linear(2, 3), nn.BatchNorm1d(3)).cuda()
+    model: Any = nn.Sequential(nn.Linear(2, 3), nn.BatchNorm1d(3)).cuda()
     file = _saved(model.state_dict())
-    on_host = nn.Sequential(nn.Linear(2, 3), nn.BatchNorm1d(3))
+    on_host: Any = nn.Sequential(nn.Linear(2, 3), nn.BatchNorm1d(3))
     on_host.load_state_dict(torch.load(file, map_location="cpu"))
-    assert on_host[0].weight.device.type == "cpu" and torch.equal(on_host[0].weight, model[0].weight.cpu())
-    on_gpu = nn.Sequential(nn.Linear(2, 3), nn.BatchNorm1d(3)).cuda()
+    assert on_host[0].weight.device.type == "cpu"
+    assert torch.equal(on_host[0].weight, model[0].weight.cpu())
+    on_gpu: Any = nn.Sequential(nn.Linear(2, 3), nn.BatchNorm1d(3)).cuda()
     on_gpu.load_state_dict(on_host.state_dict())
-    assert on_gpu[0].weight.device == GPU and torch.equal(on_gpu[0].weight, model[0].weight)
+    assert on_gpu[0].weight.device == GPU
+    assert torch.equal(on_gpu[0].weight, model[0].weight)
 
 
 def test_a_file_from_a_gpu_that_is_not_there_needs_map_location(two_gpus: VirtualMachine) -> None:
@@ -67,13 +70,15 @@ def test_a_file_from_a_gpu_that_is_not_there_needs_map_location(two_gpus: Virtua
 def test_files_are_cudas_own() -> None:
     with virtual_gpu(1):
         file = _saved(torch.ones(2, device="cuda"))
-    assert b"cuda:0" in file.getvalue() and b"gpututor" not in file.getvalue()
+    assert b"cuda:0" in file.getvalue()
+    assert b"gpututor" not in file.getvalue()
     assert torch.load(file, map_location="cpu").tolist() == [1.0, 1.0]
 
 
 def test_a_whole_module_can_be_saved(two_gpus: VirtualMachine) -> None:
     loaded = torch.load(_saved(nn.Linear(2, 2).cuda()), weights_only=False)
-    assert isinstance(loaded.weight, nn.Parameter) and loaded.weight.device == GPU
+    assert isinstance(loaded.weight, nn.Parameter)
+    assert loaded.weight.device == GPU
 
 
 def test_pickle_and_deepcopy_keep_device_kind_and_sharing(two_gpus: VirtualMachine) -> None:
@@ -83,7 +88,8 @@ def test_pickle_and_deepcopy_keep_device_kind_and_sharing(two_gpus: VirtualMachi
     one, other = copy.deepcopy([base, base[1:]])
     assert storage_key(one) == storage_key(other) != storage_key(base)
     model = copy.deepcopy(nn.Linear(2, 2).cuda())
-    assert isinstance(model.weight, nn.Parameter) and model.weight.device == GPU
+    assert isinstance(model.weight, nn.Parameter)
+    assert model.weight.device == GPU
     with pytest.raises(RuntimeError, match="Only Tensors created explicitly by the user"):
         copy.deepcopy(x * 2)
 

@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from gpututor.devices.virtual import VirtualMachine, host_tensor, is_virtual, storage_key
+from gpututor.devices.virtual.errors import in_cudas_words
 
 GPU = torch.device("cuda:0")
 
@@ -40,8 +41,12 @@ def test_a_factory_makes_the_same_values_on_the_device(
     made, expected = make(device=device), make()
     index = 1 if device in ("cuda:1", 1) else 0
     assert made.device == torch.device("cuda", index)
-    assert made.is_cuda and not made.is_cpu and not made.is_meta and made.get_device() == index
-    assert isinstance(made, torch.Tensor) and made.dtype is expected.dtype
+    assert made.is_cuda
+    assert not made.is_cpu
+    assert not made.is_meta
+    assert made.get_device() == index
+    assert isinstance(made, torch.Tensor)
+    assert made.dtype is expected.dtype
     assert torch.equal(made.cpu(), expected)
 
 
@@ -55,13 +60,33 @@ def test_random_factories_draw_on_the_device_from_its_own_generator(two_gpus: Vi
     again = [torch.rand(3, device="cuda"), torch.randn(3, device="cuda"), torch.randint(0, 9, (3,), device="cuda")]
     assert all(torch.equal(one, other) for one, other in zip(first, again, strict=True))
     generator = torch.Generator("cuda").manual_seed(1)
-    assert generator.device == GPU and isinstance(generator, torch.Generator)
+    assert generator.device == GPU
+    assert isinstance(generator, torch.Generator)
     drawn = torch.randn(2, device="cuda", generator=generator)
     assert torch.equal(drawn, torch.randn(2, device="cuda", generator=torch.Generator("cuda").manual_seed(1)))
     state = torch.cuda.get_rng_state()
     one = torch.rand(2, device="cuda")
     torch.cuda.set_rng_state(state)
     assert torch.equal(one, torch.rand(2, device="cuda"))
+
+
+def test_a_generator_of_another_device_is_refused(two_gpus: VirtualMachine) -> None:
+    with pytest.raises(RuntimeError, match="Expected a 'cuda' device type for generator but found 'cpu'"):
+        torch.rand(2, device="cuda", generator=torch.Generator())
+    with pytest.raises(RuntimeError, match="Expected a 'cpu' device type for generator but found 'cuda'"):
+        torch.rand(2, generator=torch.Generator("cuda"))
+    assert torch.rand(2, generator=torch.Generator().manual_seed(1)).device.type == "cpu"
+
+
+def test_cpp_errors_say_cuda(two_gpus: VirtualMachine) -> None:
+    assert in_cudas_words("tensor on meta:1, not 'meta', metadata, Metadata") == (
+        "tensor on cuda:1, not 'cuda', metadata, Metadata"
+    )
+    x = torch.ones(2, 3, device="cuda")
+    for call in (lambda: x.view(5), lambda: x @ x, lambda: x[7], lambda: torch.FloatTensor(2, device="cuda"), x.item):
+        with pytest.raises((RuntimeError, IndexError)) as caught:
+            call()
+        assert "meta" not in str(caught.value)
 
 
 def test_default_devices_hold_for_factories(two_gpus: VirtualMachine) -> None:
@@ -90,11 +115,17 @@ def test_new_and_like_follow_their_tensor(two_gpus: VirtualMachine) -> None:
 
 def test_a_move_that_is_not_needed_gives_the_same_object(two_gpus: VirtualMachine) -> None:
     x = torch.ones(2, device="cuda")
-    assert x.to("cuda") is x and x.cuda() is x and x.cuda(0) is x and x.to(0) is x and x.to(GPU) is x
-    assert x.to("cuda", torch.float32) is x and x.to(torch.ones(1).cuda()) is x
+    assert x.to("cuda") is x
+    assert x.cuda() is x
+    assert x.cuda(0) is x
+    assert x.to(0) is x
+    assert x.to(GPU) is x
+    assert x.to("cuda", torch.float32) is x
+    assert x.to(torch.ones(1).cuda()) is x
     assert x.to("cuda", copy=True) is not x
     host = x.cpu()
-    assert host.cpu() is host and host.to("cpu") is host
+    assert host.cpu() is host
+    assert host.to("cpu") is host
 
 
 def test_moves_keep_values_and_change_dtype_and_device(two_gpus: VirtualMachine) -> None:
@@ -102,7 +133,8 @@ def test_moves_keep_values_and_change_dtype_and_device(two_gpus: VirtualMachine)
     x = host.to("cuda", torch.float16, non_blocking=True)
     assert (x.device, x.dtype) == (GPU, torch.float16)
     assert torch.equal(x.to("cuda:1").cpu().float(), host)
-    assert torch.equal(host.t().cuda().cpu(), host.t()) and host.t().cuda().stride() == (1, 3)
+    assert torch.equal(host.t().cuda().cpu(), host.t())
+    assert host.t().cuda().stride() == (1, 3)
     assert x.double().device == GPU
     assert x.type() == "torch.cuda.HalfTensor"
     target = torch.zeros(2, 3)
@@ -112,7 +144,9 @@ def test_moves_keep_values_and_change_dtype_and_device(two_gpus: VirtualMachine)
 
 def test_the_learners_own_meta_device_still_works(two_gpus: VirtualMachine) -> None:
     x = torch.ones(2, device="meta")
-    assert x.device == torch.device("meta") and x.is_meta and not is_virtual(x)
+    assert x.device == torch.device("meta")
+    assert x.is_meta
+    assert not is_virtual(x)
     assert torch.ones(2, device="cuda").to("meta").is_meta
 
 
@@ -126,7 +160,9 @@ def test_views_share_memory_and_in_place_changes_show(two_gpus: VirtualMachine) 
     assert x.data_ptr() == row.data_ptr() != x[1].data_ptr()
     assert x.untyped_storage().data_ptr() == x[1].untyped_storage().data_ptr()
     x.unsqueeze_(0)
-    assert x.shape == (1, 2, 3) and x.squeeze_().shape == (2, 3) and x.transpose_(0, 1).shape == (3, 2)
+    assert x.shape == (1, 2, 3)
+    assert x.squeeze_().shape == (2, 3)
+    assert x.transpose_(0, 1).shape == (3, 2)
     assert x.resize_(2, 2).shape == (2, 2)
     out = torch.empty(0, device="cuda")
     torch.add(row, row, out=out)
@@ -147,8 +183,13 @@ def test_indexing_takes_lists_masks_and_cpu_indices(two_gpus: VirtualMachine) ->
 
 def test_scalars_come_out(two_gpus: VirtualMachine) -> None:
     x = torch.tensor([1.0, 2.0], device="cuda")
-    assert float(x.sum()) == 3.0 and int(x[1]) == 2 and bool(x[0] > 0) and f"{x.mean():.2f}" == "1.50"
-    assert [value.item() for value in x] == [1.0, 2.0] and 2.0 in x and len(x) == 2
+    assert float(x.sum()) == 3.0
+    assert int(x[1]) == 2
+    assert bool(x[0] > 0)
+    assert f"{x.mean():.2f}" == "1.50"
+    assert [value.item() for value in x] == [1.0, 2.0]
+    assert 2.0 in x
+    assert len(x) == 2
     assert torch.tensor([x[0], 5.0], device="cuda").tolist() == [1.0, 5.0]
 
 
@@ -178,10 +219,14 @@ def test_a_tensor_prints_as_on_cuda(two_gpus: VirtualMachine, make: Callable[[],
 
 def test_numpy_is_refused_in_cudas_words(two_gpus: VirtualMachine) -> None:
     x = torch.ones(2, device="cuda:1")
-    words = "can't convert cuda:1 device type tensor to numpy. Use Tensor.cpu\\(\\) to copy the tensor to host memory first."
-    for call in (x.numpy, lambda: np.asarray(x), lambda: np.array(x)):
-        with pytest.raises(TypeError, match=words):
+    words = (
+        "can't convert cuda:1 device type tensor to numpy. Use Tensor.cpu() to copy the tensor to host memory first."
+    )
+    calls: list[Callable[[], object]] = [x.numpy, lambda: np.asarray(x), lambda: np.array(x)]
+    for call in calls:
+        with pytest.raises(TypeError) as caught:
             call()
+        assert str(caught.value) == words
     assert x.cpu().numpy().tolist() == x.numpy(force=True).tolist() == [1.0, 1.0]
 
 
@@ -222,8 +267,8 @@ SAME = "Expected all tensors to be on the same device, but "
         ),
         (
             lambda g, c: torch.nn.Conv2d(1, 1, 1).cuda()(c[None, None]),
-            "Input type (torch.FloatTensor) and weight type (torch.cuda.FloatTensor) should be the same or input should be "
-            "a MKLDNN tensor and weight is a dense tensor",
+            "Input type (torch.FloatTensor) and weight type (torch.cuda.FloatTensor) should be the same "
+            "or input should be a MKLDNN tensor and weight is a dense tensor",
         ),
     ],
 )
@@ -245,7 +290,8 @@ def test_a_thread_computes_on_the_device_too(two_gpus: VirtualMachine) -> None:
     thread = threading.Thread(target=lambda: made.append(torch.ones(2, device="cuda").add(1).cuda()))
     thread.start()
     thread.join()
-    assert made[0].device == GPU and made[0].tolist() == [2.0, 2.0]
+    assert made[0].device == GPU
+    assert made[0].tolist() == [2.0, 2.0]
 
 
 def test_inference_mode_and_vmap_stay_on_the_device(two_gpus: VirtualMachine) -> None:
@@ -260,5 +306,8 @@ def test_inference_mode_and_vmap_stay_on_the_device(two_gpus: VirtualMachine) ->
 def test_the_host_tensor_is_plain_and_shares_its_values(two_gpus: VirtualMachine) -> None:
     x = torch.ones(2, device="cuda", requires_grad=True)
     host = host_tensor(x)
-    assert type(host) is torch.Tensor and host.device.type == "cpu" and not host.requires_grad
-    assert is_virtual(x) and not is_virtual(host)
+    assert type(host) is torch.Tensor
+    assert host.device.type == "cpu"
+    assert not host.requires_grad
+    assert is_virtual(x)
+    assert not is_virtual(host)

@@ -59,7 +59,8 @@ def test_training_steps_give_the_cpus_numbers(
         assert got.device == GPU
         torch.testing.assert_close(got.cpu(), expected)
     for parameter in on_gpu.parameters():
-        assert parameter.grad is not None and parameter.grad.device == GPU
+        assert parameter.grad is not None
+        assert parameter.grad.device == GPU
     for state in steppers[1].state.values():
         assert all(value.device == GPU for name, value in state.items() if name != "step" and torch.is_tensor(value))
 
@@ -69,21 +70,33 @@ def test_gradients_come_back_to_the_gpu_that_they_belong_to(two_gpus: VirtualMac
     first = torch.ones(2, device="cuda:0", requires_grad=True)
     second = torch.ones(2, device="cuda:1", requires_grad=True)
     ((first * 2 + host.cuda()).to("cuda:1") * second).sum().backward()
-    assert first.grad is not None and first.grad.device == torch.device("cuda:0") and first.grad.tolist() == [2.0, 2.0]
-    assert second.grad is not None and second.grad.device == torch.device("cuda:1")
-    assert host.grad is not None and host.grad.device.type == "cpu" and type(host.grad) is torch.Tensor
+    assert first.grad is not None
+    assert first.grad.device == torch.device("cuda:0")
+    assert first.grad.tolist() == [2.0, 2.0]
+    assert second.grad is not None
+    assert second.grad.device == torch.device("cuda:1")
+    assert host.grad is not None
+    assert host.grad.device.type == "cpu"
+    assert type(host.grad) is torch.Tensor
 
 
 def test_double_backward_retain_graph_and_hooks(two_gpus: VirtualMachine) -> None:
     x = torch.tensor([2.0], device="cuda", requires_grad=True)
     (slope,) = torch.autograd.grad((x**3).sum(), x, create_graph=True)
     slope.sum().backward(retain_graph=True)
-    assert x.grad is not None and x.grad.tolist() == [12.0]
+    assert x.grad is not None
+    assert x.grad.tolist() == [12.0]
     seen: list[torch.device] = []
-    x.register_hook(lambda gradient: (seen.append(gradient.device), gradient * torch.tensor([10.0]).cuda())[1])
-    x.grad = None
+
+    def ten_times(gradient: torch.Tensor) -> torch.Tensor:
+        seen.append(gradient.device)
+        return gradient * torch.tensor([10.0]).cuda()
+
+    x.register_hook(ten_times)
+    x.grad.zero_()
     (x * torch.zeros(1, device="cuda").add(1)).sum().backward()
-    assert seen == [GPU] and x.grad.tolist() == [10.0]
+    assert seen == [GPU]
+    assert x.grad.tolist() == [10.0]
 
 
 def test_custom_functions_and_checkpointing_work(two_gpus: VirtualMachine) -> None:
@@ -96,10 +109,12 @@ def test_custom_functions_and_checkpointing_work(two_gpus: VirtualMachine) -> No
         def backward(ctx: Any, gradient: torch.Tensor) -> torch.Tensor:
             return gradient * torch.full((1,), 2.0, device="cuda")
 
+    twice: Any = Twice.apply
     x = torch.ones(1, device="cuda", requires_grad=True)
     layer = nn.Sequential(nn.Linear(1, 4), nn.Dropout()).cuda()
-    torch.utils.checkpoint.checkpoint(lambda value: layer(Twice.apply(value)), x, use_reentrant=False).sum().backward()
-    assert x.grad is not None and x.grad.device == GPU
+    torch.utils.checkpoint.checkpoint(lambda value: layer(twice(value)), x, use_reentrant=False).sum().backward()
+    assert x.grad is not None
+    assert x.grad.device == GPU
 
 
 def test_a_gradient_on_another_device_is_refused(two_gpus: VirtualMachine) -> None:
@@ -131,7 +146,8 @@ def test_tied_weights_stay_tied_and_a_number_names_a_gpu(two_gpus: VirtualMachin
     model = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2))
     model[1].weight = model[0].weight
     model.to(1)
-    assert model[0].weight is model[1].weight and model[0].weight.device == torch.device("cuda:1")
+    assert model[0].weight is model[1].weight
+    assert model[0].weight.device == torch.device("cuda:1")
     assert model.cuda(0)[1].weight.device == GPU
     assert model.double()[0].weight.dtype is torch.float64
 
@@ -147,7 +163,8 @@ def test_a_plain_attribute_does_not_move_and_a_buffer_does(two_gpus: VirtualMach
             return x * self.plain
 
     model = Scaled().cuda()
-    assert model.buffer.device == GPU and model.plain.device.type == "cpu"
+    assert model.buffer.device == GPU
+    assert model.plain.device.type == "cpu"
     with pytest.raises(RuntimeError, match="found at least two devices, cuda:0 and cpu!"):
         model(torch.ones(2, device="cuda"))
 
@@ -155,7 +172,9 @@ def test_a_plain_attribute_does_not_move_and_a_buffer_does(two_gpus: VirtualMach
 def test_data_may_be_set_across_devices(two_gpus: VirtualMachine) -> None:
     parameter = nn.Parameter(torch.ones(2))
     parameter.data = parameter.data.cuda()
-    assert parameter.device == GPU and isinstance(parameter, nn.Parameter) and parameter.requires_grad
+    assert parameter.device == GPU
+    assert isinstance(parameter, nn.Parameter)
+    assert parameter.requires_grad
     parameter.data = torch.zeros(3, device="cuda")
     assert parameter.tolist() == [0.0, 0.0, 0.0]
 
@@ -191,5 +210,6 @@ def test_dropout_draws_from_the_gpus_generator(two_gpus: VirtualMachine) -> None
     torch.cuda.manual_seed(3)
     first = nn.functional.dropout(x)
     torch.cuda.manual_seed(3)
-    assert torch.equal(first, nn.functional.dropout(x)) and 0 < int((first == 0).sum()) < 100
+    assert torch.equal(first, nn.functional.dropout(x))
+    assert 0 < int((first == 0).sum()) < 100
     assert torch.equal(host_state, torch.get_rng_state())

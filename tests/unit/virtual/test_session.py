@@ -1,0 +1,132 @@
+"""Switching the virtual GPU on and off."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+import torch
+
+from gpututor.devices.virtual import is_virtual, private, virtual_gpu
+from gpututor.devices.virtual.patches import PATCHES
+
+_ABSENT = object()
+
+
+def _attributes() -> dict[str, object]:
+    found = {}
+    for patch in PATCHES:
+        found[f"{patch.owner}.{patch.name}"] = vars(patch.owner_object()).get(patch.name, _ABSENT)
+    found["loaders"] = tuple(private.storage_loaders)
+    return found
+
+
+def test_torch_is_exactly_as_before_after_each_time() -> None:
+    before = _attributes()
+    for count in (1, 0, 3):
+        with virtual_gpu(count):
+            during = _attributes()
+            assert all(during[name] is not before[name] for name in before)
+            assert torch.cuda.device_count() == count
+        after = _attributes()
+        assert all(after[name] is before[name] for name in before if name != "loaders")
+        assert after["loaders"] == before["loaders"]
+        assert private.active_modes() == (0, 0)
+
+
+def _fail_with_a_default_device() -> None:
+    torch.set_default_device("cuda")
+    raise ZeroDivisionError
+
+
+def test_torch_is_restored_after_an_exception_too() -> None:
+    before = _attributes()
+    with pytest.raises(ZeroDivisionError), virtual_gpu(1):
+        _fail_with_a_default_device()
+    assert _attributes() == before
+    assert torch.ones(1).device.type == "cpu"
+
+
+def test_each_machine_starts_fresh() -> None:
+    with virtual_gpu(2):
+        torch.cuda.set_device(1)
+        torch.cuda.manual_seed(7)
+        kept = torch.rand(100, device="cuda")
+    with virtual_gpu(2):
+        assert torch.cuda.current_device() == 0
+        assert torch.cuda.memory_allocated(1) == 0
+        first = torch.rand(2, device="cuda").tolist()
+    with virtual_gpu(2):
+        assert torch.rand(2, device="cuda").tolist() == first
+    assert is_virtual(kept)
+
+
+def test_a_tensor_that_outlives_its_machine_says_so() -> None:
+    with virtual_gpu(1):
+        x = torch.ones(2, device="cuda")
+    assert repr(x) == "tensor([1., 1.], device='cuda:0')"
+    with pytest.raises(RuntimeError, match="lives on a virtual GPU that is switched off"):
+        x + 1
+
+
+def test_two_machines_at_once_are_refused() -> None:
+    with virtual_gpu(1), pytest.raises(RuntimeError, match="is on already"), virtual_gpu(1):
+        pass
+    with virtual_gpu(1):
+        pass
+
+
+@pytest.mark.parametrize(("count", "backends"), [(-1, ["cuda"]), (9, ["cuda"]), (1, ["tpu"])])
+def test_a_machine_that_cannot_be_is_refused(count: int, backends: list[str]) -> None:
+    with pytest.raises(ValueError, match=r"0 to 8|unknown backends"), virtual_gpu(count, backends=backends):
+        pass
+
+
+def test_every_patch_says_why_and_none_is_declared_twice() -> None:
+    names = [(patch.owner, patch.name) for patch in PATCHES]
+    assert len(set(names)) == len(names)
+    assert all(len(patch.why) > 10 for patch in PATCHES)
+
+
+def test_switching_on_is_quick() -> None:
+    with virtual_gpu(1):
+        pass
+    start = time.perf_counter()
+    with virtual_gpu(1):
+        taken = time.perf_counter() - start
+    assert taken < 0.03
+
+
+def test_a_thread_that_outlives_the_machine_goes_on_on_the_cpu() -> None:
+    go, done = threading.Event(), threading.Event()
+    values: list[object] = []
+
+    def work() -> None:
+        go.wait(10)
+        values.append((torch.ones(2) + 1).tolist())
+        done.set()
+
+    with virtual_gpu(1):
+        thread = threading.Thread(target=work)
+        thread.start()
+    go.set()
+    assert done.wait(10)
+    thread.join()
+    assert values == [[2.0, 2.0]]
+
+
+def test_importing_computes_nothing_and_specs_need_no_torch() -> None:
+    code = (
+        "import sys; from gpututor.devices.virtual.specs import spec; spec('T4'); assert 'torch' not in sys.modules\n"
+        "import torch; import torch.utils._python_dispatch as d\n"
+        "class Any(d.TorchDispatchMode):\n"
+        "    def __torch_dispatch__(self, func, types, args=(), kwargs=None): raise SystemExit(f'computed {func}')\n"
+        "with Any():\n"
+        "    from gpututor.devices.virtual import virtual_gpu\n"
+        "import threading; assert threading.active_count() == 1\n"
+    )
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    assert ended.returncode == 0, ended.stderr
