@@ -26,9 +26,10 @@ class Machine:
     """Where work belongs: `cuda:0`, or `cpu` when there is no GPU."""
     backends: tuple[str, ...]
     virtual: bool
-    gpu: str
-    """The virtual GPU's model; empty on a real device."""
+    gpu_name: str
+    """What the device is called, such as `Tesla T4`; empty without one."""
     memory_bytes: int | None
+    """Memory of each device; None without one, or where nobody can tell."""
 
 
 @dataclass(frozen=True)

@@ -98,9 +98,10 @@ def disagreement(got: torch.Tensor, ref: torch.Tensor, times: float = 1.0) -> Di
     error = torch.where(finite, (wide - ref).abs(), 0.0)
     size = torch.where(finite, ref.abs(), 0.0)
     frobenius = _ratio(error.norm(), size.norm())
-    row_rms = size.square().mean(-1, keepdim=True).sqrt() if size.dim() else size
     whole_rms = size.square().mean().sqrt()
-    # A row of zeros has no scale of its own: the whole tensor's is taken.
+    has_rows = size.dim() > 0 and size.shape[-1] > 1
+    row_rms = size.square().mean(-1, keepdim=True).sqrt() if has_rows else whole_rms
+    # A row of zeros, or of one element, has no scale of its own: the whole tensor's is taken.
     scale = torch.where(row_rms > 0, row_rms, whole_rms)
     relative = torch.where(error > 0, error / scale.clamp_min(torch.finfo(torch.float64).tiny), 0.0)
     largest = float(relative.max()) if relative.numel() else 0.0

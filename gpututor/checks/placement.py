@@ -73,7 +73,9 @@ def _at(where: Any, path: str) -> Any:
 
 
 def _line_of_last_move(events: Any, wanted: str) -> int | None:
-    """The line of the last copy that took something away from where it should be."""
+    """The line of the last copy that took something away from the device where it should be."""
+    if wanted == "cpu":
+        return None  # everything begins there: each copy to a device would look like one
 
     def away(event: Event) -> bool:
         return bool(event.target) and event.source == wanted and event.target != wanted

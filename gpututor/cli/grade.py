@@ -63,7 +63,7 @@ def main(arguments: argparse.Namespace) -> int:
 
 
 def read_submission(path: Path) -> str:
-    """The text of a solution file. Raises `UsageError` for a link, a pipe, a folder, or a file that is too large or no text."""
+    """The text of a solution file. Raises `UsageError` for a link, a pipe, a folder, a huge file or one without text."""
     try:
         mode = path.lstat().st_mode
     except OSError as error:
@@ -132,5 +132,5 @@ def _print_end(report: Report) -> None:
     print(f"\n{outcome_line(report)}")
     if report.reason:
         print(textwrap.indent(visible(report.reason), "  "))
-    print(f"  device {device_words(report.device)}; isolation {environment.isolation}; seed {environment.seed}; ", end="")
-    print(f"{report.elapsed_s:.2f} s")
+    print(f"  device {device_words(report.device)}; isolation {environment.isolation}; ", end="")
+    print(f"seed {environment.seed}; {report.elapsed_s:.2f} s")

@@ -85,7 +85,7 @@ def conduct(
     except (FrameError, ValueRefused, TraceError) as error:
         trouble = troubles.from_bad_answer(stage, exercise, str(error))
     channel.drain_printed()
-    observation = Observation(Run(seen_by_checks(spec), tuple(calls), source, exercise.entry), trouble)
+    observation = Observation(Run(seen_by_checks(spec, worker.devices), tuple(calls), source, exercise.entry), trouble)
     observation.printed, observation.printed_dropped_bytes = channel.printed.text, channel.printed.dropped_bytes
     for call in calls:
         for event in call.trace:

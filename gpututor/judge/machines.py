@@ -30,10 +30,29 @@ def machines_for(
     return tuple(_machine(scenario, kind, index, here, request) for scenario in exercise.scenarios)
 
 
-def seen_by_checks(spec: MachineSpec) -> Machine:
+def seen_by_checks(machine: MachineSpec, available: Sequence[dict[str, object]]) -> Machine:
     """The machine as checks know it."""
-    memory = None if spec.memory_mib is None else spec.memory_mib << 20
-    return Machine(spec.scenario, spec.gpus, spec.device, spec.backends, spec.kind == "virtual", spec.gpu, memory)
+    name, memory_bytes = _name_and_memory(machine, available)
+    return Machine(
+        scenario=machine.scenario,
+        gpus=machine.gpus,
+        device=machine.device,
+        backends=machine.backends,
+        virtual=machine.kind == "virtual",
+        gpu_name=name,
+        memory_bytes=memory_bytes,
+    )
+
+
+def _name_and_memory(machine: MachineSpec, available: Sequence[dict[str, object]]) -> tuple[str, int | None]:
+    if machine.device == "cpu":
+        return "", None
+    if machine.kind == "virtual":
+        gpu = spec(machine.gpu)
+        return gpu.reported_name, gpu.memory_bytes if machine.memory_mib is None else machine.memory_mib << 20
+    device = next(device for device in available if device["name"] == machine.device)
+    memory_bytes = device["memory_bytes"]
+    return str(device["description"]), memory_bytes if isinstance(memory_bytes, int) else None
 
 
 def in_words(spec: MachineSpec, available: Sequence[dict[str, object]]) -> str:

@@ -9,9 +9,11 @@ import argparse
 import contextlib
 import runpy
 import sys
+import traceback
 from collections.abc import Iterator
 
 from gpututor.devices.inventory import describe_devices
+from gpututor.paths import PACKAGE
 
 
 @contextlib.contextmanager
@@ -46,7 +48,21 @@ def main() -> None:
     sys.argv = [arguments.file]
     with on_device(arguments.device, arguments.gpu, arguments.gpus) as words:
         print(f"gpututor: running on {words}", file=sys.stderr, flush=True)
-        runpy.run_path(arguments.file, run_name="__main__")
+        try:
+            runpy.run_path(arguments.file, run_name="__main__")
+        except Exception as error:
+            _print_traceback(error)
+            sys.exit(1)
+
+
+def _print_traceback(error: Exception) -> None:
+    """As Python does, without the frames of gpututor that stand between the script and torch."""
+    told = traceback.TracebackException.from_exception(error)
+    ours = (str(PACKAGE), "<frozen runpy>")
+    told.stack = traceback.StackSummary.from_list(
+        [frame for frame in told.stack if not frame.filename.startswith(ours)]
+    )
+    print("".join(told.format()), end="", file=sys.stderr)
 
 
 if __name__ == "__main__":

@@ -5,17 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 from gpututor.checks import value
-from gpututor.devices.virtual.specs import spec
 
 
 def expected(drawn: dict[str, Any], machine: Any) -> dict[str, Any]:
     """What is true of the scenario's machine."""
-    gpu = spec(machine.gpu)
     return {
         "available": machine.gpus > 0,
         "count": machine.gpus,
-        "names": [gpu.reported_name] * machine.gpus,
-        "memory_bytes": [machine.memory_bytes or gpu.memory_bytes] * machine.gpus,
+        "names": [machine.gpu_name] * machine.gpus,
+        "memory_bytes": [machine.memory_bytes] * machine.gpus,
     }
 
 

@@ -8,12 +8,6 @@ from typing import Any
 import torch
 
 
-def here() -> torch.device:
-    """The device of this scenario with its number; the CPU where there is none."""
-    accelerator = torch.accelerator.current_accelerator(check_available=True)
-    return torch.device("cpu") if accelerator is None else torch.empty(0, device=accelerator).device
-
-
 def draw(seed: int, case: int) -> dict[str, Any]:
     """A height and a width that differ, so that a swapped grid has the wrong shape."""
     chance = random.Random(seed * 10 + case)
@@ -21,6 +15,6 @@ def draw(seed: int, case: int) -> dict[str, Any]:
     return {"height": height, "width": height + chance.randint(3, 12)}
 
 
-def build(drawn: dict[str, Any]) -> dict[str, Any]:
+def build(drawn: dict[str, Any], device: torch.device) -> dict[str, Any]:
     """Adds the device."""
-    return {**drawn, "device": here()}
+    return {**drawn, "device": device}

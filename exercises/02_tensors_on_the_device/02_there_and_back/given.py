@@ -12,12 +12,6 @@ PLACES = (("cpu", "device"), ("device", "device"), ("cpu", "cpu"), ("device", "c
 SHAPES = ((32, 16, 8), (7, 5, 3), (1, 9, 4), (6, 11, 1))
 
 
-def here() -> torch.device:
-    """The device of this scenario with its number; the CPU where there is none."""
-    accelerator = torch.accelerator.current_accelerator(check_available=True)
-    return torch.device("cpu") if accelerator is None else torch.empty(0, device=accelerator).device
-
-
 def draw(seed: int, case: int) -> dict[str, Any]:
     """Tensors, and where each one is to live. All positive: no sum cancels to almost nothing."""
     chance = torch.Generator().manual_seed(seed * 10 + case)
@@ -31,9 +25,8 @@ def draw(seed: int, case: int) -> dict[str, Any]:
     }
 
 
-def build(drawn: dict[str, Any]) -> dict[str, Any]:
+def build(drawn: dict[str, Any], device: torch.device) -> dict[str, Any]:
     """Puts both tensors where they are to live, and adds the device."""
-    device = here()
     return {
         "batch": drawn["batch"].to(device) if drawn["batch_place"] == "device" else drawn["batch"],
         "weights": drawn["weights"].to(device) if drawn["weights_place"] == "device" else drawn["weights"],

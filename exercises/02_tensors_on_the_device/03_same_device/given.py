@@ -14,12 +14,6 @@ CASES = (
 )
 
 
-def here() -> torch.device:
-    """The device of this scenario with its number; the CPU where there is none."""
-    accelerator = torch.accelerator.current_accelerator(check_available=True)
-    return torch.device("cpu") if accelerator is None else torch.empty(0, device=accelerator).device
-
-
 def draw(seed: int, case: int) -> dict[str, Any]:
     """Two tensors, and where each one is to live. All positive: no sum cancels to almost nothing."""
     chance = torch.Generator().manual_seed(seed * 10 + case)
@@ -32,9 +26,8 @@ def draw(seed: int, case: int) -> dict[str, Any]:
     }
 
 
-def build(drawn: dict[str, Any]) -> dict[str, Any]:
+def build(drawn: dict[str, Any], device: torch.device) -> dict[str, Any]:
     """Puts both tensors where they are to live."""
-    device = here()
     return {
         name: drawn[name].to(device) if drawn[f"{name}_place"] == "device" else drawn[name]
         for name in ("table", "queries")

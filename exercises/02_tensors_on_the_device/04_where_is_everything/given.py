@@ -51,7 +51,7 @@ def draw(seed: int, case: int) -> dict[str, Any]:
     return {"tree": tree, "places": places}
 
 
-def build(drawn: dict[str, Any]) -> dict[str, Any]:
+def build(drawn: dict[str, Any], device: torch.device) -> dict[str, Any]:
     """Moves each tensor where it is to live; weights become parameters."""
     return {"tree": settle(drawn["tree"], iter(drawn["places"]))}
 

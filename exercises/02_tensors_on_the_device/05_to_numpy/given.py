@@ -7,12 +7,6 @@ from typing import Any
 import torch
 
 
-def here() -> torch.device:
-    """The device of this scenario with its number; the CPU where there is none."""
-    accelerator = torch.accelerator.current_accelerator(check_available=True)
-    return torch.device("cpu") if accelerator is None else torch.empty(0, device=accelerator).device
-
-
 def draw(seed: int, case: int) -> dict[str, Any]:
     """Losses that fall, with noise, so that no two are equal."""
     chance = torch.Generator().manual_seed(seed * 10 + case)
@@ -20,8 +14,8 @@ def draw(seed: int, case: int) -> dict[str, Any]:
     return {"losses": 3.0 / (1.0 + torch.arange(steps)) + 0.3 * torch.rand(steps, generator=chance)}
 
 
-def build(drawn: dict[str, Any]) -> dict[str, Any]:
+def build(drawn: dict[str, Any], device: torch.device) -> dict[str, Any]:
     """One tensor for each loss, on the device, each with an autograd graph behind it."""
-    weight = torch.ones((), device=here(), requires_grad=True)
+    weight = torch.ones((), device=device, requires_grad=True)
     on_device = drawn["losses"].to(weight.device)
     return {"losses": [on_device[step] * weight for step in range(len(on_device))]}

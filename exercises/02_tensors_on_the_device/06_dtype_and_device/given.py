@@ -7,12 +7,6 @@ from typing import Any
 import torch
 
 
-def here() -> torch.device:
-    """The device of this scenario with its number; the CPU where there is none."""
-    accelerator = torch.accelerator.current_accelerator(check_available=True)
-    return torch.device("cpu") if accelerator is None else torch.empty(0, device=accelerator).device
-
-
 def draw(seed: int, case: int) -> dict[str, Any]:
     """A tensor, where it lives, where it goes to, and the dtype that it shall have there."""
     chance = torch.Generator().manual_seed(seed * 10 + case)
@@ -31,9 +25,8 @@ def draw(seed: int, case: int) -> dict[str, Any]:
             return {"tensor": hidden, "place": "device", "goal": "cpu", "dtype": torch.float32}
 
 
-def build(drawn: dict[str, Any]) -> dict[str, Any]:
+def build(drawn: dict[str, Any], device: torch.device) -> dict[str, Any]:
     """Puts the tensor where it is to live; says where it goes to."""
-    device = here()
     return {
         "tensor": drawn["tensor"].to(device) if drawn["place"] == "device" else drawn["tensor"],
         "device": device if drawn["goal"] == "device" else torch.device("cpu"),

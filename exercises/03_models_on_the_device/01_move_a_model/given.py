@@ -10,12 +10,6 @@ SIZES = ((3, 10), (5, 7), (4, 1))
 """Channels and classes for each case."""
 
 
-def here() -> torch.device:
-    """The device of this scenario with its number; the CPU where there is none."""
-    accelerator = torch.accelerator.current_accelerator(check_available=True)
-    return torch.device("cpu") if accelerator is None else torch.empty(0, device=accelerator).device
-
-
 def draw(seed: int, case: int) -> dict[str, Any]:
     """The state of a trained network: parameters, and the statistics that its normalisation has gathered."""
     chance = torch.Generator().manual_seed(seed * 10 + case)
@@ -38,6 +32,6 @@ def draw(seed: int, case: int) -> dict[str, Any]:
     return {"checkpoint": state, "channels": channels, "classes": classes}
 
 
-def build(drawn: dict[str, Any]) -> dict[str, Any]:
+def build(drawn: dict[str, Any], device: torch.device) -> dict[str, Any]:
     """Adds the device. The checkpoint stays on the CPU."""
-    return {**drawn, "device": here()}
+    return {**drawn, "device": device}

@@ -13,8 +13,8 @@ from gpututor.wire.observed import ObservedTensor
 from gpututor.wire.packer import Packer
 from gpututor.wire.unpacker import Unpacker, facts_by_path
 
-GPU = Machine("one GPU", 1, "cuda:0", ("cuda",), True, "T4", None)
-NO_GPU = Machine("no GPU", 0, "cpu", ("cuda",), True, "T4", None)
+GPU = Machine("one GPU", 1, "cuda:0", ("cuda",), True, "Tesla T4", 16 << 30)
+NO_GPU = Machine("no GPU", 0, "cpu", ("cuda",), True, "", None)
 SOURCE = "import torch\n\n\ndef work(x):\n    y = x.cuda()\n    return y\n"
 
 

@@ -142,6 +142,17 @@ def test_run_shows_what_the_script_prints_and_ends_with_its_exit_code(course: Pa
     assert "virtual T4 (modelled)" in done.stderr
 
 
+def test_run_shows_the_learners_part_of_a_traceback(course: Path, solution: Path) -> None:
+    solution.write_text("import torch\ntorch.ones(2, device='cuda') + torch.ones(2)\n")
+
+    done = gpututor("--course", course, "run", "1.1", "--file", solution)
+
+    assert done.returncode == 1
+    assert "line 2" in done.stderr
+    assert "found at least two devices, cuda:0 and cpu!" in done.stderr
+    assert "gpututor/" not in done.stderr.replace(str(solution), "")
+
+
 def test_run_on_two_gpus_of_another_model(course: Path, solution: Path) -> None:
     solution.write_text("import torch\nprint(torch.cuda.device_count(), torch.cuda.get_device_name(1))\n")
 
