@@ -10,7 +10,7 @@ from typing import Any
 
 from gpututor.devices.virtual import accelerator_face as accelerator
 from gpututor.devices.virtual import cuda_face as cuda
-from gpututor.devices.virtual import generators, modules, private, refusals, serialisation
+from gpututor.devices.virtual import generators, modules, optimisers, private, refusals, serialisation
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,11 @@ class Patch:
     why: str
 
     def owner_object(self) -> Any:
-        found: Any = sys.modules[self.owner.split(".")[0]]
+        # By its module's name first: torch.optim deletes its own attribute `optimizer`.
+        found: Any = sys.modules.get(self.owner)
+        if found is not None:
+            return found
+        found = sys.modules[self.owner.split(".")[0]]
         for part in self.owner.split(".")[1:]:
             found = getattr(found, part)
         return found
@@ -156,6 +160,21 @@ PATCHES: tuple[Patch, ...] = (
     *_each("torch.backends.mps", "availability only", is_available=accelerator.has_mps, is_built=accelerator.has_mps),
     *_each("torch.mps", "availability only", is_available=accelerator.has_mps, device_count=accelerator.mps_count),
     *_each("torch.xpu", "availability only", is_available=accelerator.has_xpu, device_count=accelerator.xpu_count),
+    *_each(
+        "torch.optim.optimizer",
+        "parameters are updated together, as on CUDA",
+        _foreach_supported_types=optimisers.FOR_OPTIMISERS,
+    ),
+    *_each(
+        "torch.utils._foreach_utils",
+        "gradients are clipped together, as on CUDA",
+        _foreach_supported_types=optimisers.FOR_GRADIENTS,
+    ),
+    *_each(
+        "torch._C",
+        "C++ names the devices of virtual tensors in its own way",
+        _group_tensors_by_device_and_dtype=optimisers.group_by_device_and_dtype,
+    ),
     *_each("torch.nn.Module", "a parameter becomes virtual in place", _apply=modules.apply_to_tensors),
     *_each(
         "torch",

@@ -10,7 +10,8 @@ import pytest
 import torch
 from torch import nn
 
-from gpututor.devices.virtual import VirtualMachine
+from gpututor.devices.recorder import Recorder
+from gpututor.devices.virtual import VirtualMachine, virtual_gpu
 
 GPU = torch.device("cuda:0")
 
@@ -213,3 +214,29 @@ def test_dropout_draws_from_the_gpus_generator(two_gpus: VirtualMachine) -> None
     assert torch.equal(first, nn.functional.dropout(x))
     assert 0 < int((first == 0).sum()) < 100
     assert torch.equal(host_state, torch.get_rng_state())
+
+
+def test_optimisers_and_clipping_take_the_for_each_way_as_on_cuda() -> None:
+    recorder = Recorder()
+    with virtual_gpu(1, recorder=recorder):
+        model = _network().cuda()
+        stepper = torch.optim.Adam(model.parameters(), lr=0.01)
+        model(torch.randn(2, 1, 8, 8, device="cuda")).sum().backward()
+        start = len(recorder.trace)
+        norm = nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        stepper.step()
+        names = [event.name for event in recorder.trace.since(start)]
+    assert norm.device == GPU
+    assert "aten::_foreach_norm" in names
+    assert "aten::_foreach_addcdiv_" in names
+    assert "aten::addcdiv_" not in names
+
+
+def test_hooks_that_were_set_before_a_move_still_run(two_gpus: VirtualMachine) -> None:
+    layer = nn.Linear(2, 1)
+    seen: list[str] = []
+    layer.weight.register_hook(lambda gradient: seen.append(f"gradient on {gradient.device}"))
+    layer.weight.register_post_accumulate_grad_hook(lambda parameter: seen.append("accumulated"))
+    layer.cuda()
+    layer(torch.ones(1, 2, device="cuda")).sum().backward()
+    assert seen == ["gradient on cuda:0", "accumulated"]
