@@ -34,7 +34,8 @@ def count(number: int, one: str, many: str = "") -> str:
 
 def device_words(device: str) -> str:
     """The device for people; what is only modelled says so."""
-    return f"{device} (modelled)" if "virtual" in device and "modelled" not in device else device
+    is_modelled = "virtual" in device and not device.startswith("no ")
+    return f"{device} (modelled)" if is_modelled and "modelled" not in device else device
 
 
 def outcome_line(report: Report) -> str:

@@ -8,8 +8,10 @@ import pytest
 from textual.pilot import Pilot
 
 from gpututor.app.screens.dialogs import DiffDialog, QuestionDialog
+from gpututor.errors import ProgressError
+from gpututor.progress.store import ProgressStore
 from tests.app.conftest import Desk, main_screen, until
-from tests.app.screen import screen_text
+from tests.app.screen import SIZES, assert_golden, screen_text
 
 
 def is_asking(pilot: Pilot[None]) -> bool:
@@ -53,6 +55,16 @@ async def start_conflict(desk: Desk, pilot: Pilot[None]) -> None:
     await pilot.press("e", *"m=1")
     desk.file().write_text("theirs = 1\n")
     await until(pilot, lambda: is_asking(pilot), "for the question")
+
+
+@pytest.mark.parametrize("size", SIZES, ids=str)
+async def test_a_conflict_looks_as_agreed(desk: Desk, size: tuple[int, int]) -> None:
+    async with desk.start(size) as pilot:
+        await start_conflict(desk, pilot)
+        await until(pilot, lambda: "See a diff" in screen_text(pilot.app), "for the dialog")
+        await pilot.pause()
+        assert_golden(pilot.app, "conflict")
+        await pilot.press("m")
 
 
 async def test_in_a_conflict_mine_can_be_kept_and_theirs_is_backed_up(desk: Desk) -> None:
@@ -135,3 +147,19 @@ async def test_a_file_that_cannot_be_written_is_told_once_and_the_text_stays(
         monkeypatch.undo()
         await pilot.press("escape", "2")
         await until(pilot, lambda: desk.file().read_text().startswith("m=12def"), "for the next autosave")
+
+
+async def test_progress_that_cannot_be_written_is_told_and_learning_goes_on(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object) -> None:
+        raise ProgressError("The progress cannot be written: [/int]", "Free some space.")
+
+    async with desk.start() as pilot:
+        for name in ("record", "summary", "use_hint", "hints_used", "attempts", "set_current_exercise"):
+            monkeypatch.setattr(ProgressStore, name, broken)
+        await pilot.press("h", "n", "1", "r")
+        await until(pilot, lambda: is_asking(pilot), "for the dialog")
+        await until(pilot, lambda: "cannot be written: [/int]" in screen_text(pilot.app), "for its words")
+        await pilot.press("escape", "3")
+        assert main_screen(pilot).exercise.label == "1.2"

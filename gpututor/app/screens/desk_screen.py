@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeVar
 
 from textual import events, on
 from textual.app import ComposeResult
@@ -29,6 +30,8 @@ LOOK_EVERY_S = 0.15
 SAVE_AFTER_S = 0.5
 """How long the keys must rest before the file is written; while they never rest it is written every 2 s."""
 SAVE_AT_LATEST_S = 2.0
+
+Answered = TypeVar("Answered")
 
 
 @dataclass(frozen=True)
@@ -73,7 +76,7 @@ class DeskScreen(Screen[None]):
 
     @property
     def lessons(self) -> tuple[LessonRow, ...]:
-        return lesson_rows(self.learner.course, self.learner.progress.summary())
+        return lesson_rows(self.learner.course, self.from_progress(self.learner.progress.summary, {}))
 
     @property
     def editor_text(self) -> str:
@@ -220,6 +223,14 @@ class DeskScreen(Screen[None]):
         self.show_standing()
 
     # Saying
+
+    def from_progress(self, ask: Callable[[], Answered], otherwise: Answered) -> Answered:
+        """What progress says; where it cannot be read or written, that is told and learning goes on."""
+        try:
+            return ask()
+        except TutorError as error:
+            self.status.show_news(error.title)
+            return otherwise
 
     def show_error(self, error: TutorError | OSError) -> None:
         if not isinstance(error, TutorError):

@@ -50,7 +50,7 @@ class QuestionDialog(ModalScreen[str]):
             with Horizontal(classes="answers"):
                 for answer in self._answers:
                     label = Content.assemble((answer.key, "underline bold"), f" {answer.label}")
-                    yield Button(label, id=answer.id, compact=True)
+                    yield Button(label, name=answer.id, compact=True)
 
     def on_mount(self) -> None:
         for answer in self._answers:
@@ -65,7 +65,7 @@ class QuestionDialog(ModalScreen[str]):
 
     def on_button_pressed(self, event: Button.Pressed) -> None:
         event.stop()
-        self.dismiss(event.button.id)
+        self.dismiss(event.button.name)
 
 
 def error_dialog(error: TutorError) -> QuestionDialog:

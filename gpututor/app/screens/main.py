@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
 from textual import events, on
@@ -21,18 +22,17 @@ from gpututor.app.messages import (
     PaneChosen,
 )
 from gpututor.app.screens.desk_screen import LOOK_EVERY_S, Learner
-from gpututor.app.screens.dialogs import Answer, DiffDialog, QuestionDialog
-from gpututor.app.screens.run_screen import RunScreen
+from gpututor.app.screens.learn_screen import LearnScreen
 from gpututor.app.widgets.panes import READING
 from gpututor.course.exercise import Exercise, Lesson
-from gpututor.errors import CourseError, TutorError
+from gpututor.errors import CourseError
 from gpututor.grading.words import count
 
 if TYPE_CHECKING:
     from gpututor.grading.inventory import Inventory
 
 
-class MainScreen(RunScreen):
+class MainScreen(LearnScreen):
     """Where a learner spends the time."""
 
     BINDINGS: ClassVar[list[BindingType]] = list(bindings())
@@ -85,19 +85,13 @@ class MainScreen(RunScreen):
         self.exercise = exercise
         self._lesson = None
         self.load_file()
-        self._remember_exercise()
+        self.from_progress(partial(self.learner.progress.set_current_exercise, exercise.key), None)
         self.show_last_report()
         self.show_lists()
         self.show_pane(pane)
         self.show_standing()
         if self.learner.workspace.newer_starter(exercise):
             self.status.show_news("A newer starter has come. x takes it and keeps your file in .backups.")
-
-    def _remember_exercise(self) -> None:
-        try:
-            self.learner.progress.set_current_exercise(self.exercise.key)
-        except TutorError as error:
-            self.show_error(error)
 
     @on(ExerciseChosen)
     def _open_chosen(self, message: ExerciseChosen) -> None:
@@ -139,7 +133,7 @@ class MainScreen(RunScreen):
                 case Pane.LESSON:
                     return (self._lesson or self.learner.course.lesson_of(self.exercise)).text
                 case Pane.HINTS:
-                    return self._hints_text()
+                    return self.hints_text()
                 case _:
                     return self.exercise.task
         except CourseError as error:
@@ -233,67 +227,6 @@ class MainScreen(RunScreen):
             self.status.show_news("No failed check points at a line.")
             return
         self._show_line(row.verdict.line)
-
-    def action_hint(self) -> None:
-        progress, key = self.learner.progress, self.exercise.key
-        used, hints = progress.hints_used(key), self.exercise.hints
-        if used < len(hints) and (used == 0 or self.panes.current is Pane.HINTS):
-            progress.use_hint(key)
-        self.show_pane(Pane.HINTS)
-        if used:
-            self.panes.reader.scroll_end(animate=False)
-
-    def _hints_text(self) -> str:
-        hints = self.exercise.hints
-        used = min(self.learner.progress.hints_used(self.exercise.key), len(hints))
-        rest = "*These are all the hints.*" if used == len(hints) else "*`h` (or `F7`) shows the next one.*"
-        shown = "\n\n".join(hints[:used])
-        return f"# Hints: {used} of {len(hints)}\n\n{shown}\n\n{rest}\n"
-
-    def action_solution(self) -> None:
-        if self.learner.progress.best(self.exercise.key) is not None and self._has_passed:
-            self._show_solution()
-            return
-        question = QuestionDialog(
-            "See the solution before you have passed?",
-            "You can still run your own afterwards. Hints may help first: h shows them one by one.",
-            (Answer("yes", "y", "Yes, show it"), Answer("no", "n", "Not yet")),
-        )
-        self.app.push_screen(question, lambda answer: self._show_solution() if answer == "yes" else None)
-
-    @property
-    def _has_passed(self) -> bool:
-        progress = self.learner.progress.summary().get(self.exercise.key)
-        return progress is not None and progress.passed
-
-    def _show_solution(self) -> None:
-        try:
-            solution = self.exercise.solution
-        except CourseError as error:
-            self.show_error(error)
-            return
-        legend = ("only in your file", "only in the solution")
-        self.app.push_screen(DiffDialog("Your file and the solution", self.editor_text, solution, legend))
-
-    def action_reset(self) -> None:
-        if not self.save_or_ask():
-            return
-        question = QuestionDialog(
-            f"Start {self.exercise.label} {self.exercise.title} again?",
-            "Your file is put back to the starter. What you have now is kept in .backups in your folder.",
-            (Answer("yes", "y", "Yes, reset"), Answer("no", "n", "No, keep it")),
-        )
-        self.app.push_screen(question, lambda answer: self._reset() if answer == "yes" else None)
-
-    def _reset(self) -> None:
-        try:
-            kept = self.learner.workspace.reset(self.exercise)
-        except (TutorError, OSError) as error:
-            self.show_error(error)
-            return
-        self.load_file()
-        self.show_standing()
-        self.status.show_news(f"Reset. Kept: .backups/{kept.name}")
 
     def action_help(self) -> None:
         from gpututor.app.screens.help import HelpScreen

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from functools import partial
 from typing import TYPE_CHECKING
 
 from textual import on
@@ -25,6 +26,7 @@ from gpututor.errors import TutorError
 from gpututor.grading.events import GradeRequest
 from gpututor.grading.report import Outcome, Report
 from gpututor.grading.words import outcome_line
+from gpututor.progress.store import Attempt
 
 if TYPE_CHECKING:
     from gpututor.grading.inventory import Inventory
@@ -60,7 +62,8 @@ class RunScreen(DeskScreen):
 
     def show_last_report(self) -> None:
         """Show the newest attempt at the exercise, if there is one."""
-        attempts = self.learner.progress.attempts(self.exercise.key)
+        none: list[Attempt] = []
+        attempts = self.from_progress(partial(self.learner.progress.attempts, self.exercise.key), none)
         results = self.panes.results
         self.panes.set_class(bool(attempts), "ran")
         if not attempts:

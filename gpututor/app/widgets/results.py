@@ -57,7 +57,9 @@ class Results(VerticalScroll, can_focus=True):
     def scenario_started(self, scenario: str, device: str) -> None:
         self._device.update(f"On {device_words(device)}")
         if scenario not in self._headings:
-            self._headings[scenario] = PlainText(f"{scenario}: {device_words(device)}", classes="scenario")
+            where = device_words(device)
+            text = where if where.startswith(scenario) else f"{scenario}: {where}"
+            self._headings[scenario] = PlainText(text, classes="scenario")
             self.mount(self._headings[scenario])
         for heading in self._headings.values():
             heading.display = len(self._headings) > 1

@@ -1,0 +1,76 @@
+"""The part of the main screen that helps a learner who is stuck: hints, the solution, a new start."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from gpututor.app.commands import Pane
+from gpututor.app.screens.dialogs import Answer, DiffDialog, QuestionDialog
+from gpututor.app.screens.run_screen import RunScreen
+from gpututor.app.standing import State
+from gpututor.errors import CourseError, TutorError
+
+
+class LearnScreen(RunScreen):
+    """A desk with help at hand."""
+
+    def action_hint(self) -> None:
+        """Show the hints that were used; once more, and the next one."""
+        used, hints = self._hints_used, self.exercise.hints
+        if used < len(hints) and (used == 0 or self.panes.current is Pane.HINTS):
+            self.from_progress(partial(self.learner.progress.use_hint, self.exercise.key), 0)
+        self.show_pane(Pane.HINTS)
+        if used:
+            self.panes.reader.scroll_end(animate=False)
+
+    def hints_text(self) -> str:
+        hints = self.exercise.hints
+        used = min(self._hints_used, len(hints))
+        rest = "*These are all the hints.*" if used == len(hints) else "*`h` (or `F7`) shows the next one.*"
+        shown = "\n\n".join(hints[:used])
+        return f"# Hints: {used} of {len(hints)}\n\n{shown}\n\n{rest}\n"
+
+    @property
+    def _hints_used(self) -> int:
+        return self.from_progress(partial(self.learner.progress.hints_used, self.exercise.key), 0)
+
+    def action_solution(self) -> None:
+        rows = (row for lesson in self.lessons for row in lesson.exercises)
+        if any(row.key == self.exercise.key and row.state is State.PASSED for row in rows):
+            self._show_solution()
+            return
+        question = QuestionDialog(
+            "See the solution before you have passed?",
+            "You can still run your own afterwards. Hints may help first: h shows them one by one.",
+            (Answer("yes", "y", "Yes, show it"), Answer("no", "n", "Not yet")),
+        )
+        self.app.push_screen(question, lambda answer: self._show_solution() if answer == "yes" else None)
+
+    def _show_solution(self) -> None:
+        try:
+            solution = self.exercise.solution
+        except CourseError as error:
+            self.show_error(error)
+            return
+        legend = ("only in your file", "only in the solution")
+        self.app.push_screen(DiffDialog("Your file and the solution", self.editor_text, solution, legend))
+
+    def action_reset(self) -> None:
+        if not self.save_or_ask():
+            return
+        question = QuestionDialog(
+            f"Start {self.exercise.label} {self.exercise.title} again?",
+            "Your file is put back to the starter. What you have now is kept in .backups in your folder.",
+            (Answer("yes", "y", "Yes, reset"), Answer("no", "n", "No, keep it")),
+        )
+        self.app.push_screen(question, lambda answer: self._reset() if answer == "yes" else None)
+
+    def _reset(self) -> None:
+        try:
+            kept = self.learner.workspace.reset(self.exercise)
+        except (TutorError, OSError) as error:
+            self.show_error(error)
+            return
+        self.load_file()
+        self.show_standing()
+        self.status.show_news(f"Reset. Kept: .backups/{kept.name}")
