@@ -31,7 +31,7 @@ class Bare(App):
         yield Static("first text")
 Bare().run()
 """
-APP = "from gpututor.app.app import run; run()"
+APP = "from gpututor.cli.main import main; main([])"
 PREPARE = """
 from gpututor.course.catalogue import load_course
 from gpututor.course.workspace import make_workspace
