@@ -36,7 +36,13 @@ class DeviceMode(TorchDispatchMode):
         return False
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        kwargs = kwargs or {}
+        if private.function_mode_is_on():
+            # In a backward pass: else each size and stride that is asked for below would go through the function mode.
+            with private.no_function_modes():
+                return self._operator(func, types, args, kwargs or {})
+        return self._operator(func, types, args, kwargs or {})
+
+    def _operator(self, func: Any, types: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         if func is _ZERO_TENSOR:
             # A tensor of zeros without memory, on the CPU too: below a mode, its kernels would read address 0.
             func = torch.ops.aten.zeros.default
@@ -186,7 +192,8 @@ def _could_grow(op: Operator, inputs: Inputs, memory: DeviceMemory) -> bool:
     wrappers = inputs.wrappers
     if len(wrappers) < 2 or (op.needs_forecast == "broadcast" and wrappers[0].size() == wrappers[1].size()):
         return False
-    return 8 * math.prod(wrapper.numel() for wrapper in wrappers) > free
+    # The two factors of a product come last; a bias before them is no factor.
+    return 8 * wrappers[-1].numel() * wrappers[-2].numel() > free
 
 
 def _could_fill(args: tuple[Any, ...], memory: DeviceMemory) -> bool:

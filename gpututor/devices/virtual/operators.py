@@ -40,7 +40,7 @@ _TAKES_HOST_INDICES = frozenset(
 # Results that can be far larger than the arguments: their size is worked out first when memory is short.
 _GROWS = {
     **dict.fromkeys(("mm", "bmm", "addmm", "baddbmm", "outer", "ger", "cdist"), "product"),
-    **dict.fromkeys(("add", "sub", "mul", "div", "where", "clone", "cat", "stack"), "broadcast"),
+    **dict.fromkeys(("add", "sub", "mul", "div", "clone"), "broadcast"),
     **dict.fromkeys(("repeat", "expand_copy"), "always"),
 }
 

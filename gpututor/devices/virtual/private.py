@@ -64,6 +64,11 @@ def global_device_context() -> Any:
     return getattr(torch._GLOBAL_DEVICE_CONTEXT, "device_context", None)
 
 
+function_mode_is_on: Any = torch._C._is_torch_function_mode_enabled
+no_function_modes: Any = torch._C.DisableTorchFunction
+"""A block in which torch's Python calls are not seen by function modes."""
+
+
 def active_modes() -> tuple[int, int]:
     """How many function modes and dispatch modes are on in this thread."""
     return torch._C._len_torch_function_stack(), torch._C._len_torch_dispatch_stack()
