@@ -44,13 +44,13 @@ class Key:
         """What may stand there, in words."""
         match self.type:
             case "line":
-                return f"one line of text, 1 to {self.most:g} characters"
+                return f"one line of text, 1 to {self.most} characters"
             case "identifier":
                 return "the name of a Python function"
             case "whole":
-                return f"a whole number from {self.least:g} to {self.most:g}"
+                return f"a whole number from {self.least} to {self.most}"
             case "number":
-                return f"a number from {self.least:g} to {self.most:g}"
+                return f"a number from {self.least} to {self.most}"
             case "choice":
                 return f"one of {', '.join(self.choices)}" if len(self.choices) > 1 else repr(self.choices[0])
             case "choices":
@@ -58,7 +58,7 @@ class Key:
             case "table":
                 return f"a table, written [{self.name}]"
             case _:
-                return f"{self.least:g} to {self.most:g} tables, each written [[{self.name}]]"
+                return f"{self.least} to {self.most} tables, each written [[{self.name}]]"
 
 
 _ANY_SCENARIO = Scenario("")
