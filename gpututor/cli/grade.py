@@ -63,7 +63,7 @@ def main(arguments: argparse.Namespace) -> int:
 
 
 def read_submission(path: Path) -> str:
-    """The text of a solution file. Raises `UsageError` for a link, a pipe, a folder, a huge file or one without text."""
+    """The text of a solution file. Raises `UsageError` for a link, a pipe, a folder, a huge file, or no text."""
     try:
         mode = path.lstat().st_mode
     except OSError as error:
