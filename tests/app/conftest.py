@@ -17,6 +17,7 @@ from gpututor.course.catalogue import load_course
 from gpututor.course.exercise import Course
 from gpututor.course.workspace import Workspace, make_workspace
 from gpututor.progress.store import ProgressStore
+from tests.app.screen import screen_text
 from tests.app.scripted import ScriptedClient
 from tests.unit.course.tiny import write_course
 
@@ -32,6 +33,11 @@ async def until(
         if time.monotonic() > deadline:
             raise AssertionError(f"waited {patience_s:.0f} s in vain {what}")
         await pilot.pause()
+
+
+async def until_shown(pilot: Pilot[None], text: str) -> None:
+    """Let the app work until a text stands on the screen."""
+    await until(pilot, lambda: text in screen_text(pilot.app), f"for {text!r}")
 
 
 @dataclass

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import time
 from pathlib import Path
 from typing import Any
 
 from textual.app import App
 from textual.geometry import Size
+from textual.pilot import Pilot
 
 GOLDENS = Path(__file__).parent / "goldens"
 SIZES = ((80, 24), (140, 40))
@@ -24,12 +26,20 @@ def screen_text(app: App[Any]) -> str:
     return "\n".join(screen_lines(app))
 
 
-def assert_golden(app: App[Any], name: str) -> None:
-    """Compare the screen with `goldens/NAME.WxH.txt`; `GPUTUTOR_UPDATE_GOLDENS=1` writes it instead."""
-    width, height = app.size
+async def assert_golden(pilot: Pilot[None], name: str, patience_s: float = 10.0) -> None:
+    """The screen becomes what `goldens/NAME.WxH.txt` holds; `GPUTUTOR_UPDATE_GOLDENS=1` writes it instead."""
+    width, height = pilot.app.size
     golden = GOLDENS / f"{name}.{width}x{height}.txt"
-    text = screen_text(app).rstrip() + "\n"
+    await pilot.pause()
     if os.environ.get("GPUTUTOR_UPDATE_GOLDENS"):
         golden.parent.mkdir(exist_ok=True)
-        golden.write_text(text, encoding="utf-8")
-    assert text == golden.read_text(encoding="utf-8"), f"the screen differs from {golden.name}"
+        golden.write_text(as_golden(pilot.app), encoding="utf-8")
+    wanted = golden.read_text(encoding="utf-8")
+    deadline = time.monotonic() + patience_s
+    while as_golden(pilot.app) != wanted and time.monotonic() < deadline:
+        await pilot.pause()
+    assert as_golden(pilot.app) == wanted, f"the screen differs from {golden.name}"
+
+
+def as_golden(app: App[Any]) -> str:
+    return screen_text(app).rstrip() + "\n"

@@ -10,7 +10,7 @@ from textual.pilot import Pilot
 from gpututor.app.screens.dialogs import DiffDialog, QuestionDialog
 from gpututor.errors import ProgressError
 from gpututor.progress.store import ProgressStore
-from tests.app.conftest import Desk, main_screen, until
+from tests.app.conftest import Desk, main_screen, until, until_shown
 from tests.app.screen import SIZES, assert_golden, screen_text
 
 
@@ -63,7 +63,7 @@ async def test_a_conflict_looks_as_agreed(desk: Desk, size: tuple[int, int]) -> 
         await start_conflict(desk, pilot)
         await until(pilot, lambda: "See a diff" in screen_text(pilot.app), "for the dialog")
         await pilot.pause()
-        assert_golden(pilot.app, "conflict")
+        await assert_golden(pilot, "conflict")
         await pilot.press("m")
 
 
@@ -91,8 +91,7 @@ async def test_in_a_conflict_a_diff_can_be_seen_first(desk: Desk) -> None:
         await start_conflict(desk, pilot)
         await pilot.press("d")
         await until(pilot, lambda: isinstance(pilot.app.screen, DiffDialog), "for the diff")
-        await pilot.pause()
-        assert "- m=1def" in screen_text(pilot.app)
+        await until_shown(pilot, "- m=1def")
         assert "+ theirs = 1" in screen_text(pilot.app)
         await pilot.press("escape")
         await until(pilot, lambda: is_asking(pilot), "for the question again")
@@ -125,8 +124,7 @@ async def test_a_file_that_is_not_text_is_told_in_a_dialog_and_left_alone(desk: 
     desk.file().write_bytes(b"\xff\xfe\x00[/int]")
     async with desk.start() as pilot:
         await until(pilot, lambda: is_asking(pilot), "for the dialog")
-        await pilot.pause()
-        assert "not UTF-8" in screen_text(pilot.app)
+        await until_shown(pilot, "not UTF-8")
         await pilot.press("escape", "e", *"abc", "ctrl+s")
         assert desk.client.requests == []
     assert desk.file().read_bytes() == b"\xff\xfe\x00[/int]"
@@ -142,8 +140,7 @@ async def test_a_file_that_cannot_be_written_is_told_once_and_the_text_stays(
         monkeypatch.setattr("gpututor.course.workspace.write_atomically", full)
         await pilot.press("e", *"m=1")
         await until(pilot, lambda: is_asking(pilot), "for the dialog")
-        await pilot.pause()
-        assert "No space left" in screen_text(pilot.app)
+        await until_shown(pilot, "No space")
         monkeypatch.undo()
         await pilot.press("escape", "2")
         await until(pilot, lambda: desk.file().read_text().startswith("m=12def"), "for the next autosave")

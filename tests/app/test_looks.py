@@ -45,14 +45,14 @@ async def test_the_screen_looks_as_agreed(desk: Desk, name: str, size: tuple[int
         for key in STEPS[name]:
             await pilot.press(key)
             await settle(pilot)
-        assert_golden(pilot.app, name)
+        await assert_golden(pilot, name)
 
 
 @pytest.mark.parametrize("size", SIZES, ids=str)
 async def test_the_welcome_looks_as_agreed(desk: Desk, size: tuple[int, int]) -> None:
     async with desk.start(size, first=True) as pilot:
         await pilot.pause()
-        assert_golden(pilot.app, "welcome")
+        await assert_golden(pilot, "welcome")
 
 
 @pytest.mark.parametrize("size", [(60, 20), (40, 10), (100, 30), (200, 60)], ids=str)

@@ -6,7 +6,7 @@ from textual.pilot import Pilot
 
 from gpututor.app.commands import Pane
 from gpututor.app.standing import State
-from tests.app.conftest import Desk, main_screen, until
+from tests.app.conftest import Desk, main_screen, until, until_shown
 from tests.app.screen import screen_text
 
 RIGHT = "def twice(number):\n    return 2 * number\n"
@@ -46,11 +46,9 @@ async def test_a_learner_fails_mends_passes_goes_on_and_finds_it_all_again(desk:
         assert screen.exercise.label == "1.2"
         assert screen.lessons[0].exercises[0].state is State.PASSED
         await pilot.press("1")
-        await pilot.pause()
-        assert "✓ 1.1 Twice 1" in screen_text(pilot.app)
+        await until_shown(pilot, "✓ 1.1 Twice 1")
         await pilot.press("p", "5")
-        await pilot.pause()
-        assert "This is your last run." in screen_text(pilot.app)
+        await until_shown(pilot, "This is your last run.")
 
 
 async def test_the_device_stands_on_the_result_and_says_that_it_is_modelled(desk: Desk) -> None:
@@ -113,13 +111,11 @@ async def test_hints_come_one_by_one_and_are_counted(desk: Desk) -> None:
 async def test_before_a_pass_the_solution_is_shown_only_after_a_yes(desk: Desk) -> None:
     async with desk.start() as pilot:
         await pilot.press("s")
-        await pilot.pause()
-        assert "See the solution before you have passed?" in screen_text(pilot.app)
+        await until_shown(pilot, "See the solution before you have passed?")
         await pilot.press("escape")
         assert "2 * number" not in screen_text(pilot.app)
         await pilot.press("s", "y")
-        await pilot.pause()
-        assert "-     raise NotImplementedError" in screen_text(pilot.app)
+        await until_shown(pilot, "-     raise NotImplementedError")
         assert "+     return 2 * number" in screen_text(pilot.app)
 
 
@@ -128,8 +124,7 @@ async def test_after_a_pass_the_solution_is_shown_at_once(desk: Desk) -> None:
         main_screen(pilot).panes.editor.load_text(RIGHT)
         await run_checks(pilot)
         await pilot.press("s")
-        await pilot.pause()
-        assert "Both are the same." in screen_text(pilot.app)
+        await until_shown(pilot, "Both are the same.")
 
 
 async def test_reset_asks_and_names_the_backup(desk: Desk) -> None:

@@ -6,7 +6,7 @@ from gpututor.app.commands import Pane
 from gpututor.app.screens.dialogs import QuestionDialog
 from gpututor.grading.events import GradeRequest
 from gpututor.grading.report import Outcome, Report, Status
-from tests.app.conftest import Desk, main_screen, until
+from tests.app.conftest import Desk, main_screen, until, until_shown
 from tests.app.screen import screen_text
 from tests.app.scripted import BROKEN, ScriptedClient, failure, report, verdict
 
@@ -34,8 +34,7 @@ async def test_escape_stops_a_run_and_nothing_is_recorded(desk: Desk) -> None:
         await until(pilot, lambda: "loads" in screen_text(pilot.app), "for the first check")
         await pilot.press("escape")
         await until(pilot, lambda: not screen.running, "for the end")
-        await pilot.pause()
-        assert "Stopped. Nothing was recorded." in screen_text(pilot.app)
+        await until_shown(pilot, "Stopped. Nothing was recorded.")
         assert screen.learner.progress.attempts(screen.exercise.key) == []
 
 
@@ -49,8 +48,7 @@ async def test_a_newer_run_takes_the_place_of_an_older_one(desk: Desk) -> None:
         screen.panes.editor.load_text("def twice(number):\n    return 2 * number\n")
         await pilot.press("r")
         await until(pilot, lambda: not screen.running, "for the second run")
-        await pilot.pause()
-        assert "✓ Passed" in screen_text(pilot.app)
+        await until_shown(pilot, "✓ Passed")
         assert len(screen.learner.progress.attempts(screen.exercise.key)) == 1
 
 
@@ -74,8 +72,7 @@ async def test_a_run_that_ends_after_the_learner_went_on_is_recorded_but_not_sho
         desk.client.holds = False
         desk.client.released.set()
         await until(pilot, lambda: not screen.running, "for the end")
-        await pilot.pause()
-        assert "Not run yet" in screen_text(pilot.app)
+        await until_shown(pilot, "Not run yet")
         assert len(screen.learner.progress.attempts(desk.course.exercises[0].key)) == 1
 
 
@@ -127,8 +124,7 @@ async def test_why_nothing_could_be_graded_is_told(desk: Desk) -> None:
     async with desk.start() as pilot:
         await pilot.press("r")
         await until(pilot, lambda: not main_screen(pilot).running, "for the end")
-        await pilot.pause()
-        assert "Not gradable here" in screen_text(pilot.app)
+        await until_shown(pilot, "Not gradable here")
         assert "This needs two GPUs." in screen_text(pilot.app)
 
 
