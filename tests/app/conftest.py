@@ -31,13 +31,17 @@ async def until(
     deadline = time.monotonic() + patience_s
     while not holds():
         if time.monotonic() > deadline:
-            raise AssertionError(f"waited {patience_s:.0f} s in vain {what}")
+            raise AssertionError(f"waited {patience_s:.0f} s in vain {what}; the screen:\n{screen_text(pilot.app)}")
         await pilot.pause()
 
 
 async def until_shown(pilot: Pilot[None], text: str) -> None:
-    """Let the app work until a text stands on the screen."""
-    await until(pilot, lambda: text in screen_text(pilot.app), f"for {text!r}")
+    """Let the app work until a text stands on the screen, wherever its lines are broken."""
+
+    def shown() -> bool:
+        return " ".join(text.split()) in " ".join(screen_text(pilot.app).replace("│", " ").split())
+
+    await until(pilot, shown, f"for {text!r}")
 
 
 @dataclass

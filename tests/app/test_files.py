@@ -140,7 +140,7 @@ async def test_a_file_that_cannot_be_written_is_told_once_and_the_text_stays(
         monkeypatch.setattr("gpututor.course.workspace.write_atomically", full)
         await pilot.press("e", *"m=1")
         await until(pilot, lambda: is_asking(pilot), "for the dialog")
-        await until_shown(pilot, "No space")
+        await until_shown(pilot, "No space left on device")
         monkeypatch.undo()
         await pilot.press("escape", "2")
         await until(pilot, lambda: desk.file().read_text().startswith("m=12def"), "for the next autosave")
