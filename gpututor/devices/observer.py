@@ -10,18 +10,11 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from gpututor.devices.recorder import Recorder
+from gpututor.devices.virtual.dispatch import bytes_of
 from gpututor.devices.virtual.operators import OPERATORS, describe
 
 aten = torch.ops.aten
 Tensor = torch.Tensor
-
-
-def _bytes_of(value: Any) -> int:
-    if isinstance(value, Tensor):
-        return value.numel() * value.element_size() if value.layout is torch.strided else 0
-    if isinstance(value, list | tuple):
-        return sum(_bytes_of(one) for one in value)
-    return 0
 
 
 def _tensors(values: Any) -> Iterator[Tensor]:
@@ -78,10 +71,10 @@ class ObservingMode(TorchDispatchMode):
         if device != "cpu" and op.takes_host_indices:
             for index in _tensors([args[1]]):
                 if index.device.type == "cpu":
-                    self.recorder.transfer("cpu", device, _bytes_of(index), name=op.name)
+                    self.recorder.transfer("cpu", device, bytes_of(index), name=op.name)
         inputs = [one for one in found if one is not out]
         self.recorder.kernel(
-            op.name, device, sum(map(_bytes_of, inputs)) + _bytes_of(out if isinstance(out, Tensor) else 0)
+            op.name, device, sum(map(bytes_of, inputs)) + bytes_of(out if isinstance(out, Tensor) else 0)
         )
         if device != "cpu" and op.waits is not None and op.waits(args):
             self.recorder.synchronise(op.name, device)
@@ -123,7 +116,7 @@ def _printing(recorder: Recorder, real: Callable[..., str]) -> Any:
         device = name_of(self.device)
         was_enabled = recorder.enabled
         if device != "cpu" and device.split(":")[0] != "meta":
-            recorder.transfer(device, "cpu", _bytes_of(self), name="print")
+            recorder.transfer(device, "cpu", bytes_of(self), name="print")
             recorder.synchronise("print", device)
         recorder.enabled = False
         try:
@@ -135,8 +128,11 @@ def _printing(recorder: Recorder, real: Callable[..., str]) -> Any:
 
 
 @contextmanager
-def observing(recorder: Recorder) -> Iterator[None]:
-    """The dispatch mode, and wrappers of the calls that do not dispatch; all gone after the block."""
+def observe(recorder: Recorder) -> Iterator[None]:
+    """Record what real devices do in this thread, for the time of the block; the virtual GPU records by itself.
+
+    A dispatch mode, and wrappers of the calls that do not dispatch; all are gone after the block.
+    """
 
     def of_kind(kind: str) -> Callable[[Any], str]:
         def device_of(device: Any) -> str:

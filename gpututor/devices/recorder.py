@@ -21,7 +21,6 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Collection
-from contextlib import AbstractContextManager
 from types import CodeType, FrameType
 
 from gpututor.trace.events import Kind, Trace
@@ -85,11 +84,3 @@ class Recorder:
                 return frame.f_lineno
             frame = frame.f_back
         return None
-
-
-def observe(recorder: Recorder) -> AbstractContextManager[None]:
-    """Record what real devices do in this thread, for the time of the block; the virtual GPU records by itself."""
-    # 1.4 s: torch is imported here.
-    from gpututor.devices.observer import observing
-
-    return observing(recorder)

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 import torch
 
-from gpututor.devices.recorder import Recorder, observe
+from gpututor.devices.observer import observe
+from gpututor.devices.recorder import Recorder
 from gpututor.wire.messages import MachineSpec
 from gpututor.wire.packer import Seen, plain_view
 

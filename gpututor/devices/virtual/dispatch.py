@@ -72,7 +72,7 @@ def _device_of(out: Any, args: tuple[Any, ...]) -> str:
 
 
 def bytes_of(value: Any) -> int:
-    """The bytes of the tensors in `value`, one level deep."""
+    """The bytes of the tensors in `value`, lists within lists included."""
     if isinstance(value, Tensor):
         return value.numel() * value.element_size() if value.layout is torch.strided else 0
     if type(value) is tuple or type(value) is list:

@@ -9,7 +9,8 @@ import sys
 import pytest
 import torch
 
-from gpututor.devices.recorder import Recorder, observe
+from gpututor.devices.observer import observe
+from gpututor.devices.recorder import Recorder
 from gpututor.trace.events import Kind
 
 has_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="this machine has no CUDA GPU")
