@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import errno
 import importlib
 import os
 import sys
@@ -60,17 +61,27 @@ def main(words: Sequence[str] | None = None) -> int:
             stream.reconfigure(errors="replace")  # a terminal that is not UTF-8 gets ? instead of a traceback
     try:
         code = _do(list(sys.argv[1:] if words is None else words))
-        sys.stdout.flush()
+        print(end="", flush=True)  # here, where a refusal can be told
     except TutorError as error:
         tell(error)
         return error.exit_code
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
-        # Python flushes stdout once more at exit, which would complain.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _forget_output()
         return PIPE_CLOSED
+    except OSError as error:
+        if error.errno != errno.ENOSPC:
+            raise
+        _forget_output()
+        tell(TutorError("There is no space left to write to.", "Make some, then try again."))
+        return TutorError.exit_code
     return code
+
+
+def _forget_output() -> None:
+    """Python flushes stdout once more at its exit, and would complain again."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _do(words: list[str]) -> int:

@@ -35,7 +35,5 @@ def main(arguments: argparse.Namespace) -> int:
 def _agreed(question: str) -> bool:
     if not sys.stdin.isatty():
         raise UsageError("There is no terminal to ask you on.", "`--yes` resets without asking.")
-    try:
-        return input(question).strip().lower() in ("y", "yes")
-    except EOFError:
-        return False
+    print(question, end="", file=sys.stderr, flush=True)  # seen though stdout may go to a file
+    return sys.stdin.readline().strip().lower() in ("y", "yes")

@@ -1,0 +1,59 @@
+"""How long the plain verbs take, as whole processes, against a Python that does nothing.
+
+Run it with `python benchmarks/verbs.py [ROUNDS]`. In every round each command runs once, in turn, so that a machine
+that slows down slows all of them; the medians and their ratios are printed. Nothing is asserted.
+"""
+
+from __future__ import annotations
+
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+COMMANDS: dict[str, list[str]] = {
+    "python -c pass": ["-c", "pass"],
+    "gpututor --version": ["-m", "gpututor.cli.main", "--version"],
+    "gpututor list": ["-m", "gpututor.cli.main", "list"],
+    "gpututor devices": ["-m", "gpututor.cli.main", "devices"],
+    "gpututor hint 1.1": ["-m", "gpututor.cli.main", "hint", "1.1"],
+}
+BASELINE = "python -c pass"
+
+
+def main() -> None:
+    rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 20
+    with tempfile.TemporaryDirectory() as home:
+        environment = {**os.environ, "GPUTUTOR_HOME": home}
+        for command in COMMANDS.values():  # fills the caches: bytecode, the devices, the database
+            _elapsed_ms(command, environment)
+        times: dict[str, list[float]] = {name: [] for name in COMMANDS}
+        for _ in range(rounds):
+            for name, command in COMMANDS.items():
+                times[name].append(_elapsed_ms(command, environment))
+    baseline_ms = statistics.median(times[BASELINE])
+    print(f"{'':<20} {'median':>9} {'fastest':>9} {'slowest':>9} {'ratio':>6}   ({rounds} rounds)")
+    for name, measured in times.items():
+        median_ms = statistics.median(measured)
+        figures = " ".join(f"{figure:>6.1f} ms" for figure in (median_ms, min(measured), max(measured)))
+        print(f"{name:<20} {figures} {median_ms / baseline_ms:>6.1f}")
+
+
+def _elapsed_ms(command: list[str], environment: dict[str, str]) -> float:
+    """Milliseconds from starting the process to its end."""
+    start = time.perf_counter()
+    subprocess.run(
+        [sys.executable, *command],
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        check=True,
+    )
+    return (time.perf_counter() - start) * 1000
+
+
+if __name__ == "__main__":
+    main()

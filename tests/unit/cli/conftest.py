@@ -1,0 +1,42 @@
+"""A tiny course, and a way to call the verbs in this process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from gpututor.cli.main import main
+from tests.unit.course.tiny import write_course
+
+
+@dataclass(frozen=True)
+class Said:
+    """How a verb ended, and what it printed."""
+
+    code: int
+    out: str
+    err: str
+
+
+Call = Callable[..., Said]
+
+
+@pytest.fixture
+def course_folder(tmp_path: Path) -> Path:
+    return write_course(tmp_path / "course", exercises=2, lessons=2)
+
+
+@pytest.fixture
+def gpututor(course_folder: Path, capfd: pytest.CaptureFixture[str]) -> Call:
+    """Call a verb on the tiny course: `gpututor("hint", "1.1")`."""
+
+    def call(*words: str) -> Said:
+        capfd.readouterr()
+        code = main(["--course", str(course_folder), *words])
+        out, err = capfd.readouterr()
+        return Said(code, out, err)
+
+    return call

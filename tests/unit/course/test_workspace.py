@@ -1,0 +1,218 @@
+"""The learner's files are made where they are missing, written whole, and never overwritten unasked."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from gpututor import paths
+from gpututor.course.catalogue import load_course
+from gpututor.course.exercise import Course, Exercise
+from gpututor.course.workspace import MARKER, Workspace, find_workspace, make_workspace
+from gpututor.errors import WorkspaceError
+from tests.unit.course.tiny import FILES, write_course
+
+STARTER = FILES["starter.py"]
+
+
+@pytest.fixture
+def course(tmp_path: Path) -> Course:
+    return load_course(write_course(tmp_path / "course", exercises=2, lessons=2))
+
+
+@pytest.fixture
+def workspace(tmp_path: Path, course: Course) -> Workspace:
+    return make_workspace(tmp_path / "mine", course)[0]
+
+
+@pytest.fixture
+def exercise(course: Course) -> Exercise:
+    return course.exercises[0]
+
+
+def test_a_new_workspace_has_one_file_per_exercise_and_is_remembered(tmp_path: Path, course: Course) -> None:
+    workspace, new = make_workspace(tmp_path / "deep" / "mine", course)
+    assert [str(path.relative_to(workspace.folder)) for path in new] == [
+        "01_lesson_1/01_twice_1_1.py",
+        "01_lesson_1/02_twice_1_2.py",
+        "02_lesson_2/01_twice_2_1.py",
+        "02_lesson_2/02_twice_2_2.py",
+    ]
+    assert [workspace.read(exercise) for exercise in course.exercises] == [STARTER] * 4
+    assert find_workspace() == workspace
+    assert paths.remembered_workspace_file().read_text() == f"{workspace.folder}\n"
+
+
+def test_making_a_workspace_again_makes_only_what_is_missing(workspace: Workspace, course: Course) -> None:
+    first, second = course.exercises[:2]
+    workspace.write(first, "mine = 1\n")
+    workspace.path_of(second).unlink()
+    again, new = make_workspace(workspace.folder, course)
+    assert (again, new) == (workspace, [workspace.path_of(second)])
+    assert workspace.read(first) == "mine = 1\n"
+
+
+def test_files_that_were_there_before_the_workspace_stay(tmp_path: Path, course: Course, exercise: Exercise) -> None:
+    path = Workspace(tmp_path / "old").path_of(exercise)
+    path.parent.mkdir(parents=True)
+    path.write_text("old = 1\n")
+    workspace, new = make_workspace(tmp_path / "old", course)
+    assert path not in new
+    assert workspace.read(exercise) == "old = 1\n"
+
+
+def test_a_removed_file_is_made_again(workspace: Workspace, exercise: Exercise) -> None:
+    shutil.rmtree(workspace.path_of(exercise).parent)
+    with pytest.raises(WorkspaceError, match="is not there"):
+        workspace.read(exercise)
+    assert workspace.ensure(exercise).read_text() == STARTER
+    workspace.write(exercise, "mine = 1\n")
+    assert workspace.ensure(exercise).read_text() == "mine = 1\n"
+
+
+def test_a_link_stays_a_link(tmp_path: Path, workspace: Workspace, exercise: Exercise) -> None:
+    path, elsewhere = workspace.path_of(exercise), tmp_path / "elsewhere" / "mine.py"
+    path.unlink()
+    path.symlink_to(elsewhere)
+    workspace.ensure(exercise)
+    assert elsewhere.read_text() == STARTER
+    workspace.write(exercise, "mine = 1\n")
+    assert (path.is_symlink(), elsewhere.read_text()) == (True, "mine = 1\n")
+    backup = workspace.reset(exercise)
+    assert (path.is_symlink(), elsewhere.read_text(), backup.read_text()) == (True, STARTER, "mine = 1\n")
+
+
+def test_newlines_and_a_byte_order_mark_are_read_as_python_reads_them(workspace: Workspace, exercise: Exercise) -> None:
+    workspace.path_of(exercise).write_bytes(b"\xef\xbb\xbfa = 1\r\n\tb = 2\r\n")
+    text = workspace.read(exercise)
+    assert text == "a = 1\r\n\tb = 2\r\n"
+    workspace.write(exercise, text)
+    assert workspace.path_of(exercise).read_bytes() == text.encode()
+
+
+def test_reset_keeps_a_dated_backup_and_names_it(workspace: Workspace, exercise: Exercise) -> None:
+    backups = []
+    for number in range(3):
+        workspace.write(exercise, f"mine = {number}\n")
+        backups.append(workspace.reset(exercise))
+        assert workspace.read(exercise) == STARTER
+    assert [backup.read_text() for backup in backups] == ["mine = 0\n", "mine = 1\n", "mine = 2\n"]
+    assert {backup.parent for backup in backups} == {workspace.folder / ".backups"}
+    assert len({backup.name for backup in backups}) == 3
+
+
+def test_a_file_that_is_no_text_can_be_reset_and_is_kept(workspace: Workspace, exercise: Exercise) -> None:
+    workspace.path_of(exercise).write_bytes(b"a\n\xff\xfe")
+    with pytest.raises(WorkspaceError, match=r"is not UTF-8 text \(line 2\)") as raised:
+        workspace.read(exercise)
+    assert str(workspace.path_of(exercise)) in raised.value.title
+    assert f"gpututor reset {exercise.slug}" in raised.value.advice
+    assert workspace.reset(exercise).read_bytes() == b"a\n\xff\xfe"
+
+
+def test_a_huge_file_a_folder_and_a_pipe_are_refused_in_words(workspace: Workspace, exercise: Exercise) -> None:
+    path = workspace.path_of(exercise)
+    path.write_bytes(b"#" * (1024 * 1024 + 1))
+    with pytest.raises(WorkspaceError, match="larger than 1 MiB"):
+        workspace.read(exercise)
+    path.unlink()
+    os.mkfifo(path)
+    with pytest.raises(WorkspaceError, match="is not a file"):
+        workspace.read(exercise)
+    path.unlink()
+    path.mkdir()
+    with pytest.raises(WorkspaceError, match="is not a file"):
+        workspace.read(exercise)
+    with pytest.raises(WorkspaceError, match="cannot be written"):
+        workspace.write(exercise, "a = 1\n")
+
+
+def test_a_text_that_cannot_be_saved_is_refused_and_the_old_one_stays(workspace: Workspace, exercise: Exercise) -> None:
+    with pytest.raises(WorkspaceError, match="is not text"):
+        workspace.write(exercise, "a = '\ud800'\n")
+    assert workspace.read(exercise) == STARTER
+
+
+def test_a_refusal_of_rights_names_the_file_and_what_to_do(
+    workspace: Workspace, exercise: Exercise, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*arguments: object, **options: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr("gpututor.files.tempfile.mkstemp", refuse)
+    with pytest.raises(WorkspaceError) as raised:
+        workspace.write(exercise, "a = 1\n")
+    path = workspace.path_of(exercise)
+    assert raised.value.title == f"{path} cannot be written: Permission denied."
+    assert str(path.parent) in raised.value.advice
+    assert workspace.read(exercise) == STARTER
+
+
+def test_a_file_in_the_way_of_the_workspace_is_told(tmp_path: Path, course: Course) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(WorkspaceError, match="cannot be made"):
+        make_workspace(tmp_path / "file", course)
+
+
+def test_links_that_lead_to_themselves_are_told(workspace: Workspace, exercise: Exercise) -> None:
+    path = workspace.path_of(exercise)
+    path.unlink()
+    path.symlink_to(path)
+    with pytest.raises(WorkspaceError):
+        workspace.ensure(exercise)
+
+
+def test_a_newer_starter_is_announced_until_it_is_taken(workspace: Workspace, course: Course) -> None:
+    first, second = course.exercises[:2]
+    assert not workspace.newer_starter(first)
+    (first.folder / "starter.py").write_text("def twice(number): ...\n")
+    assert workspace.newer_starter(first)
+    assert not workspace.newer_starter(second)
+    assert workspace.read(first) == STARTER
+    make_workspace(workspace.folder, course)
+    assert workspace.newer_starter(first)
+    workspace.reset(first)
+    assert not workspace.newer_starter(first)
+    assert workspace.read(first) == "def twice(number): ...\n"
+
+
+@pytest.mark.parametrize("content", ["", "[]", "{", '{"handed_out": 3}', '{"handed_out": {"lesson_1/twice_1_1": 3}}'])
+def test_a_damaged_marker_costs_only_the_news_of_starters(
+    workspace: Workspace, exercise: Exercise, content: str
+) -> None:
+    (workspace.folder / MARKER).write_text(content)
+    assert find_workspace(workspace.folder) == workspace
+    assert not workspace.newer_starter(exercise)
+    workspace.reset(exercise)
+    assert exercise.key in json.loads((workspace.folder / MARKER).read_text())["handed_out"]
+
+
+def test_a_workspace_is_found_from_its_folders_then_as_remembered_then_by_default(
+    tmp_path: Path, course: Course, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other, _ = make_workspace(tmp_path / "other", course)
+    monkeypatch.chdir(tmp_path)
+    assert find_workspace() == other
+    monkeypatch.chdir(workspace.folder / "02_lesson_2")
+    assert find_workspace() == workspace
+    assert find_workspace(other.folder) == other
+    assert find_workspace(tmp_path) is None
+    monkeypatch.chdir(tmp_path)
+    shutil.rmtree(other.folder)
+    assert find_workspace() is None
+    default, _ = make_workspace(paths.default_workspace(), course)
+    paths.remembered_workspace_file().unlink()
+    assert find_workspace() == default
+
+
+def test_a_current_folder_that_was_removed_does_not_matter(
+    tmp_path: Path, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    assert find_workspace() == workspace

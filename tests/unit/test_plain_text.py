@@ -1,0 +1,37 @@
+"""Text from outside cannot steer a terminal."""
+
+from __future__ import annotations
+
+import unicodedata
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpututor.plain_text import visible
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("plain\n\ttext é ‖ 中", "plain\n\ttext é ‖ 中"),
+        ("\x1b[31mred\x1b[0m", "\\x1b[31mred\\x1b[0m"),
+        ("over\rwritten\x08\x7f\x00", "over\\rwritten\\x08\\x7f\\x00"),
+        ("\x9b31m\x85", "\\x9b31m\\x85"),
+        ("\u202etxt.exe\u2066\u200f", "\\u202etxt.exe\\u2066\\u200f"),
+        ("\u2028\u2029", "\\u2028\\u2029"),
+        ("\udc80", "\\udc80"),
+        ("[/int] [@click=app.quit]", "[/int] [@click=app.quit]"),
+    ],
+)
+def test_what_could_steer_a_terminal_is_written_out(text: str, shown: str) -> None:
+    assert visible(text) == shown
+
+
+@given(st.text(st.characters(exclude_categories=())))
+def test_no_control_character_stays_and_all_else_does(text: str) -> None:
+    shown = visible(text)
+    assert not {unicodedata.category(letter) for letter in shown if letter not in "\n\t"} & {"Cc", "Cs", "Zl", "Zp"}
+    shown.encode()
+    assert shown == "".join(visible(letter) for letter in text)
+    assert visible(shown) == shown
