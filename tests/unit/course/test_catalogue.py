@@ -9,6 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from gpututor.course.catalogue import EXERCISE_FILES, load_course, load_exercise
 from gpututor.course.exercise import Course, Scenario
@@ -193,6 +195,23 @@ def test_a_folder_that_is_not_there_is_told(tmp_path: Path) -> None:
     for load in (load_course, load_exercise):
         with pytest.raises(CourseError, match="there is no such folder"):
             load(tmp_path / "none")
+
+
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(name=st.sampled_from(["exercise.toml", "hints.md", "wrong/once.py", "task.md"]), content=st.binary(max_size=80))
+def test_whatever_stands_in_a_file_the_other_exercises_are_there(
+    folder: Path, broken: Path, name: str, content: bytes
+) -> None:
+    path = broken / name
+    before = path.read_bytes()
+    path.write_bytes(content)
+    try:
+        course = load_course(folder)
+    finally:
+        path.write_bytes(before)
+    assert [label for label in labels(course) if label != "1.2"] == ["1.1", "1.3", "2.1", "2.2", "2.3"]
+    assert all(str(path) in problem.title for problem in course.problems)
+    assert ("1.2" in labels(course)) == (not course.problems)
 
 
 def test_the_nearest_exercise_is_named_when_there_is_none_of_that_name(folder: Path) -> None:
