@@ -5,10 +5,22 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import site
 import subprocess
 import sys
 import time
 from pathlib import Path
+
+from gpututor.paths import PACKAGE
+
+
+def python_module(name: str, *options: str) -> list[str]:
+    """The command that runs one of our modules in a Python of its own, apart from the learner's settings.
+
+    `-I` leaves out the user's own site-packages; where gpututor itself is installed there, they stay.
+    """
+    in_user_site = PACKAGE.is_relative_to(site.getusersitepackages())
+    return [sys.executable, *(["-E", "-P"] if in_user_site else ["-I"]), *options, "-m", name]
 
 
 def descendants(pid: int) -> list[int]:

@@ -39,10 +39,11 @@ def main(arguments: argparse.Namespace) -> int:
     course = chosen_course(arguments)
     exercise = course.find(arguments.exercise)
     own_file = arguments.file is None
-    path = chosen_workspace(arguments, course).path_of(exercise) if own_file else arguments.file
+    workspace = chosen_workspace(arguments, course) if own_file else None
+    path = workspace.path_of(exercise) if workspace else arguments.file
     request = GradeRequest(
         exercise_folder=str(exercise.folder),
-        submission=read_submission(path),
+        submission=workspace.read(exercise) if workspace else read_submission(path),
         file_name=path.name,
         device=arguments.device,
         gpu=arguments.gpu,

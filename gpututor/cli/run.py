@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import argparse
 import subprocess
-import sys
 from pathlib import Path
 
 from gpututor.cli.grade import add_device_arguments
 from gpututor.cli.places import chosen_course, chosen_workspace
+from gpututor.processes import python_module
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -27,6 +27,4 @@ def main(arguments: argparse.Namespace) -> int:
         options += ["--gpu", arguments.gpu]
     if arguments.gpus is not None:
         options += ["--gpus", str(arguments.gpus)]
-    return subprocess.run(
-        [sys.executable, "-I", "-m", "gpututor.worker.script", *options, str(path)], check=False
-    ).returncode
+    return subprocess.run([*python_module("gpututor.worker.script"), *options, str(path)], check=False).returncode

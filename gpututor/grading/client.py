@@ -6,7 +6,6 @@ import contextlib
 import itertools
 import os
 import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 
@@ -20,7 +19,7 @@ from gpututor.grading.events import (
     event_from_json,
     request_to_json,
 )
-from gpututor.processes import kill_tree
+from gpututor.processes import kill_tree, python_module
 from gpututor.wire.frames import FrameError, read_frame, write_frame
 
 CANCEL_GRACE_S = 0.5
@@ -135,7 +134,7 @@ def _start_judge() -> subprocess.Popen[bytes]:
     try:
         with paths.log_file().open("ab") as log:
             return subprocess.Popen(
-                [sys.executable, "-I", "-m", "gpututor.judge"],
+                python_module("gpututor.judge"),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,

@@ -14,12 +14,12 @@ from typing import Any
 
 from gpututor import paths
 from gpututor.files import write_atomically
-from gpututor.processes import kill_tree
+from gpututor.processes import kill_tree, python_module
 
 PROBE_TIMEOUT_S = 60.0
 """A first import of torch from a cold or distant disk takes up to half a minute."""
 
-PROBE = ("-I", "-m", "gpututor.devices.inventory")
+PROBE = python_module("gpututor.devices.inventory")
 
 _VARIABLES = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "ONEAPI_DEVICE_SELECTOR")
 _DRIVER_FILES = (("/dev", "nvidia[0-9]*"), ("/dev", "kfd"), ("/dev/dri", "renderD*"))
@@ -121,7 +121,7 @@ def _probe(installed: str) -> Inventory:
     """Ask PyTorch in a child process, which is ended with all that it started after `PROBE_TIMEOUT_S`."""
     try:
         child = subprocess.Popen(
-            [sys.executable, *PROBE],
+            PROBE,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

@@ -9,7 +9,6 @@ import shutil
 import signal
 import socket
 import subprocess
-import sys
 import tempfile
 import threading
 import time
@@ -17,7 +16,7 @@ from pathlib import Path
 
 from gpututor.errors import GradingError
 from gpututor.judge.channel import Channel, DeadlinePassed
-from gpututor.processes import kill_tree, reap_orphans
+from gpututor.processes import kill_tree, python_module, reap_orphans
 from gpututor.wire.frames import Bounds, FrameError
 
 READY_WITHIN_S = 120.0
@@ -36,7 +35,7 @@ class Worker:
         printed_reader, printed_writer = os.pipe()
         try:
             self._process = subprocess.Popen(
-                [sys.executable, "-I", "-u", "-m", "gpututor.worker", str(theirs.fileno()), str(self.scratch)],
+                [*python_module("gpututor.worker", "-u"), str(theirs.fileno()), str(self.scratch)],
                 stdin=subprocess.DEVNULL,
                 stdout=printed_writer,
                 stderr=printed_writer,

@@ -23,7 +23,7 @@ class Probe:
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self._script = folder / "probe.py"
         self._asked = folder / "asked"
-        monkeypatch.setattr(inventory, "PROBE", (str(self._script),))
+        monkeypatch.setattr(inventory, "PROBE", [sys.executable, str(self._script)])
         self.answers([CPU, GPU])
 
     def answers(self, devices: object, *, before: str = "") -> None:
