@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import signal
 import sys
 from collections.abc import Callable, Iterable
 from functools import partial
@@ -74,6 +76,19 @@ class GpututorApp(App[None]):
         self._client = client
         self._new_workspace = new_workspace or default_workspace()
         self._find_devices = find_devices
+
+    def on_mount(self) -> None:
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            loop.add_signal_handler(number, self._leave_at_once)
+
+    def _leave_at_once(self) -> None:
+        """The terminal was closed, or the program told to end: nobody can be asked, and nothing may be lost."""
+        for screen in self.screen_stack:
+            if isinstance(screen, MainScreen):
+                screen.rescue()
+        self._client.cancel()
+        self.exit()
 
     def get_default_screen(self) -> Screen[Any]:
         return self._welcome() if self._workspace is None else self._main(self._workspace)

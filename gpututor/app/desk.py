@@ -7,6 +7,7 @@ from pathlib import Path
 
 from gpututor.course.exercise import Exercise
 from gpututor.course.workspace import Workspace
+from gpututor.errors import TutorError
 from gpututor.files import back_up, back_up_text
 
 Stamp = tuple[int, int, int]
@@ -85,6 +86,15 @@ class Desk:
         """End a conflict with the file's text; returns it, and where the editor's text was kept."""
         kept = back_up_text(mine, self.path.name, self.backups)
         return self.read(), kept
+
+    def rescue(self, mine: str) -> None:
+        """The program is told to end at once: what cannot be saved in its place is kept among the backups."""
+        try:
+            if self.save(mine):
+                return
+        except (TutorError, OSError):
+            pass  # the backups may be on another disk, or the file be the only one that is locked
+        back_up_text(mine, self.path.name, self.backups)
 
     def _changed_by_others(self, mine: str) -> bool:
         stamp = _stamp(self.path)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -160,3 +162,24 @@ async def test_progress_that_cannot_be_written_is_told_and_learning_goes_on(
         await until(pilot, lambda: "cannot be written: [/int]" in screen_text(pilot.app), "for its words")
         await pilot.press("escape", "3")
         assert main_screen(pilot).exercise.label == "1.2"
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP], ids=lambda number: number.name)
+async def test_a_terminal_that_is_closed_loses_nothing(desk: Desk, number: signal.Signals) -> None:
+    async with desk.start() as pilot:
+        await pilot.press("e", *"m=1")
+        os.kill(os.getpid(), number)
+        await until(pilot, lambda: not pilot.app.is_running or desk.file().read_text().startswith("m=1def"), "to save")
+
+    assert desk.file().read_text().startswith("m=1def")
+
+
+async def test_a_terminal_that_is_closed_in_a_conflict_keeps_both_texts(desk: Desk) -> None:
+    async with desk.start() as pilot:
+        screen = main_screen(pilot)
+        await pilot.press("e", *"m=1")
+        desk.file().write_text("theirs = 1\n")
+        screen.rescue()
+
+    assert desk.file().read_text() == "theirs = 1\n"
+    assert any(text.startswith("m=1def") for text in backups(desk))

@@ -28,8 +28,8 @@ BREAKPOINTS = [(0, "-narrow"), (100, "-medium"), (140, "-wide")]
 """From which width on how many panes stand side by side; see `app.tcss`."""
 LOOK_EVERY_S = 0.15
 SAVE_AFTER_S = 0.5
-"""How long the keys must rest before the file is written; while they never rest it is written every 2 s."""
-SAVE_AT_LATEST_S = 2.0
+"""How long the keys must rest before the file is written; while they never rest it is written every second."""
+SAVE_AT_LATEST_S = 1.0
 
 Answered = TypeVar("Answered")
 
@@ -146,6 +146,11 @@ class DeskScreen(Screen[None]):
         self._unwritable = None
         self._look()
         return not self._asking and self.save()
+
+    def rescue(self) -> None:
+        """Save what there is, without asking anything."""
+        if self._desk is not None and self._desk.edited(self.editor_text):
+            self._desk.rescue(self.editor_text)
 
     @property
     def is_saved(self) -> bool:
