@@ -37,23 +37,44 @@ def descendants(pid: int) -> list[int]:
     return found
 
 
+def is_alive(pid: int) -> bool:
+    """A process of that id exists, whoever owns it."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass
+    return True
+
+
 def kill_tree(pid: int) -> None:
     """SIGKILL `pid`, its process group when it leads one, and every process that descends from it.
 
     The root is stopped first, so that it cannot start another child; looked at again until nothing new is there.
     """
     _signal(pid, signal.SIGSTOP)
+    family = _stopped_descendants(pid)
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        if os.getpgid(pid) == pid:
+            os.killpg(pid, signal.SIGKILL)
+    for member in (*family, pid):
+        _signal(member, signal.SIGKILL)
+
+
+def kill_descendants() -> None:
+    """SIGKILL every process that descends from this one, the orphans that it adopted included."""
+    for member in _stopped_descendants(os.getpid()):
+        _signal(member, signal.SIGKILL)
+
+
+def _stopped_descendants(pid: int) -> set[int]:
     seen: set[int] = set()
     while new := [child for child in descendants(pid) if child not in seen]:
         for child in new:
             _signal(child, signal.SIGSTOP)
         seen.update(new)
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        if os.getpgid(pid) == pid:
-            os.killpg(pid, signal.SIGKILL)
-    for child in seen:
-        _signal(child, signal.SIGKILL)
-    _signal(pid, signal.SIGKILL)
+    return seen
 
 
 def reap_orphans(keep: set[int]) -> None:

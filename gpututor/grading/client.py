@@ -25,6 +25,8 @@ from gpututor.wire.frames import FrameError, read_frame, write_frame
 CANCEL_GRACE_S = 0.5
 """How long the judge may take to answer a cancel before it is killed with everything that it started."""
 
+CLOSE_GRACE_S = 2.0
+
 
 class GradingClient:
     """One judge process, started when it is first needed and again when it died."""
@@ -75,9 +77,12 @@ class GradingClient:
         with self._starting:
             judge, self._judge = self._judge, None
         if judge is not None:
-            kill_tree(judge.pid)
-            judge.wait()
-            _close_pipes(judge)
+            _close_pipes(judge)  # at the end of its input it ends everything, and tidies up
+            try:
+                judge.wait(CLOSE_GRACE_S)
+            except subprocess.TimeoutExpired:
+                kill_tree(judge.pid)
+                judge.wait()
 
     def _conversation(
         self, judge: subprocess.Popen[bytes], number: int, request: GradeRequest

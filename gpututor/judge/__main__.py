@@ -14,7 +14,7 @@ import traceback
 from typing import BinaryIO
 
 from gpututor.grading.events import Cancelled, Graded, GradeRequest, GradingEvent, event_to_json, request_from_json
-from gpututor.judge.workers import WorkerPool
+from gpututor.judge.workers import WorkerPool, sweep_scratch
 from gpututor.processes import adopt_orphans
 from gpututor.wire.frames import FrameError, read_frame, write_frame
 
@@ -33,6 +33,7 @@ class Server:
         """Until the client closes."""
         adopt_orphans()
         self._pool.warm()
+        sweep_scratch()
         threading.Thread(target=self._listen, daemon=True).start()
         importlib.import_module("gpututor.judge.judge")  # 1.1 s: torch, while the first worker imports it too
 

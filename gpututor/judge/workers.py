@@ -16,11 +16,13 @@ from pathlib import Path
 
 from gpututor.errors import GradingError
 from gpututor.judge.channel import Channel, DeadlinePassed
-from gpututor.processes import kill_tree, python_module, reap_orphans
+from gpututor.processes import is_alive, kill_descendants, kill_tree, python_module, reap_orphans
 from gpututor.wire.frames import Bounds, FrameError
 
 READY_WITHIN_S = 120.0
 """A cold import of torch from a slow disk takes a while."""
+SCRATCH_PREFIX = "gpututor-"
+"""Of a worker's scratch folder; its judge's process id follows."""
 STACK_FILE = ".stack"
 """In the scratch folder: where a worker writes what it is at when it is asked by SIGUSR1."""
 PASSED_ON = ("PATH", "LANG", "LC_ALL", "CUDA_VISIBLE_DEVICES", "LD_LIBRARY_PATH", "SYSTEMROOT")
@@ -30,7 +32,7 @@ class Worker:
     """One worker process: made, got ready, used for one submission, ended."""
 
     def __init__(self) -> None:
-        self.scratch = Path(tempfile.mkdtemp(prefix="gpututor-"))
+        self.scratch = Path(tempfile.mkdtemp(prefix=f"{SCRATCH_PREFIX}{os.getpid()}-"))
         ours, theirs = socket.socketpair()
         printed_reader, printed_writer = os.pipe()
         try:
@@ -148,11 +150,19 @@ class WorkerPool:
             worker.kill()
 
     def kill_all(self) -> None:
-        """From any thread, when the judge is about to end: no worker and no scratch folder is left."""
+        """From any thread, when the judge is about to end: no process and no scratch folder is left."""
+        kill_descendants()
         for worker in (self._current, self._spare):
             if worker is not None:
-                worker.kill()
                 shutil.rmtree(worker.scratch, ignore_errors=True)
+
+
+def sweep_scratch() -> None:
+    """Remove the scratch folders of judges that were killed before they could do so themselves."""
+    for folder in Path(tempfile.gettempdir()).glob(f"{SCRATCH_PREFIX}*-*"):
+        owner = folder.name.removeprefix(SCRATCH_PREFIX).partition("-")[0]
+        if owner.isdigit() and not is_alive(int(owner)) and folder.stat().st_uid == os.getuid():
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def _environment(scratch: Path) -> dict[str, str]:

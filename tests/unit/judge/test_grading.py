@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import os
+import subprocess
+import sys
+import tempfile
 import threading
 import time
 from pathlib import Path
@@ -335,6 +338,35 @@ def test_nothing_of_the_judge_is_left_after_close(exercise_folder: Path) -> None
     client.close()
 
     wait_for(lambda: all(gone(pid) for pid in family))
+    assert not list(Path(tempfile.gettempdir()).glob(f"gpututor-{judge}-*"))
+
+
+CLIENT = """
+import sys
+from gpututor.grading.client import GradingClient
+from gpututor.grading.events import GradeRequest
+list(GradingClient().grade(GradeRequest(sys.argv[1], sys.argv[2], "a.py")))
+"""
+
+
+def test_a_client_that_is_killed_leaves_no_process_and_no_scratch(exercise_folder: Path, tmp_path: Path) -> None:
+    note = tmp_path / "note"
+    submission = (
+        "import os, time\n\n\ndef twice(number):\n"
+        "    if os.fork() == 0:\n        os.setsid()\n        if os.fork() == 0:\n"
+        f"            open({str(note)!r}, 'w').write(f'{{os.getpid()}} {{os.getcwd()}}')\n"
+        "            time.sleep(600)\n        os._exit(0)\n"
+        "    while True:\n        pass\n"
+    )
+    killed = subprocess.Popen([sys.executable, "-c", CLIENT, str(exercise_folder), submission])
+    wait_for(lambda: note.exists() and " " in note.read_text(), 30)
+    daemon, _, scratch = note.read_text().partition(" ")
+
+    killed.kill()
+    killed.wait()
+
+    wait_for(lambda: gone(int(daemon)))
+    wait_for(lambda: not Path(scratch).exists())
 
 
 @pytest.mark.parametrize("outcome", list(Outcome), ids=str)
