@@ -77,12 +77,15 @@ class GradingClient:
         with self._starting:
             judge, self._judge = self._judge, None
         if judge is not None:
-            _close_pipes(judge)  # at the end of its input it ends everything, and tidies up
+            assert judge.stdin is not None
+            with contextlib.suppress(OSError):
+                judge.stdin.close()  # at the end of its input the judge ends everything, and tidies up
             try:
                 judge.wait(CLOSE_GRACE_S)
             except subprocess.TimeoutExpired:
                 kill_tree(judge.pid)
                 judge.wait()
+            _close_pipes(judge)
 
     def _conversation(
         self, judge: subprocess.Popen[bytes], number: int, request: GradeRequest
