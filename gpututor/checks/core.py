@@ -44,6 +44,8 @@ class Call:
     """What came back: plain Python with `ObservedTensor` and its kin at the leaves."""
     trace: Trace
     """What the devices did during the call."""
+    return_line: int | None = None
+    """The line at which the learner's function returned."""
 
 
 @dataclass(frozen=True)
@@ -55,16 +57,14 @@ class Run:
     source: str
     entry: str
 
-    def return_line(self) -> int | None:
-        """The line of the last `return` of the learner's function: where a wrong result left it."""
-        return return_line(self.source, self.entry)
+    def line_of(self, call: Call) -> int | None:
+        """The line at which a wrong result left the learner's function, else that of its last `return`."""
+        return call.return_line or return_line(self.source, self.entry)
 
     def which(self, call: Call) -> str:
-        """Words for one call, when there are several: `call 2 of 3, with x of shape (7, 1)`."""
-        number = next(number for number, other in enumerate(self.calls, start=1) if other is call)
-        words = [_input_in_words(name, value) for name, value in call.drawn.items()]
-        inputs = ", ".join(filter(None, words[:4]))
-        return f"call {number} of {len(self.calls)}, with {inputs}" if inputs else f"call {number} of {len(self.calls)}"
+        """Words for one call, to be put behind a sentence: ` (call 2 of 3, with x of shape (7, 1))`."""
+        position = next(position for position, other in enumerate(self.calls) if other is call)
+        return call_in_words(position, len(self.calls), call.drawn)
 
 
 @dataclass(frozen=True)
@@ -105,6 +105,14 @@ class Check:
         return bool(self.on(machine))
 
 
+def call_in_words(position: int, calls: int, drawn: dict[str, Any]) -> str:
+    """Which call it was, when there are several, and what was passed: ` (call 2 of 3, with index=-1)`."""
+    number = [f"call {position + 1} of {calls}"] if calls > 1 else []
+    inputs = ", ".join(filter(None, [_input_in_words(name, value) for name, value in drawn.items()][:4]))
+    words = ", ".join(number + ([f"with {inputs}"] if inputs else []))
+    return f" ({words})" if words else ""
+
+
 def _input_in_words(name: str, value: Any) -> str:
     match value:
         case torch.Tensor():
@@ -139,7 +147,7 @@ def tensors_by_path(output: Any) -> dict[str, ObservedTensor]:
             case ObservedTensor():
                 found[path] = item
             case ObservedModule():
-                waiting += [(_join(path, name), part) for name, part in item.state.items()]
+                waiting += [(_join(path, name), part) for name, part in item.tensors.items()]
             case dict():
                 waiting += [(_join(path, key), part) for key, part in item.items()]
             case list() | tuple():

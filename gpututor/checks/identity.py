@@ -100,11 +100,11 @@ def _first_broken(
             )
         output = outputs.get(path)
         if output is None:
-            return Finding(f"a tensor at {named(path)}", f"no tensor there ({run.which(call)})", run.return_line())
+            return Finding(f"a tensor at {named(path)}", f"no tensor there{run.which(call)}", run.line_of(call))
         if not holds(output.fact, argument):
             return Finding(
                 expected=f"{named(path)}: {wanted} {argument_path!r}",
-                got=f"{named(path)}: {met} {argument_path!r} ({run.which(call)})",
-                line=run.return_line(),
+                got=f"{named(path)}: {met} {argument_path!r}{run.which(call)}",
+                line=run.line_of(call),
             )
     return None

@@ -66,14 +66,14 @@ def parity(
             wanted = _leaves(run_reference(reference, call.drawn, in_float64=True))
             got = _leaves(call.output)
             if wanted.keys() != got.keys():
-                return Finding(describe(wanted), describe(call.output), run.return_line())
+                return Finding(describe(wanted), describe(call.output), run.line_of(call))
             for path, ref in wanted.items():
                 found = disagreement(got[path], ref, times)
                 if found is not None:
                     return Finding(
                         expected=found.expected,
-                        got=f"{named(path)}: {found.got} ({run.which(call)})",
-                        line=run.return_line(),
+                        got=f"{named(path)}: {found.got}{run.which(call)}",
+                        line=run.line_of(call),
                         advice=found.advice,
                     )
         return None

@@ -36,21 +36,21 @@ def placement(
             where = outputs(call.drawn, run.machine) if callable(outputs) else outputs
             tensors = tensors_by_path(call.output)
             if not tensors:
-                return Finding("at least one tensor in the result", "a result without tensors", run.return_line())
+                return Finding("at least one tensor in the result", "a result without tensors", run.line_of(call))
             for path, tensor in tensors.items():
                 wanted = _resolve(_at(where, path), run.machine)
                 if tensor.fact.device != wanted:
                     return Finding(
                         expected=f"{named(path)} on {wanted}",
-                        got=f"{named(path)} on {tensor.fact.device} ({run.which(call)})",
-                        line=_line_of_last_move(call.trace, wanted) or run.return_line(),
+                        got=f"{named(path)} on {tensor.fact.device}{run.which(call)}",
+                        line=_line_of_last_move(call.trace, wanted) or run.line_of(call),
                         advice=f"Create it on {wanted}, or move it there once.",
                     )
                 if tensor.grad is not None and tensor.grad.fact.device != wanted:
                     return Finding(
                         expected=f"the gradient of {named(path)} on {wanted}",
-                        got=f"it is on {tensor.grad.fact.device} ({run.which(call)})",
-                        line=run.return_line(),
+                        got=f"it is on {tensor.grad.fact.device}{run.which(call)}",
+                        line=run.line_of(call),
                         advice="Let autograd make gradients: they live beside their tensors.",
                     )
         return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from gpututor.checks.core import Applies, Check, Finding, Machine, Run
+from gpututor.checks.core import Applies, Check, Finding, Machine, Run, return_line
 
 
 def source(
@@ -35,7 +35,7 @@ def source(
                     return Finding(f"no call of {rule}()", f"{called}() at line {line}", line)
         for rule in require:
             if not any(matches(rule, called) for called, _ in calls):
-                return Finding(f"a call of {rule}()", "no such call", run.return_line())
+                return Finding(f"a call of {rule}()", "no such call", return_line(run.source, run.entry))
         return None
 
     return Check(name, sentence, find, (), why, advice, on)

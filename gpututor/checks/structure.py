@@ -27,8 +27,8 @@ def structure(
                 path, wrong = difference
                 return Finding(
                     expected=describe(wanted),
-                    got=f"{named(path)} is {wrong} ({run.which(call)})",
-                    line=run.return_line(),
+                    got=f"{named(path)} is {wrong}{run.which(call)}",
+                    line=run.line_of(call),
                     advice="Compare what your function returns with the example in the task.",
                 )
         return None

@@ -70,7 +70,7 @@ def syncs(
             if len(waits) > high:
                 return Finding(
                     expected=f"at most {count(high, 'wait')} for the device in a call",
-                    got=f"{count(len(waits), 'wait')}, {_where(waits)} ({run.which(call)})",
+                    got=f"{count(len(waits), 'wait')}, {_where(waits)}{run.which(call)}",
                     line=_line(waits),
                     advice="Keep results on the device; bring one value to the host, once, at the end.",
                 )
@@ -90,8 +90,8 @@ def _wrong_count(run: Run, call: Call, direction: _Direction, amount: Amount | N
     got = f"{count(len(found), direction.word)} of {total:,} bytes in all, {_where(found)}" if found else "none"
     return Finding(
         expected=f"{_range(low, high, direction.word)} in a call",
-        got=f"{got} ({run.which(call)})",
-        line=_line(found) or run.return_line(),
+        got=f"{got}{run.which(call)}",
+        line=_line(found) or run.line_of(call),
         advice="Create data where it is used, and move it once, whole.",
     )
 
@@ -107,8 +107,8 @@ def _wrong_bytes(run: Run, call: Call, direction: _Direction, amount: Amount | N
     wanted = f"{low:,}" if low == high else f"{low:,} to {high:,}"
     return Finding(
         expected=f"{wanted} bytes by {direction.word} in a call",
-        got=f"{total:,} bytes, {_where(found)} ({run.which(call)})" if found else f"none ({run.which(call)})",
-        line=_line(found) or run.return_line(),
+        got=f"{total:,} bytes, {_where(found)}{run.which(call)}" if found else f"none{run.which(call)}",
+        line=_line(found) or run.line_of(call),
         advice="Move the smaller thing, in the smaller dtype.",
     )
 

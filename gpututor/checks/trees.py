@@ -56,9 +56,11 @@ def first_difference(expected: Any, got: Any, leaf: Leaf, path: str = "") -> tup
 
     `leaf(path, expected, got)` looks at parts of equal type that are no containers, and returns words or None.
     """
-    expected, got = as_tree(expected), as_tree(got)
     if type_name(expected) != type_name(got):
         return path, f"{type_name(got)} instead of {type_name(expected)}"
+    if isinstance(expected, torch.nn.Module) and (wrong := _layers(expected, got)):
+        return path, wrong
+    expected, got = as_tree(expected), as_tree(got)
     match expected:
         case dict():
             if expected.keys() != got.keys():
@@ -75,6 +77,17 @@ def first_difference(expected: Any, got: Any, leaf: Leaf, path: str = "") -> tup
         difference = first_difference(one, other, leaf, f"{path}.{key}" if path else str(key))
         if difference is not None:
             return difference
+    return None
+
+
+def _layers(expected: torch.nn.Module, got: ObservedModule) -> str | None:
+    """Words for the first submodule that differs in name or class."""
+    wanted = [(name, type(layer).__name__) for name, layer in expected.named_modules() if name]
+    for (wanted_name, wanted_class), (name, class_name) in zip(wanted, got.layers, strict=False):
+        if (wanted_name, wanted_class) != (name, class_name):
+            return f"a module with {name!r}, a {class_name}, instead of {wanted_name!r}, a {wanted_class}"
+    if len(wanted) != len(got.layers):
+        return f"a module of {len(got.layers)} layers instead of {len(wanted)}"
     return None
 
 

@@ -32,10 +32,11 @@ def value(
             difference = first_difference(wanted, call.output, _leaf)
             if difference is not None:
                 path, wrong = difference
+                whole = f"; the whole result: {shorten(call.output)}" if path else ""
                 return Finding(
                     expected=shorten(wanted),
-                    got=f"{named(path)} is {wrong} ({run.which(call)}); the whole result: {shorten(call.output)}",
-                    line=run.return_line(),
+                    got=f"{named(path)} is {wrong}{run.which(call)}{whole}",
+                    line=run.line_of(call),
                     advice="Read the task's example again, and print what your function returns.",
                 )
         return None

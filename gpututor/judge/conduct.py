@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from gpututor.checks.core import Call, Run
+from gpututor.checks.core import Call, Run, call_in_words
 from gpututor.course.exercise import Exercise
 from gpututor.errors import GradingError
 from gpututor.judge import troubles
@@ -55,7 +55,7 @@ def conduct(
     channel.begin(time.monotonic() + exercise.limits.wall_s, exercise.limits.output_kib << 10)
     calls: list[Call] = []
     trouble: Trouble | None = None
-    stage = "loads"
+    stage, last_drawn = "loads", dict[str, Any]()
     try:
         channel.send(
             {
@@ -70,12 +70,14 @@ def conduct(
         _expect(channel.receive(ANSWER_BOUNDS), "loaded")
         stage = "runs"
         for drawn in inputs:
+            last_drawn = drawn
             packer = Packer()
             channel.send({"op": "call", "drawn": packer.pack(drawn)}, packer.buffers)
-            calls.append(_read_call(channel.receive(ANSWER_BOUNDS), drawn))
+            calls.append(_read_call(channel.receive(ANSWER_BOUNDS), drawn, source))
         channel.send({"op": "leave"})
     except _Failed as failed:
-        trouble = troubles.from_failure(failed.failure, stage, exercise, source)
+        which = call_in_words(len(calls), exercise.cases, last_drawn) if stage == "runs" else ""
+        trouble = troubles.from_failure(failed.failure, stage, exercise, source, which)
         if stage == "runs" or trouble.worker_lives:
             _leave(worker)
     except DeadlinePassed:
@@ -109,13 +111,19 @@ def _expect(frame: Frame, event: str) -> None:
         raise FrameError(f"the worker answered {str(frame.header.get('event'))[:40]!r} instead of {event!r}")
 
 
-def _read_call(frame: Frame, drawn: dict[str, Any]) -> Call:
+def _read_call(frame: Frame, drawn: dict[str, Any], source: str) -> Call:
     _expect(frame, "returned")
+    line = frame.header.get("line")
+    trace = Trace.from_json(frame.header.get("trace"))
+    if trace.dropped:
+        message = f"the devices did more than {trace.limit:,} things in one call; only these are written down"
+        raise _Failed(Failure("refused", "", message, None, ""))
     return Call(
         drawn=drawn,
         arguments=facts_by_path(frame.header.get("arguments")),
         output=Unpacker(frame.buffers).unpack(frame.header.get("output")),
-        trace=Trace.from_json(frame.header.get("trace")),
+        trace=trace,
+        return_line=line if type(line) is int and 0 < line <= source.count("\n") + 1 else None,
     )
 
 

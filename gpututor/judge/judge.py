@@ -34,8 +34,8 @@ Emit = Callable[[GradingEvent], None]
 def grade(request: GradeRequest, pool: WorkerPool, emit: Emit) -> Report:
     """Grade one submission. What the learner did never raises; what is broken in the grader or the exercise does."""
     grading = _Grading(request, emit)
-    if len(request.submission.encode("utf-8", "replace")) > MAX_SUBMISSION_BYTES or "\0" in request.submission:
-        return grading.report(Outcome.REJECTED, "The file is over 1 MiB or holds zero bytes: it is no solution file.")
+    if refusal := _refusal(request.submission):
+        return grading.report(Outcome.REJECTED, refusal)
     code = load_code(grading.exercise.folder)
     worker = pool.take()
     grading.torch_version = worker.torch_version
@@ -47,6 +47,19 @@ def grade(request: GradeRequest, pool: WorkerPool, emit: Emit) -> Report:
     finally:
         pool.release(worker)
     return grading.report(grading.outcome())
+
+
+def _refusal(submission: str) -> str:
+    """Why a text cannot be graded at all; empty when it can."""
+    try:
+        content = submission.encode()
+    except UnicodeEncodeError:
+        return "The file is not text: it holds half of a surrogate pair."
+    if len(content) > MAX_SUBMISSION_BYTES:
+        return "The file is over 1 MiB: a solution is a short Python file."
+    if b"\0" in content:
+        return "The file holds zero bytes: it is no Python file."
+    return ""
 
 
 def broken_report(request: GradeRequest, error: Exception) -> Report:

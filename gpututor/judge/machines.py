@@ -60,7 +60,7 @@ def in_words(spec: MachineSpec, available: Sequence[dict[str, object]]) -> str:
     if spec.kind != "virtual":
         described = [str(device["description"]) for device in available if device["name"] == spec.device]
         return f"{spec.device}, {described[0]}" if described else spec.device
-    if not spec.gpus:
+    if spec.device == "cpu":
         others = [backend for backend in spec.backends if backend != "cuda"]
         return (
             f"no CUDA GPU, {' and '.join(others)} reported (virtual machine)" if others else "no GPU (virtual machine)"
@@ -96,6 +96,13 @@ def _machine(scenario: Scenario, kind: str, index: int, here: Counter[str], requ
         return MachineSpec(scenario.name, kind, index, scenario.gpus, (kind,), "", None)
     if request.gpus is not None and not 0 <= request.gpus <= 8:
         raise UsageError(f"{request.gpus} virtual GPUs are not possible.", "Use --gpus with 0 to 8.")
-    gpus = request.gpus if request.gpus is not None and scenario.gpus else scenario.gpus
+    gpus = scenario.gpus
+    if request.gpus is not None and scenario.gpus:
+        if request.gpus < scenario.gpus:
+            raise NotGradableHere(
+                f"The scenario {scenario.name!r} needs a machine with {scenario.gpus} GPUs, not {request.gpus}.",
+                "Leave out --gpus, or give a larger number.",
+            )
+        gpus = request.gpus
     gpu = spec(request.gpu or scenario.gpu).name
     return MachineSpec(scenario.name, "virtual", 0, gpus, scenario.backends, gpu, scenario.memory_mib)

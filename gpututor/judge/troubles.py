@@ -31,11 +31,12 @@ def sentence(stage: str, exercise: Exercise) -> str:
     return f"{exercise.entry}() runs to its end"
 
 
-def from_failure(failure: Failure, stage: str, exercise: Exercise, source: str) -> Trouble:
-    """What the worker told: an exception, a syntax error, a missing function."""
+def from_failure(failure: Failure, stage: str, exercise: Exercise, source: str, which: str) -> Trouble:
+    """What the worker told: an exception, a syntax error, a missing function; `which` call it was, in words."""
     line = failure.line if failure.line and failure.line <= source.count("\n") + 1 else None
-    said = ": ".join(filter(None, (failure.type_name, failure.message))) + (f", at line {line}" if line else "")
+    said = ": ".join(filter(None, (failure.type_name, failure.message))) + (f", at line {line}" if line else "") + which
     outcome, expected, why, advice = _WORDS[failure.kind]
+    advice = _ADVICE.get(failure.type_name, advice)
     finding = Finding(expected.format(entry=exercise.entry), said, line, why, advice.format(entry=exercise.entry))
     return Trouble(stage, outcome, finding, failure.traceback, worker_lives=True)
 
@@ -69,7 +70,7 @@ _WORDS: dict[FailureKind, tuple[Outcome, str, str, str]] = {
         Outcome.FAILED,
         "plain tensors and Python values as a result",
         "The result is brought back to be compared.",
-        "Return torch.Tensor, not a class of your own.",
+        "Return plain tensors, numbers, lists and dicts, of the size that the task asks for.",
     ),
     "unsupported": (
         Outcome.ERROR,
@@ -81,10 +82,26 @@ _WORDS: dict[FailureKind, tuple[Outcome, str, str, str]] = {
         Outcome.ERROR,
         "no error",
         "An error stops the program where it happens.",
-        "Read the message and the line: which values meet there, and on which devices?",
+        "Read the message and the line, and print what meets there; `gpututor run` shows it without grading.",
     ),
 }
 """For each kind of failure: the outcome, what was expected, why it matters, what to try."""
+
+
+_DEVICES = "Look at which tensors meet on that line, and on which device each of them lives."
+_SPELLING = "Look at the spelling, and at what the name stands for there."
+_ADVICE = {
+    "ModuleNotFoundError": "Remove the import, or mend its spelling: a graded run has Python, PyTorch and NumPy.",
+    "EOFError": "There is no keyboard in a graded run: use the function's arguments instead of input().",
+    "NameError": _SPELLING,
+    "AttributeError": _SPELLING,
+    "TabError": "The line mixes tabs and spaces: use four spaces for each level.",
+    "IndentationError": "Each level is four spaces; look at the line before it too.",
+    "NotImplementedError": "The starter raises this until you write the body in its place.",
+    "RuntimeError": _DEVICES,
+    "RecursionError": "The function calls itself without end: when should it stop?",
+}
+"""What to try, for exceptions whose cause is known better than that of all others."""
 
 
 def from_deadline(stage: str, exercise: Exercise, line: int | None) -> Trouble:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import re
 import shutil
 import signal
 import socket
+import stat
 import subprocess
 import tempfile
 import threading
@@ -81,14 +83,13 @@ class Worker:
 
     def stack_line(self, file_name: str) -> int | None:
         """The line of the learner's file that a worker past its deadline is at, where it can still tell."""
-        report = self.scratch / STACK_FILE
-        with contextlib.suppress(OSError, ProcessLookupError):
+        submission = re.escape(str(self.scratch / file_name))
+        with contextlib.suppress(OSError):
             os.kill(self.pid, signal.SIGUSR1)
             give_up = time.monotonic() + 0.2
             while time.monotonic() < give_up:
-                with report.open("rb") as stream:
-                    text = stream.read(1 << 16).decode("utf-8", "replace")
-                at = re.search(rf'{re.escape(file_name)}", line (\d{{1,7}}) in ', text)
+                text = _read_ordinary(self.scratch / STACK_FILE)
+                at = re.search(rf'"{submission}", line (\d{{1,7}}) in ', text)
                 if at:
                     return int(at[1])
                 time.sleep(0.005)
@@ -163,6 +164,15 @@ def sweep_scratch() -> None:
         owner = folder.name.removeprefix(SCRATCH_PREFIX).partition("-")[0]
         if owner.isdigit() and not is_alive(int(owner)) and folder.stat().st_uid == os.getuid():
             shutil.rmtree(folder, ignore_errors=True)
+
+
+def _read_ordinary(path: Path) -> str:
+    """The start of a file that a submission may have replaced by a link or a pipe: then nothing, and no waiting."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
+    with os.fdopen(descriptor, "rb") as stream:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise OSError(errno.EINVAL, "not an ordinary file")
+        return stream.read(1 << 16).decode("utf-8", "replace")
 
 
 def _environment(scratch: Path) -> dict[str, str]:

@@ -112,7 +112,8 @@ class Trace:
 
     def since(self, start: int) -> Trace:
         """The events from index `start` on, as a trace of their own."""
-        return Trace({name: values[start:] for name, values in self.columns.items()}, limit=self.limit)
+        columns = {name: values[start:] for name, values in self.columns.items()}
+        return Trace(columns, self.dropped, self.limit)
 
     def to_json(self) -> dict[str, Any]:
         return {"columns": self.columns, "dropped": self.dropped}

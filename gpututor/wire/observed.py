@@ -12,6 +12,11 @@ import torch
 MAX_DEPTH = 64
 MAX_TEXT = 1 << 20
 MAX_NODES = 200_000
+MAX_TENSORS = 4096
+MAX_TENSOR_BYTES = 256 << 20
+MAX_TOTAL_BYTES = 512 << 20
+MAX_DIMENSIONS = 64
+MAX_LENGTH = 1 << 48
 
 DTYPES: dict[str, torch.dtype] = {
     str(dtype).removeprefix("torch."): dtype
@@ -63,13 +68,23 @@ class ObservedModule:
     """A module that arrived: its class, and its parameters and buffers by their state names."""
 
     class_name: str
+    layers: tuple[tuple[str, str], ...]
+    """(name, class) of each submodule, in order."""
     training: bool
     parameters: dict[str, ObservedTensor]
     buffers: dict[str, ObservedTensor]
+    """Those that a state dict leaves out are among them."""
+    passing: tuple[str, ...]
+    """The names of the buffers that a state dict leaves out."""
+
+    @property
+    def tensors(self) -> dict[str, ObservedTensor]:
+        return {**self.parameters, **self.buffers}
 
     @property
     def state(self) -> dict[str, ObservedTensor]:
-        return {**self.parameters, **self.buffers}
+        """What a state dict holds."""
+        return {name: tensor for name, tensor in self.tensors.items() if name not in self.passing}
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,17 @@ from typing import Any
 
 import torch
 
-from gpututor.wire.observed import DTYPES, MAX_DEPTH, MAX_NODES, MAX_TEXT, TensorFact, ValueRefused
+from gpututor.wire.observed import (
+    DTYPES,
+    MAX_DEPTH,
+    MAX_NODES,
+    MAX_TENSOR_BYTES,
+    MAX_TENSORS,
+    MAX_TEXT,
+    MAX_TOTAL_BYTES,
+    TensorFact,
+    ValueRefused,
+)
 
 
 @dataclass(frozen=True)
@@ -42,6 +52,7 @@ class Packer:
         self._kept: list[object] = []
         self._tensors: dict[int, dict[str, Any]] = {}
         self._nodes = 0
+        self._total_bytes = 0
 
     def pack(self, value: object, depth: int = 0) -> dict[str, Any]:
         """A JSON node for `value`; raises `ValueRefused` for trees too deep or large and tensors that do not travel."""
@@ -52,7 +63,7 @@ class Packer:
             case None | bool():
                 return {"k": "plain", "v": value}
             case int() if type(value) is int:
-                return {"k": "int", "v": str(value) if value.bit_length() < 4096 else "0"}
+                return {"k": "int", "v": _digits(value)}
             case float() if type(value) is float:
                 return {"k": "float", "v": value if math.isfinite(value) else repr(value)}
             case str() if type(value) is str:
@@ -109,7 +120,9 @@ class Packer:
             raise ValueRefused(f"a {type(tensor).__name__} is not a plain torch.Tensor")
         name = str(tensor.dtype).removeprefix("torch.")
         if name not in DTYPES or tensor.layout is not torch.strided:
-            raise ValueRefused(f"tensors of {tensor.dtype} in layout {tensor.layout} do not travel")
+            kind = str(tensor.dtype) if tensor.layout is torch.strided else str(tensor.layout)
+            raise ValueRefused(f"a {kind} tensor cannot be brought back from the device to be compared")
+        self._count(tensor.numel() * tensor.element_size())
         host = self.view.host(tensor).resolve_conj().resolve_neg().contiguous()
         grad = tensor.grad if tensor.is_leaf else None
         return {
@@ -137,18 +150,23 @@ class Packer:
         return {**asdict(fact), "identity": str(fact.identity), "storage": str(fact.storage)}
 
     def _module(self, module: torch.nn.Module) -> dict[str, Any]:
+        buffers = dict(module.named_buffers(remove_duplicate=False))
         return {
             "k": "module",
             "type": type(module).__name__,
+            "layers": [[name, type(layer).__name__] for name, layer in module.named_modules() if name],
+            "passing": sorted(buffers.keys() - module.state_dict(keep_vars=True).keys()),
             "training": bool(module.training),
             "parameters": {name: self._tensor(p) for name, p in module.named_parameters(remove_duplicate=False)},
-            "buffers": {name: self._tensor(b) for name, b in module.named_buffers(remove_duplicate=False)},
+            "buffers": {name: self._tensor(buffer) for name, buffer in buffers.items()},
         }
 
     def _array(self, array: Any) -> dict[str, Any]:
         if array.dtype.name not in DTYPES:
-            raise ValueRefused(f"a NumPy array of {array.dtype} does not travel")
-        tensor = torch.tensor(array.copy())
+            raise ValueRefused(f"a NumPy array of {array.dtype} cannot be compared")
+        self._count(array.nbytes)
+        # A copy in the machine's own byte order; not torch.tensor(), which would follow a default device.
+        tensor = torch.from_numpy(array.astype(array.dtype.newbyteorder("=")))
         return {
             "k": "array",
             "shape": list(tensor.shape),
@@ -157,9 +175,23 @@ class Packer:
             "buffer": self._bytes(tensor.contiguous()),
         }
 
+    def _count(self, size_bytes: int) -> None:
+        """Refuse what is too much to bring back, before it is copied."""
+        self._total_bytes += size_bytes
+        if size_bytes > MAX_TENSOR_BYTES or self._total_bytes > MAX_TOTAL_BYTES:
+            raise ValueRefused(f"the result has {self._total_bytes:,} bytes; at most {MAX_TENSOR_BYTES:,} are compared")
+        if len(self.buffers) >= MAX_TENSORS:
+            raise ValueRefused(f"the result has more than {MAX_TENSORS:,} tensors")
+
     def _bytes(self, host: torch.Tensor) -> int:
         self.buffers.append(host.reshape(-1).view(torch.uint8).numpy().tobytes() if host.numel() else b"")
         return len(self.buffers) - 1
+
+
+def _digits(value: int) -> str:
+    if value.bit_length() > 4096:
+        raise ValueRefused("the result holds a whole number of more than 4,096 bits")
+    return str(value)
 
 
 def _safe_repr(value: object) -> str:

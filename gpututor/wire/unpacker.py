@@ -10,6 +10,8 @@ import torch
 from gpututor.wire.observed import (
     DTYPES,
     MAX_DEPTH,
+    MAX_DIMENSIONS,
+    MAX_LENGTH,
     MAX_NODES,
     ObservedArray,
     ObservedModule,
@@ -56,10 +58,12 @@ class Unpacker:
             case "module":
                 parameters = {str(name): self._tensor(item) for name, item in node["parameters"].items()}
                 buffers = {str(name): self._tensor(item) for name, item in node["buffers"].items()}
-                return ObservedModule(str(node["type"]), bool(node["training"]), parameters, buffers)
+                layers = tuple((str(name), str(kind)) for name, kind in node["layers"])
+                passing = tuple(str(name) for name in node["passing"])
+                return ObservedModule(str(node["type"]), layers, node["training"] is True, parameters, buffers, passing)
             case "array":
-                shape = tuple(_whole(length) for length in node["shape"])
-                return ObservedArray(self._values(shape, node["dtype"], node["buffer"]), int(node["storage"]))
+                shape = _lengths(node["shape"])
+                return ObservedArray(self._values(shape, node["dtype"], node["buffer"]), _address(node["storage"]))
             case "device":
                 return torch.device(str(node["v"]))
             case "dtype":
@@ -89,13 +93,13 @@ def read_fact(raw: dict[str, Any]) -> TensorFact:
     """A fact as `Packer` writes it; raises KeyError, TypeError or `ValueRefused` for anything else."""
     return TensorFact(
         type_name=str(raw["type_name"]),
-        shape=tuple(_whole(length) for length in raw["shape"]),
+        shape=_lengths(raw["shape"]),
         dtype=str(raw["dtype"]),
         device=str(raw["device"])[:40],
-        strides=tuple(_whole(stride) for stride in raw["strides"]),
+        strides=_lengths(raw["strides"]),
         offset=_whole(raw["offset"]),
-        identity=int(raw["identity"]),
-        storage=int(raw["storage"]),
+        identity=_address(raw["identity"]),
+        storage=_address(raw["storage"]),
         requires_grad=raw["requires_grad"] is True,
         is_leaf=raw["is_leaf"] is True,
         pinned=raw["pinned"] is True,
@@ -136,6 +140,18 @@ def _key(value: Any) -> Any:
 
 
 def _whole(value: object) -> int:
-    if type(value) is not int or value < 0:
-        raise ValueRefused(f"{value!r} is not a whole number")
+    if type(value) is not int or not 0 <= value <= MAX_LENGTH:
+        raise ValueRefused("a length that no tensor has")
     return value
+
+
+def _address(text: object) -> int:
+    if not isinstance(text, str) or len(text) > 24:
+        raise ValueRefused("this is no address")
+    return int(text)
+
+
+def _lengths(values: list[Any]) -> tuple[int, ...]:
+    if len(values) > MAX_DIMENSIONS:
+        raise ValueRefused("a tensor of more dimensions than there are")
+    return tuple(_whole(value) for value in values)

@@ -13,6 +13,8 @@ import traceback
 from collections.abc import Iterator
 
 from gpututor.devices.inventory import describe_devices
+from gpututor.devices.virtual.specs import spec
+from gpututor.errors import UsageError
 from gpututor.paths import PACKAGE
 
 
@@ -46,6 +48,12 @@ def main() -> None:
     parser.add_argument("file")
     arguments = parser.parse_args()
     sys.argv = [arguments.file]
+    try:
+        spec(arguments.gpu)
+    except UsageError as error:
+        parser.exit(error.exit_code, f"gpututor: {error}\n")
+    if not 0 <= arguments.gpus <= 8:
+        parser.exit(2, "gpututor: A virtual machine has 0 to 8 GPUs.\nUse --gpus with a number from 0 to 8.\n")
     with on_device(arguments.device, arguments.gpu, arguments.gpus) as words:
         print(f"gpututor: running on {words}", file=sys.stderr, flush=True)
         try:

@@ -18,7 +18,7 @@ from gpututor.wire.observed import ValueRefused
 from gpututor.wire.packer import Packer
 from gpututor.wire.unpacker import Unpacker, materialise
 from gpututor.worker.machines import EnteredMachine, entered
-from gpututor.worker.submission import SubmissionFailed, call, load
+from gpututor.worker.submission import SubmissionFailed, call, describe, load
 
 Build = Callable[[dict[str, Any], torch.device], dict[str, Any]]
 
@@ -73,19 +73,25 @@ def _serve_call(
     try:
         recorder.enabled = True
         try:
-            output = call(function, arguments, path)
+            output, line = call(function, arguments, path)
         finally:
             recorder.enabled = False
-        header = {"event": "returned", "output": packer.pack(output), "arguments": packer.facts(arguments)}
+        header = {"event": "returned", "line": line, **_packed(packer, output, arguments, path)}
     except SubmissionFailed as error:
-        header, packer = _failed(error.failure), Packer()
-    except ValueRefused as error:
-        header, packer = _failed(Failure("refused", "", str(error), None, "")), Packer()
+        header, packer = {"event": "failed", "failure": error.failure.to_json()}, Packer()
     _answer(stream, {**header, "trace": recorder.trace.since(before).to_json()}, packer.buffers)
 
 
-def _failed(failure: Failure) -> dict[str, Any]:
-    return {"event": "failed", "failure": failure.to_json()}
+def _packed(packer: Packer, output: Any, arguments: dict[str, Any], path: Path) -> dict[str, Any]:
+    """The result on its way out. Raises `SubmissionFailed`: it may be too large, of odd types, or break when read."""
+    try:
+        return {"output": packer.pack(output), "arguments": packer.facts(arguments)}
+    except ValueRefused as error:
+        raise SubmissionFailed(Failure("refused", "", str(error), None, "")) from None
+    except Exception as error:
+        failure = describe(error, path)
+        message = f"the result cannot be brought back: {failure.type_name}: {failure.message}"
+        raise SubmissionFailed(Failure("refused", "", message, failure.line, failure.traceback)) from None
 
 
 def _answer(stream: BinaryIO, header: dict[str, Any], buffers: list[bytes] | None = None) -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import importlib.util
+import difflib
+import inspect
 import linecache
 import sys
 import traceback
 from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
+from types import FrameType, ModuleType
 from typing import Any
 
 import torch
@@ -33,41 +34,73 @@ def load(path: Path, entry: str) -> Callable[..., Any]:
     module = _execute(path)
     function = getattr(module, entry, None)
     if not callable(function):
-        defined = [name for name, value in vars(module).items() if callable(value) and not name.startswith("_")]
-        raise SubmissionFailed(_missing(entry, function, defined))
+        raise SubmissionFailed(_missing(entry, function, module))
     return function  # type: ignore[no-any-return]
 
 
-def call(function: Callable[..., Any], arguments: dict[str, Any], path: Path) -> Any:
-    """Call the learner's function. Raises `SubmissionFailed` for whatever it raises, `sys.exit` included."""
+def call(function: Callable[..., Any], arguments: dict[str, Any], path: Path) -> tuple[Any, int | None]:
+    """Call the learner's function: its result, and the line at which it returned where that can be seen.
+
+    Raises `SubmissionFailed` for whatever it raises, `sys.exit` included.
+    """
+    returned = _ReturnLine(function)
+    sys.settrace(returned.on_call)
     try:
-        return function(**arguments)
+        output = function(**arguments)
     except BaseException as error:
         raise SubmissionFailed(describe(error, path)) from None
+    finally:
+        sys.settrace(None)
+    return output, returned.line
+
+
+class _ReturnLine:
+    """Watches one function's frames for the line at which the outermost of them returns."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self._code = getattr(inspect.unwrap(function), "__code__", None)
+        self.line: int | None = None
+
+    def on_call(self, frame: FrameType, event: str, _: Any) -> Any:
+        if frame.f_code is not self._code:
+            return None
+        frame.f_trace_lines = False
+        return self._on_event
+
+    def _on_event(self, frame: FrameType, event: str, _: Any) -> Any:
+        if event == "return":
+            self.line = frame.f_lineno
+        return self._on_event
 
 
 def _execute(path: Path) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(MODULE_NAME, path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
+    try:
+        code = compile(path.read_bytes(), str(path), "exec", dont_inherit=True)
+    except (MemoryError, RecursionError) as error:
+        message = "an expression is nested too deeply for Python to read"
+        raise SubmissionFailed(Failure("syntax", type(error).__name__, message, None, "")) from None
+    except (SyntaxError, ValueError) as error:
+        raise SubmissionFailed(describe(error, path)) from None
+    module = ModuleType(MODULE_NAME)
+    module.__file__ = str(path)
     sys.modules[MODULE_NAME] = module
     try:
-        spec.loader.exec_module(module)
+        exec(code, module.__dict__)
     except BaseException as error:
         raise SubmissionFailed(describe(error, path)) from None
     return module
 
 
-def _missing(entry: str, found: object, defined: list[str]) -> Failure:
-    import difflib
-
+def _missing(entry: str, found: object, module: ModuleType) -> Failure:
     if found is not None:
-        message = f"{entry} is a {type(found).__name__}, not a function"
-    else:
-        near = difflib.get_close_matches(entry, defined, n=1, cutoff=0.5)
-        message = f"there is no function called {entry}" + (f"; did you mean to call {near[0]} so?" if near else "")
-    return Failure("missing", "", message, None, "")
+        return Failure("missing", "", f"{entry} is a {type(found).__name__}, not a function", None, "")
+    functions = {name: value for name, value in vars(module).items() if inspect.isfunction(value)}
+    near = difflib.get_close_matches(entry, functions, n=1, cutoff=0.5)
+    message = f"there is no function called {entry}"
+    if not near:
+        return Failure("missing", "", message, None, "")
+    line = functions[near[0]].__code__.co_firstlineno
+    return Failure("missing", "", f"{message}; there is {near[0]}: is that a typing mistake?", line, "")
 
 
 def describe(error: BaseException, path: Path) -> Failure:

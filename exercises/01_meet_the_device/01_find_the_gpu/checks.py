@@ -21,6 +21,6 @@ checks = [
     value(
         expected,
         why="A program that knows its machine can say why it is slow, and can choose sizes that fit.",
-        advice="Loop over range(torch.cuda.device_count()) and ask torch.cuda.get_device_properties(index).",
+        advice="Compare the two dictionaries entry by entry. A name without () is the function, not its answer.",
     ),
 ]

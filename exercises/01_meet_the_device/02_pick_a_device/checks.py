@@ -21,6 +21,6 @@ checks = [
     value(
         expected,
         why="A device that is not there fails at the first tensor; a GPU that is not chosen is never used.",
-        advice="Ask is_available() of torch.cuda, torch.backends.mps and torch.xpu, in this order.",
+        advice="Ask each backend in the order of the task; the answer is its name alone, without a number.",
     ),
 ]

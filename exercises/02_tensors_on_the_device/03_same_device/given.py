@@ -10,6 +10,7 @@ CASES = (
     {"rows": 60, "queries": 4, "size": 16, "table_place": "device", "queries_place": "cpu"},
     {"rows": 45, "queries": 1, "size": 7, "table_place": "cpu", "queries_place": "device"},
     {"rows": 3, "queries": 29, "size": 5, "table_place": "cpu", "queries_place": "device"},
+    {"rows": 30, "queries": 70, "size": 8, "table_place": "cpu", "queries_place": "device"},
     {"rows": 11, "queries": 6, "size": 9, "table_place": "device", "queries_place": "device"},
 )
 

@@ -231,3 +231,24 @@ def test_a_check_may_apply_to_some_machines_only(on: str, with_gpu: bool, withou
     assert placement(on=lambda machine: machine.gpus == 1).applies(GPU)
     with pytest.raises(CourseError, match="sometimes"):
         placement(on="sometimes").applies(GPU)
+
+
+def net(*layers: torch.nn.Module) -> torch.nn.Module:
+    return torch.nn.Sequential(torch.nn.Linear(2, 2), *layers)
+
+
+def test_a_module_is_no_dict_and_its_layers_count() -> None:
+    check = structure(lambda: net(torch.nn.ReLU()))
+
+    assert check.find(run_of(observed(net(torch.nn.ReLU())))) is None
+    assert "instead of a module" in found(check, run_of(observed(net().state_dict()))).got
+    assert "a Identity, instead of '1', a ReLU" in found(check, run_of(observed(net(torch.nn.Identity())))).got
+    assert "1 layers instead of 2" in found(check, run_of(observed(net()))).got
+
+
+def test_a_buffer_that_a_state_dict_leaves_out_is_placed_but_not_compared() -> None:
+    model = net()
+    model.register_buffer("scratch", torch.zeros(3), persistent=False)
+
+    assert structure(net).find(run_of(observed(model))) is None
+    assert "scratch" in found(placement({"0": "cpu", "scratch": "cuda:0"}), run_of(observed(model))).got
