@@ -124,6 +124,7 @@ class GpututorApp(App[None]):
         """Leave, from wherever: what is open is saved first, and may ask."""
         for screen in self.screen_stack:
             if isinstance(screen, MainScreen):
+                await screen.caught_up()
                 screen.action_quit()
                 return
         self.exit()

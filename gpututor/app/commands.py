@@ -112,9 +112,9 @@ def shown_key(command: Command, in_editor: bool) -> str:
 
 
 def bindings() -> Iterator[Binding]:
-    """One binding a key. Keys that work in the editor have priority over the editor's own."""
+    """One binding a key. Keys that work in the editor have priority over the editor's own, and act after its text."""
     for command in COMMANDS:
         for key in command.keys:
-            yield Binding(key, command.id, command.title, show=False, priority=True)
+            yield Binding(key, f"after_text('{command.id}')", command.title, show=False, priority=True)
         for letter in command.letters:
             yield Binding(letter, command.id, command.title, show=False)

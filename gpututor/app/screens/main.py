@@ -161,7 +161,17 @@ class MainScreen(LearnScreen):
 
     @on(CommandChosen)
     async def _do_chosen_command(self, message: CommandChosen) -> None:
-        await self.run_action(message.id)
+        await self.action_after_text(message.id)
+
+    async def action_after_text(self, command: str) -> None:
+        """Do a command once the text that was typed before it stands in the editor: such keys overtake letters."""
+        await self.caught_up()
+        await self.run_action(command)
+
+    async def caught_up(self) -> None:
+        """Wait until the editor has all the text that was typed so far."""
+        if self.focused is self.panes.editor:
+            await self.panes.editor.caught_up()
 
     @on(LineChosen)
     def _go_to_line(self, message: LineChosen) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import ClassVar
 
 from rich.text import Text
@@ -81,7 +82,7 @@ class Editor(TextArea):
 
     async def _on_key(self, event: events.Key) -> None:
         match event.key:
-            case "enter":
+            case "enter" if not self.read_only:
                 event.stop()
                 event.prevent_default()
                 row, column = self.selection.start if self.selection.start < self.selection.end else self.selection.end
@@ -95,6 +96,25 @@ class Editor(TextArea):
                 return
             case _:
                 await super()._on_key(event)
+                await self._act_on(event)
+
+    async def _act_on(self, event: events.Key) -> None:
+        """Do what a bound key does here and now.
+
+        Textual would look its binding up only when the event has gone up through all the message queues to the app:
+        letters that came behind it in the same moment would be inserted before it acts.
+        """
+        action = _ACTIONS.get(event.key)
+        if action is not None:
+            event.stop()
+            event.prevent_default()
+            await self.run_action(action)
+
+    async def caught_up(self) -> None:
+        """Wait until all the keys that were sent here so far have acted. Not to be called by the editor itself."""
+        done = asyncio.Event()
+        if self.call_later(done.set):
+            await done.wait()
 
     def _insert(self, text: str) -> None:
         start, end = sorted((self.selection.start, self.selection.end))
@@ -138,3 +158,7 @@ class Editor(TextArea):
 
     def on_blur(self) -> None:
         self.post_message(EditorLeft())
+
+
+_ACTIONS = {binding.key: binding.action for binding in Binding.make_bindings([*TextArea.BINDINGS, *Editor.BINDINGS])}
+"""What each bound key does in the editor; its own bindings come last and win. Keys with priority never get here."""

@@ -50,6 +50,9 @@ class Panes(Horizontal):
             classes["left-course"] = pane is Pane.COURSE
         self.update_classes(classes)
         if focus:
+            if pane is not Pane.CODE and self.editor.has_focus:
+                # At once: letters that come before the refresh are commands already, not text.
+                self.screen.set_focus(None)
             # Only after the refresh is a pane displayed that was hidden, and a hidden one cannot have the focus.
             self.call_after_refresh(self._focus_current)
 

@@ -1,0 +1,113 @@
+"""Keys that arrive together, as from a fast typist, a slow line or a macro: nothing is lost and nothing changes places."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from textual import events
+from textual.app import App, ComposeResult
+
+from gpututor.app.commands import Pane
+from gpututor.app.widgets.editor import Editor
+from tests.app.conftest import Desk, main_screen, until
+
+KEYS = st.lists(st.sampled_from([*"abcxyz", "backspace", "delete", "left", "right", "home", "end"]), max_size=60)
+DEFAULT_START = "def twice(number):"
+
+
+def burst(app: App[None], *keys: str) -> None:
+    """All the keys at once: the first one is only answered when the last one has arrived."""
+    for key in keys:
+        app.post_message(events.Key(key, key if len(key) == 1 else None))
+
+
+def typed(keys: list[str]) -> str:
+    """What one line holds after these keys."""
+    before, after = "", ""
+    for key in keys:
+        match key:
+            case "backspace":
+                before = before[:-1]
+            case "delete":
+                after = after[1:]
+            case "left":
+                before, after = before[:-1], before[-1:] + after
+            case "right":
+                before, after = before + after[:1], after[1:]
+            case "home":
+                before, after = "", before + after
+            case "end":
+                before, after = before + after, ""
+            case letter:
+                before += letter
+    return before + after
+
+
+class Alone(App[None]):
+    """An editor and nothing else."""
+
+    def compose(self) -> ComposeResult:
+        yield Editor(id="editor")
+
+
+async def type_alone(keys: list[str]) -> str:
+    app = Alone()
+    async with app.run_test() as pilot:
+        editor = app.query_one(Editor)
+        editor.focus()
+        await pilot.pause()
+        burst(app, *keys)
+        await pilot.pause()
+        return editor.text
+
+
+@settings(max_examples=30, deadline=None, derandomize=True)
+@given(KEYS)
+def test_keys_that_arrive_together_act_in_their_order(keys: list[str]) -> None:
+    assert asyncio.run(type_alone(keys)) == typed(keys)
+
+
+TANGLED = (*"abcd", "backspace", *"efgh", "left", *"X", "home", *"Y", "end", *"Z", "backspace", "backspace", *"W")
+
+
+async def test_a_burst_of_letters_and_editing_keys_in_the_app_acts_in_its_order(desk: Desk) -> None:
+    async with desk.start() as pilot:
+        editor = main_screen(pilot).panes.editor
+        await pilot.press("e")
+        editor.show("")
+        burst(pilot.app, *TANGLED)
+        await pilot.pause()
+        assert editor.text == typed(list(TANGLED)) == "YabcefgXW"
+
+
+@pytest.mark.parametrize("run_key", ["ctrl+s", "f5"])
+async def test_a_run_key_right_behind_text_grades_the_whole_text(desk: Desk, run_key: str) -> None:
+    async with desk.start() as pilot:
+        editor = main_screen(pilot).panes.editor
+        await pilot.press("e")
+        editor.show("")
+        burst(pilot.app, *TANGLED, run_key)
+        await until(pilot, lambda: len(desk.client.requests) == 1, "for the run")
+        assert desk.client.requests[0].submission == "YabcefgXW"
+        assert desk.file().read_text() == "YabcefgXW"
+
+
+async def test_leaving_the_program_right_behind_text_keeps_the_text(desk: Desk) -> None:
+    async with desk.start() as pilot:
+        await pilot.press("e")
+        burst(pilot.app, *"x=1", "left", *"2", "ctrl+q")
+        await until(pilot, lambda: not pilot.app.is_running or "x=21" in desk.file().read_text(), "for the file")
+    assert desk.file().read_text().startswith("x=21" + DEFAULT_START)
+
+
+async def test_a_letter_right_behind_a_command_that_leaves_the_editor_is_no_text(desk: Desk) -> None:
+    async with desk.start() as pilot:
+        screen = main_screen(pilot)
+        await pilot.press("e")
+        burst(pilot.app, *"x=1", "f3", "n")
+        await until(pilot, lambda: screen.exercise.label == "1.2", "for the next exercise")
+        assert screen.panes.current is Pane.TASK
+    assert desk.file().read_text().startswith("x=1" + DEFAULT_START)
