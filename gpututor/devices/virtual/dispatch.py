@@ -21,6 +21,7 @@ RULES: dict[Any, Rule] = {}
 """Operators that are not simply run on the CPU; filled by `rules`."""
 
 
+_TO_COPY = torch.ops.aten._to_copy.default
 _ZERO_TENSOR = torch.ops.aten._efficientzerotensor.default
 
 
@@ -107,9 +108,9 @@ class Inputs:
         if kind is list or kind is tuple:
             return [self.unwrap(one, op, where) for one in value] if _has_tensor(value) else value
         if isinstance(value, Tensor) and value.dim():
-            if not op.takes_host(where):
+            if where not in op.host_places:
                 self.mixed = True
-            elif is_on() and self.device is not None:
+            elif self.device is not None and is_on():
                 # CUDA moves index tensors to the device of what they index.
                 active().recorder.transfer("cpu", str(self.device), bytes_of(value), name=op.name)
         return value
@@ -132,6 +133,8 @@ def run(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     hosts = [inputs.unwrap(value, op, position) for position, value in enumerate(args)]
     named = {name: inputs.unwrap(value, op, name) for name, value in kwargs.items()} if kwargs else kwargs
     if inputs.mixed:
+        if op.puts_at_indices and mixing.has_strays(args):
+            return _put_with_strays(func, args, kwargs)
         raise mixing.explain(op, args, kwargs)
     device = inputs.device
     assert device is not None
@@ -158,6 +161,25 @@ def run(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         for wrapper in inputs.wrappers:
             follow_host(wrapper)
     return wrap(out, inputs.wrappers, device)
+
+
+def _put_with_strays(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """An assignment whose indices, or whose one value, are elsewhere than what it writes to: CUDA moves them there."""
+    target, indices, value, *rest = args
+    device = target.device
+
+    def beside_target(one: Tensor) -> Any:
+        return RULES[_TO_COPY](_TO_COPY, (one,), {"device": device})
+
+    moved = [beside_target(one) if mixing.is_stray(one, device) else one for one in indices]
+    if value.dim() == 0 and value.device != device:
+        value = beside_target(value)
+    settled = (target, moved, value, *rest)
+    if any(type(one) is VirtualTensor for one in (target, value)):
+        return run(func, settled, kwargs)
+    if is_on():
+        active().recorder.kernel(func._schema.name, "cpu", bytes_of(settled))
+    return func(*settled, **kwargs)
 
 
 def make(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

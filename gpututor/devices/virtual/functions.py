@@ -166,6 +166,19 @@ def _refuse_numpy(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> A
     return func(*args, **kwargs)
 
 
+def _ctc_loss(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Lengths are read on the host, wherever they are, as on CUDA (LossCTC.cpp)."""
+    names = ("input_lengths", "target_lengths")
+    before, lengths, after = args[:2], [_listed(one) for one in args[2:4]], args[4:]
+    return func(*before, *lengths, *after, **{k: _listed(v) if k in names else v for k, v in kwargs.items()})
+
+
+def _listed(lengths: Any) -> Any:
+    if not isinstance(lengths, Tensor):
+        return lengths
+    return lengths.reshape(-1).tolist()
+
+
 def _set_gradient(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """The engine does not compare the devices of wrappers: this does, in its words."""
     tensor, gradient = args
@@ -223,6 +236,8 @@ def fill_handlers() -> None:
             Tensor.get_device: _get_device,
             torch.get_device: _get_device,
             Tensor.numpy: _refuse_numpy,
+            torch.ctc_loss: _ctc_loss,
+            torch.nn.functional.ctc_loss: _ctc_loss,
             private.set_grad: _set_gradient,
             private.set_data: _set_data,
             Tensor.backward: _backward,

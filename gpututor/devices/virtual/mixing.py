@@ -35,11 +35,23 @@ _RUNS_AS = {
 }
 
 
+def is_stray(index: Any, device: torch.device) -> bool:
+    """Whether an index tensor is on a GPU other than `device`; CPU index tensors may stand anywhere."""
+    return isinstance(index, torch.Tensor) and index.is_cuda and index.device != device
+
+
+def has_strays(args: tuple[Any, ...]) -> bool:
+    """Whether the indices of an `index_put`, or its single value, are elsewhere than the tensor that it writes to."""
+    target, indices, value = args[:3]
+    device = target.device
+    return any(is_stray(one, device) for one in indices) or (value.dim() == 0 and is_stray(value, device))
+
+
 def _tensors(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[tuple[str, torch.Tensor]]:
     found = []
     places: list[tuple[int | str, Any]] = [*enumerate(args), *kwargs.items()]
     for where, value in places:
-        if op.takes_host(where):
+        if where in op.host_places:
             continue
         for one in value if isinstance(value, list | tuple) else [value]:
             if isinstance(one, torch.Tensor) and (one.dim() or one.is_cuda):
@@ -57,6 +69,13 @@ def explain(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Runt
             ending = " or input should be a MKLDNN tensor and weight is a dense tensor"
             types = f"Input type ({by_name['input'].type()}) and weight type ({by_name['weight'].type()})"
             return RuntimeError(f"{types} should be the same" + ("" if by_name["input"].is_cuda else ending))
+    if op.reads_at_indices:
+        # check_indices_on_cpu_or_selfdevice in TensorAdvancedIndexing.cpp.
+        return RuntimeError(
+            f"indices should be either on cpu or on the same device as the indexed tensor ({args[0].device})"
+        )
+    if op.puts_at_indices and args[0].is_cuda and (args[3] if len(args) > 3 else kwargs.get("accumulate", False)):
+        return RuntimeError(f"expected device {args[0].device} but got device {args[2].device} for value tensor")
     kernel, renamed = _RUNS_AS.get(short, (short, {}))
     if renamed:
         tensors = sorted(

@@ -33,10 +33,9 @@ _ALWAYS_WAITS = frozenset({
     "unique_dim_consecutive",
 })
 # fmt: on
-# CPU tensors may stand here beside device tensors: index tensors in these operators.
-_TAKES_HOST_INDICES = frozenset(
-    {"index", "index_put", "index_put_", "_index_put_impl_", "_unsafe_index", "_unsafe_index_put"}
-)
+_PUTS = frozenset({"index_put", "index_put_", "_index_put_impl_", "_unsafe_index_put"})
+_READS_AT_INDICES = frozenset({"index", "_unsafe_index"})
+_INDICES: frozenset[int | str] = frozenset((1, "indices"))
 # Results that can be far larger than the arguments: their size is worked out first when memory is short.
 _GROWS = {
     **dict.fromkeys(("mm", "bmm", "addmm", "baddbmm", "outer", "ger", "cdist"), "product"),
@@ -86,14 +85,16 @@ class Operator:
         "composite",
         "func",
         "hidden_view",
+        "host_places",
         "is_kernel",
         "is_plain",
         "may_resize",
         "name",
         "needs_forecast",
+        "puts_at_indices",
         "random",
+        "reads_at_indices",
         "takes_generator",
-        "takes_host_indices",
         "waits",
     )
 
@@ -111,7 +112,10 @@ class Operator:
         self.is_kernel = not is_view and short not in _NO_KERNEL
         self.random = torch.Tag.nondeterministic_seeded in func.tags
         self.takes_generator = any(one.name == "generator" for one in schema.arguments)
-        self.takes_host_indices = short in _TAKES_HOST_INDICES
+        self.reads_at_indices = short in _READS_AT_INDICES
+        self.puts_at_indices = short in _PUTS
+        self.host_places = _INDICES if self.reads_at_indices or self.puts_at_indices else frozenset()
+        """Where a CPU tensor may stand beside device tensors: positions and names of arguments."""
         self.needs_forecast = _GROWS.get(short, "")
         self.waits = _waits_of(short, func._overloadname)
         self.composite = func.namespace == "aten" and private.has_composite_kernel(func.name())
@@ -119,10 +123,6 @@ class Operator:
     def argument(self, where: int | str) -> str:
         """The name of an argument, given its position or its name."""
         return where if isinstance(where, str) else str(self.func._schema.arguments[where].name)
-
-    def takes_host(self, where: int | str) -> bool:
-        """Whether a CPU tensor may stand at that argument of an operator that runs on a GPU."""
-        return self.takes_host_indices and where in (1, "indices")
 
 
 OPERATORS: dict[Any, Operator] = {}

@@ -104,6 +104,20 @@ def _same_metadata(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> 
     return func(*[one._host if type(one) is VirtualTensor else one for one in args], **kwargs)
 
 
+def _pack_padded(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """The values stay on the GPU; lengths come from the host and batch sizes stay there (PackedSequence.cpp)."""
+    source, lengths, *rest = args
+    if type(lengths) is VirtualTensor:
+        kind = lengths._host.type().removeprefix("torch.").removesuffix("Tensor")
+        raise RuntimeError(
+            "'lengths' argument should be a 1D CPU int64 tensor, but got "
+            f"{lengths.dim()}D {lengths._device} {kind} tensor"
+        )
+    values, batch_sizes = func(source._host, lengths, *rest, **kwargs)
+    active().recorder.kernel(func._schema.name, str(source._device), 2 * bytes_of(values))
+    return VirtualTensor(values, source._device), batch_sizes
+
+
 def _resolve(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Conjugation and negation are done at once: the bits that put them off are C++'s, which sees no values."""
     tensor = args[0]
@@ -128,6 +142,7 @@ def special_rules() -> dict[Any, Rule]:
         aten.is_same_size.default: _same_metadata,
         aten._conj.default: _resolve,
         aten._neg_view.default: _resolve,
+        aten._pack_padded_sequence.default: _pack_padded,
         aten.set_.source_Tensor: _set_source,
         **dict.fromkeys(_RESHAPING, _reshape_in_place),
     }

@@ -62,3 +62,48 @@ def test_mixed_devices_raise_cudas_error(
 def test_cpu_scalars_mix_with_device_tensors(two_gpus: VirtualMachine) -> None:
     x = torch.ones(2, device="cuda")
     assert (x + torch.tensor(2.0)).tolist() == (torch.tensor(2.0) + x).tolist() == [3.0, 3.0]
+
+
+@pytest.mark.parametrize(
+    ("call", "device"),
+    [
+        (lambda g, c, on_other: c[g], "cpu"),
+        (lambda g, c, on_other: c[g > 0], "cpu"),
+        (lambda g, c, on_other: c.reshape(1, 3)[:, g], "cpu"),
+        (lambda g, c, on_other: c.reshape(1, 3)[torch.zeros(3, dtype=torch.int64), g], "cpu"),
+        (lambda g, c, on_other: g[on_other], "cuda:0"),
+        (lambda g, c, on_other: c.cuda(1)[g], "cuda:1"),
+    ],
+)
+def test_indices_on_another_gpu_than_the_indexed_tensor_raise_cudas_error(
+    two_gpus: VirtualMachine, call: Callable[[torch.Tensor, torch.Tensor, torch.Tensor], object], device: str
+) -> None:
+    indices = torch.arange(3, device="cuda")
+    with pytest.raises(RuntimeError) as caught:
+        call(indices, torch.rand(3), indices.to("cuda:1"))
+    expected = f"indices should be either on cpu or on the same device as the indexed tensor ({device})"
+    assert str(caught.value) == expected
+
+
+def test_an_assignment_moves_its_indices_and_a_single_value_as_cuda_does(two_gpus: VirtualMachine) -> None:
+    indices = torch.tensor([0, 2], device="cuda")
+    for target in (torch.zeros(3), torch.zeros(3, device="cuda"), torch.zeros(3, device="cuda:1")):
+        before = target.device
+        target[indices] = 1.0
+        target[torch.tensor([1])] = torch.tensor(2.0, device="cuda")
+        target.index_put_((indices[:1],), torch.ones(1, device=before), accumulate=True)
+        assert target.device == before
+        assert target.tolist() == [2.0, 2.0, 1.0]
+    masked = torch.zeros(3)
+    masked[torch.tensor([True, False, True], device="cuda")] = 5.0
+    assert masked.tolist() == [5.0, 0.0, 5.0]
+
+
+def test_values_on_another_device_than_the_target_are_refused(two_gpus: VirtualMachine) -> None:
+    target, indices, values = torch.zeros(3, device="cuda"), torch.tensor([0, 2], device="cuda"), torch.ones(2)
+    with pytest.raises(RuntimeError, match="found at least two devices, cuda:0 and cpu!"):
+        target[indices] = values
+    with pytest.raises(RuntimeError, match="found at least two devices, cuda:0 and cpu!"):
+        values[torch.tensor([0, 1])] = target[:2]
+    with pytest.raises(RuntimeError, match=r"^expected device cuda:0 but got device cpu for value tensor$"):
+        target.index_put_((indices,), values, accumulate=True)
