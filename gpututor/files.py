@@ -1,13 +1,47 @@
-"""Writing files so that a crash at any moment leaves the old text or the new text, never half of one."""
+"""Writing files so that a crash at any moment leaves the old text or the new text, never half of one.
+
+And reading them without ever waiting: a pipe or a device in the place of a file is refused.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
+import stat
 import tempfile
 from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
+
+
+def ordinary(path: str, flags: int) -> int:
+    """For `open(path, opener=ordinary)`: raises `OSError` for what is no ordinary file, links followed.
+
+    A named pipe would make the reader wait for a writer, for ever; a device may never end.
+    """
+    try:
+        descriptor = os.open(path, flags)
+    except OSError as error:
+        if error.errno == errno.ENXIO:  # what a socket answers
+            raise _not_ordinary(path) from error
+        raise
+    mode = os.fstat(descriptor).st_mode
+    if stat.S_ISREG(mode):
+        return descriptor
+    os.close(descriptor)
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
+    raise _not_ordinary(path)
+
+
+def ordinary_and_no_link(path: str, flags: int) -> int:
+    """As `ordinary`, but a symbolic link is refused as well."""
+    return ordinary(path, flags | os.O_NOFOLLOW)
+
+
+def _not_ordinary(path: str) -> OSError:
+    return OSError(errno.EINVAL, "Not an ordinary file", path)
 
 
 def write_atomically(path: Path, text: str) -> None:
@@ -15,8 +49,11 @@ def write_atomically(path: Path, text: str) -> None:
 
     The text is written beside its target, flushed to disk, and moved over it, keeping the target's mode.
     A symbolic link is followed, so that the file it points to is replaced and the link stays.
+    Raises `OSError` where a pipe, a device or a folder stands: only an ordinary file is replaced.
     """
     target = path.resolve()
+    if target.exists() and not target.is_file() and not target.is_dir():
+        raise _not_ordinary(str(target))
     with _written_beside(target, text) as part:
         part.chmod(target.stat().st_mode & 0o777 if target.exists() else 0o666 & ~_umask())
         part.replace(target)
@@ -63,7 +100,8 @@ def _written_beside(target: Path, text: str) -> Iterator[Path]:
 
 def back_up(path: Path, folder: Path) -> Path:
     """Copy `path` into `folder` under a dated name that is not taken yet, and return the copy's path."""
-    return _keep(path.read_bytes(), path.name, folder)
+    with open(path, "rb", opener=ordinary) as stream:
+        return _keep(stream.read(), path.name, folder)
 
 
 def back_up_text(text: str, name: str, folder: Path) -> Path:

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable
+import stat
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from gpututor.course.manifest import (
     read_manifest,
 )
 from gpututor.errors import CourseError
+from gpututor.files import ordinary
 
 EXERCISE_FILES = ("task.md", "starter.py", "given.py", "checks.py", "solution.py", "hints.md")
 """What must stand beside `exercise.toml`."""
@@ -48,7 +50,7 @@ def load_course(folder: Path) -> Course:
     Raises `CourseError` when there is no folder, or nothing in it that could be a lesson.
     """
     folder = Path(os.path.abspath(folder))  # not resolved: a link to a course keeps its name
-    if not folder.is_dir():
+    if not os.path.isdir(folder):
         raise CourseError(f"{folder}: there is no such folder", "Name the folder of a course with --course DIR.")
     problems: list[CourseError] = []
     found = _numbered_folders(folder, "lesson", problems)
@@ -58,13 +60,14 @@ def load_course(folder: Path) -> Course:
     about = _values(folder / "course.toml", COURSE_KEYS, problems)
     seen: dict[str, Path] = {}
     lessons = tuple(_load_lesson(lesson, seen, problems) for lesson in found)
-    return Course(folder, lessons, tuple(problems), id=about.get("id", ""), title=about.get("title", ""))
+    once = {problem.title: problem for problem in problems}  # a broken link may be met as a file and as a folder
+    return Course(folder, lessons, tuple(once.values()), id=about.get("id", ""), title=about.get("title", ""))
 
 
 def load_exercise(folder: Path) -> Exercise:
     """The exercise in `folder`. Raises one `CourseError` that lists all that is wrong with it."""
     folder = Path(os.path.abspath(folder))
-    if not folder.is_dir():
+    if not os.path.isdir(folder):
         raise CourseError(f"{folder}: there is no such folder", "Name the folder of an exercise.")
     problems: list[CourseError] = []
     lesson = _named(folder.parent, "lesson", problems)
@@ -78,8 +81,7 @@ def load_exercise(folder: Path) -> Exercise:
 def _load_lesson(found: _Found, seen: dict[str, Path], problems: list[CourseError]) -> Lesson:
     """The lesson, whole or with a title made of its folder's name; `seen` holds the exercises' slugs so far."""
     about = _values(found.folder / "lesson.toml", LESSON_KEYS, problems)
-    if not (found.folder / "lesson.md").is_file():
-        problems.append(_missing(found.folder / "lesson.md"))
+    problems += _file_mistakes(found.folder / "lesson.md")
     exercises: list[Exercise] = []
     folders = _numbered_folders(found.folder, "exercise", problems)
     if not folders:
@@ -105,10 +107,8 @@ def _read_exercise(lesson: _Found, found: _Found, problems: list[CourseError]) -
     path = found.folder / "exercise.toml"
     values = _values(path, EXERCISE_KEYS, problems)
     problems += [as_error(path, mistake) for mistake in exercise_mistakes(values)]
-    files = _entries(found.folder, os.DirEntry.is_file, problems)
-    problems += [_missing(found.folder / name) for name in EXERCISE_FILES if name not in files]
-    if "hints.md" in files:
-        problems += _hint_mistakes(found.folder / "hints.md")
+    for name in EXERCISE_FILES:
+        problems += _hint_mistakes(found.folder / name) if name == "hints.md" else _file_mistakes(found.folder / name)
     problems += _wrong_solution_mistakes(found.folder / "wrong")
     if len(values) < len(EXERCISE_KEYS):
         return None
@@ -139,9 +139,7 @@ def _values(path: Path, keys: Any, problems: list[CourseError]) -> dict[str, Any
 def _numbered_folders(folder: Path, what: str, problems: list[CourseError]) -> list[_Found]:
     """The folders called `NN_slug` in `folder` in their order, without those whose number or name is taken."""
     found: list[_Found] = []
-    for name in sorted(_entries(folder, os.DirEntry.is_dir, problems)):
-        if name.startswith((".", "__")):
-            continue
+    for name in _folder_names(folder, problems):
         one = _named(folder / name, what, problems)
         if one is None:
             continue
@@ -168,21 +166,49 @@ def _named(folder: Path, what: str, problems: list[CourseError]) -> _Found | Non
     return _Found(int(match[1]), match[2], folder)
 
 
-def _entries(folder: Path, wanted: Callable[[os.DirEntry[str]], bool], problems: list[CourseError]) -> set[str]:
-    """The names in `folder` of files or of folders, links followed."""
+def _folder_names(folder: Path, problems: list[CourseError]) -> list[str]:
+    """The names in `folder` of folders that are not hidden, links followed. A broken entry is told, and no more."""
+    names = []
     try:
         with os.scandir(folder) as entries:
-            return {entry.name for entry in entries if wanted(entry)}
+            for entry in entries:
+                if entry.name.startswith((".", "__")):
+                    continue
+                try:
+                    if entry.is_dir():
+                        names.append(entry.name)
+                except OSError as error:  # such as a link to itself
+                    problems.append(_unreadable(folder / entry.name, error))
     except OSError as error:
-        problems.append(CourseError(f"{folder}: cannot be read ({error.strerror})", "Make it readable for you."))
-        return set()
+        problems.append(_unreadable(folder, error))
+    return sorted(names)
 
 
-def _hint_mistakes(path: Path) -> Iterable[CourseError]:
+def _file_mistakes(path: Path) -> Iterator[CourseError]:
+    """What is wrong with a file that is read later."""
     try:
-        count = len(split_hints(path.read_text(encoding="utf-8")))
-    except (OSError, UnicodeDecodeError) as error:
-        yield CourseError(f"{path}: cannot be read ({error})", "Save the file as UTF-8 that you may read.")
+        mode = path.stat().st_mode
+    except FileNotFoundError:
+        yield _missing(path)
+    except OSError as error:
+        yield _unreadable(path, error)
+    else:
+        if not stat.S_ISREG(mode):
+            yield CourseError(f"{path}: not an ordinary file", "Put a text file in its place.")
+
+
+def _hint_mistakes(path: Path) -> Iterator[CourseError]:
+    try:
+        with open(path, encoding="utf-8", opener=ordinary) as stream:
+            count = len(split_hints(stream.read()))
+    except FileNotFoundError:
+        yield _missing(path)
+        return
+    except OSError as error:
+        yield _unreadable(path, error)
+        return
+    except UnicodeDecodeError as error:
+        yield CourseError(f"{path}: cannot be read ({error})", "Save the file as UTF-8.")
         return
     if count < FEWEST_HINTS:
         yield CourseError(
@@ -190,13 +216,15 @@ def _hint_mistakes(path: Path) -> Iterable[CourseError]:
         )
 
 
-def _wrong_solution_mistakes(folder: Path) -> Iterable[CourseError]:
-    problems: list[CourseError] = []
-    if folder.is_dir():
-        names = sorted(name for name in _entries(folder, os.DirEntry.is_file, problems) if name.endswith(".py"))
-    else:
-        names = []
-    yield from problems
+def _wrong_solution_mistakes(folder: Path) -> Iterator[CourseError]:
+    names: list[str] = []
+    try:
+        names = sorted(name for name in os.listdir(folder) if name.endswith(".py"))
+    except FileNotFoundError:
+        pass  # told below: none were found
+    except OSError as error:
+        yield _unreadable(folder, error)
+        return
     if len(names) < FEWEST_WRONG_SOLUTIONS:
         yield CourseError(
             f"{folder}: expected {FEWEST_WRONG_SOLUTIONS} wrong solutions or more, found {len(names)}",
@@ -205,15 +233,19 @@ def _wrong_solution_mistakes(folder: Path) -> Iterable[CourseError]:
     for name in names:
         path = folder / name
         try:
-            with path.open("rb") as stream:
+            with open(path, "rb", opener=ordinary) as stream:
                 begins_well = _FAILS_LINE.match(stream.readline(200)) is not None
         except OSError as error:
-            yield CourseError(f"{path}: cannot be read ({error.strerror})", "Make it a file that you may read.")
+            yield _unreadable(path, error)
             continue
         if not begins_well:
             yield as_error(
                 path, Mistake("line 1", "expected `# fails: ` and the name of a check", "Name the check that it fails.")
             )
+
+
+def _unreadable(path: Path, error: OSError) -> CourseError:
+    return CourseError(f"{path}: cannot be read ({error.strerror})", "Mend it so that you may read it, or remove it.")
 
 
 def _missing(path: Path) -> CourseError:

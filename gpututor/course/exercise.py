@@ -7,9 +7,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from gpututor.errors import CourseError, UsageError
+from gpututor.files import ordinary
 
 BACKENDS = ("cuda", "mps", "xpu")
 DEVICE_KINDS = ("virtual", "cuda", "mps", "xpu", "cpu")
+MAX_SUBMISSION_BYTES = 1 << 20
+"""A solution file may be as large as this; nobody types more."""
 
 
 @dataclass(frozen=True)
@@ -92,11 +95,15 @@ class Exercise:
         return tuple(sorted((self.folder / "wrong").glob("*.py")))
 
     def _text(self, name: str) -> str:
-        path = self.folder / name
-        try:
-            return path.read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            raise CourseError(f"{path}: cannot be read ({error})", "Restore the file, then try again.") from error
+        return _text_of(self.folder / name)
+
+
+def _text_of(path: Path) -> str:
+    try:
+        with open(path, encoding="utf-8", opener=ordinary) as stream:
+            return stream.read()
+    except (OSError, UnicodeDecodeError) as error:
+        raise CourseError(f"{path}: cannot be read ({error})", "Restore the file, then try again.") from error
 
 
 def split_hints(text: str) -> tuple[str, ...]:
@@ -122,11 +129,7 @@ class Lesson:
 
     @property
     def text(self) -> str:
-        path = self.folder / "lesson.md"
-        try:
-            return path.read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            raise CourseError(f"{path}: cannot be read ({error})", "Restore the file, then try again.") from error
+        return _text_of(self.folder / "lesson.md")
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ from typing import Any
 from gpututor import paths
 from gpututor.course.exercise import BACKENDS, DEVICE_KINDS, Limits, Scenario
 from gpututor.errors import CourseError
+from gpututor.files import ordinary
 
 REQUIRED: Any = object()
 """The default of a key that has none."""
@@ -128,6 +129,9 @@ def exercise_mistakes(values: dict[str, Any]) -> Iterator[Mistake]:
         gpu = scenario.get("gpu", _ANY_SCENARIO.gpu)
         if gpu != _ANY_SCENARIO.gpu and (known := gpu_models()) and gpu not in known:
             yield Mistake(f"scenario[{position}].gpu", f"there is no GPU {gpu!r} in gpus.toml", nearest(gpu, known))
+        if scenario.get("gpus") and scenario.get("backends") == ():
+            problem = f"{scenario['gpus']} here, but no backend would show {'it' if scenario['gpus'] == 1 else 'them'}"
+            yield Mistake(f"scenario[{position}].gpus", problem, 'Write gpus = 0, or backends = ["cuda"].')
 
 
 @cache
@@ -153,7 +157,7 @@ def nearest(word: str, known: Sequence[str]) -> str:
 
 
 def _text_of(path: Path) -> str:
-    with path.open("rb") as stream:
+    with open(path, "rb", opener=ordinary) as stream:
         content = stream.read(LARGEST_MANIFEST_BYTES + 1)
     if len(content) > LARGEST_MANIFEST_BYTES:
         raise ValueError(f"larger than {LARGEST_MANIFEST_BYTES // 1024} KiB")

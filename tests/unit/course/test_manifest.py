@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,7 @@ from gpututor.course.manifest import (
     read_manifest,
 )
 from tests.unit.course.tiny import EXERCISE
+from tests.unit.patience import no_waiting
 
 A_DEVICE = "expected one of virtual, cuda, mps, xpu, cpu"
 GOOD = EXERCISE.format(number=1)
@@ -165,6 +167,33 @@ def test_two_scenarios_may_not_share_a_name_and_a_gpu_must_be_known() -> None:
     told = [f"{mistake.key}: {mistake.problem}" for mistake in exercise_mistakes({"scenario": scenarios})]
     assert told == ["scenario: two scenarios are called 'a'", "scenario[1].gpu: there is no GPU 'T5' in gpus.toml"]
     assert Scenario("").gpu in gpu_models()
+
+
+@pytest.mark.parametrize("lines", ["backends = []", "gpus = 1\nbackends = []", "gpus = 2\nbackends = []"])
+def test_a_scenario_with_gpus_has_a_backend_that_shows_them(tmp_path: Path, lines: str) -> None:
+    path = tmp_path / "exercise.toml"
+    path.write_text(f'{GOOD}[[scenario]]\nname = "a"\n[[scenario]]\nname = "b"\n{lines}\n')
+    manifest = read_manifest(path, EXERCISE_KEYS)
+    assert manifest.mistakes == ()
+    (mistake,) = exercise_mistakes(manifest.values)
+    assert mistake.key == "scenario[1].gpus"
+    assert "no backend" in mistake.problem
+    assert "gpus = 0" in mistake.advice
+
+
+@pytest.mark.parametrize("lines", ["gpus = 0\nbackends = []", "gpus = 0", 'backends = ["mps"]', "gpus = 2"])
+def test_a_scenario_without_gpus_or_with_a_backend_is_right(tmp_path: Path, lines: str) -> None:
+    path = tmp_path / "exercise.toml"
+    path.write_text(f'{GOOD}[[scenario]]\nname = "a"\n{lines}\n')
+    manifest = read_manifest(path, EXERCISE_KEYS)
+    assert (manifest.mistakes, list(exercise_mistakes(manifest.values))) == ((), [])
+
+
+def test_a_pipe_in_the_place_of_a_manifest_is_told_at_once(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "exercise.toml")
+    with no_waiting():
+        (mistake,) = read_manifest(tmp_path / "exercise.toml", EXERCISE_KEYS).mistakes
+    assert mistake.title == f"{tmp_path / 'exercise.toml'}: cannot be read (Not an ordinary file)"
 
 
 scalars = st.one_of(
