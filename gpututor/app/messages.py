@@ -63,6 +63,11 @@ class EditorLeft(Message):
 
 
 @dataclass
+class TabsReplaced(Message):
+    """A text with tabs at the start of its lines was pasted into the editor, which put spaces there."""
+
+
+@dataclass
 class ScenarioStarted(Message):
     """A run has begun in one scenario."""
 

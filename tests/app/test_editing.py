@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from textual import events
 
 from gpututor.app.widgets import indentation
 from gpututor.app.widgets.colours import python_spans
-from tests.app.conftest import Desk, main_screen
+from tests.app.conftest import Desk, main_screen, until, until_shown
 
 LINES = st.lists(st.text(st.sampled_from("ab #'\"\\:()\n\t é"), max_size=12).map(lambda s: s.replace("\n", "")))
 
@@ -62,6 +63,97 @@ async def test_typing_python_indents_itself(desk: Desk) -> None:
         editor.show("")
         await pilot.press(*"if x:", "enter", *"y", "enter", "shift+tab", *"z", "enter", "tab", *"w")
         assert editor.text == "if x:\n    y\nz\n    w"
+
+
+@pytest.mark.parametrize(
+    ("before", "column"),
+    [("        ", 4), ("      ", 4), ("    ", 0), (" ", 0), ("", 0), ("    x", 4), ("   x    ", 7)],
+)
+def test_backspace_takes_a_whole_step_of_the_indent_and_one_character_elsewhere(before: str, column: int) -> None:
+    assert indentation.column_before(before) == column
+
+
+@pytest.mark.parametrize(
+    ("above", "line", "wanted"),
+    [
+        (["if x:", "    y"], "    else:", "else:"),
+        (["if x:", "    y", ""], "    elif x[1:2]:", "elif x[1:2]:"),
+        (["if x:", "    y"], "    elif x[1:", "    elif x[1:"),
+        (["if x:", "    y"], "    elif x == ':", "    elif x == ':"),
+        (["def f():", "    try:", "        y"], "        except ValueError:", "    except ValueError:"),
+        (["try:", "    if x:", "        y"], "    finally:", "finally:"),
+        (["async for x in y:", "    pass", "    # done"], "    else:", "else:"),
+        (["def f():", "    y"], "    else:", "    else:"),
+        (["while x:", "    if y:", "        z"], "    else:", "    else:"),
+        (["if x:", "    y"], "else:", "else:"),
+        (["if x:"], "    else:", "    else:"),
+        (["if x:", "    y"], "    elsewhere:", "    elsewhere:"),
+        (["if x:", "    y"], "    finally:", "    finally:"),
+        ([], "    else:", "    else:"),
+    ],
+)
+def test_a_clause_is_dedented_only_where_it_makes_sense(above: list[str], line: str, wanted: str) -> None:
+    assert indentation.clause_dedented(above, line) == wanted
+
+
+def test_tabs_are_replaced_at_the_start_of_lines_only() -> None:
+    pasted = "\tif x:\r\n \t\ty\tz\n\n\t"
+    assert indentation.without_leading_tabs(pasted) == "    if x:\r\n         y\tz\n\n    "
+
+
+async def test_typing_an_else_behind_a_body_dedents_it(desk: Desk) -> None:
+    async with desk.start() as pilot:
+        editor = main_screen(pilot).panes.editor
+        await pilot.press("e")
+        editor.show("")
+        await pilot.press(*"if x:", "enter", *"y", "enter", *"else:", "enter", *"z")
+        assert editor.text == "if x:\n    y\nelse:\n    z"
+        assert editor.cursor_location == (3, 5)
+        await pilot.press("enter", *"d: int")
+        assert editor.text.endswith("    z\n    d: int")
+
+
+async def test_backspace_in_the_indent_goes_back_one_level(desk: Desk) -> None:
+    async with desk.start() as pilot:
+        editor = main_screen(pilot).panes.editor
+        await pilot.press("e")
+        editor.show("")
+        await pilot.press(*"if x:", "enter", "enter", "backspace", *"y")
+        assert editor.text == "if x:\n    \ny"
+        await pilot.press("backspace", "backspace", "backspace")
+        assert editor.text == "if x:\n"
+
+
+async def test_pasted_tabs_become_spaces_and_the_status_line_says_so(desk: Desk) -> None:
+    async with desk.start() as pilot:
+        editor = main_screen(pilot).panes.editor
+        await pilot.press("e")
+        editor.show("")
+        pilot.app.post_message(events.Paste("if x:\n\ty\n"))
+        await until_shown(pilot, "Each tab at the start of a line became four spaces.")
+        assert editor.text == "if x:\n    y\n"
+        pilot.app.copy_to_clipboard("\tz")
+        await pilot.press("ctrl+v")
+        assert editor.text == "if x:\n    y\n    z"
+        pilot.app.post_message(events.Paste("!"))
+        await until_shown(pilot, "    z!")
+        assert editor.text == "if x:\n    y\n    z!"
+
+
+async def test_the_start_of_a_line_is_never_left_hidden_sideways(desk: Desk) -> None:
+    async with desk.start() as pilot:
+        editor = main_screen(pilot).panes.editor
+        await pilot.press("e")
+        editor.show("    " + "x" * 200)
+        await pilot.press("end")
+        await until(pilot, lambda: editor.scroll_offset.x > 0, "to scroll sideways")
+        await pilot.press("home")
+        await until(pilot, lambda: editor.scroll_offset.x == 0, "to scroll back")
+        assert editor.cursor_location == (0, 4)
+        await pilot.press("end")
+        await until(pilot, lambda: editor.scroll_offset.x > 0, "to scroll sideways")
+        editor.replace_all("def f():\n" + "y" * 200)
+        await until(pilot, lambda: editor.scroll_offset.x == 0, "to show the whole line")
 
 
 async def test_tab_and_shift_tab_move_the_selected_lines(desk: Desk) -> None:

@@ -1,4 +1,4 @@
-"""Keys that arrive together, as from a fast typist, a slow line or a macro: nothing is lost and nothing changes places."""
+"""Keys that arrive together, as from a fast typist or a slow line: nothing is lost and nothing changes places."""
 
 from __future__ import annotations
 

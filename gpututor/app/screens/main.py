@@ -20,6 +20,7 @@ from gpututor.app.messages import (
     LineChosen,
     LinkFollowed,
     PaneChosen,
+    TabsReplaced,
 )
 from gpututor.app.screens.desk_screen import LOOK_EVERY_S, Learner
 from gpututor.app.screens.learn_screen import LearnScreen
@@ -242,6 +243,10 @@ class MainScreen(LearnScreen):
         from gpututor.app.screens.help import HelpScreen
 
         self.app.push_screen(HelpScreen())
+
+    @on(TabsReplaced)
+    def _tell_of_tabs(self) -> None:
+        self.status.show_news("Each tab at the start of a line became four spaces.")
 
     def action_toggle_comment(self) -> None:
         self.panes.editor.action_toggle_comment()

@@ -10,7 +10,7 @@ from textual import events
 from textual.binding import Binding, BindingType
 from textual.widgets import TextArea
 
-from gpututor.app.messages import EditorLeft
+from gpututor.app.messages import EditorLeft, TabsReplaced
 from gpututor.app.widgets import indentation
 from gpututor.app.widgets.colours import KINDS, Span, python_spans
 
@@ -46,6 +46,7 @@ class Editor(TextArea):
         self.replace(text, (0, 0), self.document.end)
         row = min(row, self.document.line_count - 1)
         self.move_cursor((row, min(column, len(self.document[row]))))
+        self._show_line_start()
 
     def turn_colours_on(self) -> None:
         """Colours cost an import, so they come after the first paint."""
@@ -91,6 +92,10 @@ class Editor(TextArea):
                 event.stop()
                 event.prevent_default()
                 self._change_lines(indentation.indented)
+            case "colon" if self.selection.is_empty and not self.read_only:
+                event.stop()
+                event.prevent_default()
+                self._insert_colon()
             case "escape":
                 # The screen's business: it stops a run or leaves the editor.
                 return
@@ -121,6 +126,40 @@ class Editor(TextArea):
         self.replace(text, start, end, maintain_selection_offset=False)
         self.scroll_cursor_visible()
 
+    def _insert_colon(self) -> None:
+        row, column = self.cursor_location
+        line = self.document[row]
+        if line[column:].strip():
+            self._insert(":")
+            return
+        above = [self.document[earlier] for earlier in range(row)]
+        ended = indentation.clause_dedented(above, line[:column] + ":")
+        if ended == line[:column] + ":":
+            self._insert(":")
+        else:
+            self.replace(ended, (row, 0), (row, column), maintain_selection_offset=False)
+
+    async def _on_paste(self, event: events.Paste) -> None:
+        text = indentation.without_leading_tabs(event.text)
+        if text == event.text or self.read_only:
+            return  # Textual inserts it
+        event.stop()
+        event.prevent_default()
+        await super()._on_paste(events.Paste(text))
+        self.post_message(TabsReplaced())
+
+    async def action_paste(self) -> None:  # type: ignore[override]  # Textual awaits what an action returns
+        await self.on_event(events.Paste(self.app.clipboard))
+
+    def action_delete_left(self) -> None:
+        row, column = self.cursor_location
+        before = self.document[row][:column]
+        target = indentation.column_before(before)
+        if self.read_only or not self.selection.is_empty or column - target < 2:
+            super().action_delete_left()
+            return
+        self.replace("", (row, target), (row, column), maintain_selection_offset=False)
+
     def action_dedent(self) -> None:
         self._change_lines(indentation.dedented)
 
@@ -129,6 +168,15 @@ class Editor(TextArea):
 
     def action_smart_home(self) -> None:
         self.move_cursor(self.get_cursor_line_start_location(smart_home=True))
+        self._show_line_start()
+
+    def _show_line_start(self) -> None:
+        """Scroll back sideways where the cursor stays in sight: a line without its start cannot be read."""
+        row, column = self.cursor_location
+        width = self.scrollable_content_region.width - self.gutter_width
+        if column < width or column <= len(indentation.indent_of(self.document[row])):
+            # Only after the refresh is the cursor where it belongs, and the text area has scrolled to it.
+            self.call_after_refresh(self.scroll_to, x=0, animate=False)
 
     def _change_lines(self, change: indentation.Change) -> None:
         """Rewrite the selected lines, keeping the selection on the same characters."""

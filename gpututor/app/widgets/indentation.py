@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Sequence
 
 Change = Callable[[list[str]], list[str]]
 
 STEP = " " * 4
 _LEAVES_BLOCK = ("return", "pass", "raise", "break", "continue")
+_CLAUSE = re.compile(r" *(else *|finally *|(?:elif|except)\b.*):")
+_CONTINUES = {
+    "else": ("if", "elif", "for", "while", "except"),
+    "elif": ("if", "elif"),
+    "except": ("try", "except"),
+    "finally": ("try", "except", "else"),
+}
+"""Which blocks each clause can follow, by the first word of their headers."""
+_LEADING_TABS = re.compile(r"(?:^|(?<=[\r\n]))[ \t]*\t[ \t]*")
 
 
 def indent_of(line: str) -> str:
@@ -49,3 +59,47 @@ def _uncommented(line: str) -> str:
     indent = indent_of(line)
     rest = line[len(indent) :].removeprefix("#")
     return indent + rest.removeprefix(" ") if rest.strip() else indent.rstrip()
+
+
+def column_before(before_cursor: str) -> int:
+    """Where Backspace goes: within the indent to the previous multiple of four, else one character back."""
+    column = len(before_cursor)
+    if column and not before_cursor.strip(" "):
+        return (column - 1) // len(STEP) * len(STEP)
+    return max(0, column - 1)
+
+
+def clause_dedented(above: Sequence[str], line: str) -> str:
+    """`line`, just ended by a colon; one level less deep if it is `else:` and its like, still in the body before it.
+
+    Only when the body's own header can be followed by such a clause: otherwise nobody knows where it belongs.
+    """
+    clause = _CLAUSE.fullmatch(line)
+    body = [earlier for earlier in above if earlier.strip() and not earlier.lstrip().startswith("#")]
+    indent = indent_of(line)
+    if clause is None or not indent or not body or len(indent_of(body[-1])) < len(indent) or _is_open(line):
+        return line
+    headers = _CONTINUES[_first_word(line)]
+    for earlier in reversed(body):
+        depth = indent_of(earlier)
+        if len(depth) < len(indent):
+            return depth + line.lstrip() if _first_word(earlier) in headers else line
+        if len(depth) == len(indent) and _first_word(earlier) in headers:
+            return line
+    return line
+
+
+def _first_word(line: str) -> str:
+    word = re.match(r"\s*(?:async\s+)?(\w*)", line)
+    return word[1] if word else ""
+
+
+def _is_open(line: str) -> bool:
+    """Whether a bracket or a string is open at its end, so that its last colon is not the clause's."""
+    brackets = sum(line.count(opening) - line.count(closing) for opening, closing in ("()", "[]", "{}"))
+    return brackets != 0 or line.count('"') % 2 == 1 or line.count("'") % 2 == 1
+
+
+def without_leading_tabs(text: str) -> str:
+    """The text with four spaces for each tab at the start of a line."""
+    return _LEADING_TABS.sub(lambda blank: blank[0].replace("\t", STEP), text)
