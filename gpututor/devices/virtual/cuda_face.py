@@ -221,6 +221,11 @@ def empty_cache() -> None:
         gpu.memory.empty_cache()
 
 
+def cudnn_is_acceptable(tensor: Any) -> bool:
+    """No layer runs through cuDNN: values are computed on the CPU."""
+    return False
+
+
 def ipc_collect() -> None:
     """No other process holds virtual memory."""
 

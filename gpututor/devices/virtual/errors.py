@@ -80,6 +80,7 @@ def invalid_gradient(position: int, expected: torch.device, got: torch.device) -
 
 
 _CPP_NAMES = (
+    (re.compile(r"\bMeta([A-Z][A-Za-z0-9]*)Type\b"), r"torch.cuda.\1Tensor"),
     (re.compile(r"\bmeta:(?=\d)"), "cuda:"),
     (re.compile(r"'meta'|\"meta\""), "'cuda'"),
     (re.compile(r"\bMeta\b"), "CUDA"),

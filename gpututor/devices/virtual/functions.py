@@ -156,6 +156,13 @@ def _is_pinned(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool
     return pinned(args[0])
 
 
+def _device(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """`torch.device(1)` is the accelerator's number 1, whether there is one or not, as in a CUDA build."""
+    if len(args) == 1 and type(args[0]) is int and args[0] >= 0 and active().gpus:
+        return torch.device("cuda", args[0])
+    return func(*args, **kwargs)
+
+
 def _get_device(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     return args[0].get_device() if type(args[0]) is VirtualTensor else func(*args, **kwargs)
 
@@ -233,6 +240,7 @@ def fill_handlers() -> None:
             Tensor.type: _type,
             Tensor.pin_memory: _pin_memory,
             Tensor.is_pinned: _is_pinned,
+            torch.device: _device,
             Tensor.get_device: _get_device,
             torch.get_device: _get_device,
             Tensor.numpy: _refuse_numpy,

@@ -199,6 +199,11 @@ PATCHES: tuple[Patch, ...] = (
         load=refusals.jit_load,
     ),
     *_each("torch", "would fail inside the compiler", compile=refusals.compile),
+    *_each(
+        "torch.backends.cudnn",
+        "recurrent layers would tell the learner to rebuild PyTorch",
+        is_acceptable=cuda.cudnn_is_acceptable,
+    ),
     *_each("torch.nested", "would fail an assertion in C++", nested_tensor=refusals.nested_tensor),
     *_each("torch._C._nn", "a number as a device needs a build with an accelerator", _parse_to=refusals.parse_to),
     *_refuse("torch._C", "_scatter", "_gather", "_broadcast", "_broadcast_coalesced"),

@@ -23,6 +23,12 @@ def _wrapper(cls: Any, host: torch.Tensor, device: torch.device) -> Any:
     )
 
 
+def _kind_in_words(host: torch.Tensor) -> str:
+    if host.is_nested:
+        return "nested tensors (torch.nested) on a device"
+    return "quantised tensors" if host.is_quantized else f"tensors of layout {host.layout}"
+
+
 class VirtualTensor(torch.Tensor):
     """`_host` holds the values, `_device` is what Python sees (`cuda:0`), `_block` is the memory."""
 
@@ -34,9 +40,8 @@ class VirtualTensor(torch.Tensor):
 
     @staticmethod
     def __new__(cls: Any, host: torch.Tensor, device: torch.device, block: Block | None = None) -> VirtualTensor:
-        if host.layout is not torch.strided or host.is_quantized:
-            what = "quantised tensors" if host.is_quantized else f"tensors of layout {host.layout}"
-            raise errors.unsupported(what)
+        if host.layout is not torch.strided or host.is_quantized or host.is_nested:
+            raise errors.unsupported(_kind_in_words(host))
         if torch.is_inference_mode_enabled() and not host.is_inference():
             # A view of an ordinary tensor is ordinary, also in inference mode.
             with torch.inference_mode(False):
@@ -50,8 +55,8 @@ class VirtualTensor(torch.Tensor):
         )
         return cast(VirtualTensor, self)
 
-    def __init__(self, host: torch.Tensor, device: torch.device, block: Block | None = None) -> None:
-        pass
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        """All is done by then; `torch.Tensor(x)` comes here too, with its own arguments."""
 
     @classmethod
     def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:  # type: ignore[override]
@@ -79,6 +84,14 @@ class VirtualTensor(torch.Tensor):
         self._host, self._device, self._block = value._host, value._device, value._block
 
     data = property(_get_data, _set_data)
+
+    def as_subclass(self, cls: Any) -> Any:
+        if cls is torch.Tensor:
+            return self.view_as(self)
+        raise errors.unsupported(
+            f"tensors of the class {cls.__name__} on a device, by .to(), .cuda() or .as_subclass()",
+            "Use a plain tensor there.",
+        )
 
     def get_device(self) -> int:
         return int(self._device.index)
@@ -155,6 +168,11 @@ class VirtualTensor(torch.Tensor):
 
     def __dlpack__(self, **kwargs: Any) -> Any:
         raise errors.unsupported("Tensor.__dlpack__", "There is no CUDA memory to share.")
+
+
+# A learner who prints type(x) sees what CUDA shows; torch's own error texts name the class too.
+VirtualTensor.__module__ = "torch"
+VirtualTensor.__name__ = VirtualTensor.__qualname__ = "Tensor"
 
 
 class VirtualStorage:

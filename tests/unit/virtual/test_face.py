@@ -142,6 +142,7 @@ def test_an_unknown_model_is_refused_with_the_nearest_name() -> None:
     assert "'H100'" in caught.value.advice
 
 
+@pytest.mark.filterwarnings("ignore:torch.quantize_per_tensor")  # torch says so on every device
 @pytest.mark.parametrize(
     ("name", "call"),
     [

@@ -99,6 +99,7 @@ def test_default_devices_hold_for_factories(two_gpus: VirtualMachine) -> None:
     assert torch.zeros(1).device == GPU
 
 
+@pytest.mark.filterwarnings("ignore:To copy construct from a tensor")  # torch says so on every device
 def test_new_and_like_follow_their_tensor(two_gpus: VirtualMachine) -> None:
     x = torch.ones(2, device="cuda:1")
     for made in (
