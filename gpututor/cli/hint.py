@@ -22,7 +22,7 @@ def main(arguments: argparse.Namespace) -> int:
         for _ in range(used, last):
             progress.use_hint(exercise.key)
     for number in range(first, last):
-        print(f"Hint {number + 1} of {len(hints)}\n\n{visible(hints[number])}\n")
+        print(f"Hint {number + 1} of {len(hints)}\n\n{visible(hints[number].removeprefix('## '))}\n")
     if first == last:
         print(f"You have seen all {len(hints)} hints; `gpututor hint {exercise.slug} --all` shows them again.")
     elif last < len(hints):

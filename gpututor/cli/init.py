@@ -1,6 +1,7 @@
 """Make your folder of solution files: one per exercise, in a folder per lesson.
 
 In a folder that is there already only the missing files are made; nothing is overwritten.
+The folder is remembered: from then on the app and the verbs use it, until `init` names another.
 Without DIR: the folder of --workspace, the workspace found from here, or else ~/gpututor.
 """
 
@@ -20,10 +21,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(arguments: argparse.Namespace) -> int:
     course = chosen_course(arguments)
-    folder = arguments.folder or arguments.workspace
-    if folder is None:
-        found = find_workspace()
-        folder = found.folder if found else paths.default_workspace()
+    before = find_workspace()
+    folder = arguments.folder or arguments.workspace or (before.folder if before else paths.default_workspace())
     workspace, new = make_workspace(folder, course)
     for path in new:
         print(f"made {path.relative_to(workspace.folder)}")
@@ -31,6 +30,8 @@ def main(arguments: argparse.Namespace) -> int:
         print(f"{len(new)} new file{'s' * (len(new) != 1)} in {workspace.folder}")
     else:
         print(f"Nothing was missing in {workspace.folder}")
+    if before is not None and before.folder != workspace.folder:
+        print(f"From now on this is your folder. It was {before.folder}; `gpututor init {before.folder}` goes back.")
     for exercise in course.exercises:
         if workspace.newer_starter(exercise):
             print(f"{exercise.label} {exercise.slug} has a newer starter; `gpututor reset {exercise.slug}` takes it.")

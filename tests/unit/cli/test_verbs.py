@@ -116,14 +116,22 @@ def test_init_makes_the_missing_files_and_says_which(gpututor: Call, tmp_path: P
     assert "2.1 twice_2_1 has a newer starter; `gpututor reset twice_2_1` takes it." in gpututor("init").out
 
 
+def test_init_of_another_folder_says_that_it_is_the_learners_from_now_on(gpututor: Call, tmp_path: Path) -> None:
+    first, second = tmp_path / "first", tmp_path / "second"
+    gpututor("init", str(first))
+    said = f"From now on this is your folder. It was {first}; `gpututor init {first}` goes back."
+    assert said in gpututor("init", str(second)).out
+    assert "From now on" not in gpututor("init", str(second)).out
+
+
 def test_init_without_a_folder_makes_the_default_one(gpututor: Call) -> None:
     assert gpututor("init").out.endswith(f"4 new files in {paths.default_workspace()}\n")
 
 
 def test_hints_come_one_by_one_and_are_counted_and_end(gpututor: Call) -> None:
     first = gpututor("hint", "1.1")
-    assert first.out == "Hint 1 of 3\n\n## Look\nLook at the name.\n\n2 more to come.\n"
-    assert gpututor("hint", "twice_1_1").out.startswith("Hint 2 of 3\n\n## Think")
+    assert first.out == "Hint 1 of 3\n\nLook\nLook at the name.\n\n2 more to come.\n"
+    assert gpututor("hint", "twice_1_1").out.startswith("Hint 2 of 3\n\nThink")
     assert gpututor("hint", "1.1").out.endswith("That was the last one.\n")
     for _ in range(2):
         assert gpututor("hint", "1.1").out.startswith("You have seen all 3 hints")
