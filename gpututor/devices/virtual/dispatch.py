@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from gpututor.devices.virtual import mixing, private
+from gpututor.devices.virtual import errors, mixing, private
 from gpututor.devices.virtual.machine import CPU, active, is_on, python_device
 from gpututor.devices.virtual.memory import DeviceMemory
 from gpututor.devices.virtual.operators import OPERATORS, Operator, describe
@@ -124,6 +124,9 @@ def run(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """One operator that has at least one virtual tensor among its arguments."""
     rule = RULES.get(func)
     if rule is not None:
+        for value in args:
+            if type(value) is VirtualTensor:
+                active().home(value._device)
         return rule(func, args, kwargs)
     op = OPERATORS.get(func) or describe(func)
     if op.composite:
@@ -133,11 +136,17 @@ def run(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     hosts = [inputs.unwrap(value, op, position) for position, value in enumerate(args)]
     named = {name: inputs.unwrap(value, op, name) for name, value in kwargs.items()} if kwargs else kwargs
     if inputs.mixed:
+        for wrapper in inputs.wrappers:
+            active().home(wrapper._device)
         if op.puts_at_indices and mixing.has_strays(args):
             return _put_with_strays(func, args, kwargs)
         raise mixing.explain(op, args, kwargs)
     device = inputs.device
     assert device is not None
+    machine = active()
+    gpu = machine.by_device.get(id(device))
+    if gpu is None:
+        raise errors.left_over()
     if named.get("device") is not None:
         wanted = python_device(named["device"])
         named["device"] = CPU
@@ -145,8 +154,7 @@ def run(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
             named["device"] = wanted
             return func(*hosts, **named)
         device = wanted
-    machine = active()
-    gpu = machine.gpus[device.index]
+        gpu = machine.home(device)
     if op.needs_forecast and _could_grow(op, inputs, gpu.memory):
         gpu.memory.expect(forecast(func, hosts, named))
     out = draw(func, op, hosts, named, gpu.generator) if op.random else func(*hosts, **named)

@@ -29,6 +29,14 @@ def no_gpus() -> RuntimeError:
     return RuntimeError("No CUDA GPUs are available")
 
 
+def left_over() -> RuntimeError:
+    """A tensor of an earlier machine, used on a later one: as if the process had been started anew."""
+    return RuntimeError(
+        "This tensor lives on a virtual GPU that is switched off. Another one is on now, with its own memory: "
+        "make the tensor again."
+    )
+
+
 def unsupported(call: str, instead: str = "") -> NotImplementedError:
     """A call that the virtual GPU knows that it cannot do."""
     return NotImplementedError(f"The virtual GPU does not support {call}." + (f" {instead}" if instead else ""))

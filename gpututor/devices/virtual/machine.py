@@ -14,8 +14,6 @@ from gpututor.devices.virtual.specs import GpuSpec
 
 MAX_GPUS = 8
 CPU = torch.device("cpu")
-CUDA = tuple(torch.device("cuda", index) for index in range(MAX_GPUS))
-"""The devices that Python sees. There is one object for each, so that devices can be compared by identity."""
 META = tuple(torch.device("meta", index) for index in range(MAX_GPUS))
 """The devices that C++ sees. A learner's own meta tensors have no index."""
 CUDA_DEFAULT_SEED = 67280421310721
@@ -32,7 +30,8 @@ class VirtualGpu:
     def __init__(self, index: int, spec: GpuSpec, memory_bytes: int) -> None:
         self.index = index
         self.spec = spec
-        self.device = CUDA[index]
+        self.device = torch.device("cuda", index)
+        """What Python sees. One object for each GPU of each machine: devices, and machines, are told apart by it."""
         self.name = str(self.device)
         self.memory = DeviceMemory(index, memory_bytes)
         self._generator: torch.Generator | None = None
@@ -57,6 +56,8 @@ class VirtualMachine:
         function_mode: Any = None,
     ) -> None:
         self.gpus = gpus
+        self.by_device = {id(gpu.device): gpu for gpu in gpus}
+        """Each GPU by the identity of its device object, which no tensor of another machine has."""
         self.backends = backends
         self.recorder = recorder if recorder is not None else _silent()
         self.per_thread = _PerThread()
@@ -76,6 +77,13 @@ class VirtualMachine:
         if not 0 <= index < len(self.gpus):
             raise errors.invalid_ordinal()
         return self.gpus[index]
+
+    def home(self, device: torch.device) -> VirtualGpu:
+        """The GPU of a virtual tensor's device; raises `RuntimeError` for a tensor of another machine."""
+        gpu = self.by_device.get(id(device))
+        if gpu is None:
+            raise errors.left_over()
+        return gpu
 
     def set_current(self, index: int) -> None:
         self.per_thread.device_index = self.gpu(index).index
@@ -118,7 +126,7 @@ def python_device(value: Any) -> torch.device:
         index = device.index
         return (active().current if index is None else active().gpu(index)).device
     if kind == "meta":
-        return device if device.index is None else CUDA[device.index]
+        return device if device.index is None else active().gpu(device.index).device
     if kind != "cpu" and kind in active().backends:
         raise errors.backend_without_tensors(kind)
     return device

@@ -9,7 +9,7 @@ from typing import Any, cast
 import torch
 
 from gpututor.devices.virtual import private
-from gpututor.devices.virtual.machine import CPU, CUDA, active
+from gpututor.devices.virtual.machine import CPU, active
 from gpututor.devices.virtual.memory import Block
 from gpututor.devices.virtual.moves import record_copy
 from gpututor.devices.virtual.tensor import VirtualTensor
@@ -80,10 +80,10 @@ def place(storage: Any, location: str) -> Any:
         )
     untyped = _untyped(storage)
     if untyped._cdata not in _session.devices:
-        _session.devices[untyped._cdata] = CUDA[index]
+        _session.devices[untyped._cdata] = machine.gpus[index].device
         _session.blocks[untyped._cdata] = Block(machine.gpus[index].memory, untyped.nbytes())
         _session.kept.append(untyped)
-        _record(CPU, CUDA[index], untyped.nbytes(), "torch.load")
+        _record(CPU, machine.gpus[index].device, untyped.nbytes(), "torch.load")
     return storage
 
 
@@ -109,6 +109,7 @@ def reduce(tensor: VirtualTensor) -> tuple[Any, ...]:
     is_parameter = bool(getattr(tensor, "_is_param", False))
     if not _session.depth:
         return _rebuild_pickled, (host, str(tensor._device), tensor.requires_grad, is_parameter)
+    active().home(tensor._device)
     untyped = host.untyped_storage()
     if untyped._cdata not in _session.devices:
         _session.devices[untyped._cdata] = tensor._device
@@ -144,7 +145,7 @@ def deep_copy(tensor: VirtualTensor, memo: dict[int, Any]) -> VirtualTensor:
         host = tensor._host
         if key not in memo:
             untyped = host.untyped_storage()
-            memory = active().gpus[tensor._device.index].memory
+            memory = active().home(tensor._device).memory
             memory.expect(untyped.nbytes())
             memo[key] = (untyped.clone(), Block(memory, untyped.nbytes()))
             active().recorder.kernel("aten::clone", str(tensor._device), 2 * untyped.nbytes())

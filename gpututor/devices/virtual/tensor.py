@@ -112,6 +112,8 @@ class VirtualTensor(torch.Tensor):
         raise errors.no_numpy(self._device)
 
     def tolist(self) -> Any:
+        if is_on():
+            active().home(self._device)
         record_copy_to_host(self, "aten::_to_copy")
         with private.host_only():
             return self._host.tolist()
@@ -226,7 +228,7 @@ def size_bytes(tensor: torch.Tensor) -> int:
 
 def record_copy_to_host(tensor: VirtualTensor, name: str) -> None:
     """A blocking copy of the whole tensor to the host: one transfer and one wait."""
-    if is_on() and tensor.numel():
+    if is_on() and tensor.numel() and id(tensor._device) in active().by_device:
         recorder = active().recorder
         device = str(tensor._device)
         recorder.transfer(device, str(CPU), size_bytes(tensor), name=name)

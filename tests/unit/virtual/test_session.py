@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import copy
+import io
 import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 
 import pytest
 import torch
 
-from gpututor.devices.virtual import is_virtual, private, virtual_gpu
+from gpututor.devices.virtual import host_tensor, is_virtual, private, virtual_gpu
 from gpututor.devices.virtual.patches import PATCHES
 
 _ABSENT = object()
@@ -70,6 +73,39 @@ def test_a_tensor_that_outlives_its_machine_says_so() -> None:
     assert repr(x) == "tensor([1., 1.], device='cuda:0')"
     with pytest.raises(RuntimeError, match="lives on a virtual GPU that is switched off"):
         x + 1
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda old: old + 1,
+        lambda old: old + old,
+        lambda old: old + torch.ones(2, device="cuda"),
+        lambda old: torch.ones(2, device="cuda:0").add_(old),
+        lambda old: old + torch.ones(2),
+        lambda old: old.cpu(),
+        lambda old: old.to("cuda:0", torch.float64),
+        lambda old: torch.ones(2).copy_(old),
+        lambda old: old[0].item(),
+        lambda old: old.tolist(),
+        lambda old: old.view(2, 1),
+        lambda old: old.unsqueeze_(0),
+        lambda old: copy.deepcopy(old),
+        lambda old: torch.save(old, io.BytesIO()),
+    ],
+)
+@pytest.mark.parametrize("device", ["cuda:0", "cuda:1"])
+def test_a_tensor_of_an_earlier_machine_says_so_on_a_later_one(
+    use: Callable[[torch.Tensor], object], device: str
+) -> None:
+    with virtual_gpu(2):
+        old = torch.ones(2, device=device)
+    with virtual_gpu(1):
+        with pytest.raises(RuntimeError, match=r"lives on a virtual GPU that is switched off\. Another one is on now"):
+            use(old)
+        assert repr(old) == f"tensor([1., 1.], device='{device}')"
+        assert host_tensor(old).tolist() == [1.0, 1.0]
+        assert torch.cuda.memory_allocated() == 0
 
 
 def test_two_machines_at_once_are_refused() -> None:
