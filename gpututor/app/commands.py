@@ -65,6 +65,7 @@ COMMANDS = (
     Command("run_checks", ("ctrl+s", "f5"), ("r",), "Run", "Save your file and run the checks.", WORKING),
     Command("cancel", ("escape", "shift+f5"), (), "Stop", "Stop the run; else leave the editor.", WORKING),
     Command("go_to_failure", ("f12",), ("f",), "Go to line", "Go to the line that a failed check points at.", WORKING),
+    Command("open_check", (), ("space",), "Open", "Open or close the check that has the cursor.", WORKING),
     Command("hint", ("f7", "ctrl+g"), ("h", "6"), "Hint", "Show the hints; once more for the next one.", WORKING),
     Command("solution", ("f8",), ("s",), "Solution", "Compare your file with the solution.", WORKING),
     Command("reset", ("f10",), ("x",), "Reset", "Start again from the starter; your file is kept.", WORKING),
@@ -82,10 +83,20 @@ FOOTERS: dict[Pane, tuple[str, ...]] = {
     Pane.LESSON: ("show_task", "show_code", "show_course", "next_exercise", "help", "quit"),
     Pane.TASK: ("show_code", "run_checks", "hint", "show_course", "show_lesson", "help", "quit"),
     Pane.CODE: ("run_checks", "show_task", "show_results", "hint", "show_course", "help", "quit"),
-    Pane.RESULTS: ("go_to_failure", "show_code", "run_checks", "hint", "next_exercise", "solution", "help", "quit"),
+    Pane.RESULTS: (
+        "open_check",
+        "go_to_failure",
+        "show_code",
+        "run_checks",
+        "hint",
+        "next_exercise",
+        "solution",
+        "help",
+        "quit",
+    ),
     Pane.HINTS: ("hint", "show_code", "show_task", "run_checks", "solution", "help", "quit"),
 }
-"""What the footer names, the most useful first; the last two always stay."""
+"""What the footer names where it can do something now, the most useful first; the last two always stay."""
 
 _KEY_NAMES = {
     "escape": "Esc",

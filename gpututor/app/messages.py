@@ -51,6 +51,11 @@ class LineChosen(Message):
 
 
 @dataclass
+class CheckOpened(Message):
+    """The learner opened a check's details, or closed them."""
+
+
+@dataclass
 class LinkFollowed(Message):
     """The learner opened a link in a text."""
 

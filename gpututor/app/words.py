@@ -19,6 +19,11 @@ def planned_device(exercise: Exercise, inventory: Inventory | None) -> str:
     return f"virtual {exercise.scenarios[0].gpu} (modelled)"
 
 
+def sentence(text: str) -> str:
+    """The text with a full stop, unless it ends a sentence by itself, as a title may."""
+    return text if text.endswith((".", "?", "!", "…")) else f"{text}."
+
+
 def short_path(path: Path) -> str:
     """The path as people write it, from `~` where it is below the home folder."""
     home = Path.home()

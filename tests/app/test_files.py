@@ -101,6 +101,31 @@ async def test_in_a_conflict_a_diff_can_be_seen_first(desk: Desk) -> None:
         await until(pilot, lambda: desk.file().read_text().startswith("m=1def"), "for my text")
 
 
+async def test_in_a_conflict_escape_decides_nothing_and_the_next_save_asks_again(desk: Desk) -> None:
+    async with desk.start() as pilot:
+        screen = main_screen(pilot)
+        await start_conflict(desk, pilot)
+        await pilot.press("escape")
+        await until_shown(pilot, "Not saved: the file changed on disk too. ^s asks again.")
+        await pilot.press(*"23")
+        for _ in range(3):
+            screen.tick()
+            await pilot.pause()
+        assert not is_asking(pilot), "typing goes on"
+        assert screen.editor_text.startswith("m=123def")
+        assert desk.file().read_text() == "theirs = 1\n"
+        assert backups(desk) == []
+        await pilot.press("ctrl+s")
+        await until(pilot, lambda: is_asking(pilot), "for the question again")
+        assert desk.client.requests == []
+        await pilot.press("escape")
+        desk.file().write_text("theirs = 2\n")
+        await until(pilot, lambda: is_asking(pilot), "for the question about a still newer text")
+        await pilot.press("m")
+        await until(pilot, lambda: desk.file().read_text().startswith("m=123def"), "for my text")
+        assert backups(desk) == ["theirs = 2\n"]
+
+
 async def test_quitting_in_a_conflict_asks_first(desk: Desk) -> None:
     async with desk.start() as pilot:
         screen = main_screen(pilot)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -10,9 +11,11 @@ import pytest
 from textual.pilot import Pilot
 
 from gpututor.app.commands import BY_ID, COMMANDS, FOOTERS, Pane
+from gpututor.course.catalogue import load_course
 from tests.app.conftest import Desk, main_screen, until
 from tests.app.screen import SIZES, assert_golden, screen_lines, screen_text
-from tests.app.test_path import run_checks
+from tests.app.scripted import ScriptedClient, failure, report, verdict
+from tests.app.test_path import RIGHT, run_checks
 
 STEPS: dict[str, tuple[str, ...]] = {
     "course": ("1",),
@@ -80,8 +83,81 @@ async def test_the_footer_fits_80_columns_and_keeps_help_and_quit(desk: Desk, pa
         main_screen(pilot).show_pane(pane)
         await settle(pilot)
         footer = screen_lines(pilot.app)[-1]
-        shown = [BY_ID[id].title for id in FOOTERS[pane]]
+        of_no_use = {"open_check", "go_to_failure"}  # nothing has failed yet
+        shown = [BY_ID[id].title for id in FOOTERS[pane] if id not in of_no_use]
         assert all(title in footer for title in shown), footer
+
+
+async def footer(pilot: Pilot[None]) -> str:
+    await settle(pilot)
+    return screen_lines(pilot.app)[-1]
+
+
+async def test_the_footer_names_only_what_can_be_done_now(desk: Desk) -> None:
+    async with desk.start() as pilot:
+        await pilot.press("5")
+        assert "Go to line" not in await footer(pilot), "nothing was run"
+        await pilot.press("r")
+        assert "f Go to line" in await footer(pilot)
+        main_screen(pilot).panes.editor.load_text(RIGHT)
+        await pilot.press("r")
+        assert "Go to line" not in await footer(pilot), "it passed"
+        await pilot.press("h")
+        assert "h Hint" in await footer(pilot)
+        await pilot.press("h", "h")
+        assert "Hint" not in (await footer(pilot)), "all hints are shown"
+        await pilot.press("n", "n", "n")
+        assert "Next" not in await footer(pilot), "this is the last exercise"
+
+
+async def test_the_footer_names_the_stop_key_until_the_run_is_stopped(desk: Desk) -> None:
+    desk.client = ScriptedClient(holds=True)
+    async with desk.start() as pilot:
+        screen = main_screen(pilot)
+        await pilot.press("e", "ctrl+s")
+        await until(pilot, lambda: "Esc Stop" in screen_lines(pilot.app)[-1], "for the key")
+        await pilot.press("escape")
+        await until(pilot, lambda: not screen.running, "for the end")
+        assert "Stop" not in await footer(pilot)
+
+
+async def test_a_folded_failure_with_the_cursor_names_the_key_that_opens_it(desk: Desk) -> None:
+    desk.client = ScriptedClient(
+        lambda request: report(request, verdict("loads"), failure(), failure(scenario="other"))
+    )
+    async with desk.start() as pilot:
+        await pilot.press("r")
+        assert "Space" not in await footer(pilot), "the first failure is open"
+        await pilot.press("j")
+        assert "Space Open" in await footer(pilot)
+        await pilot.press("space")
+        assert "Space" not in await footer(pilot)
+        await pilot.press("space")
+        assert "Space Open" in await footer(pilot)
+
+
+async def test_what_happened_is_no_news_any_more_when_another_exercise_is_opened(desk: Desk) -> None:
+    async with desk.start() as pilot:
+        await pilot.press("f")
+        assert "No failed check points at a line." in screen_text(pilot.app)
+        await pilot.press("n")
+        await until(pilot, lambda: "No failed check" not in screen_text(pilot.app), "for the news to go")
+
+
+@pytest.mark.parametrize("size", [(80, 24), (100, 30), (140, 40)], ids=str)
+async def test_titles_in_the_course_list_are_whole(desk: Desk, size: tuple[int, int]) -> None:
+    title = "Where is everything?"
+    for exercise in desk.course.exercises[:2]:
+        settings = exercise.folder / "exercise.toml"
+        settings.write_text(re.sub('title = ".*"', f'title = "{title}"', settings.read_text()))
+    desk.course = load_course(desk.course.folder)
+    async with desk.start(size) as pilot:
+        await run_checks(pilot)
+        await pilot.press("1")
+        await until(pilot, lambda: f"◐ 1.1 {title}" in screen_text(pilot.app), "for the state")
+        text = screen_text(pilot.app)
+        assert f"○ 1.2 {title}" in text
+        assert "to do" not in text
 
 
 async def test_without_colour_states_are_still_told_apart(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:

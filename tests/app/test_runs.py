@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+
 from gpututor.app.commands import Pane
 from gpututor.app.screens.dialogs import QuestionDialog
+from gpututor.course.catalogue import load_course
 from gpututor.grading.events import GradeRequest
 from gpututor.grading.report import Outcome, Report, Status
 from tests.app.conftest import Desk, main_screen, until, until_shown
@@ -114,6 +117,47 @@ async def test_several_scenarios_are_told_apart(desk: Desk) -> None:
         assert [row.is_open for row in rows] == [False, True, False, False], "only the first failure is opened"
         await pilot.press("j", "j", "space")
         await until(pilot, lambda: rows[3].is_open, "for the second failure to open")
+
+
+@pytest.mark.parametrize("size", [(80, 24), (100, 30)], ids=str)
+async def test_a_pass_is_shown_from_its_top_however_long_the_list(desk: Desk, size: tuple[int, int]) -> None:
+    def judge(request: GradeRequest) -> Report:
+        return report(request, *(verdict(f"check {n}") for n in range(30)), output="line\n" * 30)
+
+    desk.client = ScriptedClient(judge)
+    async with desk.start(size) as pilot:
+        results = main_screen(pilot).panes.results
+        await pilot.press("r")
+        await until_shown(pilot, "✓ Passed: all 30 checks")
+        await pilot.press("G")
+        await until(pilot, lambda: results.scroll_offset.y > 0, "to scroll down")
+        await pilot.press("r")
+        await until_shown(pilot, "✓ Passed: all 30 checks")
+        await until_shown(pilot, "The check called check 0 holds")
+
+
+@pytest.mark.parametrize(("before", "title_is_seen"), [(1, True), (30, False)])
+async def test_a_failure_is_shown_with_the_summary_where_both_fit(desk: Desk, before: int, title_is_seen: bool) -> None:
+    def judge(request: GradeRequest) -> Report:
+        return report(request, *(verdict(f"check {n}") for n in range(before)), failure(), output="line\n" * 40)
+
+    desk.client = ScriptedClient(judge)
+    async with desk.start() as pilot:
+        await pilot.press("r")
+        await until_shown(pilot, "Create it there: pass device=.")
+        await until(pilot, lambda: ("✗ Failed: 1 of" in screen_text(pilot.app)[:400]) is title_is_seen, "to scroll")
+        assert "✗ failed   The check called placement holds" in screen_text(pilot.app)
+
+
+async def test_a_title_that_ends_in_a_question_mark_gets_no_full_stop(desk: Desk) -> None:
+    settings = desk.course.exercises[1].folder / "exercise.toml"
+    settings.write_text(settings.read_text().replace("Twice 2", "Where is it?"))
+    desk.course = load_course(desk.course.folder)
+    desk.client = ScriptedClient(lambda request: report(request, verdict("loads")))
+    async with desk.start() as pilot:
+        await pilot.press("r")
+        await until_shown(pilot, "n opens 1.2 Where is it?")
+        assert "?." not in screen_text(pilot.app)
 
 
 async def test_why_nothing_could_be_graded_is_told(desk: Desk) -> None:

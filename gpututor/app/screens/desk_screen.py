@@ -64,6 +64,8 @@ class DeskScreen(Screen[None]):
         self._asking = False
         self._unwritable: str | None = None
         """A text that could not be written, as the learner was told."""
+        self._put_off: str | None = None
+        """A file's text in a conflict that the learner did not want to decide yet."""
 
     def compose(self) -> ComposeResult:
         # Textual sets this class with the first resize, which would lay everything out twice (15 ms).
@@ -97,7 +99,7 @@ class DeskScreen(Screen[None]):
             return False
         desk.loaded(self.editor_text)
         self._desk = desk
-        self._first_edit_at = None
+        self._first_edit_at = self._put_off = None
         self.panes.editor.read_only = False
         self.panes.editor.border_title = f"Code  {desk.path.name}"
         return True
@@ -143,7 +145,7 @@ class DeskScreen(Screen[None]):
         """Save before something that needs the file: False when the learner has to answer first."""
         if self._desk is None:
             return False
-        self._unwritable = None
+        self._unwritable = self._put_off = None
         self._look()
         return not self._asking and self.save()
 
@@ -180,9 +182,9 @@ class DeskScreen(Screen[None]):
             case Reloaded(text):
                 self._take(text)
                 self.status.show_news("Reloaded: another program changed the file.")
-            case Conflict(theirs):
+            case Conflict(theirs) if theirs != self._put_off:
                 self._ask_about(theirs)
-            case None:
+            case _:
                 return
 
     def _take(self, text: str) -> None:
@@ -197,14 +199,16 @@ class DeskScreen(Screen[None]):
         self._asking = True
         question = QuestionDialog(
             "The file changed on disk and in the editor",
-            "Another program changed it while you had edits here. Whichever you do not take is kept in .backups.",
+            "Another program changed it while you had edits here. Whichever you do not take is kept in .backups.\n\n"
+            "Esc leaves it for later; until then nothing is saved.",
             (
                 Answer("mine", "m", "Keep mine"),
                 Answer("theirs", "f", "Take the file's"),
                 Answer("diff", "d", "See a diff"),
             ),
+            escape="later",
         )
-        self.app.push_screen(question, lambda answer: self._end_conflict(answer or "diff", theirs))
+        self.app.push_screen(question, lambda answer: self._end_conflict(answer or "later", theirs))
 
     def _end_conflict(self, answer: str, theirs: str) -> None:
         assert self._desk is not None
@@ -214,6 +218,10 @@ class DeskScreen(Screen[None]):
             self.app.push_screen(diff, lambda _: self._ask_about(theirs))
             return
         self._asking = False
+        if answer == "later":
+            self._put_off = theirs
+            self.status.show_news("Not saved: the file changed on disk too. ^s asks again.")
+            return
         try:
             if answer == "mine":
                 kept = self._desk.keep_mine(self.editor_text)
@@ -244,6 +252,9 @@ class DeskScreen(Screen[None]):
 
     def show_standing(self) -> None:
         """How file and device stand; the layers above know the device."""
+
+    def show_keys(self) -> None:
+        """Which commands can do something now; the layers above know them."""
 
     def show_pane(self, pane: Pane) -> None:
         """Bring a pane to the front; the layers above know what it shows."""

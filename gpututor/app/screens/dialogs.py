@@ -29,7 +29,10 @@ class Answer:
 
 
 class QuestionDialog(ModalScreen[str]):
-    """Asks; is dismissed with the id of the answer. Escape gives the last one, which must be the harmless one."""
+    """Asks; is dismissed with the id of the answer.
+
+    Escape gives `escape`, by default the last answer, which must then be the harmless one.
+    """
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "give_up", show=False),
@@ -37,11 +40,12 @@ class QuestionDialog(ModalScreen[str]):
         Binding("right,down", "app.focus_next", show=False),
     ]
 
-    def __init__(self, title: str, text: str, answers: tuple[Answer, ...]) -> None:
+    def __init__(self, title: str, text: str, answers: tuple[Answer, ...], *, escape: str = "") -> None:
         super().__init__()
         self._title = title
         self._text = text
         self._answers = answers
+        self._escape = escape or answers[-1].id
 
     def compose(self) -> ComposeResult:
         with Vertical(classes="dialog"):
@@ -61,7 +65,7 @@ class QuestionDialog(ModalScreen[str]):
         self.dismiss(id)
 
     def action_give_up(self) -> None:
-        self.dismiss(self._answers[-1].id)
+        self.dismiss(self._escape)
 
     def on_button_pressed(self, event: Button.Pressed) -> None:
         event.stop()

@@ -13,6 +13,7 @@ from textual.screen import ModalScreen
 from textual.widgets import Static
 
 from gpututor.app.commands import COMMANDS, EDITING, Command, key_name
+from gpututor.app.standing import State
 from gpututor.app.widgets.verdict_row import PlainText
 
 _KEYS_WIDTH = 18
@@ -26,7 +27,7 @@ _MORE = {
         ("j k  ↓ ↑", "Down and up."),
         ("g G", "To the top and to the end."),
         ("Enter", "Open; on a failed check: go to its line."),
-        ("Space", "Open or close a check."),
+        (" ".join(state.glyph for state in State), "An exercise that you passed, started, have to do."),
         ("^p", "Find any command or exercise by its name."),
     ),
 }

@@ -4,15 +4,48 @@ from __future__ import annotations
 
 from functools import partial
 
-from gpututor.app.commands import Pane
+from textual import events, on
+
+from gpututor.app.commands import FOOTERS, Pane
+from gpututor.app.messages import CheckOpened
 from gpututor.app.screens.dialogs import Answer, DiffDialog, QuestionDialog
 from gpututor.app.screens.run_screen import RunScreen
 from gpututor.app.standing import State
+from gpututor.app.widgets.verdict_row import VerdictRow
 from gpututor.errors import CourseError, TutorError
+from gpututor.grading.report import Status
 
 
 class LearnScreen(RunScreen):
     """A desk with help at hand."""
+
+    _all_hints_used = False
+    """Whether the hints that are shown are all there are."""
+
+    @on(events.DescendantFocus)
+    @on(CheckOpened)
+    def show_keys(self) -> None:
+        """Name the commands that can do something now."""
+        pane = self.panes.current
+        commands = tuple(id for id in ("cancel", *FOOTERS[pane]) if self._is_of_use(id))
+        self.key_line.show(commands, in_editor=pane is Pane.CODE)
+
+    def _is_of_use(self, command: str) -> bool:
+        match command:
+            case "cancel":
+                return self.running and not self.stopping
+            case "go_to_failure":
+                failure = self.panes.results.first_failure
+                return failure is not None and failure.verdict.line is not None
+            case "open_check":
+                row = self.focused
+                return isinstance(row, VerdictRow) and row.verdict.status is Status.FAILED and not row.is_open
+            case "next_exercise":
+                return self.learner.course.after(self.exercise) is not None
+            case "hint":
+                return self.panes.current is not Pane.HINTS or not self._all_hints_used
+            case _:
+                return True
 
     def action_hint(self) -> None:
         """Show the hints that were used; once more, and the next one."""
@@ -25,6 +58,7 @@ class LearnScreen(RunScreen):
 
     def hints_text(self) -> str:
         hints = self.exercise.hints
+        self._all_hints_used = self._hints_used >= len(hints)
         used = min(self._hints_used, len(hints))
         rest = "*These are all the hints.*" if used == len(hints) else "*`h` (or `F7`) shows the next one.*"
         shown = "\n\n".join(hints[:used])

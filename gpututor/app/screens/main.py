@@ -25,6 +25,7 @@ from gpututor.app.messages import (
 from gpututor.app.screens.desk_screen import LOOK_EVERY_S, Learner
 from gpututor.app.screens.learn_screen import LearnScreen
 from gpututor.app.widgets.panes import READING
+from gpututor.app.widgets.verdict_row import VerdictRow
 from gpututor.course.exercise import Exercise, Lesson
 from gpututor.errors import CourseError
 from gpututor.grading.words import count
@@ -85,6 +86,7 @@ class MainScreen(LearnScreen):
             return
         self.exercise = exercise
         self._lesson = None
+        self.status.show_news("")
         self.load_file()
         self.from_progress(partial(self.learner.progress.set_current_exercise, exercise.key), None)
         self.show_last_report()
@@ -143,7 +145,7 @@ class MainScreen(LearnScreen):
 
     def _show_around(self) -> None:
         self.tabs.show(self.panes.current, f"{self.exercise.label} {self.exercise.title}")
-        self.key_line.show(self.panes.current, running=self.running)
+        self.show_keys()
 
     def show_standing(self) -> None:
         saved = "saved" if self.is_saved else "not saved yet"
@@ -238,6 +240,10 @@ class MainScreen(LearnScreen):
             self.status.show_news("No failed check points at a line.")
             return
         self._show_line(row.verdict.line)
+
+    def action_open_check(self) -> None:
+        if isinstance(self.focused, VerdictRow):
+            self.focused.action_open_or_close()
 
     def action_help(self) -> None:
         from gpututor.app.screens.help import HelpScreen

@@ -20,7 +20,7 @@ from gpututor.app.messages import (
 )
 from gpututor.app.screens.desk_screen import DeskScreen, Learner
 from gpututor.app.screens.dialogs import error_dialog
-from gpututor.app.words import planned_device
+from gpututor.app.words import planned_device, sentence
 from gpututor.course.exercise import Exercise
 from gpututor.errors import TutorError
 from gpututor.grading.events import GradeRequest
@@ -39,6 +39,8 @@ class RunScreen(DeskScreen):
         super().__init__(learner, exercise)
         self.grader = Grader(client, self.post_message)
         self.running = False
+        self.stopping = False
+        """Whether the run that is on was told to stop."""
         self._submitted = ""
         self._submitted_for = exercise
         self._inventory: Inventory | None = None
@@ -59,6 +61,8 @@ class RunScreen(DeskScreen):
     def stop_run(self) -> None:
         self.status.show_news("Stopping")
         self.grader.cancel()
+        self.stopping = True
+        self.show_keys()
 
     def show_last_report(self) -> None:
         """Show the newest attempt at the exercise, if there is one."""
@@ -93,6 +97,7 @@ class RunScreen(DeskScreen):
     def _show_verdict(self, message: CheckAnswered) -> None:
         if self._is_shown(message.run):
             self.panes.results.add_verdict(message.verdict)
+            self.show_keys()
 
     @on(SubmissionGraded)
     def _keep_report(self, message: SubmissionGraded) -> None:
@@ -106,6 +111,7 @@ class RunScreen(DeskScreen):
             self.panes.results.finish(message.report, news)
             if self.panes.current is Pane.RESULTS:
                 self.show_pane(Pane.RESULTS)
+        self.show_keys()
 
     @on(RunCancelled)
     def _show_stop(self, message: RunCancelled) -> None:
@@ -130,8 +136,8 @@ class RunScreen(DeskScreen):
         return run == self.grader.run and self._submitted_for.key == self.exercise.key
 
     def _set_running(self, running: bool) -> None:
-        self.running = running
-        self.key_line.show(self.panes.current, running=running)
+        self.running, self.stopping = running, False
+        self.show_keys()
 
     def _record(self, report: Report) -> str:
         """Keep the report; what there is to say about it."""
@@ -144,13 +150,13 @@ class RunScreen(DeskScreen):
         if report.outcome is not Outcome.PASSED:
             return ""
         following = course.after(exercise)
-        next_words = f"n opens {following.label} {following.title}." if following else ""
+        next_words = f"n opens {sentence(f'{following.label} {following.title}')}" if following else ""
         finished = self._finished_lessons()
         lesson = course.lesson_of(exercise)
         if len(finished) == len(course.lessons) and finished != was_finished:
             return "You have passed every exercise of the course."
         if lesson.slug in finished - was_finished:
-            return f"Lesson {lesson.number} is finished: {lesson.title}. {next_words}".rstrip()
+            return f"Lesson {lesson.number} is finished: {sentence(lesson.title)} {next_words}".rstrip()
         return next_words or "This was the last exercise of the course."
 
     def _finished_lessons(self) -> frozenset[str]:

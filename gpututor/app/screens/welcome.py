@@ -11,7 +11,7 @@ from textual.containers import Vertical
 from textual.screen import Screen
 
 from gpututor.app.widgets.verdict_row import PlainText
-from gpututor.app.words import short_path
+from gpututor.app.words import sentence, short_path
 from gpututor.grading.words import count
 
 
@@ -44,5 +44,5 @@ class WelcomeScreen(Screen[None]):
                 classes="text",
             )
             yield PlainText(f"Your files will be in\n  {short_path(self._folder)}", classes="text", id="folder")
-            yield PlainText(f"{self._extent}. The first is {self._first}.", classes="text")
+            yield PlainText(f"{self._extent}. The first is {sentence(self._first)}", classes="text")
             yield PlainText("Enter begins    q leaves", classes="foot")

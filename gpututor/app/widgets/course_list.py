@@ -79,19 +79,21 @@ class CourseList(OptionList):
     def _exercise_line(self, row: ExerciseRow) -> Content:
         arrow = "▸" if row.key == self._current else " "
         name = f"{arrow} {row.state.glyph} {row.label} {row.title}"
-        word = row.state.value
+        word = "" if row.state is State.TO_DO else row.state.value
         if self._width >= _ROOM_FOR_SUMMARIES:
-            word = f"{row.minutes} min   {row.state.value:>7}"
+            word = f"{row.minutes} min   {word:>7}"
+        elif len(name) + len(word) >= self._width:
+            word = ""  # the title says more, and the glyph the same
         return self._line((name, ""), (word, _COLOURS[row.state]), glyph_colour=_COLOURS[row.state])
 
     def _line(self, left: tuple[str, str], right: tuple[str, str], glyph_colour: str = "") -> Content:
         """`left` cut to fit, and `right` at the right-hand edge."""
-        room = max(4, self._width - len(right[0]) - 1)
+        room = max(4, self._width - len(right[0]) - (1 if right[0] else 0))
         text = Content(left[0]).truncate(room, ellipsis=True, pad=True)
         line = text.stylize(left[1]) if left[1] else text
         if glyph_colour:
             line = line.stylize(glyph_colour, 2, 3)
-        return Content.assemble(line, " ", right)
+        return Content.assemble(line, " ", right) if right[0] else line
 
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
         event.stop()

@@ -82,18 +82,17 @@ class KeyLine(Widget):
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
-        self._pane = Pane.TASK
-        self._running = False
+        self._commands = FOOTERS[Pane.TASK]
+        self._in_editor = False
 
-    def show(self, pane: Pane, *, running: bool) -> None:
-        if (pane, running) != (self._pane, self._running):
-            self._pane, self._running = pane, running
+    def show(self, commands: tuple[str, ...], *, in_editor: bool) -> None:
+        """Name these commands, the most useful first; the last two are help and quit."""
+        if (commands, in_editor) != (self._commands, self._in_editor):
+            self._commands, self._in_editor = commands, in_editor
             self.refresh()
 
     def render(self) -> Content:
-        *others, help_, quit_ = FOOTERS[self._pane]
-        if self._running:
-            others.insert(0, "cancel")
+        *others, help_, quit_ = self._commands
         kept = [help_, quit_]
         for id in others:
             candidate = [*kept[:-2], id, *kept[-2:]]
@@ -103,7 +102,7 @@ class KeyLine(Widget):
 
     def _key(self, id: str) -> Content:
         command = BY_ID[id]
-        key = shown_key(command, self._pane is Pane.CODE)
+        key = shown_key(command, self._in_editor)
         text = Content.assemble((key, "$text-accent bold"), (f" {command.title}", "$foreground-muted"), "  ")
         return text.stylize(Style.from_meta({"command": id}))
 

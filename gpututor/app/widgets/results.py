@@ -35,6 +35,8 @@ class Results(VerticalScroll, can_focus=True):
         self._source: list[str] = []
         self._rows: dict[tuple[str, str], VerdictRow] = {}
         self._headings: dict[str, PlainText] = {}
+        self._is_new = False
+        """Whether the pane was not looked at since the results came: then it opens at their start."""
 
     def compose(self) -> ComposeResult:
         yield self._title
@@ -94,6 +96,8 @@ class Results(VerticalScroll, can_focus=True):
         self._news.display = bool(news)
         for block in self._output_blocks(report):
             self.mount(block)
+        self._is_new = True
+        self.call_after_refresh(self._show_start)
 
     def show_report(self, report: Report, source: str, news: str) -> None:
         """Show a whole report of an earlier run."""
@@ -117,7 +121,18 @@ class Results(VerticalScroll, can_focus=True):
     def take_focus(self) -> None:
         """Let the keys go to a row: to the one that the learner was on, else the first failure, else the first."""
         if not any(row.has_focus for row in self._rows.values()):
-            (self.first_failure or next(iter(self._rows.values()), self)).focus()
+            (self.first_failure or next(iter(self._rows.values()), self)).focus(scroll_visible=False)
+        if self._is_new:
+            self._is_new = False
+            self.call_after_refresh(self._show_start)
+
+    def _show_start(self) -> None:
+        """Scroll to the top; to the first failure when the whole of it cannot be seen from there."""
+        failure = self.first_failure
+        if failure is None or failure.virtual_region.bottom <= self.scrollable_content_region.height:
+            self.scroll_home(animate=False)
+        else:
+            self.scroll_to(y=failure.virtual_region.y, animate=False)
 
     def action_step(self, by: int) -> None:
         rows = self._steps()

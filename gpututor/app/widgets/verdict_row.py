@@ -9,7 +9,7 @@ from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
 from textual.widgets import Static
 
-from gpututor.app.messages import LineChosen
+from gpututor.app.messages import CheckOpened, LineChosen
 from gpututor.grading.report import Status, Verdict
 from gpututor.grading.words import mark
 
@@ -22,11 +22,10 @@ class PlainText(Static, can_focus=False):
 
 
 class VerdictRow(Vertical, can_focus=True):
-    """Enter goes to the line, space opens and closes."""
+    """Enter goes to the line; the screen's command opens and closes."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter", "go_to_line", show=False),
-        Binding("space", "open_or_close", show=False),
     ]
 
     def __init__(self, verdict: Verdict, source_line: str = "") -> None:
@@ -66,6 +65,7 @@ class VerdictRow(Vertical, can_focus=True):
 
     def action_open_or_close(self) -> None:
         self.toggle_class("-open")
+        self.post_message(CheckOpened())
         self.call_after_refresh(self.scroll_visible)
 
     def action_go_to_line(self) -> None:
@@ -76,4 +76,4 @@ class VerdictRow(Vertical, can_focus=True):
 
     def on_click(self) -> None:
         if not self.is_open:
-            self.open()
+            self.action_open_or_close()
