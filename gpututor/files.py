@@ -21,7 +21,7 @@ def ordinary(path: str, flags: int) -> int:
     A named pipe would make the reader wait for a writer, for ever; a device may never end.
     """
     try:
-        descriptor = os.open(path, flags)
+        descriptor = os.open(path, flags | os.O_NONBLOCK | os.O_NOCTTY)
     except OSError as error:
         if error.errno == errno.ENXIO:  # what a socket answers
             raise _not_ordinary(path) from error

@@ -1,0 +1,25 @@
+"""A test of something that could wait for ever fails instead of hanging."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+from collections.abc import Iterator
+
+LONGEST_S = 10.0
+
+
+@contextlib.contextmanager
+def no_waiting() -> Iterator[None]:
+    """Raise `AssertionError`, which no code takes for a refusal of the system, out of whatever still waits after `LONGEST_S`; main thread only."""
+
+    def give_up(number: int, frame: object) -> None:
+        raise AssertionError(f"still waiting after {LONGEST_S} s")
+
+    before = signal.signal(signal.SIGALRM, give_up)
+    signal.setitimer(signal.ITIMER_REAL, LONGEST_S)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
