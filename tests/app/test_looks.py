@@ -170,6 +170,21 @@ async def test_without_colour_states_are_still_told_apart(desk: Desk, monkeypatc
             assert words in text
 
 
+async def test_without_colour_the_chosen_row_of_the_course_list_is_reversed(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    async with desk.start() as pilot:
+        await pilot.press("1", "j")
+        await settle(pilot)
+        course = main_screen(pilot).panes.course
+        plain = course.get_visual_style("option-list--option")
+        chosen = course.get_visual_style("option-list--option", "option-list--option-highlighted")
+        assert plain.background is not None
+        assert chosen.background is not None
+        assert abs(plain.background.brightness - chosen.background.brightness) > 0.5
+
+
 async def test_the_help_names_every_command(desk: Desk) -> None:
     async with desk.start((140, 70)) as pilot:
         await pilot.press("question_mark")
