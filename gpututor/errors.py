@@ -29,7 +29,7 @@ class CourseError(TutorError):
 
 
 class WorkspaceError(TutorError):
-    """The learner's folder cannot be found, read or written."""
+    """The learner's folder, or a file of theirs, cannot be found, read or written."""
 
 
 class ProgressError(TutorError):

@@ -4,28 +4,30 @@ from __future__ import annotations
 
 import argparse
 import json
-import stat
 import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 
 from gpututor.cli.places import chosen_course, chosen_workspace, open_progress
 from gpututor.course.exercise import Exercise
-from gpututor.errors import UsageError
+from gpututor.course.workspace import read_submission
 from gpututor.grading.client import GradingClient
 from gpututor.grading.events import Graded, GradeRequest, GradingEvent, RunStarted, VerdictReached
 from gpututor.grading.report import Report, Status, Verdict
 from gpututor.grading.words import count, device_words, mark, outcome_line
 from gpututor.plain_text import visible
 
-MAX_SUBMISSION_BYTES = 1 << 20
+SEEDS = 2**32
+"""How many seeds there are: the judge draws from these, and every generator takes them."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("exercise", metavar="EXERCISE", help="2.1, born_on_the_device, or a path")
-    parser.add_argument("--file", type=Path, metavar="F", help="grade this file instead of your own; not recorded")
+    file_help = "grade this file, which may be no link, instead of your own; not recorded"
+    parser.add_argument("--file", type=Path, metavar="F", help=file_help)
     add_device_arguments(parser)
-    parser.add_argument("--seed", type=int, help="the seed of the inputs, to repeat a grading")
+    seed_help = f"the seed of the inputs, to repeat a grading: 0 to {SEEDS - 1}"
+    parser.add_argument("--seed", type=_seed, metavar="N", help=seed_help)
     parser.add_argument("--json", action="store_true", help="print the report as JSON")
 
 
@@ -43,7 +45,7 @@ def main(arguments: argparse.Namespace) -> int:
     path = workspace.path_of(exercise) if workspace else arguments.file
     request = GradeRequest(
         exercise_folder=str(exercise.folder),
-        submission=workspace.read(exercise) if workspace else read_submission(path),
+        submission=workspace.read(exercise) if workspace else read_submission(path, follow_links=False),
         file_name=path.name,
         device=arguments.device,
         gpu=arguments.gpu,
@@ -63,20 +65,14 @@ def main(arguments: argparse.Namespace) -> int:
     return report.outcome.exit_code
 
 
-def read_submission(path: Path) -> str:
-    """The text of a solution file. Raises `UsageError` for a link, a pipe, a folder, a huge file, or no text."""
+def _seed(word: str) -> int:
     try:
-        mode = path.lstat().st_mode
-    except OSError as error:
-        raise UsageError(f"{path} cannot be read: {error.strerror}.", "Name a Python file that is there.") from error
-    if not stat.S_ISREG(mode):
-        raise UsageError(f"{path} is not an ordinary file.", "Links, pipes and folders are not graded; name the file.")
-    if path.stat().st_size > MAX_SUBMISSION_BYTES:
-        raise UsageError(f"{path} is over 1 MiB.", "A solution is a short Python file.")
-    try:
-        return path.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"{path} is not UTF-8 text: {error}.", "Save it as UTF-8.") from error
+        seed = int(word)
+    except ValueError:
+        seed = -1
+    if not 0 <= seed < SEEDS:
+        raise argparse.ArgumentTypeError(f"a seed is a whole number from 0 to {SEEDS - 1}")
+    return seed
 
 
 def _follow(events: Iterator[GradingEvent], exercise: Exercise, source: str, *, quiet: bool) -> Report:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from gpututor.cli.grade import add_device_arguments
 from gpututor.cli.places import chosen_course, chosen_workspace
+from gpututor.course.workspace import read_submission
 from gpututor.processes import python_module
 
 
@@ -22,6 +23,7 @@ def main(arguments: argparse.Namespace) -> int:
     course = chosen_course(arguments)
     exercise = course.find(arguments.exercise)
     path = arguments.file or chosen_workspace(arguments, course).ensure(exercise)
+    read_submission(path, follow_links=True)  # refuses in words what the script's process would wait for, for ever
     options = ["--device", arguments.device]
     if arguments.gpu is not None:
         options += ["--gpu", arguments.gpu]

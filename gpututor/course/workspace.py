@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import json
 import os
@@ -11,13 +12,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gpututor import paths
-from gpututor.course.exercise import Course, Exercise
+from gpututor.course.exercise import MAX_SUBMISSION_BYTES, Course, Exercise
 from gpututor.errors import WorkspaceError
-from gpututor.files import back_up, create_atomically, write_atomically
+from gpututor.files import back_up, create_atomically, ordinary, ordinary_and_no_link, write_atomically
 
 MARKER = ".gpututor.json"
 """The file that makes a folder a workspace: which starter was handed out for each exercise, by its SHA-256."""
-LARGEST_SUBMISSION_BYTES = 1024 * 1024
 
 
 @dataclass(frozen=True)
@@ -31,22 +31,15 @@ class Workspace:
         return self.folder / exercise.folder.parent.name / f"{exercise.folder.name}.py"
 
     def read(self, exercise: Exercise) -> str:
-        """What the learner's file holds, newlines as they are. Raises `WorkspaceError` for a file that is not text."""
+        """What the learner's file holds, as `read_submission` reads it; the file may be a link."""
         path = self.path_of(exercise)
-        with _told(path, "read"):
-            if not path.exists():
-                raise WorkspaceError(f"{path} is not there.", "`gpututor init` makes missing files again.")
-            if not path.is_file():
-                raise WorkspaceError(f"{path} is not a file.", "Move it away; gpututor then makes the file again.")
-            with path.open("rb") as stream:
-                content = stream.read(LARGEST_SUBMISSION_BYTES + 1)
-        if len(content) > LARGEST_SUBMISSION_BYTES:
-            raise WorkspaceError(f"{path} is larger than 1 MiB.", _how_to_mend(exercise))
         try:
-            return content.decode("utf-8-sig")
-        except UnicodeDecodeError as error:
-            line = content.count(b"\n", 0, error.start) + 1
-            raise WorkspaceError(f"{path} is not UTF-8 text (line {line}).", _how_to_mend(exercise)) from error
+            return read_submission(path, follow_links=True)
+        except WorkspaceError as error:
+            again = "`gpututor init` makes missing files again."
+            if path.is_file():
+                again = f"`gpututor reset {exercise.slug}` begins again, and keeps a backup."
+            raise WorkspaceError(error.title, f"{error.advice} {again}") from error
 
     def write(self, exercise: Exercise, text: str) -> None:
         """Put `text` in the learner's file, all of it or nothing; the file and its folder are made if need be."""
@@ -88,7 +81,8 @@ class Workspace:
     def _handed_out(self) -> dict[str, str]:
         """The digests in the marker. A marker that cannot be read costs only the news of changed starters."""
         try:
-            kept = json.loads((self.folder / MARKER).read_text(encoding="utf-8"))["handed_out"]
+            with open(self.folder / MARKER, encoding="utf-8", opener=ordinary) as stream:
+                kept = json.load(stream)["handed_out"]
         except (OSError, ValueError, KeyError, TypeError, RecursionError):
             return {}
         return (
@@ -100,6 +94,38 @@ class Workspace:
         kept = {**self._handed_out(), **digests}
         with _told(marker, "written"):
             write_atomically(marker, json.dumps({"schema_version": 1, "handed_out": kept}, indent=1) + "\n")
+
+
+def read_submission(path: Path, *, follow_links: bool) -> str:
+    """The text of a solution file, newlines as they are, without a byte order mark.
+
+    Raises `WorkspaceError` for what is no ordinary file, is over `MAX_SUBMISSION_BYTES`, is not UTF-8, cannot be read,
+    or, unless `follow_links`, is a symbolic link.
+    """
+    try:
+        with open(path, "rb", opener=ordinary if follow_links else ordinary_and_no_link) as stream:
+            content = stream.read(MAX_SUBMISSION_BYTES + 1)
+    except FileNotFoundError as error:
+        raise WorkspaceError(f"{path} is not there.", "It may have been moved, or have another name.") from error
+    except PermissionError as error:
+        raise WorkspaceError(
+            f"{path} cannot be read: {error.strerror}.", "Give yourself the right to read it."
+        ) from error
+    except OSError as error:
+        if error.errno == errno.ELOOP and not follow_links and path.is_symlink():
+            raise WorkspaceError(f"{path} is a link.", "Name the file that it leads to.") from error
+        reason = "Not an ordinary file" if isinstance(error, IsADirectoryError) else error.strerror
+        raise WorkspaceError(
+            f"{path} cannot be read: {reason}.", "A solution is a Python file; move this away."
+        ) from error
+    if len(content) > MAX_SUBMISSION_BYTES:
+        advice = "A solution is a short Python file."
+        raise WorkspaceError(f"{path} is larger than {MAX_SUBMISSION_BYTES >> 20} MiB.", advice)
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise WorkspaceError(f"{path} is not UTF-8 text (line {line}).", "Save it as UTF-8 in your editor.") from error
 
 
 def find_workspace(explicit: Path | None = None) -> Workspace | None:
@@ -144,7 +170,8 @@ def _workspace_in(folder: Path) -> Workspace | None:
 
 def _remembered() -> Path | None:
     try:
-        line = paths.remembered_workspace_file().read_text(encoding="utf-8").strip()
+        with open(paths.remembered_workspace_file(), encoding="utf-8", opener=ordinary) as stream:
+            line = stream.read().strip()
     except (OSError, UnicodeDecodeError):
         return None
     return Path(line) if line else None
@@ -152,10 +179,6 @@ def _remembered() -> Path | None:
 
 def _digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
-
-
-def _how_to_mend(exercise: Exercise) -> str:
-    return f"Save it as UTF-8 in your editor, or begin again with `gpututor reset {exercise.slug}` (it keeps a backup)."
 
 
 @contextlib.contextmanager

@@ -11,7 +11,7 @@ LONGEST_S = 10.0
 
 @contextlib.contextmanager
 def no_waiting() -> Iterator[None]:
-    """Raise `AssertionError`, which no code takes for a refusal of the system, out of whatever still waits after `LONGEST_S`; main thread only."""
+    """Fail whatever still waits after `LONGEST_S`; main thread only. No `OSError`: that may be caught on the way."""
 
     def give_up(number: int, frame: object) -> None:
         raise AssertionError(f"still waiting after {LONGEST_S} s")

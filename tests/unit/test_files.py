@@ -3,11 +3,27 @@
 from __future__ import annotations
 
 import os
+import random
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from gpututor.files import back_up, create_atomically, write_atomically
+from tests.unit.patience import no_waiting
+
+LETTERS = 1 << 20
+WRITER = """
+import sys
+from pathlib import Path
+from gpututor.files import write_atomically
+path, letters = Path(sys.argv[1]), int(sys.argv[2])
+print("ready", flush=True)
+while True:
+    for letter in "abc":
+        write_atomically(path, letter * letters)
+"""
 
 
 def test_the_text_is_written_as_it_is_and_nothing_is_left_beside_it(tmp_path: Path) -> None:
@@ -34,6 +50,74 @@ def test_a_write_that_breaks_leaves_the_old_text_and_nothing_beside_it(
         create_atomically(tmp_path / "other.py", "new")
     assert path.read_text() == "old"
     assert os.listdir(tmp_path) == ["file.py"]
+
+
+def test_the_text_is_on_the_disk_before_it_takes_the_place_of_the_old_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "file.py"
+    path.write_text("old")
+    inode = path.stat().st_ino
+    done: list[tuple[str, str]] = []
+    fsync, rename = os.fsync, Path.replace
+
+    def note_fsync(descriptor: int) -> None:
+        done.append(("fsync", os.pread(descriptor, 100, 0).decode()))
+        fsync(descriptor)
+
+    def note_replace(part: Path, target: Path) -> Path:
+        done.append(("replace", path.read_text()))
+        return rename(part, target)
+
+    monkeypatch.setattr("os.fsync", note_fsync)
+    monkeypatch.setattr(Path, "replace", note_replace)
+    write_atomically(path, "new")
+    assert done == [("fsync", "new"), ("replace", "old")]
+    assert (path.read_text(), path.stat().st_ino != inode) == ("new", True)
+
+
+def test_a_move_that_breaks_leaves_the_old_text_and_nothing_beside_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "file.py"
+    path.write_text("old")
+
+    def break_down(part: Path, target: Path) -> None:
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr(Path, "replace", break_down)
+    with pytest.raises(OSError, match="Input/output"):
+        write_atomically(path, "new")
+    assert (path.read_text(), os.listdir(tmp_path)) == ("old", ["file.py"])
+
+
+def test_a_writer_that_is_killed_at_any_moment_leaves_one_of_the_texts_whole(tmp_path: Path) -> None:
+    path = tmp_path / "file.py"
+    whole = {letter * LETTERS for letter in "abc"}
+    write_atomically(path, "a" * LETTERS)
+    moments = random.Random(20_250_101)
+    for _ in range(6):
+        writer = subprocess.Popen([sys.executable, "-c", WRITER, str(path), str(LETTERS)], stdout=subprocess.PIPE)
+        assert writer.stdout is not None
+        writer.stdout.readline()
+        for _ in range(moments.randrange(5, 30)):
+            assert path.read_text() in whole, "a reader saw a half"
+        writer.kill()
+        writer.communicate()
+        assert path.read_text() in whole, "the kill left a half"
+
+
+def test_nothing_but_an_ordinary_file_is_replaced_or_backed_up(tmp_path: Path) -> None:
+    pipe, device = tmp_path / "pipe", tmp_path / "device"
+    os.mkfifo(pipe)
+    device.symlink_to("/dev/null")
+    for path in (pipe, device):
+        with no_waiting(), pytest.raises(OSError, match="Not an ordinary file"):
+            back_up(path, tmp_path / "backups")
+    # Not tried on the device itself: a fault here would replace it.
+    with pytest.raises(OSError, match="Not an ordinary file"):
+        write_atomically(pipe, "new")
+    assert pipe.is_fifo()
 
 
 def test_the_mode_of_a_file_is_kept_and_a_new_one_gets_the_usual_mode(tmp_path: Path) -> None:

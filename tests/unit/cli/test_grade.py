@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from gpututor.cli.main import main
 from gpututor.grading.report import Outcome, Report
 from tests.unit.course.tiny import write_course
 
@@ -36,6 +37,7 @@ def gpututor(*words: object, **environment: str) -> subprocess.CompletedProcess[
         check=False,
         stdin=subprocess.DEVNULL,
         env={**os.environ, **environment},
+        timeout=120,
     )
 
 
@@ -100,6 +102,55 @@ def test_what_is_no_solution_file_is_refused_with_exit_code_two(course: Path, tm
     assert done.returncode == 2
     assert str(path) in done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("verb", ["grade", "run", "diff", "reset"])
+@pytest.mark.parametrize("kind", ["pipe", "link to itself"])
+def test_every_verb_tells_the_truth_about_an_own_file_that_is_none(
+    course: Path, tmp_path: Path, kind: str, verb: str
+) -> None:
+    home = {"GPUTUTOR_HOME": str(tmp_path / "home")}
+    assert gpututor("--course", course, "init", **home).returncode == 0
+    own = tmp_path / "home" / "workspace" / "01_lesson_1" / "01_twice_1_1.py"
+    own.unlink()
+    os.mkfifo(own) if kind == "pipe" else own.symlink_to(own)
+
+    done = gpututor("--course", course, verb, "1.1", *(["--yes"] if verb in ("diff", "reset") else []), **home)
+
+    assert done.returncode == 2
+    assert str(own) in done.stderr
+    assert ("Not an ordinary file" if kind == "pipe" else "link") in done.stderr
+    assert "not there" not in done.stderr
+
+
+def test_an_own_file_may_be_a_link(course: Path, solution: Path, tmp_path: Path) -> None:
+    home = {"GPUTUTOR_HOME": str(tmp_path / "home")}
+    assert gpututor("--course", course, "init", **home).returncode == 0
+    own = tmp_path / "home" / "workspace" / "01_lesson_1" / "01_twice_1_1.py"
+    own.unlink()
+    own.symlink_to(solution)
+
+    assert gpututor("--course", course, "grade", "1.1", **home).returncode == 0
+
+
+@pytest.mark.parametrize("seed", ["-1", str(2**32), "99999999999999999999999", "1.5", "one", "9" * 5000])
+def test_a_seed_that_no_generator_takes_is_a_usage_error(
+    course: Path, solution: Path, seed: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        main(["--course", str(course), "grade", "1.1", "--file", str(solution), "--seed", seed])
+    assert "a seed is a whole number from 0 to 4294967295" in capsys.readouterr().err
+
+
+def test_the_help_says_which_seeds_there_are(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="0"):
+        main(["grade", "--help"])
+    assert "0 to 4294967295" in " ".join(capsys.readouterr().out.split())
+
+
+def test_the_largest_seed_is_graded(course: Path, solution: Path) -> None:
+    done = gpututor("--course", course, "grade", "1.1", "--file", solution, "--seed", 2**32 - 1)
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.parametrize(

@@ -11,10 +11,11 @@ import pytest
 
 from gpututor import paths
 from gpututor.course.catalogue import load_course
-from gpututor.course.exercise import Course, Exercise
-from gpututor.course.workspace import MARKER, Workspace, find_workspace, make_workspace
+from gpututor.course.exercise import MAX_SUBMISSION_BYTES, Course, Exercise
+from gpututor.course.workspace import MARKER, Workspace, find_workspace, make_workspace, read_submission
 from gpututor.errors import WorkspaceError
 from tests.unit.course.tiny import FILES, write_course
+from tests.unit.patience import no_waiting
 
 STARTER = FILES["starter.py"]
 
@@ -121,11 +122,17 @@ def test_a_huge_file_a_folder_and_a_pipe_are_refused_in_words(workspace: Workspa
         workspace.read(exercise)
     path.unlink()
     os.mkfifo(path)
-    with pytest.raises(WorkspaceError, match="is not a file"):
-        workspace.read(exercise)
+    with no_waiting():
+        with pytest.raises(WorkspaceError, match="cannot be read: Not an ordinary file"):
+            workspace.read(exercise)
+        with pytest.raises(WorkspaceError, match="cannot be reset: Not an ordinary file"):
+            workspace.reset(exercise)
+        with pytest.raises(WorkspaceError, match="cannot be written: Not an ordinary file"):
+            workspace.write(exercise, "a = 1\n")
+    assert path.is_fifo()
     path.unlink()
     path.mkdir()
-    with pytest.raises(WorkspaceError, match="is not a file"):
+    with pytest.raises(WorkspaceError, match="cannot be read: Not an ordinary file"):
         workspace.read(exercise)
     with pytest.raises(WorkspaceError, match="cannot be written"):
         workspace.write(exercise, "a = 1\n")
@@ -164,6 +171,47 @@ def test_links_that_lead_to_themselves_are_told(workspace: Workspace, exercise: 
     path.symlink_to(path)
     with pytest.raises(WorkspaceError):
         workspace.ensure(exercise)
+
+
+def test_a_file_that_is_a_link_to_itself_is_not_called_missing(workspace: Workspace, exercise: Exercise) -> None:
+    path = workspace.path_of(exercise)
+    path.unlink()
+    path.symlink_to(path)
+    for follow_links, words in ((True, "cannot be read: Too many levels"), (False, "is a link")):
+        with pytest.raises(WorkspaceError, match=words):
+            read_submission(path, follow_links=follow_links)
+    with pytest.raises(WorkspaceError, match="cannot be read: Too many levels"):
+        workspace.read(exercise)
+
+
+def test_ones_own_file_and_a_named_one_are_refused_in_the_same_words(workspace: Workspace, exercise: Exercise) -> None:
+    path = workspace.path_of(exercise)
+    for content in (b"#" * (MAX_SUBMISSION_BYTES + 1), b"a\n\xff", None):
+        path.unlink()
+        path.write_bytes(content) if content is not None else os.mkfifo(path)
+        with no_waiting(), pytest.raises(WorkspaceError) as own:
+            workspace.read(exercise)
+        with no_waiting(), pytest.raises(WorkspaceError) as named:
+            read_submission(path, follow_links=False)
+        assert own.value.title == named.value.title
+
+
+def test_a_file_of_just_the_largest_size_is_read(workspace: Workspace, exercise: Exercise) -> None:
+    workspace.path_of(exercise).write_bytes(b"#" * MAX_SUBMISSION_BYTES)
+    assert len(workspace.read(exercise)) == MAX_SUBMISSION_BYTES
+
+
+def test_pipes_in_the_place_of_gpututors_own_files_hold_nothing_up(
+    tmp_path: Path, workspace: Workspace, course: Course, exercise: Exercise
+) -> None:
+    for path in (workspace.folder / MARKER, paths.remembered_workspace_file()):
+        path.unlink()
+        os.mkfifo(path)
+    with no_waiting():
+        assert find_workspace() is None
+        assert not workspace.newer_starter(exercise)
+        with pytest.raises(WorkspaceError, match="Not an ordinary file"):
+            make_workspace(workspace.folder, course)
 
 
 def test_a_newer_starter_is_announced_until_it_is_taken(workspace: Workspace, course: Course) -> None:

@@ -196,6 +196,16 @@ def test_threads_may_share_a_store(path: Path) -> None:
     assert store.hints_used("a/b") == 100
 
 
+def test_every_connection_waits_for_the_disk_so_that_an_acknowledged_attempt_survives_loss_of_power(path: Path) -> None:
+    for _ in range(2):  # a new file, and one that was there
+        store = ProgressStore(path)
+        assert store._connection is not None
+        # WAL with NORMAL would leave the last commits to the system's cache: only FULL (2) syncs each one.
+        assert store._connection.execute("PRAGMA synchronous").fetchone() == (2,)
+        assert store._connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+        store.close()
+
+
 def test_two_processes_may_write_at_once(path: Path) -> None:
     command = [sys.executable, "-c", WRITER, str(path), "40"]
     writers = [subprocess.Popen(command, cwd=ROOT) for _ in range(2)]
