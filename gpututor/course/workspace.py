@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import fcntl
 import hashlib
 import json
 import os
@@ -91,8 +92,8 @@ class Workspace:
 
     def _remember_starters(self, digests: dict[str, str]) -> None:
         marker = self.folder / MARKER
-        kept = {**self._handed_out(), **digests}
-        with _told(marker, "written"):
+        with _told(marker, "written"), _alone_in(self.folder):
+            kept = {**self._handed_out(), **digests}
             write_atomically(marker, json.dumps({"schema_version": 1, "handed_out": kept}, indent=1) + "\n")
 
 
@@ -179,6 +180,18 @@ def _remembered() -> Path | None:
 
 def _digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
+
+
+@contextlib.contextmanager
+def _alone_in(folder: Path) -> Iterator[None]:
+    """Hold off other gpututors that want to do the same in `folder`."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        with contextlib.suppress(OSError):  # a file system without locks: then only the news of a starter is at stake
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 @contextlib.contextmanager
