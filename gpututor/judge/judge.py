@@ -14,7 +14,7 @@ from pathlib import Path
 from gpututor import __version__
 from gpututor.checks.core import Check, Finding, Machine, Run
 from gpututor.course.catalogue import load_exercise
-from gpututor.course.exercise import Exercise
+from gpututor.course.exercise import MAX_SUBMISSION_BYTES, Exercise
 from gpututor.errors import NotGradableHere, TutorError, UsageError
 from gpututor.grading.events import GradeRequest, GradingEvent, RunStarted, VerdictReached
 from gpututor.grading.report import Environment, Outcome, Report, RunSummary, Status, Verdict
@@ -25,8 +25,6 @@ from gpututor.judge.machines import in_words, machines_for
 from gpututor.judge.workers import Worker, WorkerPool
 from gpututor.trace.events import Kind
 from gpututor.wire.messages import MachineSpec
-
-MAX_SUBMISSION_BYTES = 1 << 20
 
 Emit = Callable[[GradingEvent], None]
 
