@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -20,17 +18,6 @@ from tests.unit.course.tiny import FILES, write_course
 from tests.unit.patience import no_waiting
 
 STARTER = FILES["starter.py"]
-ROOT = Path(__file__).resolve().parents[3]
-RESETTER = """
-import sys
-from pathlib import Path
-from gpututor.course.catalogue import load_course
-from gpututor.course.workspace import Workspace
-workspace = Workspace(Path(sys.argv[2]))
-for exercise in load_course(Path(sys.argv[1])).exercises[int(sys.argv[3])::2]:
-    workspace.write(exercise, f"mine = {exercise.label}\\n")
-    workspace.reset(exercise)
-"""
 
 
 @pytest.fixture
@@ -203,20 +190,6 @@ def test_a_link_to_a_good_file_is_read_only_where_links_may_be_followed(tmp_path
     assert read_submission(tmp_path / "link.py", follow_links=True) == "a = 1\n"
     with pytest.raises(WorkspaceError, match="is a link"):
         read_submission(tmp_path / "link.py", follow_links=False)
-
-
-def test_two_processes_in_one_workspace_lose_no_text_and_forget_no_starter(tmp_path: Path) -> None:
-    course_folder = write_course(tmp_path / "course", exercises=6, lessons=4)
-    exercises = load_course(course_folder).exercises
-    workspace, _ = make_workspace(tmp_path / "mine", load_course(course_folder))
-    (workspace.folder / MARKER).write_text("{}")
-    command = [sys.executable, "-c", RESETTER, str(course_folder), str(workspace.folder)]
-    resetters = [subprocess.Popen([*command, str(number)], cwd=ROOT) for number in range(2)]
-    assert [resetter.wait(timeout=60) for resetter in resetters] == [0, 0]
-    backups = sorted(path.read_text() for path in (workspace.folder / ".backups").iterdir())
-    assert backups == sorted(f"mine = {exercise.label}\n" for exercise in exercises)
-    handed_out = json.loads((workspace.folder / MARKER).read_text())["handed_out"]
-    assert set(handed_out) == {exercise.key for exercise in exercises}
 
 
 def test_ones_own_file_and_a_named_one_are_refused_in_the_same_words(workspace: Workspace, exercise: Exercise) -> None:
