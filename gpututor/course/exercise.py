@@ -86,6 +86,16 @@ class Exercise:
         return self._text("solution.py")
 
     @property
+    def given(self) -> str:
+        """The text of `given.py`: what is drawn, and what is built of it."""
+        return self._text("given.py")
+
+    @property
+    def checks(self) -> str:
+        """The text of `checks.py`."""
+        return self._text("checks.py")
+
+    @property
     def hints(self) -> tuple[str, ...]:
         """The steps of `hints.md`: each begins with a `##` heading; the heading stays in the text."""
         return split_hints(self._text("hints.md"))

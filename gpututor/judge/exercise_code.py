@@ -10,6 +10,7 @@ from types import ModuleType
 from typing import Any
 
 from gpututor.checks.core import Check
+from gpututor.course.exercise import Exercise
 from gpututor.errors import CourseError
 
 
@@ -23,14 +24,14 @@ class ExerciseCode:
     checks: tuple[Check, ...]
 
 
-def load_code(folder: Path) -> ExerciseCode:
+def load_code(exercise: Exercise) -> ExerciseCode:
     """Raises `CourseError` that names the file, the line and what to do."""
-    given = _execute(folder / "given.py")
-    checks_path = folder / "checks.py"
-    checks = getattr(_execute(checks_path), "checks", None)
-    draw = getattr(given, "draw", None)
+    given_path, checks_path = exercise.folder / "given.py", exercise.folder / "checks.py"
+    given = exercise.given
+    checks = getattr(_execute(checks_path, exercise.checks), "checks", None)
+    draw = getattr(_execute(given_path, given), "draw", None)
     if not callable(draw):
-        raise CourseError(f"{folder / 'given.py'}: there is no function draw(seed, case)", "Write one.")
+        raise CourseError(f"{given_path}: there is no function draw(seed, case)", "Write one.")
     if not isinstance(checks, list) or not checks or not all(isinstance(check, Check) for check in checks):
         raise CourseError(
             f"{checks_path}: `checks` must be a list with at least one check", "Such as checks = [value(expected)]."
@@ -38,7 +39,7 @@ def load_code(folder: Path) -> ExerciseCode:
     twice = [name for name, times in Counter(check.name for check in checks).items() if times > 1]
     if twice:
         raise CourseError(f"{checks_path}: two checks are called {twice[0]!r}", "Give one of them another name=.")
-    return ExerciseCode(draw, (folder / "given.py").read_text(encoding="utf-8"), tuple(checks))
+    return ExerciseCode(draw, given, tuple(checks))
 
 
 def draw_inputs(code: ExerciseCode, folder: Path, seed: int, case: int) -> dict[str, Any]:
@@ -52,11 +53,11 @@ def draw_inputs(code: ExerciseCode, folder: Path, seed: int, case: int) -> dict[
     return drawn
 
 
-def _execute(path: Path) -> ModuleType:
+def _execute(path: Path, source: str) -> ModuleType:
     module = ModuleType(path.stem)
     module.__file__ = str(path)
     try:
-        exec(compile(path.read_text(encoding="utf-8"), str(path), "exec"), module.__dict__)
+        exec(compile(source, str(path), "exec"), module.__dict__)
     except Exception as error:
         raise _broken(path, error) from error
     return module

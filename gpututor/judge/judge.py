@@ -34,7 +34,7 @@ def grade(request: GradeRequest, pool: WorkerPool, emit: Emit) -> Report:
     grading = _Grading(request, emit)
     if refusal := _refusal(request.submission):
         return grading.report(Outcome.REJECTED, refusal)
-    code = load_code(grading.exercise.folder)
+    code = load_code(grading.exercise)
     worker = pool.take()
     grading.torch_version = worker.torch_version
     try:

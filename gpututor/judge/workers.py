@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import errno
 import os
 import re
 import shutil
 import signal
 import socket
-import stat
 import subprocess
 import tempfile
 import threading
@@ -17,6 +15,7 @@ import time
 from pathlib import Path
 
 from gpututor.errors import GradingError
+from gpututor.files import ordinary_and_no_link
 from gpututor.judge.channel import Channel, DeadlinePassed
 from gpututor.processes import is_alive, kill_descendants, kill_tree, python_module, reap_orphans
 from gpututor.wire.frames import Bounds, FrameError
@@ -88,7 +87,9 @@ class Worker:
             os.kill(self.pid, signal.SIGUSR1)
             give_up = time.monotonic() + 0.2
             while time.monotonic() < give_up:
-                text = _read_ordinary(self.scratch / STACK_FILE)
+                # A submission may have put a link or a pipe in its place.
+                with open(self.scratch / STACK_FILE, "rb", opener=ordinary_and_no_link) as stream:
+                    text = stream.read(1 << 16).decode("utf-8", "replace")
                 at = re.search(rf'"{submission}", line (\d{{1,7}}) in ', text)
                 if at:
                     return int(at[1])
@@ -164,15 +165,6 @@ def sweep_scratch() -> None:
         owner = folder.name.removeprefix(SCRATCH_PREFIX).partition("-")[0]
         if owner.isdigit() and not is_alive(int(owner)) and folder.stat().st_uid == os.getuid():
             shutil.rmtree(folder, ignore_errors=True)
-
-
-def _read_ordinary(path: Path) -> str:
-    """The start of a file that a submission may have replaced by a link or a pipe: then nothing, and no waiting."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
-    with os.fdopen(descriptor, "rb") as stream:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise OSError(errno.EINVAL, "not an ordinary file")
-        return stream.read(1 << 16).decode("utf-8", "replace")
 
 
 def _environment(scratch: Path) -> dict[str, str]:
