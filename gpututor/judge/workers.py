@@ -74,6 +74,11 @@ class Worker:
         self.devices = tuple(ready["devices"])
         self.torch_version = ready["torch"]
 
+    def check(self) -> None:
+        """Raises `GradingError` for a worker that is not what it was when it got ready."""
+        if self._process.poll() is not None or not self.scratch.is_dir():
+            raise GradingError("A worker that waited is gone.", "Try again.")
+
     def exit_status(self) -> int:
         """Of a worker whose channel ended: its exit code, or minus a signal's number. Waits a moment for it."""
         with contextlib.suppress(subprocess.TimeoutExpired):
@@ -126,13 +131,23 @@ class WorkerPool:
             self._spare = Worker()
 
     def take(self) -> Worker:
-        """A worker that is ready, to be given back to `release`."""
+        """A worker that is ready, to be given back to `release`. Raises `GradingError` when none can be had.
+
+        One that died or lost its scratch folder while it waited (low memory, a clean-up of /tmp) is replaced once.
+        """
+        try:
+            return self._take()
+        except GradingError:
+            return self._take()
+
+    def _take(self) -> Worker:
         self.warm()
         assert self._spare is not None
         worker = self._current = self._spare
         self._spare = None
         try:
             worker.wait_until_ready()
+            worker.check()
         except GradingError:
             self._current = None
             worker.end(set())

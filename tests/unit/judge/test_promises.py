@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import resource
+import shutil
 import signal
 import tempfile
 from pathlib import Path
@@ -116,6 +117,21 @@ def test_a_worker_dies_with_its_judge(exercise_folder: Path) -> None:
         assert isinstance(list(events)[-1], Cancelled)
     finally:
         client.close()
+
+
+@pytest.mark.parametrize("harm", ["killed", "without its folder"])
+def test_a_worker_that_came_to_harm_while_it_waited_is_replaced(client: GradingClient, grade: Grade, harm: str) -> None:
+    assert grade(RIGHT).outcome is Outcome.PASSED
+    assert client._judge is not None
+    judge = client._judge.pid
+    wait_for(lambda: len(descendants(judge)) == 1)
+    if harm == "killed":
+        os.kill(descendants(judge)[0], signal.SIGKILL)
+    else:
+        for folder in Path(tempfile.gettempdir()).glob(f"gpututor-{judge}-*"):
+            shutil.rmtree(folder)
+
+    assert grade(RIGHT).outcome is Outcome.PASSED
 
 
 def test_a_grading_leaves_no_scratch_folder(client: GradingClient, grade: Grade) -> None:
