@@ -10,8 +10,8 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from gpututor.devices.recorder import Recorder
-from gpututor.devices.virtual.dispatch import bytes_of
-from gpututor.devices.virtual.operators import OPERATORS, describe
+from gpututor.devices.virtual.operators.inputs import bytes_of
+from gpututor.devices.virtual.operators.overloads import OPERATORS, describe
 
 aten = torch.ops.aten
 Tensor = torch.Tensor
@@ -80,7 +80,7 @@ class ObservingMode(TorchDispatchMode):
             self.recorder.synchronise(op.name, device)
 
     def _copy(self, source: Tensor, target: Tensor, non_blocking: bool, name: str) -> None:
-        """As CUDA copies; see `gpututor.devices.virtual.moves`."""
+        """As CUDA copies; see `gpututor.devices.virtual.tensors.moves`."""
         start, end = name_of(source.device), name_of(target.device)
         count = target.numel()
         source_bytes, target_bytes = count * source.element_size(), count * target.element_size()

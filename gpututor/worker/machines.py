@@ -44,7 +44,7 @@ def entered(spec: MachineSpec, learner_file: str) -> Iterator[EnteredMachine]:
 
 def _virtual_view() -> Seen:
     from gpututor.devices import virtual
-    from gpututor.devices.virtual.tensor import VirtualTensor
+    from gpututor.devices.virtual.tensors.tensor import VirtualTensor
 
     plain = plain_view()
 

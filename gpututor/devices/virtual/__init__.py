@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from gpututor.devices.virtual.machine import VirtualMachine
-    from gpututor.devices.virtual.moves import pinned
     from gpututor.devices.virtual.session import virtual_gpu
     from gpututor.devices.virtual.specs import GpuSpec, model_names, spec
-    from gpututor.devices.virtual.tensor import host_tensor, is_virtual, storage_key
+    from gpututor.devices.virtual.tensors.moves import pinned
+    from gpututor.devices.virtual.tensors.tensor import host_tensor, is_virtual, storage_key
 
 __all__ = [
     "GpuSpec",
@@ -30,10 +30,10 @@ __all__ = [
 _HOMES = {
     "VirtualMachine": "machine",
     "virtual_gpu": "session",
-    "is_virtual": "tensor",
-    "host_tensor": "tensor",
-    "storage_key": "tensor",
-    "pinned": "moves",
+    "is_virtual": "tensors.tensor",
+    "host_tensor": "tensors.tensor",
+    "storage_key": "tensors.tensor",
+    "pinned": "tensors.moves",
     "GpuSpec": "specs",
     "model_names": "specs",
     "spec": "specs",

@@ -9,12 +9,15 @@ from contextlib import contextmanager
 import torch
 
 from gpututor.devices.recorder import Recorder
-from gpututor.devices.virtual import moves, patches, private
-from gpututor.devices.virtual.dispatch import RULES
-from gpututor.devices.virtual.functions import ThreadModes, fill_handlers
+from gpututor.devices.virtual import patches, private
 from gpututor.devices.virtual.machine import MAX_GPUS, VirtualGpu, VirtualMachine, is_on, switch
-from gpututor.devices.virtual.rules import special_rules
+from gpututor.devices.virtual.operators.dispatch import RULES
+from gpututor.devices.virtual.operators.rules import special_rules
+from gpututor.devices.virtual.patch_table import PATCHES
 from gpututor.devices.virtual.specs import spec
+from gpututor.devices.virtual.tensors import moves
+from gpututor.devices.virtual.tensors.calls import fill_handlers
+from gpututor.devices.virtual.tensors.names import ThreadModes
 
 BACKENDS = ("cuda", "mps", "xpu")
 _lock = threading.Lock()
@@ -53,7 +56,7 @@ def virtual_gpu(
         switch(machine)
     context_before = private.global_device_context()
     try:
-        with patches.applied(), ThreadModes():
+        with patches.applied(PATCHES), ThreadModes():
             try:
                 yield machine
             finally:

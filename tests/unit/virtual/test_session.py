@@ -14,7 +14,7 @@ import pytest
 import torch
 
 from gpututor.devices.virtual import host_tensor, is_virtual, private, virtual_gpu
-from gpututor.devices.virtual.patches import PATCHES
+from gpututor.devices.virtual.patch_table import PATCHES
 
 _ABSENT = object()
 

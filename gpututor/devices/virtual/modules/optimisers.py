@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from gpututor.devices.virtual.machine import python_device
-from gpututor.devices.virtual.tensor import VirtualTensor
+from gpututor.devices.virtual.tensors.tensor import VirtualTensor
 
 FOR_OPTIMISERS = [torch.Tensor, torch.nn.Parameter, VirtualTensor]
 """The types whose parameters an optimiser may update together."""

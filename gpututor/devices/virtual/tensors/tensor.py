@@ -8,7 +8,8 @@ import torch
 
 from gpututor.devices.virtual import errors, private
 from gpututor.devices.virtual.machine import CPU, META, active, is_on
-from gpututor.devices.virtual.memory import Block
+from gpututor.devices.virtual.memory.accounts import Block
+from gpututor.devices.virtual.tensors.storage import VirtualStorage
 
 
 def _wrapper(cls: Any, host: torch.Tensor, device: torch.device) -> Any:
@@ -61,7 +62,7 @@ class VirtualTensor(torch.Tensor):
     @classmethod
     def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:  # type: ignore[override]
         # Reached only where no mode is on, such as in a thread that C++ started.
-        from gpututor.devices.virtual.dispatch import run
+        from gpututor.devices.virtual.operators.dispatch import run
 
         return run(func, args, kwargs or {})
 
@@ -76,7 +77,7 @@ class VirtualTensor(torch.Tensor):
 
     def _set_data(self, value: torch.Tensor) -> None:
         if type(value) is not VirtualTensor:
-            from gpututor.devices.virtual.modules import set_data_across_devices
+            from gpututor.devices.virtual.modules.moving import set_data_across_devices
 
             set_data_across_devices(self, value)
             return
@@ -119,7 +120,7 @@ class VirtualTensor(torch.Tensor):
             return self._host.tolist()
 
     def __repr__(self, *, tensor_contents: Any = None) -> str:  # type: ignore[override]
-        from gpututor.devices.virtual.printing import text_of
+        from gpututor.devices.virtual.tensors.printing import text_of
 
         record_copy_to_host(self, "print")
         return text_of(self)
@@ -130,12 +131,12 @@ class VirtualTensor(torch.Tensor):
         return object.__format__(self, spec)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
-        from gpututor.devices.virtual.serialisation import deep_copy
+        from gpututor.devices.virtual.saving.serialisation import deep_copy
 
         return deep_copy(self, memo)
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        from gpututor.devices.virtual.serialisation import reduce
+        from gpututor.devices.virtual.saving.serialisation import reduce
 
         return reduce(self)
 
@@ -175,34 +176,6 @@ class VirtualTensor(torch.Tensor):
 # A learner who prints type(x) sees what CUDA shows; torch's own error texts name the class too.
 VirtualTensor.__module__ = "torch"
 VirtualTensor.__name__ = VirtualTensor.__qualname__ = "Tensor"
-
-
-class VirtualStorage:
-    """What `untyped_storage()` of a virtual tensor gives: enough to compare and measure storages."""
-
-    def __init__(self, tensor: VirtualTensor) -> None:
-        self._host = tensor._host.untyped_storage()
-        self.device = tensor._device
-        self._cdata = self._host._cdata
-
-    def data_ptr(self) -> int:
-        return self._host.data_ptr()
-
-    def nbytes(self) -> int:
-        return self._host.nbytes()
-
-    def size(self) -> int:
-        return self._host.nbytes()
-
-    def __len__(self) -> int:
-        return self._host.nbytes()
-
-    @property
-    def is_cuda(self) -> bool:
-        return True
-
-    def __getattr__(self, name: str) -> Any:
-        raise errors.unsupported(f"UntypedStorage.{name}")
 
 
 def is_virtual(tensor: object) -> bool:

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from gpututor.devices.virtual.operators import Operator
+from gpututor.devices.virtual.operators.overloads import Operator
 
 # The operators whose CUDA kernels are generated as "structured": their wrappers' names have one underscore less.
 # fmt: off

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from gpututor.devices.virtual import errors, mixing, private
+from gpututor.devices.virtual import errors, private
 from gpututor.devices.virtual.machine import CPU, active, is_on, python_device
-from gpututor.devices.virtual.memory import DeviceMemory
-from gpututor.devices.virtual.operators import OPERATORS, Operator, describe
-from gpututor.devices.virtual.tensor import VirtualTensor
+from gpututor.devices.virtual.operators import mixing
+from gpututor.devices.virtual.operators.forecast import could_fill, could_grow, forecast
+from gpututor.devices.virtual.operators.inputs import Inputs, bytes_of
+from gpututor.devices.virtual.operators.outputs import follow_host, resolved, wrap
+from gpututor.devices.virtual.operators.overloads import OPERATORS, Operator, describe
+from gpututor.devices.virtual.tensors.tensor import VirtualTensor
 
 Tensor = torch.Tensor
 Rule = Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]
@@ -72,54 +74,6 @@ def _device_of(out: Any, args: tuple[Any, ...]) -> str:
     return ""
 
 
-def bytes_of(value: Any) -> int:
-    """The bytes of the tensors in `value`, lists within lists included."""
-    if isinstance(value, Tensor):
-        return value.numel() * value.element_size() if value.layout is torch.strided else 0
-    if type(value) is tuple or type(value) is list:
-        return sum(bytes_of(one) for one in value)
-    return 0
-
-
-class Inputs:
-    """What was found while the arguments were unwrapped."""
-
-    __slots__ = ("device", "mixed", "size_bytes", "wrappers")
-
-    def __init__(self) -> None:
-        self.device: torch.device | None = None
-        self.mixed = False
-        self.size_bytes = 0
-        self.wrappers: list[VirtualTensor] = []
-
-    def unwrap(self, value: Any, op: Operator, where: int | str) -> Any:
-        """`value` with CPU tensors in the place of virtual ones."""
-        kind = type(value)
-        if kind is VirtualTensor:
-            device = value._device
-            if self.device is None:
-                self.device = device
-            elif device is not self.device:
-                self.mixed = True
-            host = value._host
-            self.wrappers.append(value)
-            self.size_bytes += host.numel() * host.element_size()
-            return host
-        if kind is list or kind is tuple:
-            return [self.unwrap(one, op, where) for one in value] if _has_tensor(value) else value
-        if isinstance(value, Tensor) and value.dim():
-            if where not in op.host_places:
-                self.mixed = True
-            elif self.device is not None and is_on():
-                # CUDA moves index tensors to the device of what they index.
-                active().recorder.transfer("cpu", str(self.device), bytes_of(value), name=op.name)
-        return value
-
-
-def _has_tensor(values: Any) -> bool:
-    return any(isinstance(one, Tensor) for one in values)
-
-
 def run(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """One operator that has at least one virtual tensor among its arguments."""
     rule = RULES.get(func)
@@ -155,7 +109,7 @@ def run(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
             return func(*hosts, **named)
         device = wanted
         gpu = machine.home(device)
-    if op.needs_forecast and _could_grow(op, inputs, gpu.memory):
+    if op.needs_forecast and could_grow(op, inputs, gpu.memory):
         gpu.memory.expect(forecast(func, hosts, named))
     out = draw(func, op, hosts, named, gpu.generator) if op.random else func(*hosts, **named)
     recorder = machine.recorder
@@ -164,7 +118,7 @@ def run(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if op.waits is not None and op.waits(args):
             recorder.synchronise(op.name, gpu.name)
     if op.is_plain and type(out) is Tensor:
-        return VirtualTensor(_resolved(out), device)
+        return VirtualTensor(resolved(out), device)
     if op.may_resize:
         for wrapper in inputs.wrappers:
             follow_host(wrapper)
@@ -204,52 +158,12 @@ def make(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     named = {**kwargs, "device": CPU}
     named.pop("pin_memory", None)
     # Before the host's memory is taken, which may be smaller than the GPU's.
-    if _could_fill(args, gpu.memory):
+    if could_fill(args, gpu.memory):
         gpu.memory.expect(forecast(func, args, named))
     out = draw(func, op, args, named, gpu.generator) if op.random else func(*args, **named)
     if op.is_kernel:
         machine.recorder.kernel(op.name, gpu.name, bytes_of(out))
     return wrap(out, [], gpu.device)
-
-
-def _could_grow(op: Operator, inputs: Inputs, memory: DeviceMemory) -> bool:
-    """Whether the result may not fit, by a bound that is cheap: products and broadcasts of unlike shapes multiply."""
-    if op.needs_forecast == "always":
-        return True
-    free = memory.total - memory.allocated
-    if inputs.size_bytes * 8 > free:
-        return True
-    wrappers = inputs.wrappers
-    if len(wrappers) < 2 or (op.needs_forecast == "broadcast" and wrappers[0].size() == wrappers[1].size()):
-        return False
-    # The two factors of a product come last; a bias before them is no factor.
-    return 8 * wrappers[-1].numel() * wrappers[-2].numel() > free
-
-
-def _could_fill(args: tuple[Any, ...], memory: DeviceMemory) -> bool:
-    """Whether a factory's result may be too large; a cheap bound where its first argument is a size."""
-    if not args or type(args[0]) not in (list, torch.Size):
-        return True
-    widest = 16 * math.prod(length for length in args[0] if type(length) is int)
-    return widest > memory.total - memory.allocated
-
-
-def _shape_only(value: Any) -> Any:
-    if isinstance(value, Tensor):
-        return torch.empty_strided(value.size(), value.stride(), dtype=value.dtype, device="meta")
-    return [_shape_only(one) for one in value] if type(value) in (list, tuple) else value
-
-
-def forecast(func: Any, hosts: Any, named: dict[str, Any]) -> int:
-    """The bytes of what `func` would make, without making it; 0 where PyTorch cannot tell."""
-    on_meta = {name: _shape_only(value) for name, value in named.items() if name != "generator"}
-    if "device" in on_meta:
-        on_meta["device"] = torch.device("meta")
-    try:
-        return bytes_of(func(*[_shape_only(value) for value in hosts], **on_meta))
-    except (NotImplementedError, RuntimeError, IndexError, TypeError, ValueError):
-        # The operator itself will say what is wrong with its arguments, in its own words.
-        return 0
 
 
 def draw(func: Any, op: Operator, args: Any, kwargs: dict[str, Any], generator: torch.Generator) -> Any:
@@ -263,37 +177,3 @@ def draw(func: Any, op: Operator, args: Any, kwargs: dict[str, Any], generator: 
     finally:
         generator.set_state(torch.default_generator.get_state())
         torch.default_generator.set_state(host_state)
-
-
-def _resolved(host: Tensor) -> Tensor:
-    """C++ would lose the conjugate and negative bits of a wrapper."""
-    if host.is_conj():
-        host = host.resolve_conj()
-    return host.resolve_neg() if host.is_neg() else host
-
-
-def wrap(out: Any, wrappers: list[VirtualTensor], device: torch.device) -> Any:
-    """What the CPU gave, on `device`: an argument comes back as itself, a view shares its block."""
-    if isinstance(out, Tensor):
-        if type(out) is VirtualTensor:
-            return out
-        storage = private.storage_id(out)
-        block = None
-        for wrapper in wrappers:
-            if wrapper._host is out:
-                return wrapper
-            if private.storage_id(wrapper._host) == storage:
-                block = wrapper._block
-        resolved = _resolved(out)
-        return VirtualTensor(resolved, device, block if resolved is out else None)
-    if type(out) is list or type(out) is tuple:
-        return type(out)([wrap(one, wrappers, device) for one in out])
-    return out
-
-
-def follow_host(wrapper: VirtualTensor) -> None:
-    """An operator changed the shape of the values in place: the wrapper follows, and its block grows."""
-    host = wrapper._host
-    wrapper._block.grow(host.untyped_storage().nbytes())
-    if wrapper.size() != host.size() or wrapper.stride() != host.stride():
-        private.set_data(wrapper, VirtualTensor(host, wrapper._device, wrapper._block))

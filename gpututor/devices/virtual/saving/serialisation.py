@@ -10,9 +10,9 @@ import torch
 
 from gpututor.devices.virtual import private
 from gpututor.devices.virtual.machine import CPU, active
-from gpututor.devices.virtual.memory import Block
-from gpututor.devices.virtual.moves import record_copy
-from gpututor.devices.virtual.tensor import VirtualTensor
+from gpututor.devices.virtual.memory.accounts import Block
+from gpututor.devices.virtual.tensors.moves import record_copy
+from gpututor.devices.virtual.tensors.tensor import VirtualTensor
 
 PRIORITY = 5
 """torch asks the loaders in order; its own for CUDA is at 20."""

@@ -1,15 +1,12 @@
-"""What `torch.cuda` says and does while the virtual GPU is on."""
+"""What `torch.cuda` says about its devices while the virtual GPU is on."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import Any
 
-import torch
-
-from gpututor.devices.virtual import errors
 from gpututor.devices.virtual.machine import VirtualGpu, active, python_device
-from gpututor.devices.virtual.tensor import VirtualTensor
+from gpututor.devices.virtual.tensors.tensor import VirtualTensor
 
 
 @dataclass(frozen=True)
@@ -135,92 +132,6 @@ class device_of(device):
         super().__init__(obj.get_device() if type(obj) is VirtualTensor else -1)
 
 
-class DefaultStream:
-    """The one stream of each virtual GPU so far: work runs in the order in which it is launched."""
-
-    def __init__(self, gpu: VirtualGpu) -> None:
-        self.device = gpu.device
-        self.device_index = gpu.index
-        self.stream_id = 0
-        self.cuda_stream = 0
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, DefaultStream) and other.device == self.device
-
-    def __hash__(self) -> int:
-        return hash(self.device)
-
-    def query(self) -> bool:
-        return True
-
-    def is_capturing(self) -> bool:
-        return False
-
-    def synchronize(self) -> None:
-        active().recorder.synchronise("torch.cuda.Stream.synchronize", str(self.device))
-
-    def wait_stream(self, stream: Any) -> None:
-        """There is one stream: it is in order already."""
-
-    def __getattr__(self, name: str) -> Any:
-        raise errors.unsupported(f"torch.cuda.Stream.{name}")
-
-    def __repr__(self) -> str:
-        return f"<torch.cuda.Stream device={self.device} cuda_stream=0x0>"
-
-
-def current_stream(device: Any = None) -> DefaultStream:
-    return DefaultStream(gpu_of(device))
-
-
-def is_current_stream_capturing() -> bool:
-    return False
-
-
-def memory_allocated(device: Any = None) -> int:
-    return gpu_of(device).memory.allocated if active().gpus else 0
-
-
-def max_memory_allocated(device: Any = None) -> int:
-    return gpu_of(device).memory.peak if active().gpus else 0
-
-
-def memory_reserved(device: Any = None) -> int:
-    return gpu_of(device).memory.reserved if active().gpus else 0
-
-
-def max_memory_reserved(device: Any = None) -> int:
-    return gpu_of(device).memory.peak_reserved if active().gpus else 0
-
-
-def reset_peak_memory_stats(device: Any = None) -> None:
-    gpu_of(device).memory.reset_peak()
-
-
-def mem_get_info(device: Any = None) -> tuple[int, int]:
-    """(free, total) bytes, as the driver sees them."""
-    memory = gpu_of(device).memory
-    return memory.free, memory.total
-
-
-def memory_stats(device: Any = None) -> dict[str, int]:
-    """The figures that are kept: allocated and reserved bytes, now and at most."""
-    if not active().gpus:
-        return {}
-    memory = gpu_of(device).memory
-    return {
-        "allocated_bytes.all.current": memory.allocated,
-        "allocated_bytes.all.peak": memory.peak,
-        "reserved_bytes.all.current": memory.reserved,
-        "reserved_bytes.all.peak": memory.peak_reserved,
-    }
-
-
-def empty_cache() -> None:
-    for gpu in active().gpus:
-        gpu.memory.empty_cache()
-
-
 def cudnn_is_acceptable(tensor: Any) -> bool:
     """No layer runs through cuDNN: values are computed on the CPU."""
     return False
@@ -228,25 +139,3 @@ def cudnn_is_acceptable(tensor: Any) -> bool:
 
 def ipc_collect() -> None:
     """No other process holds virtual memory."""
-
-
-def refused(call: str) -> Any:
-    """A class whose every use says that `call` is not supported; it can be named in annotations and isinstance."""
-
-    def refuse(*args: Any, **kwargs: Any) -> Any:
-        raise errors.unsupported(call)
-
-    return type(call.rsplit(".", 1)[-1], (), {"__new__": refuse, "__init__": refuse, "__module__": "torch.cuda"})
-
-
-def refused_function(call: str) -> Any:
-    """A function that says that `call` is not supported."""
-
-    def refuse(*args: Any, **kwargs: Any) -> Any:
-        raise errors.unsupported(call)
-
-    return refuse
-
-
-def module() -> Any:
-    return torch.cuda

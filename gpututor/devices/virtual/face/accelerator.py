@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from gpututor.devices.virtual import cuda_face
+from gpututor.devices.virtual.face import devices, memory, streams
 from gpututor.devices.virtual.machine import active
 
 _ORDER = ("cuda", "mps", "xpu")
@@ -60,22 +60,22 @@ def _on_cuda() -> bool:
 
 
 def current_index() -> int:
-    return cuda_face.current_device() if _on_cuda() else 0
+    return devices.current_device() if _on_cuda() else 0
 
 
 def set_index(index: int) -> None:
     if _on_cuda():
-        cuda_face.set_device(index)
+        devices.set_device(index)
 
 
 def get_stream(index: int) -> Any:
-    return cuda_face.current_stream(index) if _on_cuda() else IdleStream()
+    return streams.current_stream(index) if _on_cuda() else IdleStream()
 
 
 def synchronize_device(index: int) -> None:
     if not _on_cuda():
         return
-    active().recorder.synchronise("torch.accelerator.synchronize", cuda_face.gpu_of(index).name)
+    active().recorder.synchronise("torch.accelerator.synchronize", devices.gpu_of(index).name)
 
 
 def exchange_device(index: int) -> int:
@@ -88,14 +88,14 @@ def exchange_device(index: int) -> int:
 def device_stats(index: int) -> dict[str, Any]:
     """As C++ nests them: `allocated_bytes` / `all` / `current`."""
     nested: dict[str, Any] = {}
-    for dotted, value in cuda_face.memory_stats(index).items():
+    for dotted, value in memory.memory_stats(index).items():
         quantity, pool, metric = dotted.split(".")
         nested.setdefault(quantity, {}).setdefault(pool, {})[metric] = value
     return nested
 
 
 def device_capability(index: int) -> Any:
-    return cuda_face.get_device_capability(index)
+    return devices.get_device_capability(index)
 
 
 def has_mps() -> bool:

@@ -6,11 +6,13 @@ from typing import Any
 
 import torch
 
-from gpututor.devices.virtual.dispatch import Inputs, Rule, bytes_of, follow_host
 from gpututor.devices.virtual.machine import CPU, active, python_device
-from gpututor.devices.virtual.moves import pin, pinned, record_copy
-from gpututor.devices.virtual.operators import OPERATORS, describe
-from gpututor.devices.virtual.tensor import VirtualTensor
+from gpututor.devices.virtual.operators.dispatch import Rule
+from gpututor.devices.virtual.operators.inputs import Inputs, bytes_of
+from gpututor.devices.virtual.operators.outputs import follow_host
+from gpututor.devices.virtual.operators.overloads import OPERATORS, describe
+from gpututor.devices.virtual.tensors.moves import pin, pinned, record_copy
+from gpututor.devices.virtual.tensors.tensor import VirtualTensor
 
 aten = torch.ops.aten
 

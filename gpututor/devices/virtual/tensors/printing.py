@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from gpututor.devices.virtual import private
-from gpututor.devices.virtual.tensor import VirtualTensor
+from gpututor.devices.virtual.tensors.tensor import VirtualTensor
 
 
 def text_of(tensor: VirtualTensor) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from gpututor.devices.virtual import errors, private
-from gpututor.devices.virtual.tensor import VirtualTensor
+from gpututor.devices.virtual.tensors.tensor import VirtualTensor
 
 _HOOKS = ("_backward_hooks", "_post_accumulate_grad_hooks")
 

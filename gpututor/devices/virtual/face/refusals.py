@@ -9,9 +9,9 @@ from typing import Any
 import torch
 
 from gpututor.devices.virtual import errors
-from gpututor.devices.virtual.functions import DeviceNames, ThreadModes
 from gpututor.devices.virtual.machine import is_on, python_device
-from gpututor.devices.virtual.tensor import VirtualTensor
+from gpututor.devices.virtual.tensors.names import DeviceNames, ThreadModes
+from gpututor.devices.virtual.tensors.tensor import VirtualTensor
 
 _real_trace: Any = torch.jit.trace
 _real_script: Any = torch.jit.script

@@ -1,0 +1,51 @@
+"""Streams of a virtual GPU: one for each, so far."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gpututor.devices.virtual import errors
+from gpututor.devices.virtual.face.devices import gpu_of
+from gpututor.devices.virtual.machine import VirtualGpu, active
+
+
+class DefaultStream:
+    """The one stream of each virtual GPU so far: work runs in the order in which it is launched."""
+
+    def __init__(self, gpu: VirtualGpu) -> None:
+        self.device = gpu.device
+        self.device_index = gpu.index
+        self.stream_id = 0
+        self.cuda_stream = 0
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, DefaultStream) and other.device == self.device
+
+    def __hash__(self) -> int:
+        return hash(self.device)
+
+    def query(self) -> bool:
+        return True
+
+    def is_capturing(self) -> bool:
+        return False
+
+    def synchronize(self) -> None:
+        active().recorder.synchronise("torch.cuda.Stream.synchronize", str(self.device))
+
+    def wait_stream(self, stream: Any) -> None:
+        """There is one stream: it is in order already."""
+
+    def __getattr__(self, name: str) -> Any:
+        raise errors.unsupported(f"torch.cuda.Stream.{name}")
+
+    def __repr__(self) -> str:
+        return f"<torch.cuda.Stream device={self.device} cuda_stream=0x0>"
+
+
+def current_stream(device: Any = None) -> DefaultStream:
+    return DefaultStream(gpu_of(device))
+
+
+def is_current_stream_capturing() -> bool:
+    return False

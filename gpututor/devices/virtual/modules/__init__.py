@@ -1,0 +1,1 @@
+"""Modules, optimisers and mixed precision on a virtual GPU."""

@@ -1,0 +1,46 @@
+"""What an operator gave, back on its device."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from gpututor.devices.virtual import private
+from gpututor.devices.virtual.tensors.tensor import VirtualTensor
+
+Tensor = torch.Tensor
+
+
+def resolved(host: Tensor) -> Tensor:
+    """C++ would lose the conjugate and negative bits of a wrapper."""
+    if host.is_conj():
+        host = host.resolve_conj()
+    return host.resolve_neg() if host.is_neg() else host
+
+
+def wrap(out: Any, wrappers: list[VirtualTensor], device: torch.device) -> Any:
+    """What the CPU gave, on `device`: an argument comes back as itself, a view shares its block."""
+    if isinstance(out, Tensor):
+        if type(out) is VirtualTensor:
+            return out
+        storage = private.storage_id(out)
+        block = None
+        for wrapper in wrappers:
+            if wrapper._host is out:
+                return wrapper
+            if private.storage_id(wrapper._host) == storage:
+                block = wrapper._block
+        clean = resolved(out)
+        return VirtualTensor(clean, device, block if clean is out else None)
+    if type(out) is list or type(out) is tuple:
+        return type(out)([wrap(one, wrappers, device) for one in out])
+    return out
+
+
+def follow_host(wrapper: VirtualTensor) -> None:
+    """An operator changed the shape of the values in place: the wrapper follows, and its block grows."""
+    host = wrapper._host
+    wrapper._block.grow(host.untyped_storage().nbytes())
+    if wrapper.size() != host.size() or wrapper.stride() != host.stride():
+        private.set_data(wrapper, VirtualTensor(host, wrapper._device, wrapper._block))

@@ -1,0 +1,1 @@
+"""Several virtual GPUs, in one process and in many."""

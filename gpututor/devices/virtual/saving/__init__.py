@@ -1,0 +1,1 @@
+"""Files and copies, in CUDA's own formats."""

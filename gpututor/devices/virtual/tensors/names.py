@@ -1,0 +1,64 @@
+"""The function mode: it rewrites the arguments and the messages of torch's Python calls; `calls` says how."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch.overrides import TorchFunctionMode
+
+from gpututor.devices.virtual import errors, private
+from gpututor.devices.virtual.face.generators import generator_kind
+from gpututor.devices.virtual.machine import python_device
+from gpututor.devices.virtual.operators.dispatch import DeviceMode
+
+Tensor = torch.Tensor
+Handler = Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]
+HANDLERS: dict[Any, Handler] = {}
+"""Filled by `calls.fill_handlers`."""
+
+
+class DeviceNames(TorchFunctionMode):
+    """Only rewrites arguments and messages; the operators themselves are the dispatch mode's."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        handler = HANDLERS.get(func)
+        try:
+            if kwargs and kwargs.get("generator") is not None:
+                _check_generator(args, kwargs)
+            if handler is not None:
+                return handler(func, args, kwargs or {})
+            return func(*args, **kwargs) if kwargs else func(*args)
+        except (RuntimeError, ValueError, TypeError, IndexError) as error:
+            if error.args and isinstance(error.args[0], str):
+                error.args = (errors.in_cudas_words(error.args[0]), *error.args[1:])
+            raise
+
+
+class ThreadModes:
+    """Both modes, for one thread."""
+
+    def __init__(self) -> None:
+        self._dispatch: Any = DeviceMode()
+        self._functions: Any = DeviceNames()
+
+    def __enter__(self) -> ThreadModes:
+        self._dispatch.__enter__()
+        self._functions.__enter__()
+        return self
+
+    def __exit__(self, *exception: Any) -> None:
+        self._functions.__exit__(*exception)
+        self._dispatch.__exit__(*exception)
+
+
+def _check_generator(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """Here, because C++ gives the dispatch mode another object, which has forgotten its device."""
+    device = kwargs.get("device")
+    if device is None:
+        tensor = args[0] if args else None
+        device = tensor.device if isinstance(tensor, Tensor) else private.default_device() or "cpu"
+    expected, found = python_device(device).type, generator_kind(kwargs["generator"])
+    if expected != found:
+        raise errors.wrong_generator(expected, found)
