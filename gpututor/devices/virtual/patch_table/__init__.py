@@ -1,0 +1,26 @@
+"""Every place where torch is changed while the virtual GPU is on, and why: one file for each room, rows only."""
+
+from __future__ import annotations
+
+from gpututor.devices.virtual.patch_table import (
+    accelerator,
+    cuda,
+    memory,
+    modules,
+    parallel,
+    random,
+    saving,
+    tensors,
+)
+from gpututor.devices.virtual.patches import Patch
+
+PATCHES: tuple[Patch, ...] = (
+    *cuda.PATCHES,
+    *memory.PATCHES,
+    *random.PATCHES,
+    *accelerator.PATCHES,
+    *tensors.PATCHES,
+    *modules.PATCHES,
+    *saving.PATCHES,
+    *parallel.PATCHES,
+)

@@ -1,0 +1,35 @@
+"""`torch.accelerator`, and the backends that only report themselves available."""
+
+from __future__ import annotations
+
+from gpututor.devices.virtual.face import accelerator, memory
+from gpututor.devices.virtual.face import devices as cuda
+from gpututor.devices.virtual.face.refused import refused_function
+from gpututor.devices.virtual.patch_table.rows import each
+from gpututor.devices.virtual.patches import Patch
+
+PATCHES: tuple[Patch, ...] = (
+    *each(
+        "torch._C",
+        "torch.accelerator is thin: these are what its functions call",
+        _accelerator_getAccelerator=accelerator.get_accelerator,
+        _get_accelerator=accelerator.get_accelerator_or_cpu,
+        _accelerator_getDeviceIndex=accelerator.current_index,
+        _accelerator_setDeviceIndex=accelerator.set_index,
+        _accelerator_exchangeDevice=accelerator.exchange_device,
+        _accelerator_maybeExchangeDevice=accelerator.exchange_device,
+        _accelerator_getStream=accelerator.get_stream,
+        _accelerator_setStream=refused_function("torch.accelerator.set_stream"),
+        _accelerator_synchronizeDevice=accelerator.synchronize_device,
+        _accelerator_getDeviceCapability=accelerator.device_capability,
+        _accelerator_isAllocatorInitialized=cuda.is_available,
+        _accelerator_emptyCache=memory.empty_cache,
+        _accelerator_getDeviceStats=accelerator.device_stats,
+        _accelerator_getMemoryInfo=memory.mem_get_info,
+        _accelerator_resetPeakStats=memory.reset_peak_memory_stats,
+    ),
+    *each("torch", "its answer is remembered for ever", get_device_module=accelerator.get_device_module),
+    *each("torch.backends.mps", "availability only", is_available=accelerator.has_mps, is_built=accelerator.has_mps),
+    *each("torch.mps", "availability only", is_available=accelerator.has_mps, device_count=accelerator.mps_count),
+    *each("torch.xpu", "availability only", is_available=accelerator.has_xpu, device_count=accelerator.xpu_count),
+)

@@ -1,0 +1,37 @@
+"""Modules, optimisers, autocast and compilers."""
+
+from __future__ import annotations
+
+from gpututor.devices.virtual.face import devices as cuda
+from gpututor.devices.virtual.face import refusals
+from gpututor.devices.virtual.modules import moving as modules
+from gpututor.devices.virtual.modules import optimisers
+from gpututor.devices.virtual.patch_table.rows import each
+from gpututor.devices.virtual.patches import Patch
+
+PATCHES: tuple[Patch, ...] = (
+    *each(
+        "torch.optim.optimizer",
+        "parameters are updated together, as on CUDA",
+        _foreach_supported_types=optimisers.FOR_OPTIMISERS,
+    ),
+    *each(
+        "torch.utils._foreach_utils",
+        "gradients are clipped together, as on CUDA",
+        _foreach_supported_types=optimisers.FOR_GRADIENTS,
+    ),
+    *each(
+        "torch._C",
+        "C++ names the devices of virtual tensors in its own way",
+        _group_tensors_by_device_and_dtype=optimisers.group_by_device_and_dtype,
+    ),
+    *each("torch.nn.Module", "a parameter becomes virtual in place", _apply=modules.apply_to_tensors),
+    *each("torch", "would fail inside the compiler", compile=refusals.compile),
+    *each(
+        "torch.backends.cudnn",
+        "recurrent layers would tell the learner to rebuild PyTorch",
+        is_acceptable=cuda.cudnn_is_acceptable,
+    ),
+    *each("torch._C._nn", "a number as a device needs a build with an accelerator", _parse_to=refusals.parse_to),
+    *each("torch.amp.autocast_mode.autocast", "would quietly compute in float32", __enter__=refusals.autocast_enter),
+)

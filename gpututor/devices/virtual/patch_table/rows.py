@@ -1,0 +1,22 @@
+"""How a row of the table is written."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gpututor.devices.virtual.face.refused import refused_function
+from gpututor.devices.virtual.patches import Patch
+
+# What a learner called, where a private function is what refuses.
+_REFUSED_NAMES = {"torch._C": "torch.nn.DataParallel on several GPUs"}
+
+
+def each(owner: str, why: str, **replacements: Any) -> list[Patch]:
+    """One row for each replaced name of `owner`."""
+    return [Patch(owner, name, replacement, why) for name, replacement in replacements.items()]
+
+
+def refuse(owner: str, *names: str) -> list[Patch]:
+    """Rows for functions that say that they are not supported."""
+    why = "not built: says so instead of failing somewhere inside torch"
+    return [Patch(owner, name, refused_function(_REFUSED_NAMES.get(owner, owner + "." + name)), why) for name in names]
