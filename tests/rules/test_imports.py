@@ -21,6 +21,7 @@ TORCH_FREE = [
     "gpututor.wire.frames",
     "gpututor.wire.messages",
     "gpututor.devices.virtual.specs",
+    "gpututor.pytest_plugin",
 ]
 
 

@@ -10,7 +10,8 @@ import torch
 
 from gpututor.devices.recorder import Recorder
 from gpututor.devices.virtual import patches, private
-from gpututor.devices.virtual.machine import MAX_GPUS, VirtualGpu, VirtualMachine, is_on, switch
+from gpututor.devices.virtual.machine import MAX_GPUS, VirtualGpu, VirtualMachine, active, is_on, switch
+from gpututor.devices.virtual.modules import autocast
 from gpututor.devices.virtual.operators.dispatch import RULES
 from gpututor.devices.virtual.operators.rules import special_rules
 from gpututor.devices.virtual.patch_table import PATCHES
@@ -39,15 +40,7 @@ def virtual_gpu(
     `ValueError` for a count or backend that cannot be, `TutorError` for an unknown model, `RuntimeError` when a
     virtual GPU is on already.
     """
-    if not 0 <= count <= MAX_GPUS:
-        raise ValueError(f"a virtual machine has 0 to {MAX_GPUS} GPUs, not {count}")
-    unknown = set(backends) - set(BACKENDS)
-    if unknown:
-        raise ValueError(f"unknown backends {sorted(unknown)}: choose from {', '.join(BACKENDS)}")
-    chosen = spec(model)
-    total = chosen.memory_bytes if memory_bytes is None else memory_bytes
-    gpus = tuple(VirtualGpu(index, chosen, total) for index in range(count if "cuda" in backends else 0))
-    machine = VirtualMachine(gpus, frozenset(backends), recorder)
+    machine = _built(count, model, memory_bytes, backends, recorder)
     RULES.update(special_rules())
     fill_handlers()
     with _lock:
@@ -64,4 +57,36 @@ def virtual_gpu(
                     torch.set_default_device(None if context_before is None else context_before.device)
     finally:
         switch(None)
+        autocast.forget()
         moves.forget_pinned()
+
+
+@contextmanager
+def virtual_gpu_or_another(
+    count: int = 1, model: str = "T4", *, memory_bytes: int | None = None
+) -> Iterator[VirtualMachine]:
+    """As `virtual_gpu`; where one is on already, another machine stands in its place for the time of the block."""
+    if not is_on():
+        with virtual_gpu(count, model, memory_bytes=memory_bytes) as machine:
+            yield machine
+        return
+    before, machine = active(), _built(count, model, memory_bytes, ("cuda",), None)
+    switch(machine)
+    try:
+        yield machine
+    finally:
+        switch(before)
+
+
+def _built(
+    count: int, model: str, memory_bytes: int | None, backends: Sequence[str], recorder: Recorder | None
+) -> VirtualMachine:
+    if not 0 <= count <= MAX_GPUS:
+        raise ValueError(f"a virtual machine has 0 to {MAX_GPUS} GPUs, not {count}")
+    unknown = set(backends) - set(BACKENDS)
+    if unknown:
+        raise ValueError(f"unknown backends {sorted(unknown)}: choose from {', '.join(BACKENDS)}")
+    chosen = spec(model)
+    total = chosen.memory_bytes if memory_bytes is None else memory_bytes
+    gpus = tuple(VirtualGpu(index, chosen, total) for index in range(count if "cuda" in backends else 0))
+    return VirtualMachine(gpus, frozenset(backends), recorder)

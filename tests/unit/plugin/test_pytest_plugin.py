@@ -1,0 +1,273 @@
+"""`pytest --virtual-gpus N` on other projects' tests: the option, the ini values, the marker and the fixture."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+from gpututor import __version__
+from gpututor.devices.virtual import machine, virtual_gpu
+
+pytest_plugins = ["pytester"]
+
+# A plain name, as where the entry point is not installed; where it is, it is the same plugin.
+_PLUGIN = ("-p", "gpututor.pytest_plugin")
+
+
+@pytest.fixture(autouse=True)
+def _switched_off_afterwards() -> Iterator[None]:
+    with virtual_gpu():  # imports all of it, which pytester would forget again
+        pass
+    yield
+    assert not machine.is_on()
+
+
+def _run(pytester: pytest.Pytester, *arguments: str) -> pytest.RunResult:
+    return pytester.runpytest_inprocess(*_PLUGIN, "-p", "no:cacheprovider", "-p", "no:asyncio", *arguments)
+
+
+def test_the_gpus_are_there_before_the_first_conftest_and_while_modules_are_collected(
+    pytester: pytest.Pytester,
+) -> None:
+    pytester.makeconftest("import torch\nSEEN = torch.cuda.device_count()\n")
+    pytester.makepyfile(
+        """
+        import pytest
+        import torch
+        from conftest import SEEN
+
+        ON_THE_DEVICE = torch.ones(3, device="cuda:1")
+
+        @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUDA")
+        def test_runs():
+            assert SEEN == 2
+            assert (ON_THE_DEVICE * 2).sum().item() == 6
+
+        @pytest.mark.parametrize("device", [f"cuda:{i}" for i in range(torch.cuda.device_count())])
+        def test_each(device):
+            assert torch.zeros(1, device=device).device == torch.device(device)
+            assert torch.cuda.get_device_name(device) == "NVIDIA H100 80GB HBM3"
+            assert torch.cuda.get_device_properties(device).total_memory == 512 * 2**20
+        """
+    )
+    result = _run(pytester, "--virtual-gpus=2", "--virtual-gpu-model=h100", "--virtual-gpu-memory", "512MiB")
+    result.assert_outcomes(passed=3)
+    result.stdout.fnmatch_lines([f"virtual GPU: 2 x NVIDIA H100 80GB HBM3 (modelled by gpututor {__version__})"])
+
+
+def test_the_ini_file_may_ask_and_the_command_line_has_the_last_word(pytester: pytest.Pytester) -> None:
+    pytester.makeini("[pytest]\nvirtual_gpus = 1\nvirtual_gpu_model = L4\nvirtual_gpu_memory = 1GiB\n")
+    pytester.makepyfile(
+        """
+        import torch
+
+        def test_prints():
+            memory = torch.cuda.get_device_properties(0).total_memory
+            print("saw", torch.cuda.device_count(), torch.cuda.get_device_name(), memory)
+        """
+    )
+    _run(pytester, "-s").stdout.fnmatch_lines([f"*saw 1 NVIDIA L4 {2**30}*"])
+    given = _run(pytester, "-s", "--virtual-gpus=3", "--virtual-gpu-memory=2000")
+    given.stdout.fnmatch_lines(["*saw 3 NVIDIA L4 2000*"])
+
+
+def test_without_the_option_there_is_no_gpu_and_no_header(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        """
+        from gpututor.devices.virtual import machine
+
+        def test_nothing_is_on():
+            assert not machine.is_on()
+        """
+    )
+    result = _run(pytester)
+    result.assert_outcomes(passed=1)
+    result.stdout.no_fnmatch_line("virtual GPU*")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--virtual-gpus=9"], "--virtual-gpus: a machine has 0 to 8 virtual GPUs, not 9"),
+        (["--virtual-gpus=two"], "--virtual-gpus: a machine has 0 to 8 virtual GPUs, not two"),
+        (["--virtual-gpus=-1"], "--virtual-gpus: a machine has 0 to 8 virtual GPUs, not -1"),
+        (
+            ["--virtual-gpus=1", "--virtual-gpu-model=H10"],
+            "--virtual-gpu-model: No GPU is called 'H10'. The nearest name is 'H100'. Known: *",
+        ),
+        (
+            ["--virtual-gpus=1", "--virtual-gpu-memory=lots"],
+            "--virtual-gpu-memory: 'lots' is no size of memory: write it like 512MiB or 16GiB",
+        ),
+        (["--virtual-gpu-model=H100"], "--virtual-gpu-model needs --virtual-gpus N beside it."),
+    ],
+)
+def test_what_cannot_be_is_a_usage_error_that_names_the_option(
+    pytester: pytest.Pytester, arguments: list[str], words: str
+) -> None:
+    result = _run(pytester, *arguments)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines([f"ERROR: {words}"])
+
+
+def test_a_bad_ini_value_names_the_file(pytester: pytest.Pytester) -> None:
+    pytester.makeini("[pytest]\nvirtual_gpus = many\n")
+    result = _run(pytester)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["ERROR: virtual_gpus in *tox.ini: a machine has 0 to 8 virtual GPUs, not many"])
+
+
+def test_generators_kept_memory_and_peaks_are_new_in_each_test(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        """
+        import torch
+
+        KEPT = torch.zeros(512, device="cuda")
+        DRAWN = []
+
+        def use_it():
+            assert torch.cuda.memory_allocated() == torch.cuda.max_memory_allocated() == 2048
+            reserved = torch.cuda.memory_reserved()
+            DRAWN.append(torch.rand(4, device="cuda").tolist())
+            big = torch.empty(2**26, device="cuda")
+            assert torch.cuda.max_memory_allocated() > 2**28 > reserved
+            assert torch.cuda.memory_reserved() > reserved
+
+        def test_one():
+            use_it()
+
+        def test_two():
+            use_it()
+            assert DRAWN[0] == DRAWN[1]
+        """
+    )
+    _run(pytester, "--virtual-gpus=1").assert_outcomes(passed=2)
+
+
+def test_a_marked_test_gets_its_own_machine_and_so_do_its_fixtures(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        """
+        import pytest
+        import torch
+        from gpututor.devices.virtual import machine
+
+        @pytest.fixture
+        def weights():
+            return torch.ones(2, device="cuda:1")
+
+        @pytest.mark.virtual_gpu(count=2, model="A100 80", memory="1GiB")
+        def test_marked(weights):
+            assert str(weights.device) == "cuda:1"
+            assert "A100" in torch.cuda.get_device_name()
+            assert torch.cuda.mem_get_info()[1] == 2**30
+
+        @pytest.mark.virtual_gpu
+        def test_as_it_comes(virtual_gpu):
+            assert torch.cuda.get_device_name() == "Tesla T4"
+            assert len(virtual_gpu.gpus) == torch.cuda.device_count() == 1
+
+        def test_by_the_fixture_alone(virtual_gpu):
+            assert torch.cuda.is_available()
+            assert virtual_gpu is machine.active()
+
+        def test_unmarked():
+            assert not machine.is_on()
+        """
+    )
+    _run(pytester, "--strict-markers").assert_outcomes(passed=4)
+
+
+def test_a_marked_test_has_another_machine_than_the_session_and_gives_it_back(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        """
+        import pytest
+        import torch
+
+        OF_THE_SESSION = torch.ones(2, device="cuda")
+
+        @pytest.mark.virtual_gpu(count=4)
+        def test_marked(virtual_gpu):
+            assert torch.cuda.device_count() == len(virtual_gpu.gpus) == 4
+            with pytest.raises(RuntimeError, match="Another one is on now"):
+                OF_THE_SESSION + 1
+
+        def test_after_it(virtual_gpu):
+            assert torch.cuda.device_count() == len(virtual_gpu.gpus) == 1
+            assert (OF_THE_SESSION + 1).tolist() == [2.0, 2.0]
+        """
+    )
+    _run(pytester, "--virtual-gpus=1").assert_outcomes(passed=2)
+
+
+def test_a_marker_that_cannot_be_fails_its_test_in_words(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        """
+        import pytest
+
+        @pytest.mark.virtual_gpu(model="A10")
+        def test_model(): ...
+
+        @pytest.mark.virtual_gpu(gpus=2)
+        def test_argument(): ...
+
+        def test_after_them(): ...
+        """
+    )
+    result = _run(pytester)
+    result.assert_outcomes(passed=1, errors=2)
+    result.stdout.fnmatch_lines(
+        [
+            "@pytest.mark.virtual_gpu: model: No GPU is called 'A10'. The nearest name is 'A10G'.*",
+            "@pytest.mark.virtual_gpu: it got an unexpected keyword argument 'gpus'",
+        ]
+    )
+
+
+def test_a_session_inside_a_session_has_its_own_machine_and_gives_the_other_back(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile("import torch\ndef test_it(): assert torch.cuda.device_count() == 1\n")
+    with virtual_gpu(2) as outer:
+        _run(pytester, "--virtual-gpus=1").assert_outcomes(passed=1)
+        assert machine.active() is outer
+
+
+def test_workers_of_xdist_have_the_gpus_too(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        """
+        import os
+        import pytest
+        import torch
+
+        @pytest.mark.parametrize("index", range(torch.cuda.device_count()))
+        def test_it(index):
+            assert os.environ["PYTEST_XDIST_WORKER"] == "gw0"
+            assert torch.ones(2, device=f"cuda:{index}").sum().item() == 2
+        """
+    )
+    result = pytester.runpytest_subprocess(*_PLUGIN, "-p", "xdist", "-n", "1", "--virtual-gpus=3")
+    result.assert_outcomes(passed=3)
+
+
+_WITHOUT_TORCH = """
+import sys
+from collections.abc import Iterator
+class NoTorch:
+    def find_spec(self, name, path=None, target=None):
+        if name.split('.')[0] in ('torch', 'numpy'):
+            raise ModuleNotFoundError(f'No module named {name!r}', name=name)
+sys.meta_path.insert(0, NoTorch())
+import pytest
+sys.exit(pytest.main(['-p', 'gpututor.pytest_plugin', '-p', 'no:cacheprovider', *sys.argv[1:]]))
+"""
+
+
+def test_the_plugin_needs_torch_only_when_it_is_asked_for_gpus(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile("def test_it(): pass\n")
+    command = [sys.executable, "-c", _WITHOUT_TORCH]
+    plain = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert plain.returncode == pytest.ExitCode.OK, plain.stdout + plain.stderr
+    asked = subprocess.run([*command, "--virtual-gpus=1"], capture_output=True, text=True, check=False, timeout=60)
+    assert asked.returncode == pytest.ExitCode.USAGE_ERROR
+    assert "ERROR: --virtual-gpus: No module named 'torch'" in asked.stderr
