@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-import threading
 import warnings
 from typing import Any
 
 import torch
 
 from gpututor.devices.virtual import errors
-from gpututor.devices.virtual.machine import is_on, python_device
-from gpututor.devices.virtual.tensors.names import DeviceNames, ThreadModes
+from gpututor.devices.virtual.machine import python_device
+from gpututor.devices.virtual.tensors.names import DeviceNames
 from gpututor.devices.virtual.tensors.tensor import VirtualTensor
 
 _real_trace: Any = torch.jit.trace
 _real_script: Any = torch.jit.script
 _real_jit_load: Any = torch.jit.load
-_real_autocast_enter: Any = torch.amp.autocast_mode.autocast.__enter__
 _real_nested: Any = torch.nested.nested_tensor
 _real_parse_to: Any = torch._C._nn._parse_to
 _real_engine = torch.autograd._engine_run_backward  # type: ignore[attr-defined]
-_real_bootstrap = threading.Thread._bootstrap_inner  # type: ignore[attr-defined]
 
 
 def _holds_virtual(value: Any) -> bool:
@@ -54,26 +51,10 @@ def jit_load(f: Any, map_location: Any = None, *args: Any, **kwargs: Any) -> Any
     return _real_jit_load(f, map_location, *args, **kwargs)
 
 
-def autocast_enter(self: Any) -> Any:
-    """Stands in for `autocast.__enter__`: CUDA's lists of operators are not the CPU's."""
-    if self.device == "cuda" and self._enabled:
-        raise errors.unsupported("torch.autocast('cuda')")
-    return _real_autocast_enter(self)
-
-
 def run_backward(*args: Any, **kwargs: Any) -> Any:
     """Stands in for the call of the autograd engine: hooks and custom Functions name devices too."""
     with DeviceNames():
         return _real_engine(*args, **kwargs)
-
-
-def thread_bootstrap(self: threading.Thread) -> None:
-    """Stands in for the start of every thread: torch's modes belong to one thread."""
-    if not is_on():
-        _real_bootstrap(self)
-        return
-    with ThreadModes():
-        _real_bootstrap(self)
 
 
 def compile(model: Any = None, **options: Any) -> Any:

@@ -17,6 +17,7 @@ class DefaultStream:
         self.device_index = gpu.index
         self.stream_id = 0
         self.cuda_stream = 0
+        self._before: list[int] = []
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, DefaultStream) and other.device == self.device
@@ -32,6 +33,16 @@ class DefaultStream:
 
     def synchronize(self) -> None:
         active().recorder.synchronise("torch.cuda.Stream.synchronize", str(self.device))
+
+    def __enter__(self) -> DefaultStream:
+        machine = active()
+        # Blocks may be nested, with one object.
+        self._before.append(machine.per_thread.device_index)
+        machine.set_current(self.device_index)
+        return self
+
+    def __exit__(self, *exception: Any) -> None:
+        active().set_current(self._before.pop())
 
     def wait_stream(self, stream: Any) -> None:
         """There is one stream: it is in order already."""

@@ -2,11 +2,43 @@
 
 from __future__ import annotations
 
-from gpututor.devices.virtual.face import refusals
-from gpututor.devices.virtual.patch_table.rows import each, refuse
+from gpututor.devices.virtual.face import streams
+from gpututor.devices.virtual.face.refused import refused_function
+from gpututor.devices.virtual.parallel import comm, nccl, threads
+from gpututor.devices.virtual.patch_table.rows import each
 from gpututor.devices.virtual.patches import Patch
 
 PATCHES: tuple[Patch, ...] = (
-    *refuse("torch._C", "_scatter", "_gather", "_broadcast", "_broadcast_coalesced"),
-    *each("threading.Thread", "torch's modes belong to one thread", _bootstrap_inner=refusals.thread_bootstrap),
+    *each(
+        "torch._C",
+        "copies among GPUs, as DataParallel makes them: a CPU build lacks them, a CUDA build wants real GPUs",
+        _broadcast=comm.broadcast,
+        _broadcast_out=comm.broadcast_out,
+        _broadcast_coalesced=comm.broadcast_coalesced,
+        _scatter=comm.scatter,
+        _scatter_out=comm.scatter_out,
+        _gather=comm.gather,
+        _gather_out=comm.gather_out,
+    ),
+    *each(
+        "torch._C",
+        "torch.cuda.nccl is thin: these are what its functions call",
+        _nccl_all_reduce=nccl.all_reduce,
+        _nccl_reduce=nccl.reduce,
+        _nccl_broadcast=nccl.broadcast,
+        _nccl_all_gather=nccl.all_gather,
+        _nccl_reduce_scatter=nccl.reduce_scatter,
+        _nccl_version=nccl.version_number,
+        _nccl_version_suffix=nccl.version_suffix,
+        _nccl_unique_id=refused_function("torch.cuda.nccl.unique_id"),
+        _nccl_init_rank=refused_function("torch.cuda.nccl.init_rank"),
+    ),
+    *each("torch.cuda.nccl", "a CPU build warns that it has no NCCL", is_available=nccl.is_available),
+    *each(
+        "torch.nn.parallel._functions",
+        "it remembers streams for the life of the process",
+        _get_stream=streams.current_stream,
+    ),
+    *each("threading.Thread", "torch's modes belong to one thread", _bootstrap_inner=threads.thread_bootstrap),
+    *each("_thread", "torch's modes belong to one thread", start_new_thread=threads.start_new_thread),
 )
