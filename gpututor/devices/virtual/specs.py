@@ -1,16 +1,19 @@
-"""The GPUs that the virtual GPU can pretend to be, read from `gpus.toml`. Imports no torch."""
+"""The GPUs that the virtual GPU can pretend to be, read from `gpus.toml` and `capabilities.toml`. Imports no torch."""
 
 from __future__ import annotations
 
+import re
 import tomllib
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from gpututor.errors import UsageError
 
-_FILE = Path(__file__).with_name("gpus.toml")
+_HERE = Path(__file__).parent
+_MAKERS = re.compile(r"^(nvidia|tesla|geforce)+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,15 +29,34 @@ class GpuSpec:
     """CUDA's compute capability, such as (7, 5)."""
     multiprocessors: int
     source: str
-    """The document that the figures are from."""
+    """The document that the memory, the capability and the multiprocessors are from."""
+    aliases: tuple[str, ...]
+    """Other names that people use."""
+    l2_cache_bytes: int
+    memory_bus_bits: int
+    clock_khz: int
+    """The highest clock of the multiprocessors."""
+    memory_clock_khz: int
+    chip_source: str
+    """The documents that the cache, the bus and the clocks are from."""
+    threads_per_multiprocessor: int
+    shared_bytes_per_multiprocessor: int
+    shared_bytes_per_block_at_most: int
+    """What a block can have if it asks."""
+
+
+def _entries(file: str) -> dict[str, Any]:
+    return tomllib.loads((_HERE / file).read_text(encoding="utf-8"))
 
 
 @cache
 def all_specs() -> dict[str, GpuSpec]:
     """Every GPU of gpus.toml by its name, in the file's order."""
+    capabilities = _entries("capabilities.toml")
     specs = {}
-    for name, entry in tomllib.loads(_FILE.read_text(encoding="utf-8")).items():
+    for name, entry in _entries("gpus.toml").items():
         major, minor = entry["capability"]
+        limits = capabilities[f"{major}.{minor}"]
         specs[name] = GpuSpec(
             name,
             entry["reported_name"],
@@ -42,6 +64,15 @@ def all_specs() -> dict[str, GpuSpec]:
             (major, minor),
             entry["multiprocessors"],
             entry["source"],
+            tuple(entry["aliases"]),
+            entry["l2_cache_mib"] << 20,
+            entry["memory_bus_bits"],
+            entry["clock_mhz"] * 1000,
+            entry["memory_clock_mhz"] * 1000,
+            entry["chip_source"],
+            limits["threads_per_multiprocessor"],
+            limits["shared_kib_per_multiprocessor"] << 10,
+            limits["shared_kib_per_block_at_most"] << 10,
         )
     return specs
 
@@ -51,12 +82,24 @@ def model_names() -> list[str]:
     return list(all_specs())
 
 
+def _folded(name: str) -> str:
+    """A name without what people write differently: `NVIDIA A100-SXM4-80GB` and `a100 sxm4 80` are one."""
+    return _MAKERS.sub("", re.sub(r"[^a-z0-9]", "", name.casefold())).removesuffix("gb")
+
+
+@cache
+def _by_spelling() -> dict[str, GpuSpec]:
+    return {
+        _folded(spelling): one for one in all_specs().values() for spelling in (one.name, one.reported_name, *one.aliases)
+    }
+
+
 def spec(name: str) -> GpuSpec:
-    """The GPU of that name, in any case; raises `UsageError` with the nearest name for an unknown one."""
-    by_folded = {known.casefold(): found for known, found in all_specs().items()}
-    folded = name.casefold().strip()
-    if folded in by_folded:
-        return by_folded[folded]
-    near = get_close_matches(folded, by_folded, n=1, cutoff=0.3)
-    nearest = f"The nearest name is {by_folded[near[0]].name!r}. " if near else ""
+    """The GPU of that name, in any usual spelling; raises `UsageError` with the nearest name for an unknown one."""
+    spellings = _by_spelling()
+    folded = _folded(name)
+    if folded in spellings:
+        return spellings[folded]
+    near = get_close_matches(folded, spellings, n=1, cutoff=0.3)
+    nearest = f"The nearest name is {spellings[near[0]].name!r}. " if near else ""
     raise UsageError(f"No GPU is called {name!r}.", f"{nearest}Known: {', '.join(model_names())}.")
