@@ -50,6 +50,40 @@ def backend_without_tensors(kind: str) -> NotImplementedError:
     )
 
 
+def _size(size_bytes: int) -> str:
+    """As CUDA's allocator writes a size: `20.00 GiB` (format_size)."""
+    for unit, size in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
+        if size_bytes >= size:
+            return f"{size_bytes / size:.2f} {unit}"
+    return f"{size_bytes} bytes"
+
+
+def out_of_memory(
+    index: int, *, wanted: int, total: int, free: int, allowed: int | None, reserved: int, allocated: int
+) -> torch.OutOfMemoryError:
+    """CUDA's out-of-memory error (c10/cuda/CUDACachingAllocator.cpp); all sizes in bytes.
+
+    `wanted` is the segment that the driver was asked for, `allowed` this process's share where one was set.
+    """
+    return torch.OutOfMemoryError(
+        f"CUDA out of memory. Tried to allocate {_size(wanted)}. GPU {index} has a total capacity of {_size(total)} of "
+        f"which {_size(free)} is free. Including non-PyTorch memory, this process has {_size(reserved)} memory in use. "
+        f"{'' if allowed is None else _size(allowed) + ' allowed; '}Of the allocated memory {_size(allocated)} is "
+        f"allocated by PyTorch, and {_size(reserved - allocated)} is reserved by PyTorch but unallocated. If reserved "
+        "but unallocated memory is large try setting PYTORCH_ALLOC_CONF=expandable_segments:True to avoid "
+        "fragmentation.  See documentation for Memory Management  "
+        "(https://pytorch.org/docs/stable/notes/cuda.html#environment-variables)"
+    )
+
+
+def host_out_of_memory(size_bytes: int, left: int) -> MemoryError:
+    """The virtual GPU has room where the machine that keeps its values has none."""
+    return MemoryError(
+        f"This machine has {_size(left)} of memory left, too little for {_size(size_bytes)} more. The values of a "
+        "virtual GPU's tensors are kept there, however large the GPU is that it stands for: use smaller tensors."
+    )
+
+
 def no_numpy(device: torch.device) -> TypeError:
     return TypeError(
         f"can't convert {device} device type tensor to numpy. Use Tensor.cpu() to copy the tensor to host memory first."

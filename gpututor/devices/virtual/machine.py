@@ -9,7 +9,7 @@ import torch
 
 from gpututor.devices.recorder import Recorder
 from gpututor.devices.virtual import errors
-from gpututor.devices.virtual.memory.accounts import DeviceMemory
+from gpututor.devices.virtual.memory.allocator import DeviceMemory
 from gpututor.devices.virtual.specs import GpuSpec
 
 MAX_GPUS = 8

@@ -150,7 +150,6 @@ def test_an_unknown_model_is_refused_with_the_nearest_name() -> None:
         ("torch.cuda.Event", lambda: torch.cuda.Event(enable_timing=True)),
         ("torch.cuda.CUDAGraph", lambda: torch.cuda.CUDAGraph()),
         ("torch.cuda.stream", lambda: torch.cuda.stream(None)),
-        ("torch.cuda.memory_summary", lambda: torch.cuda.memory_summary()),
         ("torch.autocast", lambda: torch.autocast("cuda").__enter__()),
         ("torch.jit.trace", lambda: torch.jit.trace(torch.nn.Linear(2, 2).cuda(), torch.ones(1, 2).cuda())),
         ("torch.jit.script", lambda: torch.jit.script(torch.nn.Linear(2, 2).cuda())),

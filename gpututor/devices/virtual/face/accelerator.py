@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from gpututor.devices.virtual.face import devices, memory, streams
+from gpututor.devices.virtual.face import devices, streams
 from gpututor.devices.virtual.machine import active
 
 _ORDER = ("cuda", "mps", "xpu")
@@ -83,15 +83,6 @@ def exchange_device(index: int) -> int:
     before = current_index()
     set_index(index)
     return before
-
-
-def device_stats(index: int) -> dict[str, Any]:
-    """As C++ nests them: `allocated_bytes` / `all` / `current`."""
-    nested: dict[str, Any] = {}
-    for dotted, value in memory.memory_stats(index).items():
-        quantity, pool, metric = dotted.split(".")
-        nested.setdefault(quantity, {}).setdefault(pool, {})[metric] = value
-    return nested
 
 
 def device_capability(index: int) -> Any:

@@ -1,4 +1,7 @@
-"""What `torch.cuda` says about memory while the virtual GPU is on."""
+"""What `torch.cuda` says about memory while the virtual GPU is on.
+
+Most of it is torch's own Python (`memory_stats`, `memory_summary`): it reaches these functions by their C++ names.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ from typing import Any
 
 from gpututor.devices.virtual.face.devices import gpu_of
 from gpututor.devices.virtual.machine import active
+from gpututor.devices.virtual.memory.pool import Pool, Span
 
 
 def memory_allocated(device: Any = None) -> int:
@@ -13,7 +17,7 @@ def memory_allocated(device: Any = None) -> int:
 
 
 def max_memory_allocated(device: Any = None) -> int:
-    return gpu_of(device).memory.peak if active().gpus else 0
+    return gpu_of(device).memory.statistics.peak_allocated if active().gpus else 0
 
 
 def memory_reserved(device: Any = None) -> int:
@@ -21,11 +25,7 @@ def memory_reserved(device: Any = None) -> int:
 
 
 def max_memory_reserved(device: Any = None) -> int:
-    return gpu_of(device).memory.peak_reserved if active().gpus else 0
-
-
-def reset_peak_memory_stats(device: Any = None) -> None:
-    gpu_of(device).memory.reset_peak()
+    return gpu_of(device).memory.statistics.peak_reserved if active().gpus else 0
 
 
 def mem_get_info(device: Any = None) -> tuple[int, int]:
@@ -34,19 +34,83 @@ def mem_get_info(device: Any = None) -> tuple[int, int]:
     return memory.free, memory.total
 
 
-def memory_stats(device: Any = None) -> dict[str, int]:
-    """The figures that are kept: allocated and reserved bytes, now and at most."""
-    if not active().gpus:
-        return {}
-    memory = gpu_of(device).memory
-    return {
-        "allocated_bytes.all.current": memory.allocated,
-        "allocated_bytes.all.peak": memory.peak,
-        "reserved_bytes.all.current": memory.reserved,
-        "reserved_bytes.all.peak": memory.peak_reserved,
-    }
+def nested_statistics(index: int) -> dict[str, Any]:
+    """All figures of a GPU's allocator: figure, pool, metric."""
+    memory = active().gpu(index).memory
+    memory.settle()
+    return memory.statistics.as_nested_dict()
+
+
+def reset_peaks(index: int) -> None:
+    memory = active().gpu(index).memory
+    memory.settle()
+    memory.statistics.reset_peaks()
+
+
+def reset_accumulated(index: int) -> None:
+    memory = active().gpu(index).memory
+    memory.settle()
+    memory.statistics.reset_accumulated()
+
+
+def set_fraction(fraction: float, index: int) -> None:
+    active().gpu(index).memory.fraction = fraction
+
+
+def fraction(index: int) -> float:
+    return active().gpu(index).memory.fraction
 
 
 def empty_cache() -> None:
     for gpu in active().gpus:
         gpu.memory.empty_cache()
+
+
+def allocator_backend() -> str:
+    return "native"
+
+
+def snapshot(mempool: Any = None) -> dict[str, Any]:
+    """Every segment with its blocks; no history is kept, so there are no traces."""
+    segments = []
+    for gpu in active().gpus:
+        gpu.memory.settle()
+        for pool in (gpu.memory.small, gpu.memory.large):
+            segments += [_segment(gpu.index, pool, address, first) for address, first in pool.segments.items()]
+    return {
+        "segments": sorted(segments, key=lambda one: int(one["address"])),
+        "device_traces": [[] for _ in active().gpus],
+        "allocator_settings": {},
+        "external_annotations": [],
+    }
+
+
+def _segment(index: int, pool: Pool, address: int, first: Span) -> dict[str, Any]:
+    blocks: list[dict[str, Any]] = []
+    span: Span | None = first
+    while span is not None:
+        blocks.append(
+            {
+                "address": span.address,
+                "size": span.size,
+                "requested_size": span.requested,
+                "state": "inactive" if span.is_free else "active_allocated",
+                "frames": [],
+            }
+        )
+        span = span.after
+    in_use = [block for block in blocks if block["state"] != "inactive"]
+    return {
+        "device": index,
+        "address": address,
+        "total_size": sum(block["size"] for block in blocks),
+        "allocated_size": sum(block["size"] for block in in_use),
+        "active_size": sum(block["size"] for block in in_use),
+        "requested_size": sum(block["requested_size"] for block in in_use),
+        "stream": 0,
+        "segment_type": "small" if pool.is_small else "large",
+        "segment_pool_id": (0, 0),
+        "is_expandable": False,
+        "frames": [],
+        "blocks": blocks,
+    }

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from gpututor.devices.virtual.memory.accounts import DeviceMemory
+from gpututor.devices.virtual.memory.allocator import DeviceMemory
 from gpututor.devices.virtual.operators.inputs import Inputs, bytes_of
 from gpututor.devices.virtual.operators.overloads import Operator
 
@@ -18,7 +18,7 @@ def could_grow(op: Operator, inputs: Inputs, memory: DeviceMemory) -> bool:
     """Whether the result may not fit, by a bound that is cheap: products and broadcasts of unlike shapes multiply."""
     if op.needs_forecast == "always":
         return True
-    free = memory.total - memory.allocated
+    free = memory.room
     if inputs.size_bytes * 8 > free:
         return True
     wrappers = inputs.wrappers
@@ -33,7 +33,7 @@ def could_fill(args: tuple[Any, ...], memory: DeviceMemory) -> bool:
     if not args or type(args[0]) not in (list, torch.Size):
         return True
     widest = 16 * math.prod(length for length in args[0] if type(length) is int)
-    return widest > memory.total - memory.allocated
+    return widest > memory.room
 
 
 def _shape_only(value: Any) -> Any:

@@ -10,7 +10,7 @@ import torch
 
 from gpututor.devices.virtual import private
 from gpututor.devices.virtual.machine import CPU, active
-from gpututor.devices.virtual.memory.accounts import Block
+from gpututor.devices.virtual.memory.allocator import Block
 from gpututor.devices.virtual.tensors.moves import record_copy
 from gpututor.devices.virtual.tensors.tensor import VirtualTensor
 

@@ -8,7 +8,7 @@ import torch
 
 from gpututor.devices.virtual import errors, private
 from gpututor.devices.virtual.machine import CPU, META, active, is_on
-from gpututor.devices.virtual.memory.accounts import Block
+from gpututor.devices.virtual.memory.allocator import Block
 from gpututor.devices.virtual.tensors.storage import VirtualStorage
 
 
@@ -21,6 +21,7 @@ def _wrapper(cls: Any, host: torch.Tensor, device: torch.device) -> Any:
         dtype=host.dtype,
         layout=torch.strided,
         device=META[device.index],
+        _extra_dispatch_keys=private.CUDA_AUTOCAST,
     )
 
 
