@@ -23,6 +23,16 @@ plain_function: Any = torch._C._disabled_torch_function_impl
 set_only_lift_cpu_tensors = torch._C._set_only_lift_cpu_tensors
 """With True, `torch.tensor(values, device=...)` builds on the CPU and moves, as CUDA does."""
 
+CUDA_AUTOCAST_KEY = "AutocastCUDA"
+CUDA_AUTOCAST = torch._C.DispatchKeySet(torch._C.DispatchKey.AutocastCUDA)
+"""What `make_wrapper` gives a tensor so that autocast for CUDA sees it."""
+
+
+def without_cuda_autocast() -> Any:
+    """A block in which autocast for CUDA does nothing."""
+    return torch._C._ExcludeDispatchKeyGuard(CUDA_AUTOCAST)
+
+
 swap_tensor_impl = torch._C._swap_tensor_impl
 _data: Any = torch._C.TensorBase.data
 set_data = _data.__set__

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from gpututor.devices.virtual.face import devices as cuda
 from gpututor.devices.virtual.face import refusals
+from gpututor.devices.virtual.modules import autocast, optimisers
 from gpututor.devices.virtual.modules import moving as modules
-from gpututor.devices.virtual.modules import optimisers
 from gpututor.devices.virtual.patch_table.rows import each
 from gpututor.devices.virtual.patches import Patch
 
@@ -33,5 +33,10 @@ PATCHES: tuple[Patch, ...] = (
         is_acceptable=cuda.cudnn_is_acceptable,
     ),
     *each("torch._C._nn", "a number as a device needs a build with an accelerator", _parse_to=refusals.parse_to),
-    *each("torch.amp.autocast_mode.autocast", "would quietly compute in float32", __enter__=refusals.autocast_enter),
+    *each(
+        "torch",
+        "autocast for CUDA has kernels of its own here, and casts to remember",
+        set_autocast_enabled=autocast.set_enabled,
+        clear_autocast_cache=autocast.clear_cache,
+    ),
 )
