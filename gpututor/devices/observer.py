@@ -11,7 +11,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from gpututor.devices.recorder import Recorder
 from gpututor.devices.virtual.operators.inputs import bytes_of
-from gpututor.devices.virtual.operators.overloads import OPERATORS, describe
+from gpututor.devices.virtual.operators.overloads import operator_of
 
 aten = torch.ops.aten
 Tensor = torch.Tensor
@@ -39,7 +39,7 @@ class ObservingMode(TorchDispatchMode):
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
-        op = OPERATORS.get(func) or describe(func)
+        op = operator_of(func)
         if op.composite:
             with self:
                 return func.decompose(*args, **kwargs)

@@ -74,6 +74,12 @@ def global_device_context() -> Any:
     return getattr(torch._GLOBAL_DEVICE_CONTEXT, "device_context", None)
 
 
+cuda_device_index: Any = torch.cuda._get_device_index
+"""The number that a device, a name or a number means; with `optional=True` also None and `cuda`."""
+parse_visible_devices: Any = torch.cuda._parse_visible_devices
+ordinals_of_uuids: Any = torch.cuda._transform_uuid_to_ordinals
+"""How torch reads `CUDA_VISIBLE_DEVICES`."""
+
 function_mode_is_on: Any = torch._C._is_torch_function_mode_enabled
 no_function_modes: Any = torch._C.DisableTorchFunction
 """A block in which torch's Python calls are not seen by function modes."""

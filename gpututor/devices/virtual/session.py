@@ -12,8 +12,10 @@ from gpututor.devices.recorder import Recorder
 from gpututor.devices.virtual import patches, private
 from gpututor.devices.virtual.machine import MAX_GPUS, VirtualGpu, VirtualMachine, active, is_on, switch
 from gpututor.devices.virtual.modules import autocast
-from gpututor.devices.virtual.operators.dispatch import RULES
+from gpututor.devices.virtual.operators.overloads import add_rules
 from gpututor.devices.virtual.operators.rules import special_rules
+from gpututor.devices.virtual.parallel import inheritance
+from gpututor.devices.virtual.parallel.inheritance import MachineSettings
 from gpututor.devices.virtual.patch_table import PATCHES
 from gpututor.devices.virtual.specs import spec
 from gpututor.devices.virtual.tensors import moves
@@ -41,15 +43,17 @@ def virtual_gpu(
     virtual GPU is on already.
     """
     machine = _built(count, model, memory_bytes, backends, recorder)
-    RULES.update(special_rules())
+    add_rules(special_rules())
     fill_handlers()
+    inheritance.leave()
     with _lock:
         if is_on():
             raise RuntimeError("A virtual GPU is on already: leave its block before entering another.")
         switch(machine)
     context_before = private.global_device_context()
     try:
-        with patches.applied(PATCHES), ThreadModes():
+        settings = MachineSettings(count, model, memory_bytes, tuple(backends))
+        with patches.applied(PATCHES), inheritance.passed_on(settings), ThreadModes():
             try:
                 yield machine
             finally:
@@ -73,7 +77,8 @@ def virtual_gpu_or_another(
     before, machine = active(), _built(count, model, memory_bytes, ("cuda",), None)
     switch(machine)
     try:
-        yield machine
+        with inheritance.passed_on(MachineSettings(count, model, memory_bytes, ("cuda",))):
+            yield machine
     finally:
         switch(before)
 

@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from gpututor.devices.virtual import errors, private
+from gpututor.devices.virtual import private
 from gpututor.devices.virtual.machine import CPU, active, is_on, python_device
 from gpututor.devices.virtual.operators import mixing
 from gpututor.devices.virtual.operators.forecast import could_fill, could_grow, forecast
 from gpututor.devices.virtual.operators.inputs import Inputs, bytes_of
-from gpututor.devices.virtual.operators.outputs import follow_host, resolved, wrap
-from gpututor.devices.virtual.operators.overloads import OPERATORS, Operator, describe
-from gpututor.devices.virtual.tensors.tensor import VirtualTensor
+from gpututor.devices.virtual.operators.outputs import follow_host, fresh, wrap
+from gpututor.devices.virtual.operators.overloads import OPERATORS, RULES, Operator, describe
+from gpututor.devices.virtual.tensors.tensor import VirtualTensor, on_device
 
 Tensor = torch.Tensor
-Rule = Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]
-RULES: dict[Any, Rule] = {}
-"""Operators that are not simply run on the CPU; filled by `rules`."""
-
-
 _TO_COPY = torch.ops.aten._to_copy.default
 _ZERO_TENSOR = torch.ops.aten._efficientzerotensor.default
 
@@ -54,11 +48,11 @@ class DeviceMode(TorchDispatchMode):
         device = kwargs.get("device") if kwargs else None
         if device is not None and (device.type == "cuda" or (device.type == "meta" and device.index is not None)):
             return make(func, args, kwargs)
-        op = OPERATORS.get(func) or describe(func)
+        op = OPERATORS.get(id(func)) or describe(func)
         if op.composite:
             with self:
                 return func.decompose(*args, **kwargs)
-        out = func(*args, **kwargs)
+        out = op.call(*args, **kwargs)
         if op.is_kernel and is_on():
             recorder = active().recorder
             if recorder.enabled and _device_of(out, args) == "cpu":
@@ -76,53 +70,64 @@ def _device_of(out: Any, args: tuple[Any, ...]) -> str:
 
 def run(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """One operator that has at least one virtual tensor among its arguments."""
-    rule = RULES.get(func)
-    if rule is not None:
+    op = OPERATORS.get(id(func)) or describe(func)
+    if op.rule is not None:
         for value in args:
             if type(value) is VirtualTensor:
                 active().home(value._device)
-        return rule(func, args, kwargs)
-    op = OPERATORS.get(func) or describe(func)
+        return op.rule(func, args, kwargs)
     if op.composite:
         with DeviceMode():
             return func.decompose(*args, **kwargs)
     inputs = Inputs()
-    hosts = [inputs.unwrap(value, op, position) for position, value in enumerate(args)]
-    named = {name: inputs.unwrap(value, op, name) for name, value in kwargs.items()} if kwargs else kwargs
+    hosts = inputs.unwrap_all(args, op)
+    if kwargs:
+        kwargs = {name: inputs.unwrap(value, op, name) for name, value in kwargs.items()}
     if inputs.mixed:
-        for wrapper in inputs.wrappers:
-            active().home(wrapper._device)
-        if op.puts_at_indices and mixing.has_strays(args):
-            return _put_with_strays(func, args, kwargs)
-        raise mixing.explain(op, args, kwargs)
+        return _run_mixed(func, op, inputs, args, kwargs)
     device = inputs.device
     assert device is not None
     machine = active()
     gpu = machine.by_device.get(id(device))
     if gpu is None:
-        raise errors.left_over()
-    if named.get("device") is not None:
-        wanted = python_device(named["device"])
-        named["device"] = CPU
+        gpu = machine.home(device)  # which says why it has none
+    if op.is_view:
+        return on_device(op.call(*hosts, **kwargs), device, inputs.wrappers[0]._block)
+    if kwargs and kwargs.get("device") is not None:
+        wanted = python_device(kwargs["device"])
+        kwargs["device"] = CPU
         if wanted.type != "cuda":
-            named["device"] = wanted
-            return func(*hosts, **named)
+            kwargs["device"] = wanted
+            return func(*hosts, **kwargs)
         device = wanted
         gpu = machine.home(device)
     if op.needs_forecast and could_grow(op, inputs, gpu.memory):
-        gpu.memory.expect(forecast(func, hosts, named))
-    out = draw(func, op, hosts, named, gpu.generator) if op.random else func(*hosts, **named)
+        gpu.memory.expect(forecast(func, hosts, kwargs))
+    out = draw(op, hosts, kwargs, gpu.generator) if op.random else op.call(*hosts, **kwargs)
     recorder = machine.recorder
     if op.is_kernel and recorder.enabled:
         recorder.kernel(op.name, gpu.name, inputs.size_bytes + bytes_of(out))
         if op.waits is not None and op.waits(args):
             recorder.synchronise(op.name, gpu.name)
-    if op.is_plain and type(out) is Tensor:
-        return VirtualTensor(resolved(out), device)
+    if out is None:
+        return None
+    if op.is_plain and (type(out) is Tensor or type(out) is list):
+        return fresh(out, device)
+    if op.returns_first:
+        return args[0]
     if op.may_resize:
         for wrapper in inputs.wrappers:
             follow_host(wrapper)
     return wrap(out, inputs.wrappers, device)
+
+
+def _run_mixed(func: Any, op: Operator, inputs: Inputs, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Tensors on several devices: CUDA moves indices and the values that they are given, and refuses the rest."""
+    for wrapper in inputs.wrappers:
+        active().home(wrapper._device)
+    if op.puts_at_indices and mixing.has_strays(args):
+        return _put_with_strays(func, args, kwargs)
+    raise mixing.explain(op, args, kwargs)
 
 
 def _put_with_strays(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -146,10 +151,9 @@ def _put_with_strays(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -
 
 def make(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """One operator that makes a tensor on a virtual GPU from none."""
-    rule = RULES.get(func)
-    if rule is not None:
-        return rule(func, args, kwargs)
-    op = OPERATORS.get(func) or describe(func)
+    op = OPERATORS.get(id(func)) or describe(func)
+    if op.rule is not None:
+        return op.rule(func, args, kwargs)
     if op.composite:
         with DeviceMode():
             return func.decompose(*args, **kwargs)
@@ -160,20 +164,20 @@ def make(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     # Before the host's memory is taken, which may be smaller than the GPU's.
     if could_fill(args, gpu.memory):
         gpu.memory.expect(forecast(func, args, named))
-    out = draw(func, op, args, named, gpu.generator) if op.random else func(*args, **named)
+    out = draw(op, args, named, gpu.generator) if op.random else op.call(*args, **named)
     if op.is_kernel:
         machine.recorder.kernel(op.name, gpu.name, bytes_of(out))
     return wrap(out, [], gpu.device)
 
 
-def draw(func: Any, op: Operator, args: Any, kwargs: dict[str, Any], generator: torch.Generator) -> Any:
+def draw(op: Operator, args: Any, kwargs: dict[str, Any], generator: torch.Generator) -> Any:
     """Run an operator that draws random numbers, with the GPU's own generator."""
     if op.takes_generator:
-        return func(*args, **{**kwargs, "generator": kwargs.get("generator") or generator})
+        return op.call(*args, **{**kwargs, "generator": kwargs.get("generator") or generator})
     host_state = torch.default_generator.get_state()
     torch.default_generator.set_state(generator.get_state())
     try:
-        return func(*args, **kwargs)
+        return op.call(*args, **kwargs)
     finally:
         generator.set_state(torch.default_generator.get_state())
         torch.default_generator.set_state(host_state)

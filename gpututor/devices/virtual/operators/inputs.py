@@ -13,10 +13,14 @@ from gpututor.devices.virtual.tensors.tensor import VirtualTensor
 Tensor = torch.Tensor
 
 
+_NUMBERS = frozenset({int, float, bool})
+_LEAVES = frozenset({int, float, bool, type(None), str, torch.dtype, torch.device, complex, torch.layout})
+
+
 def bytes_of(value: Any) -> int:
     """The bytes of the tensors in `value`, lists within lists included."""
     if isinstance(value, Tensor):
-        return value.numel() * value.element_size() if value.layout is torch.strided else 0
+        return value.nbytes if value.layout is torch.strided else 0
     if type(value) is tuple or type(value) is list:
         return sum(bytes_of(one) for one in value)
     return 0
@@ -33,21 +37,39 @@ class Inputs:
         self.size_bytes = 0
         self.wrappers: list[VirtualTensor] = []
 
+    def unwrap_all(self, args: Any, op: Operator) -> list[Any]:
+        """The positional arguments with CPU tensors in the place of virtual ones."""
+        hosts = list(args)
+        for position, value in enumerate(args):
+            kind = type(value)
+            if kind is VirtualTensor:
+                hosts[position] = self._enter(value)
+            elif kind not in _LEAVES:
+                hosts[position] = self.unwrap(value, op, position)
+        return hosts
+
+    def _enter(self, value: VirtualTensor) -> Tensor:
+        device = value._device
+        if self.device is not device:
+            if self.device is None:
+                self.device = device
+            else:
+                self.mixed = True
+        self.wrappers.append(value)
+        host = value._host
+        if host.layout is torch.strided:
+            self.size_bytes += host.nbytes
+        return host
+
     def unwrap(self, value: Any, op: Operator, where: int | str) -> Any:
         """`value` with CPU tensors in the place of virtual ones."""
         kind = type(value)
         if kind is VirtualTensor:
-            device = value._device
-            if self.device is None:
-                self.device = device
-            elif device is not self.device:
-                self.mixed = True
-            host = value._host
-            self.wrappers.append(value)
-            self.size_bytes += host.numel() * host.element_size()
-            return host
+            return self._enter(value)
         if kind is list or kind is tuple:
-            return [self.unwrap(one, op, where) for one in value] if _has_tensor(value) else value
+            if not value or type(value[0]) in _NUMBERS:
+                return value
+            return [self._enter(one) if type(one) is VirtualTensor else self.unwrap(one, op, where) for one in value]
         if isinstance(value, Tensor) and value.dim():
             if where not in op.host_places:
                 self.mixed = True
@@ -55,7 +77,3 @@ class Inputs:
                 # CUDA moves index tensors to the device of what they index.
                 active().recorder.transfer("cpu", str(self.device), bytes_of(value), name=op.name)
         return value
-
-
-def _has_tensor(values: Any) -> bool:
-    return any(isinstance(one, Tensor) for one in values)

@@ -7,16 +7,25 @@ from typing import Any
 import torch
 
 from gpututor.devices.virtual import private
-from gpututor.devices.virtual.tensors.tensor import VirtualTensor
+from gpututor.devices.virtual.tensors.tensor import VirtualTensor, on_device
 
 Tensor = torch.Tensor
 
 
 def resolved(host: Tensor) -> Tensor:
-    """C++ would lose the conjugate and negative bits of a wrapper."""
+    """C++ would lose the conjugate and negative bits of a wrapper; only complex tensors make such."""
+    if not host.dtype.is_complex and not host.is_neg():
+        return host
     if host.is_conj():
         host = host.resolve_conj()
     return host.resolve_neg() if host.is_neg() else host
+
+
+def fresh(out: Any, device: torch.device) -> Any:
+    """New tensors, each with a block of its own, on `device`."""
+    if type(out) is Tensor:
+        return on_device(resolved(out), device)
+    return [on_device(resolved(one), device) for one in out]
 
 
 def wrap(out: Any, wrappers: list[VirtualTensor], device: torch.device) -> Any:
@@ -32,7 +41,7 @@ def wrap(out: Any, wrappers: list[VirtualTensor], device: torch.device) -> Any:
             if private.storage_id(wrapper._host) == storage:
                 block = wrapper._block
         clean = resolved(out)
-        return VirtualTensor(clean, device, block if clean is out else None)
+        return on_device(clean, device, block if clean is out else None)
     if type(out) is list or type(out) is tuple:
         return type(out)([wrap(one, wrappers, device) for one in out])
     return out

@@ -10,6 +10,9 @@ import torch
 from gpututor.devices.virtual import private
 
 Waits = Callable[[tuple[Any, ...]], bool]
+Rule = Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]
+RULES: dict[Any, Rule] = {}
+"""Operators that are not simply run on the CPU; filled by `add_rules`."""
 
 # They give a view or change metadata only, though their schema does not say so; or make memory without touching it.
 # fmt: off
@@ -82,18 +85,22 @@ class Operator:
     """One overload: what it does to its arguments and how it is recorded."""
 
     __slots__ = (
+        "call",
         "composite",
         "func",
         "hidden_view",
         "host_places",
         "is_kernel",
         "is_plain",
+        "is_view",
         "may_resize",
         "name",
         "needs_forecast",
         "puts_at_indices",
         "random",
         "reads_at_indices",
+        "returns_first",
+        "rule",
         "takes_generator",
         "waits",
     )
@@ -103,13 +110,29 @@ class Operator:
         short = func.overloadpacket.__name__
         writes = [one for one in schema.arguments if one.alias_info is not None and one.alias_info.is_write]
         is_view = any(one.alias_info is not None and not one.alias_info.is_write for one in schema.returns)
+        aliases = [one.alias_info for one in schema.returns]
         self.func = func
+        self.call = func._op
+        """The operator without its Python wrapper."""
+        self.rule = RULES.get(func)
         self.name = schema.name
         self.hidden_view = short in _HIDDEN_VIEWS
         self.is_plain = not writes and not is_view and not self.hidden_view
-        """Its result is a new tensor."""
+        """Its results are new tensors."""
+        one_tensor = [str(one.type) for one in schema.returns] == ["Tensor"]
+        self.is_view = one_tensor and is_view and not writes and str(schema.arguments[0].type) == "Tensor"
+        """Its result is a view of its first argument."""
+        self.returns_first = (
+            one_tensor
+            and len(writes) == 1
+            and schema.arguments[0].alias_info is not None
+            and schema.arguments[0].alias_info.is_write
+            and aliases[0] is not None
+            and not self.hidden_view
+        )
+        """It writes to its first argument, and gives that back."""
         self.may_resize = any(one.kwarg_only for one in writes)
-        self.is_kernel = not is_view and short not in _NO_KERNEL
+        self.is_kernel = not is_view and short not in _NO_KERNEL and func.namespace != "profiler"
         self.random = torch.Tag.nondeterministic_seeded in func.tags
         self.takes_generator = any(one.name == "generator" for one in schema.arguments)
         self.reads_at_indices = short in _READS_AT_INDICES
@@ -125,10 +148,23 @@ class Operator:
         return where if isinstance(where, str) else str(self.func._schema.arguments[where].name)
 
 
-OPERATORS: dict[Any, Operator] = {}
+OPERATORS: dict[int, Operator] = {}
+"""By the overload's id: torch keeps overloads for ever, and to hash one takes as long as half an operator."""
 
 
 def describe(func: Any) -> Operator:
     """The record of an overload, made at its first use."""
-    found = OPERATORS[func] = Operator(func)
+    found = OPERATORS[id(func)] = Operator(func)
     return found
+
+
+def operator_of(func: Any) -> Operator:
+    """The record of an overload."""
+    return OPERATORS.get(id(func)) or describe(func)
+
+
+def add_rules(rules: dict[Any, Rule]) -> None:
+    """Say how special operators are run; what was described before is described anew."""
+    if not rules.items() <= RULES.items():
+        RULES.update(rules)
+        OPERATORS.clear()

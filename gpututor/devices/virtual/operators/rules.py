@@ -7,10 +7,9 @@ from typing import Any
 import torch
 
 from gpututor.devices.virtual.machine import CPU, active, python_device
-from gpututor.devices.virtual.operators.dispatch import Rule
 from gpututor.devices.virtual.operators.inputs import Inputs, bytes_of
 from gpututor.devices.virtual.operators.outputs import follow_host
-from gpututor.devices.virtual.operators.overloads import OPERATORS, describe
+from gpututor.devices.virtual.operators.overloads import Rule, operator_of
 from gpututor.devices.virtual.tensors.moves import pin, pinned, record_copy
 from gpututor.devices.virtual.tensors.tensor import VirtualTensor
 
@@ -77,7 +76,7 @@ def _scalar(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 
 def _reshape_in_place(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Sizes and strides change: on the values, then on the wrapper."""
-    op = OPERATORS.get(func) or describe(func)
+    op = operator_of(func)
     inputs = Inputs()
     tensor = args[0]
     size_before = tensor._host.untyped_storage().nbytes()

@@ -42,20 +42,7 @@ class VirtualTensor(torch.Tensor):
 
     @staticmethod
     def __new__(cls: Any, host: torch.Tensor, device: torch.device, block: Block | None = None) -> VirtualTensor:
-        if host.layout is not torch.strided or host.is_quantized or host.is_nested:
-            raise errors.unsupported(_kind_in_words(host))
-        if torch.is_inference_mode_enabled() and not host.is_inference():
-            # A view of an ordinary tensor is ordinary, also in inference mode.
-            with torch.inference_mode(False):
-                self = _wrapper(cls, host, device)
-        else:
-            self = _wrapper(cls, host, device)
-        self._host = host
-        self._device = device
-        self._block = (
-            block if block is not None else Block(active().gpus[device.index].memory, host.untyped_storage().nbytes())
-        )
-        return cast(VirtualTensor, self)
+        return on_device(host, device, block)
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         """All is done by then; `torch.Tensor(x)` comes here too, with its own arguments."""
@@ -172,6 +159,27 @@ class VirtualTensor(torch.Tensor):
 
     def __dlpack__(self, **kwargs: Any) -> Any:
         raise errors.unsupported("Tensor.__dlpack__", "There is no CUDA memory to share.")
+
+
+def on_device(host: torch.Tensor, device: torch.device, block: Block | None = None) -> VirtualTensor:
+    """A virtual tensor with the values of `host`; without a block, one is taken for its storage.
+
+    Raises CUDA's out-of-memory error, and `NotImplementedError` for kinds of tensor that have no such wrapper.
+    """
+    if host.layout is not torch.strided or host.is_quantized or host.is_nested:
+        raise errors.unsupported(_kind_in_words(host))
+    if block is None:
+        block = Block(active().gpus[device.index].memory, host.untyped_storage().nbytes())
+    if torch.is_inference_mode_enabled() and not host.is_inference():
+        # A view of an ordinary tensor is ordinary, also in inference mode.
+        with torch.inference_mode(False):
+            made = _wrapper(VirtualTensor, host, device)
+    else:
+        made = _wrapper(VirtualTensor, host, device)
+    made._host = host
+    made._device = device
+    made._block = block
+    return cast(VirtualTensor, made)
 
 
 # A learner who prints type(x) sees what CUDA shows; torch's own error texts name the class too.
