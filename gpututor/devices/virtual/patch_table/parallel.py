@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gpututor.devices.virtual.face import streams
 from gpututor.devices.virtual.face.refused import refused_function
-from gpututor.devices.virtual.parallel import comm, nccl, threads
+from gpututor.devices.virtual.parallel import comm, nccl, spawning, threads
 from gpututor.devices.virtual.patch_table.rows import each
 from gpututor.devices.virtual.patches import Patch
 
@@ -41,4 +41,9 @@ PATCHES: tuple[Patch, ...] = (
     ),
     *each("threading.Thread", "torch's modes belong to one thread", _bootstrap_inner=threads.thread_bootstrap),
     *each("_thread", "torch's modes belong to one thread", start_new_thread=threads.start_new_thread),
+    *each(
+        "multiprocessing.spawn",
+        "children are on a machine like their parent's",
+        get_preparation_data=spawning.get_preparation_data,
+    ),
 )

@@ -1,0 +1,27 @@
+"""Python imports this as it starts: a process that was started on a virtual machine enters one like it.
+
+It stands in front of the installation's own `sitecustomize`, which is imported afterwards.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import sys
+
+_here = os.path.dirname(os.path.abspath(__file__))
+sys.path[:] = [folder for folder in sys.path if os.path.abspath(folder) != _here]
+
+# Another Python, without gpututor, can be a child too.
+if importlib.util.find_spec("gpututor") is not None:
+    from gpututor.devices.virtual.parallel.inheritance import enter_when_torch_is_imported
+
+    enter_when_torch_is_imported()
+
+_this = sys.modules.pop("sitecustomize")
+try:
+    if importlib.util.find_spec("sitecustomize") is not None:
+        import sitecustomize  # noqa: F401
+finally:
+    # Python looks for what it imported under this name.
+    sys.modules.setdefault("sitecustomize", _this)
