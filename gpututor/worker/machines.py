@@ -32,7 +32,12 @@ def entered(spec: MachineSpec, learner_file: str) -> Iterator[EnteredMachine]:
 
         memory_bytes = None if spec.memory_mib is None else spec.memory_mib << 20
         with virtual.virtual_gpu(
-            spec.gpus, spec.gpu, memory_bytes=memory_bytes, backends=spec.backends, recorder=recorder
+            spec.gpus,
+            spec.gpu,
+            memory_bytes=memory_bytes,
+            backends=spec.backends,
+            obey_environment=False,
+            recorder=recorder,
         ):
             yield EnteredMachine(recorder, _virtual_view())
         return

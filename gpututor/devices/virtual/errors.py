@@ -21,6 +21,27 @@ def invalid_ordinal() -> Exception:
     )
 
 
+def bad_fork() -> RuntimeError:
+    """CUDA's start in a forked child of a process that had started it (torch/cuda/__init__.py)."""
+    return RuntimeError(
+        "Cannot re-initialize CUDA in forked subprocess. To use CUDA with multiprocessing, you must use the 'spawn' "
+        "start method"
+    )
+
+
+def forked_tensor() -> Exception:
+    """Work on a tensor that a forked child inherited."""
+    return torch.AcceleratorError("CUDA error: initialization error" + _ASYNCHRONOUS)
+
+
+def device_assert() -> Exception:
+    """A failed assertion in a kernel, such as an index out of range (c10/cuda/CUDAMiscFunctions.cpp)."""
+    return torch.AcceleratorError(
+        "CUDA error: device-side assert triggered\nSearch for `cudaErrorAssert' in "
+        "https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__TYPES.html for more information." + _ASYNCHRONOUS
+    )
+
+
 def no_gpus() -> RuntimeError:
     """What a CUDA build says on a machine whose driver shows no GPU.
 

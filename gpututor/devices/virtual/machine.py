@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from typing import Any
 
@@ -27,8 +28,10 @@ class _PerThread(threading.local):
 class VirtualGpu:
     """One GPU: what it is, its memory and its random generator."""
 
-    def __init__(self, index: int, spec: GpuSpec, memory_bytes: int) -> None:
+    def __init__(self, index: int, spec: GpuSpec, memory_bytes: int, slot: int | None = None) -> None:
         self.index = index
+        self.slot = index if slot is None else slot
+        """Its number in the box, which `CUDA_VISIBLE_DEVICES` can make another than its index."""
         self.spec = spec
         self.device = torch.device("cuda", index)
         """What Python sees. One object for each GPU of each machine: devices, and machines, are told apart by it."""
@@ -38,9 +41,11 @@ class VirtualGpu:
 
     @property
     def generator(self) -> torch.Generator:
-        """A CPU generator that only this GPU draws from."""
+        """A generator that only this GPU draws from; it draws on the CPU."""
         if self._generator is None:
-            self._generator = torch._C.Generator("cpu")
+            from gpututor.devices.virtual.face.generators import DeviceGenerator
+
+            self._generator = DeviceGenerator.on(self.device)
             self._generator.manual_seed(CUDA_DEFAULT_SEED)
         return self._generator
 
@@ -62,18 +67,28 @@ class VirtualMachine:
         self.recorder = recorder if recorder is not None else _silent()
         self.per_thread = _PerThread()
         self.function_mode = function_mode
+        self.started = False
+        """Whether anything needed a GPU so far; asking how many there are does not."""
+        self.in_bad_fork = False
+        """Whether this is a forked child of a process whose GPUs had started: CUDA does not survive a fork."""
+
+    def start(self) -> None:
+        """What CUDA does at its first use; raises its errors when that cannot be."""
+        if self.in_bad_fork:
+            raise errors.bad_fork()
+        if not self.gpus:
+            raise errors.no_gpus()
+        self.started = True
 
     @property
     def current(self) -> VirtualGpu:
         """The GPU that `cuda` without a number means in this thread."""
-        if not self.gpus:
-            raise errors.no_gpus()
+        self.start()
         return self.gpus[self.per_thread.device_index]
 
     def gpu(self, index: int) -> VirtualGpu:
         """GPU number `index`; raises CUDA's error when there is no such one."""
-        if not self.gpus:
-            raise errors.no_gpus()
+        self.start()
         if not 0 <= index < len(self.gpus):
             raise errors.invalid_ordinal()
         return self.gpus[index]
@@ -82,7 +97,7 @@ class VirtualMachine:
         """The GPU of a virtual tensor's device; raises `RuntimeError` for a tensor of another machine."""
         gpu = self.by_device.get(id(device))
         if gpu is None:
-            raise errors.left_over()
+            raise errors.forked_tensor() if self.in_bad_fork else errors.left_over()
         return gpu
 
     def set_current(self, index: int) -> None:
@@ -97,6 +112,18 @@ def _silent() -> Recorder:
 
 class _Active:
     machine: VirtualMachine | None = None
+
+
+def _after_fork() -> None:
+    machine = _Active.machine
+    if machine is not None and machine.started:
+        machine.in_bad_fork = True
+        # The tensors that the child inherits are at home nowhere.
+        machine.by_device = {}
+
+
+if hasattr(os, "register_at_fork"):  # not on Windows, which cannot fork
+    os.register_at_fork(after_in_child=_after_fork)
 
 
 def switch(machine: VirtualMachine | None) -> None:

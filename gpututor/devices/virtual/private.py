@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import torch
+import torch.cuda._utils
 import torch.utils._device
 
 CHECKED_ON = ("2.13.0",)
@@ -74,7 +75,7 @@ def global_device_context() -> Any:
     return getattr(torch._GLOBAL_DEVICE_CONTEXT, "device_context", None)
 
 
-cuda_device_index: Any = torch.cuda._get_device_index
+cuda_device_index: Any = torch.cuda._utils._get_device_index
 """The number that a device, a name or a number means; with `optional=True` also None and `cuda`."""
 parse_visible_devices: Any = torch.cuda._parse_visible_devices
 ordinals_of_uuids: Any = torch.cuda._transform_uuid_to_ordinals

@@ -10,6 +10,7 @@ import torch
 
 from gpututor.devices.recorder import Recorder
 from gpututor.devices.virtual import patches, private
+from gpututor.devices.virtual.face.visible import visible_slots
 from gpututor.devices.virtual.machine import MAX_GPUS, VirtualGpu, VirtualMachine, active, is_on, switch
 from gpututor.devices.virtual.modules import autocast
 from gpututor.devices.virtual.operators.overloads import add_rules
@@ -33,16 +34,18 @@ def virtual_gpu(
     *,
     memory_bytes: int | None = None,
     backends: Sequence[str] = ("cuda",),
+    obey_environment: bool = True,
     recorder: Recorder | None = None,
 ) -> Iterator[VirtualMachine]:
     """A machine with `count` GPUs of that model, for the time of the block.
 
+    `CUDA_VISIBLE_DEVICES`, read on entering, says which of them the process sees, unless `obey_environment` is False.
     `memory_bytes` replaces the model's own memory. `backends` says which of cuda, mps and xpu report themselves
     available: without `cuda` there are no GPUs, and mps and xpu can be asked about but not computed on. Raises
     `ValueError` for a count or backend that cannot be, `TutorError` for an unknown model, `RuntimeError` when a
     virtual GPU is on already.
     """
-    machine = _built(count, model, memory_bytes, backends, recorder)
+    machine = _built(count, model, memory_bytes, backends, recorder, obey_environment)
     add_rules(special_rules())
     fill_handlers()
     inheritance.leave()
@@ -74,7 +77,7 @@ def virtual_gpu_or_another(
         with virtual_gpu(count, model, memory_bytes=memory_bytes) as machine:
             yield machine
         return
-    before, machine = active(), _built(count, model, memory_bytes, ("cuda",), None)
+    before, machine = active(), _built(count, model, memory_bytes, ("cuda",), None, True)
     switch(machine)
     try:
         with inheritance.passed_on(MachineSettings(count, model, memory_bytes, ("cuda",))):
@@ -84,7 +87,12 @@ def virtual_gpu_or_another(
 
 
 def _built(
-    count: int, model: str, memory_bytes: int | None, backends: Sequence[str], recorder: Recorder | None
+    count: int,
+    model: str,
+    memory_bytes: int | None,
+    backends: Sequence[str],
+    recorder: Recorder | None,
+    obey_environment: bool,
 ) -> VirtualMachine:
     if not 0 <= count <= MAX_GPUS:
         raise ValueError(f"a virtual machine has 0 to {MAX_GPUS} GPUs, not {count}")
@@ -93,5 +101,7 @@ def _built(
         raise ValueError(f"unknown backends {sorted(unknown)}: choose from {', '.join(BACKENDS)}")
     chosen = spec(model)
     total = chosen.memory_bytes if memory_bytes is None else memory_bytes
-    gpus = tuple(VirtualGpu(index, chosen, total) for index in range(count if "cuda" in backends else 0))
+    in_box = count if "cuda" in backends else 0
+    slots = visible_slots(in_box) if obey_environment else list(range(in_box))
+    gpus = tuple(VirtualGpu(index, chosen, total, slot) for index, slot in enumerate(slots))
     return VirtualMachine(gpus, frozenset(backends), recorder)

@@ -90,7 +90,9 @@ def _folded(name: str) -> str:
 @cache
 def _by_spelling() -> dict[str, GpuSpec]:
     return {
-        _folded(spelling): one for one in all_specs().values() for spelling in (one.name, one.reported_name, *one.aliases)
+        _folded(spelling): one
+        for one in all_specs().values()
+        for spelling in (one.name, one.reported_name, *one.aliases)
     }
 
 

@@ -2,47 +2,28 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Any
 
-from gpututor.devices.virtual.machine import VirtualGpu, active, python_device
-from gpututor.devices.virtual.tensors.tensor import VirtualTensor
-
-
-@dataclass(frozen=True)
-class DeviceProperties:
-    """What `torch.cuda.get_device_properties` gives; the fields that a spec sheet tells."""
-
-    name: str
-    major: int
-    minor: int
-    total_memory: int
-    multi_processor_count: int
-    is_integrated: int = 0
-    is_multi_gpu_board: int = 0
-    warp_size: int = 32
-    uuid: str = field(default="", repr=False)
-
-    def __repr__(self) -> str:
-        return (
-            f"_CudaDeviceProperties(name='{self.name}', major={self.major}, minor={self.minor}, "
-            f"total_memory={self.total_memory // 2**20}MB, multi_processor_count={self.multi_processor_count})"
-        )
+from gpututor.devices.virtual import errors, private
+from gpututor.devices.virtual.face.properties import DeviceProperties, properties_of
+from gpututor.devices.virtual.machine import VirtualGpu, active
 
 
 def gpu_of(device: Any = None) -> VirtualGpu:
     """The GPU that a `torch.cuda` function's argument means: a device, a name, a number; None is the current one."""
     machine = active()
-    if device is None or (type(device) is int and device < 0):
-        return machine.current
-    found = python_device(device)
-    if found.type != "cuda":
-        raise ValueError(f"Expected a cuda device, but got: {found}")
-    return machine.gpus[found.index]
+    machine.start()
+    index = private.cuda_device_index(device, optional=True)
+    return machine.current if index < 0 else machine.gpu(index)
 
 
 def is_available() -> bool:
     return bool(active().gpus)
+
+
+def is_built() -> bool:
+    """Stands in for `torch.backends.cuda.is_built`: whether this passes for a CUDA build."""
+    return "cuda" in active().backends
 
 
 def device_count() -> int:
@@ -54,50 +35,79 @@ def current_device() -> int:
 
 
 def set_device(device: Any) -> None:
-    if not (type(device) is int and device < 0):
-        active().set_current(gpu_of(device).index)
+    index = private.cuda_device_index(device)
+    if index >= 0:
+        active().set_current(index)
+
+
+def exchange_device(index: int) -> int:
+    """Make GPU `index` the current one, unless it is negative; returns the one before."""
+    machine = active()
+    if index < 0:
+        return -1
+    machine.start()
+    before = machine.per_thread.device_index
+    machine.set_current(index)
+    return before
 
 
 def lazy_init() -> None:
     """Without a GPU this is where CUDA's start fails."""
-    active().current  # noqa: B018
+    active().start()
 
 
 def lazy_call(call: Any, **kwargs: Any) -> None:
-    """CUDA puts calls off until it starts; the virtual GPU has started."""
-    call()
+    """CUDA puts calls off until it starts, which it never does without a GPU."""
+    machine = active()
+    if machine.gpus and not machine.in_bad_fork:
+        call()
 
 
 def is_initialized() -> bool:
-    return bool(active().gpus)
+    machine = active()
+    return machine.started and not machine.in_bad_fork
 
 
 def is_in_bad_fork() -> bool:
-    return False
+    return active().in_bad_fork
 
 
 def get_device_name(device: Any = None) -> str:
-    return gpu_of(device).spec.reported_name
+    return get_device_properties(device).name
 
 
 def get_device_capability(device: Any = None) -> tuple[int, int]:
-    return gpu_of(device).spec.capability
+    found = get_device_properties(device)
+    return found.major, found.minor
 
 
 def get_device_properties(device: Any = None) -> DeviceProperties:
-    gpu = gpu_of(device)
-    major, minor = gpu.spec.capability
-    return DeviceProperties(
-        gpu.spec.reported_name, major, minor, gpu.memory.total, gpu.spec.multiprocessors, uuid=f"virtual-{gpu.index}"
-    )
+    """Raises torch's `AssertionError` for a number that no GPU has."""
+    machine = active()
+    machine.start()
+    index = private.cuda_device_index(device, optional=True)
+    if not 0 <= index < len(machine.gpus):
+        raise AssertionError("Invalid device id")
+    return properties_of(machine.gpus[index])
 
 
 def is_bf16_supported(including_emulation: bool = True) -> bool:
+    if not is_available():
+        return False
     return including_emulation or get_device_capability()[0] >= 8
 
 
 def can_device_access_peer(device: Any, peer_device: Any) -> bool:
-    return gpu_of(device) is not gpu_of(peer_device)
+    """Every GPU of the box reaches every other one, and none itself, as CUDA counts it."""
+    machine = active()
+    machine.start()
+    index = private.cuda_device_index(device, optional=True)
+    peer = private.cuda_device_index(peer_device)
+    if not 0 <= index < len(machine.gpus):
+        raise AssertionError("Invalid device id")
+    if not 0 <= peer < len(machine.gpus):
+        raise AssertionError("Invalid peer device id")
+    return bool(index != peer)
 
 
 def get_arch_list() -> list[str]:
@@ -108,28 +118,18 @@ def synchronize(device: Any = None) -> None:
     active().recorder.synchronise("torch.cuda.synchronize", gpu_of(device).name)
 
 
-class device:
-    """Stands in for `torch.cuda.device`: in the block, that GPU is the current one of this thread."""
-
-    def __init__(self, device: Any) -> None:
-        self.idx = -1 if device is None or (type(device) is int and device < 0) else gpu_of(device).index
-        self.prev_idx = -1
-
-    def __enter__(self) -> None:
-        machine = active()
-        self.prev_idx = machine.per_thread.device_index
-        if self.idx >= 0:
-            machine.set_current(self.idx)
-
-    def __exit__(self, *exception: Any) -> None:
-        active().per_thread.device_index = self.prev_idx
+def get_sync_debug_mode() -> int:
+    """Waits are neither warned about nor forbidden: 0."""
+    active().start()
+    return 0
 
 
-class device_of(device):
-    """Stands in for `torch.cuda.device_of`: the GPU of a tensor; nothing for a CPU tensor."""
-
-    def __init__(self, obj: Any) -> None:
-        super().__init__(obj.get_device() if type(obj) is VirtualTensor else -1)
+def set_sync_debug_mode(debug_mode: int | str) -> None:
+    active().start()
+    if isinstance(debug_mode, str) and debug_mode not in ("default", "warn", "error"):
+        raise RuntimeError("invalid value of debug_mode, expected one of `default`, `warn`, `error`")
+    if debug_mode not in (0, "default"):
+        raise errors.unsupported(f"torch.cuda.set_sync_debug_mode({debug_mode!r})")
 
 
 def cudnn_is_acceptable(tensor: Any) -> bool:
@@ -139,3 +139,4 @@ def cudnn_is_acceptable(tensor: Any) -> bool:
 
 def ipc_collect() -> None:
     """No other process holds virtual memory."""
+    active().start()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, cast
 
 import torch
@@ -29,6 +30,13 @@ class DeviceGenerator(_RealGenerator, metaclass=_Kind):  # type: ignore[misc]
     def __init__(self, device: Any = CPU) -> None:
         pass
 
+    @classmethod
+    def on(cls, device: torch.device) -> DeviceGenerator:
+        """A generator for a device that is known; asks for no machine and starts none."""
+        self = _RealGenerator.__new__(cls, "cpu")
+        self._python_device = device
+        return cast(DeviceGenerator, self)
+
     @property
     def device(self) -> torch.device:
         return self._python_device
@@ -40,26 +48,49 @@ def generator_kind(generator: Any) -> str:
     return device.type
 
 
+class DefaultGenerators(Sequence[torch.Generator]):
+    """Stands in for `torch.cuda.default_generators`: each GPU's own."""
+
+    def __len__(self) -> int:
+        return len(active().gpus)
+
+    def __getitem__(self, index: Any) -> Any:
+        gpus = active().gpus[index]
+        return tuple(gpu.generator for gpu in gpus) if isinstance(gpus, tuple) else gpus.generator
+
+
 def _gpu(device: Any) -> VirtualGpu:
-    return active().gpus[python_device("cuda" if device in (None, -1) else device).index]
+    """As torch.cuda.random reads its argument: `cuda` is the current GPU, -1 too."""
+    machine = active()
+    machine.start()
+    return machine.gpus[python_device("cuda" if device in (None, -1) else device).index]
+
+
+def _put_off() -> bool:
+    """Whether CUDA would keep a seed for its start, which never comes: without GPUs, and in a forked child."""
+    machine = active()
+    return machine.in_bad_fork or not machine.gpus
 
 
 def manual_seed(seed: int) -> None:
-    active().current.generator.manual_seed(int(seed))
+    if not _put_off():
+        active().current.generator.manual_seed(int(seed))
 
 
 def manual_seed_all(seed: int) -> None:
-    for gpu in active().gpus:
-        gpu.generator.manual_seed(int(seed))
+    if not _put_off():
+        for gpu in active().gpus:
+            gpu.generator.manual_seed(int(seed))
 
 
 def seed() -> None:
-    active().current.generator.seed()
+    if not _put_off():
+        active().current.generator.seed()
 
 
 def seed_all() -> None:
     gpus = active().gpus
-    if gpus:
+    if not _put_off():
         manual_seed_all(gpus[0].generator.seed())
 
 
@@ -72,13 +103,14 @@ def get_rng_state(device: Any = "cuda") -> torch.Tensor:
 
 
 def get_rng_state_all() -> list[torch.Tensor]:
-    return [gpu.generator.get_state() for gpu in active().gpus]
+    return [get_rng_state(index) for index in range(len(active().gpus))]
 
 
 def set_rng_state(new_state: torch.Tensor, device: Any = "cuda") -> None:
-    _gpu(device).generator.set_state(new_state)
+    if not _put_off():
+        _gpu(device).generator.set_state(new_state)
 
 
 def set_rng_state_all(new_states: Any) -> None:
-    for gpu, state in zip(active().gpus, new_states, strict=False):
-        gpu.generator.set_state(state)
+    for index, state in enumerate(new_states):
+        set_rng_state(state, index)

@@ -1,12 +1,19 @@
-"""`torch.cuda`: devices, its start, streams."""
+"""`torch.cuda`: devices, its start, streams, and what is refused of it."""
 
 from __future__ import annotations
 
 from gpututor.devices.virtual.face import devices as cuda
-from gpututor.devices.virtual.face import streams
-from gpututor.devices.virtual.face.refused import refused
-from gpututor.devices.virtual.patch_table.rows import each, refuse
+from gpututor.devices.virtual.face import generators, nvtx, settings, streams, types
+from gpututor.devices.virtual.patch_table.rows import each, refuse, refuse_classes
 from gpututor.devices.virtual.patches import Patch
+
+_TUNABLE = (
+    *("enable", "tuning_enable", "tuning_is_enabled", "record_untuned_enable", "record_untuned_is_enabled"),
+    *("set_max_tuning_duration", "get_max_tuning_duration", "set_max_tuning_iterations", "get_max_tuning_iterations"),
+    *("set_filename", "get_filename", "get_results", "get_validators", "read_file", "tune_gemm_in_file"),
+    *("mgpu_tune_gemm_in_file", "set_rotating_buffer_size", "get_rotating_buffer_size"),
+    "set_numerical_check_tolerances",
+)
 
 PATCHES: tuple[Patch, ...] = (
     *each(
@@ -21,9 +28,10 @@ PATCHES: tuple[Patch, ...] = (
         is_bf16_supported=cuda.is_bf16_supported,
         can_device_access_peer=cuda.can_device_access_peer,
     ),
+    *each("torch.backends.cuda", "this passes for a CUDA build", is_built=cuda.is_built),
     *each(
         "torch.cuda",
-        "CUDA is never really started",
+        "CUDA is started and forked in Python",
         init=cuda.lazy_init,
         _lazy_init=cuda.lazy_init,
         _lazy_call=cuda.lazy_call,
@@ -31,14 +39,14 @@ PATCHES: tuple[Patch, ...] = (
         _is_in_bad_fork=cuda.is_in_bad_fork,
         ipc_collect=cuda.ipc_collect,
     ),
+    *each("torch.cuda", "checkpointing keeps the random state of a device only where this is true", _initialized=True),
     *each(
         "torch.cuda",
-        "the current GPU is kept for each thread in Python",
+        "the current GPU is kept for each thread in Python; `device` and `device_of` call the last two",
         current_device=cuda.current_device,
         set_device=cuda.set_device,
-        device=cuda.device,
-        _DeviceGuard=cuda.device,
-        device_of=cuda.device_of,
+        _exchange_device=cuda.exchange_device,
+        _maybe_exchange_device=cuda.exchange_device,
     ),
     *each(
         "torch.cuda",
@@ -47,12 +55,48 @@ PATCHES: tuple[Patch, ...] = (
         current_stream=streams.current_stream,
         default_stream=streams.current_stream,
         is_current_stream_capturing=streams.is_current_stream_capturing,
-        Stream=refused("torch.cuda.Stream"),
-        ExternalStream=refused("torch.cuda.ExternalStream"),
-        Event=refused("torch.cuda.Event"),
-        CUDAGraph=refused("torch.cuda.CUDAGraph"),
-        graph=refused("torch.cuda.graph"),
-        MemPool=refused("torch.cuda.MemPool"),
+        get_sync_debug_mode=cuda.get_sync_debug_mode,
+        set_sync_debug_mode=cuda.set_sync_debug_mode,
     ),
-    *refuse("torch.cuda", "stream", "set_stream", "make_graphed_callables", "graph_pool_handle", "_sleep", "cudart"),
+    *each(
+        "torch.cuda.graphs",
+        "the same function by its other name",
+        is_current_stream_capturing=streams.is_current_stream_capturing,
+    ),
+    *refuse_classes(
+        "torch.cuda", "Stream", "ExternalStream", "Event", "CUDAGraph", "graph", "MemPool", "StreamContext"
+    ),
+    *refuse_classes("torch.cuda", "GreenContext", "CUDAPluggableAllocator"),
+    *refuse_classes("torch.cuda.streams", "Stream", "ExternalStream", "Event"),
+    *refuse_classes("torch.cuda.graphs", "CUDAGraph", "graph"),
+    *refuse_classes("torch.cuda.memory", "MemPool", "CUDAPluggableAllocator"),
+    *refuse_classes("torch.cuda.green_contexts", "GreenContext"),
+    *refuse_classes("torch.cuda.gds", "GdsFile"),
+    *refuse("torch.cuda.gds", "gds_register_buffer", "gds_deregister_buffer"),
+    *refuse("torch.cuda", "stream", "set_stream", "get_stream_from_external", "make_graphed_callables"),
+    *refuse("torch.cuda.graphs", "make_graphed_callables", "graph_pool_handle"),
+    *refuse("torch.cuda", "graph_pool_handle", "_sleep", "cudart", "check_error", "_compile_kernel", "use_mem_pool"),
+    *refuse("torch.cuda", "current_blas_handle", "current_solver_handle"),
+    *refuse_classes("torch.cuda", "CudaError"),
+    *refuse("torch.cuda.memory", "use_mem_pool"),
+    *refuse("torch.cuda.jiterator", "_create_jit_fn", "_create_multi_output_jit_fn"),
+    *refuse("torch.cuda.profiler", "start", "stop", "profile", "init", "cudart", "check_error"),
+    *each("torch.cuda.tunable", "nothing is tuned: no GEMM has two ways here", is_enabled=settings.is_off),
+    *refuse("torch.cuda.tunable", *_TUNABLE),
+    *each(
+        "torch.cuda.nvtx",
+        "ranges nest, though no profiler listens",
+        range_push=nvtx.range_push,
+        range_pop=nvtx.range_pop,
+        range_start=nvtx.range_start,
+        range_end=nvtx.range_end,
+        mark=nvtx.mark,
+    ),
+    *refuse("torch.cuda.nvtx", "_device_range_start", "_device_range_end"),
+    *each("torch.cuda", "tensor types of a device", **types.TENSOR_TYPES),
+    *each("torch.cuda.sparse", "tensor types of a device", **types.SPARSE_TENSOR_TYPES),
+    *refuse_classes("torch.cuda", *types.STORAGE_TYPES),
+    *each("torch.cuda", "its numbers depend on the machine", default_generators=generators.DefaultGenerators()),
+    *each("torch.backends.cuda", "there are no cuFFT plans", cufft_plan_cache=settings.PlanCaches()),
+    *refuse("torch.backends.cuda", "blas_workspace_size", "cublas_workspace_size", "cublaslt_workspace_size"),
 )

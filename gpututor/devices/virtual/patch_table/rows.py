@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gpututor.devices.virtual.face.refused import refused_function
+from gpututor.devices.virtual.face.refused import refused, refused_function
 from gpututor.devices.virtual.patches import Patch
 
 # What a learner called, where a private function is what refuses.
@@ -16,7 +16,17 @@ def each(owner: str, why: str, **replacements: Any) -> list[Patch]:
     return [Patch(owner, name, replacement, why) for name, replacement in replacements.items()]
 
 
+_NOT_BUILT = "not built: says so instead of failing somewhere inside torch"
+
+
+def refuse_classes(owner: str, *names: str) -> list[Patch]:
+    """Rows for classes that say that they are not supported."""
+    return [Patch(owner, name, refused(owner + "." + name), _NOT_BUILT) for name in names]
+
+
 def refuse(owner: str, *names: str) -> list[Patch]:
     """Rows for functions that say that they are not supported."""
-    why = "not built: says so instead of failing somewhere inside torch"
-    return [Patch(owner, name, refused_function(_REFUSED_NAMES.get(owner, owner + "." + name)), why) for name in names]
+    return [
+        Patch(owner, name, refused_function(_REFUSED_NAMES.get(owner, owner + "." + name)), _NOT_BUILT)
+        for name in names
+    ]

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from gpututor.devices.virtual.face import refusals
+from gpututor.devices.virtual.face import refusals, types
 from gpututor.devices.virtual.patch_table.rows import each
 from gpututor.devices.virtual.patches import Patch
 
 PATCHES: tuple[Patch, ...] = (
     *each("torch.nested", "would fail an assertion in C++", nested_tensor=refusals.nested_tensor),
+    *each(
+        "torch", "a device's type is a default dtype and device", set_default_tensor_type=types.set_default_tensor_type
+    ),
     *each("torch.autograd", "device names in hooks and custom Functions", _engine_run_backward=refusals.run_backward),
 )

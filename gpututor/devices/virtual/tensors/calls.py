@@ -7,6 +7,7 @@ from typing import Any
 import torch
 
 from gpututor.devices.virtual import errors, private
+from gpututor.devices.virtual.face.types import meant
 from gpututor.devices.virtual.machine import active, cpp_device, python_device
 from gpututor.devices.virtual.modules.moving import set_data_across_devices
 from gpututor.devices.virtual.tensors.moves import pin, pinned
@@ -84,9 +85,17 @@ def _cuda(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 
 def _type(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     wanted = args[1] if len(args) > 1 else kwargs.get("dtype")
-    if isinstance(wanted, str) and wanted.startswith("torch.cuda."):
-        raise errors.unsupported(f"Tensor.type({wanted!r})", "Use .to(device, dtype).")
-    return func(*args, **kwargs)
+    if wanted is None:
+        return func(*args, **kwargs)
+    found = meant(wanted)
+    if found is None:
+        raise ValueError(f"invalid type: {str(wanted)!r}")  # torch/csrc/autograd/python_variable_methods.cpp
+    kind, dtype = found
+    non_blocking = args[2] if len(args) > 2 else kwargs.get("non_blocking", False)
+    options: dict[str, Any] = {"dtype": dtype, "non_blocking": non_blocking}
+    if kind is not None and args[0].device.type != kind:
+        options["device"] = cpp_device(kind)
+    return args[0].to(**options)
 
 
 def _pin_memory(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

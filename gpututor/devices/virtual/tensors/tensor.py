@@ -7,6 +7,7 @@ from typing import Any, cast
 import torch
 
 from gpututor.devices.virtual import errors, private
+from gpututor.devices.virtual.face.types import meant
 from gpututor.devices.virtual.machine import CPU, META, active, is_on
 from gpututor.devices.virtual.memory.allocator import Block
 from gpututor.devices.virtual.tensors.storage import VirtualStorage
@@ -88,9 +89,11 @@ class VirtualTensor(torch.Tensor):
     def type(self, dtype: Any = None, non_blocking: bool = False, **kwargs: Any) -> Any:
         if dtype is None:
             return self._host.type().replace("torch.", "torch.cuda.", 1)
-        if not isinstance(dtype, torch.dtype):
-            raise errors.unsupported(f"Tensor.type({dtype!r})", "Use .to(device, dtype).")
-        return self.to(dtype=dtype, non_blocking=non_blocking)
+        found = meant(dtype)
+        if found is None:
+            raise ValueError(f"invalid type: {str(dtype)!r}")
+        kind, wanted = found
+        return self.to(device=self._device if kind == "cuda" else kind, dtype=wanted, non_blocking=non_blocking)
 
     def numpy(self, *, force: bool = False) -> Any:
         if force:

@@ -1,0 +1,58 @@
+"""Settings of CUDA's libraries that change nothing here: what can be asked and set as on CUDA."""
+
+from __future__ import annotations
+
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from gpututor.devices.virtual import private
+from gpututor.devices.virtual.machine import VirtualGpu, active
+
+_PLANS_AT_MOST = 4096
+"""cuFFT's default (aten/src/ATen/native/cuda/CuFFTPlanCache.h)."""
+_limits: WeakKeyDictionary[VirtualGpu, int] = WeakKeyDictionary()
+
+
+def is_off() -> bool:
+    """A feature that is never on."""
+    return False
+
+
+class PlanCache:
+    """Stands in for the cuFFT plan cache of one GPU, or of the current one: always empty; its limit is remembered."""
+
+    def __init__(self, gpu: VirtualGpu | None = None) -> None:
+        self._of = gpu
+
+    def _gpu(self) -> VirtualGpu:
+        return active().current if self._of is None else self._of
+
+    @property
+    def size(self) -> int:
+        self._gpu()
+        return 0
+
+    @property
+    def max_size(self) -> int:
+        return _limits.get(self._gpu(), _PLANS_AT_MOST)
+
+    @max_size.setter
+    def max_size(self, limit: int) -> None:
+        _limits[self._gpu()] = int(limit)
+
+    def clear(self) -> None:
+        """Nothing to forget."""
+        self._gpu()
+
+
+class PlanCaches(PlanCache):
+    """Stands in for `torch.backends.cuda.cufft_plan_cache`: by itself the current GPU's, by number any."""
+
+    def __getitem__(self, device: Any) -> PlanCache:
+        index = private.cuda_device_index(device)
+        gpus = active().gpus
+        if not 0 <= index < len(gpus):
+            raise RuntimeError(
+                f"cufft_plan_cache: expected 0 <= device index < {len(gpus)}, but got device with index {index}"
+            )
+        return PlanCache(gpus[index])
