@@ -9,7 +9,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from gpututor.devices.virtual import private
 from gpututor.devices.virtual.machine import CPU, active, is_on, python_device
-from gpututor.devices.virtual.operators import mixing
+from gpututor.devices.virtual.operators import mixing, second_ways
 from gpututor.devices.virtual.operators.forecast import could_fill, could_grow, forecast
 from gpututor.devices.virtual.operators.inputs import Inputs, bytes_of
 from gpututor.devices.virtual.operators.outputs import follow_host, fresh, wrap
@@ -103,7 +103,10 @@ def run(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         gpu = machine.home(device)
     if op.needs_forecast and could_grow(op, inputs, gpu.memory):
         gpu.memory.expect(forecast(func, hosts, kwargs))
-    out = draw(op, hosts, kwargs, gpu.generator) if op.random else op.call(*hosts, **kwargs)
+    try:
+        out = draw(op, hosts, kwargs, gpu.generator) if op.random else op.call(*hosts, **kwargs)
+    except second_ways.REFUSALS as error:
+        out = second_ways.after_refusal(error, op, hosts, kwargs)
     recorder = machine.recorder
     if op.is_kernel and recorder.enabled:
         recorder.kernel(op.name, gpu.name, inputs.size_bytes + bytes_of(out))

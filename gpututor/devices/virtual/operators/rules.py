@@ -10,6 +10,7 @@ from gpututor.devices.virtual.machine import CPU, active, python_device
 from gpututor.devices.virtual.operators.inputs import Inputs, bytes_of
 from gpututor.devices.virtual.operators.outputs import follow_host
 from gpututor.devices.virtual.operators.overloads import Rule, operator_of
+from gpututor.devices.virtual.operators.second_ways import refusing_rules
 from gpututor.devices.virtual.tensors.moves import pin, pinned, record_copy
 from gpututor.devices.virtual.tensors.tensor import VirtualTensor
 
@@ -146,4 +147,5 @@ def special_rules() -> dict[Any, Rule]:
         aten._pack_padded_sequence.default: _pack_padded,
         aten.set_.source_Tensor: _set_source,
         **dict.fromkeys(_RESHAPING, _reshape_in_place),
+        **refusing_rules(),
     }
