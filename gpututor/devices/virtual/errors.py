@@ -79,6 +79,9 @@ def _size(size_bytes: int) -> str:
     return f"{size_bytes} bytes"
 
 
+_EXABYTE = 1 << 60
+
+
 def out_of_memory(
     index: int, *, wanted: int, total: int, free: int, allowed: int | None, reserved: int, allocated: int
 ) -> torch.OutOfMemoryError:
@@ -86,6 +89,8 @@ def out_of_memory(
 
     `wanted` is the segment that the driver was asked for, `allowed` this process's share where one was set.
     """
+    if wanted >= _EXABYTE:
+        return torch.OutOfMemoryError("CUDA out of memory. Tried to allocate more than 1EB memory.")
     return torch.OutOfMemoryError(
         f"CUDA out of memory. Tried to allocate {_size(wanted)}. GPU {index} has a total capacity of {_size(total)} of "
         f"which {_size(free)} is free. Including non-PyTorch memory, this process has {_size(reserved)} memory in use. "

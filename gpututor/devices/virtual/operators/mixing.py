@@ -82,7 +82,9 @@ def explain(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Runt
             [(renamed[name], one) for name, one in tensors if name in renamed],
             key=lambda pair: list(renamed.values()).index(pair[0]),
         )
-    if torch.Tag.pointwise in op.func.tags or short in _UNNAMED or short.startswith("_foreach"):
+    # `equal` is tagged pointwise, and has a kernel of its own.
+    is_pointwise = torch.Tag.pointwise in op.func.tags and short != "equal"
+    if is_pointwise or short in _UNNAMED or short.startswith("_foreach"):
         devices = list(dict.fromkeys(one.device for _, one in tensors))
         # TensorIterator takes the first GPU that it meets as the common device, wherever the CPU's tensor stands.
         devices.sort(key=lambda device: device.type == "cpu")
