@@ -46,8 +46,13 @@ set_grad = _grad.__set__
 format_values: Any = torch._tensor_str._tensor_str
 join_suffixes: Any = torch._tensor_str._add_suffixes
 
+rebuild_sparse: Any = torch._utils._rebuild_sparse_tensor
+"""Makes a sparse tensor again from what a file says of it."""
+
 storage_loaders = torch.serialization._package_registry
 """(priority, tagger, loader) of each device, tried in order by `torch.save` and `torch.load`."""
+
+move_storage: Any = torch.storage._StorageBase.to
 
 
 def has_composite_kernel(operator: str) -> bool:
@@ -74,6 +79,9 @@ def global_device_context() -> Any:
     """What `torch.set_default_device` keeps for this thread, or None."""
     return getattr(torch._GLOBAL_DEVICE_CONTEXT, "device_context", None)
 
+
+warn_typed_storage: Any = torch.storage._warn_typed_storage_removal
+"""What `tensor.storage()` says before it answers."""
 
 cuda_device_index: Any = torch.cuda._utils._get_device_index
 """The number that a device, a name or a number means; with `optional=True` also None and `cuda`."""

@@ -22,6 +22,12 @@ PATCHES: tuple[Patch, ...] = (
     ),
     *each("torch._utils", "makes tensors on the device of their storage", _rebuild_tensor=serialisation.rebuild_tensor),
     *each(
+        "torch.storage._StorageBase",
+        "a map_location function says with these where a storage belongs",
+        cuda=serialisation.storage_to_gpu,
+        to=serialisation.storage_to,
+    ),
+    *each(
         "torch.jit",
         "saving and loading scripted device modules ends in a segmentation fault",
         trace=refusals.jit_trace,

@@ -8,8 +8,8 @@ from typing import Any, cast
 
 import torch
 
-from gpututor.devices.virtual import private
-from gpututor.devices.virtual.machine import CPU, active
+from gpututor.devices.virtual import errors, private
+from gpututor.devices.virtual.machine import CPU, active, python_device
 from gpututor.devices.virtual.memory.allocator import Block
 from gpututor.devices.virtual.tensors.moves import record_copy
 from gpututor.devices.virtual.tensors.tensor import VirtualTensor
@@ -89,6 +89,20 @@ def place(storage: Any, location: str) -> Any:
 
 def _record(source: torch.device, target: torch.device, size_bytes: int, name: str) -> None:
     record_copy(source, target, size_bytes, torch.uint8, torch.uint8, non_blocking=False, host_pinned=False, name=name)
+
+
+def storage_to_gpu(storage: Any, device: Any = None, non_blocking: bool = False) -> Any:
+    """Stands in for a storage's `.cuda()`, which a `map_location` function calls while a file is read."""
+    if not _session.depth:
+        raise errors.unsupported("Storage.cuda()", "Move the tensor instead: tensor.cuda().")
+    return place(storage, str(python_device("cuda" if device is None else device)))
+
+
+def storage_to(storage: Any, *, device: Any, non_blocking: bool = False) -> Any:
+    """Stands in for a storage's `.to()`."""
+    if python_device(device).type == "cuda":
+        return storage_to_gpu(storage, device)
+    return private.move_storage(storage, device=device, non_blocking=non_blocking)
 
 
 def rebuild_tensor(storage: Any, storage_offset: int, size: Any, stride: Any) -> torch.Tensor:

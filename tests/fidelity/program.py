@@ -1,0 +1,125 @@
+"""A small program whose behaviour on CUDA is known: what it does, what CUDA gives, and where that is known from.
+
+`@gives` and `@raises` put a function into the list of its file. The function runs on a machine with two GPUs; what it
+returns is compared after `seen` has put tensors into plain words, so that it can be compared between two devices too.
+"""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+ANY = "…"
+"""In an expected text: whatever stands there."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a program did."""
+
+    value: Any = None
+    """What it returned, as `seen` writes it."""
+    error: str = ""
+    """The class and the whole text of what it raised: `RuntimeError: ...`."""
+    warned: tuple[str, ...] = ()
+    """The class and text of each warning."""
+
+
+@dataclass(frozen=True)
+class Program:
+    """One program and what CUDA makes of it."""
+
+    run: Callable[[], Any]
+    expected: Outcome
+    source: str
+    """Where that is known from: a file of PyTorch or a page of its documentation."""
+    waits: int | None = None
+    """How often the host waits for the GPU; None where that is not the point."""
+
+    @property
+    def name(self) -> str:
+        return f"{self.run.__module__.rsplit('.', 1)[1]}-{self.run.__name__}"
+
+
+PROGRAMS: list[Program] = []
+Declared = Callable[[Callable[[], Any]], Callable[[], Any]]
+
+
+def gives(value: Any, *, source: str, warned: tuple[str, ...] = (), waits: int | None = None) -> Declared:
+    """On CUDA the program returns `value`, warns `warned` and waits so often."""
+    return _declared(Outcome(value, "", warned), source, waits)
+
+
+def raises(error: type[Exception], text: str, *, source: str) -> Declared:
+    """On CUDA the program ends with exactly that class of error and that text."""
+    return _declared(Outcome(None, f"{error.__name__}: {text}"), source, None)
+
+
+def _declared(expected: Outcome, source: str, waits: int | None) -> Declared:
+    def declare(run: Callable[[], Any]) -> Callable[[], Any]:
+        PROGRAMS.append(Program(run, expected, source, waits))
+        return run
+
+    return declare
+
+
+def on(device: str, dtype: str, values: Any) -> tuple[str, str, Any]:
+    """How `seen` writes a tensor: `on("cuda:0", "float32", [1.0, 2.0])`."""
+    return (device, dtype, values)
+
+
+def seen(value: Any) -> Any:
+    """`value` with every tensor as `on(device, dtype, values to 5 digits)` and every device and dtype as its name."""
+    if isinstance(value, torch.Tensor):
+        return on(str(value.device), _name(value.dtype), _rounded(value.detach().tolist()))
+    if isinstance(value, torch.dtype):
+        return _name(value)
+    if isinstance(value, torch.device):
+        return str(value)
+    if isinstance(value, dict):
+        return {name: seen(one) for name, one in value.items()}
+    if isinstance(value, tuple | list):
+        return type(value)(seen(one) for one in value) if type(value) in (tuple, list) else tuple(map(seen, value))
+    return _rounded(value)
+
+
+def _name(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")
+
+
+def _rounded(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_rounded(one) for one in value]
+    return float(f"{value:.5g}") if isinstance(value, float) else value
+
+
+def outcome(program: Program) -> Outcome:
+    """Run it, from CUDA's seed on, and say what happened."""
+    torch.manual_seed(0)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            value, error = seen(program.run()), ""
+        except Exception as raised:
+            value, error = None, f"{type(raised).__name__}: {raised}"
+    return Outcome(value, error, tuple(f"{one.category.__name__}: {one.message}" for one in caught))
+
+
+def alike(text: str, expected: str) -> bool:
+    """Whether `text` is what was expected, where `…` stands for anything."""
+    return re.fullmatch(".*".join(map(re.escape, expected.split(ANY))), text, re.DOTALL) is not None
+
+
+def as_expected(found: Outcome, expected: Outcome) -> bool:
+    """Equal values; errors and warnings with the same words."""
+    return (
+        found.value == expected.value
+        and alike(found.error, expected.error)
+        and len(found.warned) == len(expected.warned)
+        and all(map(alike, found.warned, expected.warned))
+    )

@@ -1,0 +1,105 @@
+"""Small programs whose behaviour on CUDA is known, run on the virtual GPU, and on a real one side by side."""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import pkgutil
+import warnings
+from pathlib import Path
+
+import pytest
+import torch
+
+from gpututor.devices.recorder import Recorder
+from gpututor.devices.virtual import virtual_gpu
+from gpututor.trace.events import Kind
+from tests.fidelity import programs
+from tests.fidelity.program import PROGRAMS, Outcome, Program, alike, as_expected, outcome
+
+for _module in pkgutil.iter_modules(programs.__path__):
+    importlib.import_module(f"{programs.__name__}.{_module.name}")
+
+GPUS = 2
+
+
+def on_the_virtual_gpu(program: Program) -> tuple[Outcome, int]:
+    """What it did there, and how often the host waited."""
+    recorder = Recorder([program.run.__code__.co_filename])
+    with virtual_gpu(GPUS, "H100", obey_environment=False, recorder=recorder):
+        found = outcome(program)
+    lines = [event for event in recorder.trace if event.kind is Kind.SYNCHRONISE and event.line is not None]
+    return found, len(lines)
+
+
+def on_the_real_gpu(program: Program) -> tuple[Outcome, int]:
+    """The same on the machine's own GPU: waits are counted by CUDA's debugging aid."""
+    gc.collect()
+    torch.cuda.empty_cache()
+    torch.cuda.reset_peak_memory_stats()
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        torch.cuda.set_sync_debug_mode("warn")
+        try:
+            found = outcome(program)
+        finally:
+            torch.cuda.set_sync_debug_mode("default")
+            torch.cuda.set_device(0)
+    words = "called a synchronizing CUDA operation"
+    synchronised = [one for one in (*found.warned, *(str(one.message) for one in caught)) if words in one]
+    return Outcome(found.value, found.error, tuple(one for one in found.warned if words not in one)), len(synchronised)
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.name)
+def test_the_virtual_gpu_does_what_cuda_does(program: Program) -> None:
+    found, waits = on_the_virtual_gpu(program)
+    assert as_expected(found, program.expected), f"found {found}\nCUDA  {program.expected}\nsource: {program.source}"
+    assert program.waits in (None, waits), f"the host waited {waits} times, on CUDA {program.waits}: {program.source}"
+    assert "meta" not in found.error.lower()
+
+
+@pytest.mark.gpu
+def test_a_real_gpu_and_the_virtual_one_do_the_same_side_by_side() -> None:
+    if torch.cuda.device_count() < GPUS:
+        pytest.skip(f"needs {GPUS} CUDA GPUs")
+    apart = []
+    for program in PROGRAMS:
+        real, waits = on_the_real_gpu(program)
+        virtual, _ = on_the_virtual_gpu(program)
+        if not as_expected(real, program.expected) or program.waits not in (None, waits):
+            apart.append(f"{program.name}\n  real     {real}, {waits} waits\n  virtual  {virtual}\n  {program.source}")
+    assert not apart, "\n".join(apart)
+
+
+@pytest.mark.gpu
+def test_real_tensors_pass_the_virtual_gpu_untouched() -> None:
+    if not torch.cuda.is_available():
+        pytest.skip("needs a CUDA GPU")
+    real = torch.ones(3, device="cuda")
+    address = real.data_ptr()
+    with virtual_gpu(GPUS):
+        virtual = torch.ones(3, device="cuda")
+    assert (real.data_ptr(), (real + 1).tolist()) == (address, [2.0, 2.0, 2.0])
+    assert virtual.data_ptr() != address
+    assert torch.ones(1, device="cuda").data_ptr()
+
+
+def test_the_corpus_is_wide_and_each_program_says_where_it_is_known_from() -> None:
+    assert len(PROGRAMS) >= 120
+    names = [program.name for program in PROGRAMS]
+    assert len(set(names)) == len(names)
+    assert all("/" in program.source or "." in program.source for program in PROGRAMS)
+
+
+def test_the_corpus_can_fail() -> None:
+    expected = Outcome(512, "RuntimeError: a … c", ("UserWarning: w",))
+    assert as_expected(Outcome(512, "RuntimeError: a b c", ("UserWarning: w",)), expected)
+    assert not as_expected(Outcome(513, "RuntimeError: a b c", ("UserWarning: w",)), expected)
+    assert not as_expected(Outcome(512, "RuntimeError: a b c", ()), expected)
+    assert not alike("ValueError: a b c", expected.error)
+    assert not alike("RuntimeError: a b c d", expected.error)
+
+
+def test_every_theme_is_there() -> None:
+    themes = {Path(program.run.__code__.co_filename).stem for program in PROGRAMS}
+    assert len(themes) >= 10
