@@ -151,12 +151,9 @@ def test_an_unknown_model_is_refused_with_the_nearest_name() -> None:
         ("torch.cuda.stream", lambda: torch.cuda.stream(None)),
         ("torch.jit.trace", lambda: torch.jit.trace(torch.nn.Linear(2, 2).cuda(), torch.ones(1, 2).cuda())),
         ("torch.jit.script", lambda: torch.jit.script(torch.nn.Linear(2, 2).cuda())),
-        ("torch.sparse_coo", lambda: torch.eye(2, device="cuda").to_sparse()),
         ("torch.nested.nested_tensor", lambda: torch.nested.nested_tensor([torch.ones(1, device="cuda")])),
         ("quantised", lambda: torch.quantize_per_tensor(torch.ones(1, device="cuda"), 1.0, 0, torch.qint8)),
         ("__dlpack__", lambda: torch.utils.dlpack.from_dlpack(torch.ones(1, device="cuda"))),
-        ("Tensor.storage", lambda: torch.ones(1, device="cuda").storage()),
-        ("lazy", lambda: torch.nn.LazyLinear(2).cuda()),
     ],
 )
 def test_what_is_not_built_refuses_and_names_itself(two_gpus: VirtualMachine, name: str, call: object) -> None:

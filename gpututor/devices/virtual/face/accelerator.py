@@ -78,6 +78,11 @@ def synchronize_device(index: int) -> None:
     active().recorder.synchronise("torch.accelerator.synchronize", devices.gpu_of(index).name)
 
 
+def empty_host_cache() -> None:
+    """Page-locked memory is not kept here; raises torch's own error where there is no accelerator."""
+    _on_cuda()
+
+
 def exchange_device(index: int) -> int:
     """Make GPU `index` the current one; returns the one before."""
     before = current_index()

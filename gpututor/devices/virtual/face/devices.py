@@ -42,6 +42,8 @@ def set_device(device: Any) -> None:
 
 def exchange_device(index: int) -> int:
     """Make GPU `index` the current one, unless it is negative; returns the one before."""
+    if not isinstance(index, int):
+        raise RuntimeError("invalid argument to exchangeDevice")  # torch/csrc/cuda/Module.cpp
     machine = active()
     if index < 0:
         return -1

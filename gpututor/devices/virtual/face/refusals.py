@@ -15,6 +15,7 @@ from gpututor.devices.virtual.tensors.tensor import VirtualTensor
 _real_trace: Any = torch.jit.trace
 _real_script: Any = torch.jit.script
 _real_jit_load: Any = torch.jit.load
+_real_to_dlpack: Any = torch._C._to_dlpack
 _real_nested: Any = torch.nested.nested_tensor
 _real_parse_to: Any = torch._C._nn._parse_to
 _real_engine = torch.autograd._engine_run_backward  # type: ignore[attr-defined]
@@ -61,6 +62,11 @@ def compile(model: Any = None, **options: Any) -> Any:
     """Stands in for `torch.compile`: there is no GPU to compile for, so the code runs as it is."""
     warnings.warn("torch.compile runs eagerly on the virtual GPU.", stacklevel=2)
     return (lambda decorated: decorated) if model is None else model
+
+
+def to_dlpack(tensor: Any) -> Any:
+    """Stands in for `torch.utils.dlpack.to_dlpack`."""
+    return tensor.__dlpack__() if type(tensor) is VirtualTensor else _real_to_dlpack(tensor)
 
 
 def nested_tensor(tensor_list: Any, *args: Any, **kwargs: Any) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from gpututor.devices.virtual.face import accelerator, memory
 from gpututor.devices.virtual.face import devices as cuda
 from gpututor.devices.virtual.face.refused import refused_function
-from gpututor.devices.virtual.patch_table.rows import each
+from gpututor.devices.virtual.patch_table.rows import each, refuse_classes
 from gpututor.devices.virtual.patches import Patch
 
 PATCHES: tuple[Patch, ...] = (
@@ -27,7 +27,11 @@ PATCHES: tuple[Patch, ...] = (
         _accelerator_getDeviceStats=memory.nested_statistics,
         _accelerator_getMemoryInfo=memory.mem_get_info,
         _accelerator_resetPeakStats=memory.reset_peaks,
+        _accelerator_resetAccumulatedStats=memory.reset_accumulated,
+        _accelerator_emptyHostCache=accelerator.empty_host_cache,
     ),
+    *refuse_classes("torch.accelerator", "Graph"),
+    *refuse_classes("torch.accelerator.graphs", "Graph"),
     *each("torch", "its answer is remembered for ever", get_device_module=accelerator.get_device_module),
     *each("torch.backends.mps", "availability only", is_available=accelerator.has_mps, is_built=accelerator.has_mps),
     *each("torch.mps", "availability only", is_available=accelerator.has_mps, device_count=accelerator.mps_count),

@@ -7,6 +7,8 @@ from gpututor.devices.virtual.patch_table.rows import each
 from gpututor.devices.virtual.patches import Patch
 
 PATCHES: tuple[Patch, ...] = (
+    *each("torch.utils.dlpack", "C++ would speak of meta", to_dlpack=refusals.to_dlpack),
+    *each("torch", "the same function by its other name", to_dlpack=refusals.to_dlpack),
     *each("torch.nested", "would fail an assertion in C++", nested_tensor=refusals.nested_tensor),
     *each(
         "torch", "a device's type is a default dtype and device", set_default_tensor_type=types.set_default_tensor_type

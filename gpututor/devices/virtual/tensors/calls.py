@@ -12,7 +12,7 @@ from gpututor.devices.virtual.machine import active, cpp_device, python_device
 from gpututor.devices.virtual.modules.moving import set_data_across_devices
 from gpututor.devices.virtual.tensors.moves import pin, pinned
 from gpututor.devices.virtual.tensors.names import HANDLERS, Handler
-from gpututor.devices.virtual.tensors.tensor import VirtualTensor
+from gpututor.devices.virtual.tensors.tensor import VirtualTensor, host_tensor
 
 Tensor = torch.Tensor
 
@@ -161,6 +161,46 @@ def _set_data(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     return func(*args, **kwargs)
 
 
+def _new(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """`sparse.new(indices, values, size)` is an old constructor, which C++ knows for real devices only."""
+    if type(args[0]) is VirtualTensor and args[0].is_sparse:
+        return torch.sparse_coo_tensor(*args[1:], dtype=args[0].dtype, device=cpp_device(args[0].device), **kwargs)
+    return func(*args, **_with_cpp_device(kwargs))
+
+
+def _sparse_coo_tensor(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Without values C++ forgets the number of the device."""
+    size = args[0] if args else kwargs.get("size")
+    device = kwargs.get("device") or private.default_device()
+    sizes_only = len(args) == 1 and isinstance(size, tuple | list) and all(type(one) is int for one in size)
+    if device is None or not sizes_only or python_device(device).type != "cuda":
+        return _factory(func, args, kwargs)
+    device = cpp_device(device)
+    indices = torch.empty((len(args[0]), 0), dtype=torch.int64, device=device)
+    values = torch.empty((0,), dtype=kwargs.get("dtype"), device=device)
+    return func(indices, values, tuple(args[0]), **{**kwargs, "device": device})
+
+
+def _is_compressed(tensor: Any) -> bool:
+    return type(tensor) is VirtualTensor and tensor.layout not in (torch.strided, torch.sparse_coo)
+
+
+def _coordinates(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """C++ takes every sparse layout for COO: only that one has these."""
+    return func(host_tensor(args[0]) if _is_compressed(args[0]) else args[0], *args[1:], **kwargs)
+
+
+def _to_sparse(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """As above: C++ would think that there is nothing to convert."""
+    if _is_compressed(args[0]) and len(args) == 1:
+        return torch.ops.aten._to_sparse(args[0], **kwargs)
+    return func(*args, **kwargs)
+
+
+def _to_sparse_csr(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    return args[0] if args[0].layout is torch.sparse_csr else func(*args, **kwargs)
+
+
 def _check_gradients(roots: Any, gradients: Any) -> None:
     roots = [roots] if isinstance(roots, Tensor) else list(roots)
     gradients = [gradients] if isinstance(gradients, Tensor) or gradients is None else list(gradients)
@@ -180,7 +220,7 @@ def _gradients(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     return func(*args, **kwargs)
 
 
-_NEW = ("new_zeros", "new_ones", "new_full", "new_empty", "new_empty_strided", "new")
+_NEW = ("new_zeros", "new_ones", "new_full", "new_empty", "new_empty_strided")
 _LIKE = ("empty_like", "zeros_like", "ones_like", "full_like", "rand_like", "randn_like", "randint_like")
 
 
@@ -194,6 +234,11 @@ def fill_handlers() -> None:
     handlers.update(
         {
             Tensor.new_tensor: _new_tensor,
+            Tensor.new: _new,
+            torch.sparse_coo_tensor: _sparse_coo_tensor,
+            Tensor.to_sparse: _to_sparse,
+            Tensor.to_sparse_csr: _to_sparse_csr,
+            **dict.fromkeys((Tensor.is_coalesced, Tensor._indices, Tensor._values, Tensor.indices), _coordinates),
             Tensor.to: _to,
             Tensor.cuda: _cuda,
             Tensor.type: _type,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 
 from gpututor.devices.virtual import private
+from gpututor.devices.virtual.tensors.sparse import sparse_text
 from gpututor.devices.virtual.tensors.tensor import VirtualTensor
 
 
@@ -17,7 +18,9 @@ def text_of(tensor: VirtualTensor) -> str:
         suffixes = [f"device='{tensor._device}'"]
         complex_default = torch.complex128 if torch.get_default_dtype() is torch.float64 else torch.complex64
         usual = host.dtype in (torch.get_default_dtype(), complex_default, torch.int64, torch.bool)
-        if host.numel() == 0:
+        if host.layout is not torch.strided:
+            values, suffixes = sparse_text(host, tensor._device)
+        elif host.numel() == 0:
             if host.dim() != 1:
                 suffixes.append(f"size={tuple(host.shape)}")
             if host.dtype is not torch.get_default_dtype():
@@ -34,5 +37,5 @@ def text_of(tensor: VirtualTensor) -> str:
             suffixes.append(f"grad_fn=<{name}>")
         elif tensor.requires_grad:
             suffixes.append("requires_grad=True")
-        text = str(private.join_suffixes(prefix + values, suffixes, len(prefix), force_newline=False))
+        text = str(private.join_suffixes(prefix + values, suffixes, len(prefix), force_newline=tensor.is_sparse))
     return f"Parameter containing:\n{text}" if getattr(tensor, "_is_param", False) else text

@@ -1,4 +1,4 @@
-"""The storage of a virtual tensor, as far as Python sees it."""
+"""The storages of virtual tensors, as far as Python sees them."""
 
 from __future__ import annotations
 
@@ -6,16 +6,24 @@ from typing import Any
 
 import torch
 
-from gpututor.devices.virtual import errors
+from gpututor.devices.virtual import errors, private
+from gpututor.devices.virtual.machine import CPU, active
+from gpututor.devices.virtual.tensors.moves import record_copy
 
 
 class VirtualStorage:
-    """What `untyped_storage()` of a virtual tensor gives: enough to compare and measure storages."""
+    """What `untyped_storage()` of a virtual tensor gives: it can be compared, measured, read and copied to the host."""
 
-    def __init__(self, tensor: Any) -> None:
-        self._host: torch.UntypedStorage = tensor._host.untyped_storage()
-        self.device = tensor._device
-        self._cdata = self._host._cdata
+    is_cuda = True
+    is_sparse = False
+    is_hpu = False
+
+    def __init__(self, host: torch.UntypedStorage, block: Any, device: torch.device) -> None:
+        self._host = host
+        # Keeps the device's memory taken, as a storage does.
+        self._block = block
+        self.device = device
+        self._cdata = host._cdata
 
     def data_ptr(self) -> int:
         return self._host.data_ptr()
@@ -29,9 +37,116 @@ class VirtualStorage:
     def __len__(self) -> int:
         return self._host.nbytes()
 
-    @property
-    def is_cuda(self) -> bool:
+    def element_size(self) -> int:
+        return 1
+
+    def get_device(self) -> int:
+        return int(self.device.index)
+
+    def type(self) -> str:
+        return "torch.cuda.UntypedStorage"
+
+    def is_pinned(self, device: Any = None) -> bool:
+        return False
+
+    def is_shared(self) -> bool:
         return True
 
+    def cuda(self, device: Any = None, non_blocking: bool = False) -> VirtualStorage:
+        """Itself where it is on that GPU already."""
+        wanted = active().current.index if device is None else torch.device(device).index
+        if wanted != self.device.index:
+            raise errors.unsupported("UntypedStorage.cuda() to another GPU", "Move the tensor.")
+        return self
+
+    def cpu(self) -> torch.UntypedStorage:
+        """A copy on the host: one transfer, one wait."""
+        active().home(self.device)
+        count = self._host.nbytes()
+        record_copy(
+            self.device,
+            CPU,
+            count,
+            torch.uint8,
+            torch.uint8,
+            non_blocking=False,
+            host_pinned=False,
+            name="UntypedStorage.cpu",
+        )
+        copy: torch.UntypedStorage = self._host.clone()
+        return copy
+
+    def tolist(self) -> list[int]:
+        values: list[int] = self.cpu().tolist()
+        return values
+
+    def __iter__(self) -> Any:
+        return iter(self.tolist())
+
+    def __getitem__(self, place: Any) -> Any:
+        active().home(self.device)
+        return self._host[place]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, VirtualStorage) and other._cdata == self._cdata
+
+    def __hash__(self) -> int:
+        return hash(self._cdata)
+
+    def __repr__(self) -> str:
+        return f"[torch.storage.UntypedStorage(device={self.device}) of size {self.nbytes()}]"
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        raise errors.unsupported("pickling an UntypedStorage", "Save the tensor.")
+
     def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
         raise errors.unsupported(f"UntypedStorage.{name}")
+
+
+class VirtualTypedStorage(VirtualStorage):
+    """What the deprecated `storage()` of a virtual tensor gives: the same, counted in elements."""
+
+    def __init__(self, host: torch.UntypedStorage, block: Any, device: torch.device, dtype: torch.dtype) -> None:
+        super().__init__(host, block, device)
+        self.dtype = dtype
+
+    def _values(self) -> torch.Tensor:
+        active().home(self.device)
+        with private.host_only():
+            return torch.empty((0,), dtype=self.dtype).set_(self._host)
+
+    def untyped(self) -> VirtualStorage:
+        return VirtualStorage(self._host, self._block, self.device)
+
+    def size(self) -> int:
+        return self._host.nbytes() // self.dtype.itemsize
+
+    def __len__(self) -> int:
+        return self.size()
+
+    def element_size(self) -> int:
+        return self.dtype.itemsize
+
+    def type(self) -> str:
+        with private.host_only():
+            kind = torch.empty((0,), dtype=self.dtype).type()
+        return kind.replace("torch.", "torch.cuda.", 1).replace("Tensor", "Storage")
+
+    def cpu(self) -> Any:
+        with private.host_only():
+            return torch.storage.TypedStorage(wrap_storage=super().cpu(), dtype=self.dtype, _internal=True)
+
+    def tolist(self) -> list[Any]:
+        super().cpu()
+        with private.host_only():
+            return self._values().tolist()
+
+    def __getitem__(self, place: Any) -> Any:
+        with private.host_only():
+            return self._values()[place].tolist()
+
+    def __repr__(self) -> str:
+        lines = "".join(f" {value}\n" for value in self.tolist())
+        return f"{lines}[torch.storage.TypedStorage(dtype={self.dtype}, device={self.device}) of size {self.size()}]"

@@ -10,17 +10,28 @@ from gpututor.devices.virtual import errors, private
 from gpututor.devices.virtual.face.types import meant
 from gpututor.devices.virtual.machine import CPU, META, active, is_on
 from gpututor.devices.virtual.memory.allocator import Block
-from gpututor.devices.virtual.tensors.storage import VirtualStorage
+from gpututor.devices.virtual.tensors.sparse import PARTS, deep_copy_sparse, parts_of, reduce_sparse, sparse_on_device
+from gpututor.devices.virtual.tensors.storage import VirtualStorage, VirtualTypedStorage
 
 
-def _wrapper(cls: Any, host: torch.Tensor, device: torch.device) -> Any:
+def _wrapper(host: torch.Tensor, device: torch.device) -> Any:
+    # Arguments that can be left out are left out: each one costs a tenth of the call.
+    offset = host.storage_offset()
+    if offset:
+        return private.make_wrapper(
+            VirtualTensor,
+            host.size(),
+            host.stride(),
+            offset,
+            dtype=host.dtype,
+            device=META[device.index],
+            _extra_dispatch_keys=private.CUDA_AUTOCAST,
+        )
     return private.make_wrapper(
-        cls,
+        VirtualTensor,
         host.size(),
-        strides=host.stride(),
-        storage_offset=host.storage_offset(),
+        host.stride(),
         dtype=host.dtype,
-        layout=torch.strided,
         device=META[device.index],
         _extra_dispatch_keys=private.CUDA_AUTOCAST,
     )
@@ -38,6 +49,7 @@ class VirtualTensor(torch.Tensor):
     _host: torch.Tensor
     _device: torch.device
     _block: Block
+    _layout: torch.layout = torch.strided
 
     __torch_function__ = private.plain_function
 
@@ -60,6 +72,10 @@ class VirtualTensor(torch.Tensor):
     is_cuda = property(lambda self: True)
     is_cpu = property(lambda self: False)
     is_meta = property(lambda self: False)
+    # C++ knows one sparse layout only, and that only for sparse tensors.
+    layout = property(lambda self: self._layout)
+    is_sparse = property(lambda self: self._layout is torch.sparse_coo)
+    is_sparse_csr = property(lambda self: self._layout is torch.sparse_csr)
 
     def _get_data(self) -> torch.Tensor:
         return cast(torch.Tensor, private.get_data(self))
@@ -124,11 +140,15 @@ class VirtualTensor(torch.Tensor):
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
         from gpututor.devices.virtual.saving.serialisation import deep_copy
 
+        if self._layout is not torch.strided:
+            return deep_copy_sparse(self, memo)
         return deep_copy(self, memo)
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         from gpututor.devices.virtual.saving.serialisation import reduce
 
+        if self._layout is not torch.strided:
+            return reduce_sparse(self)
         return reduce(self)
 
     def is_pinned(self, device: Any = None) -> bool:
@@ -150,10 +170,11 @@ class VirtualTensor(torch.Tensor):
         return self._host.data_ptr()
 
     def untyped_storage(self) -> Any:
-        return VirtualStorage(self)
+        return VirtualStorage(self._host.untyped_storage(), self._block, self._device)
 
     def storage(self) -> Any:
-        raise errors.unsupported("Tensor.storage()", "Use Tensor.untyped_storage().")
+        private.warn_typed_storage(stacklevel=2)
+        return VirtualTypedStorage(self._host.untyped_storage(), self._block, self._device, self.dtype)
 
     @property
     def __cuda_array_interface__(self) -> Any:
@@ -170,15 +191,17 @@ def on_device(host: torch.Tensor, device: torch.device, block: Block | None = No
     Raises CUDA's out-of-memory error, and `NotImplementedError` for kinds of tensor that have no such wrapper.
     """
     if host.layout is not torch.strided or host.is_quantized or host.is_nested:
+        if host.layout in PARTS:
+            return cast(VirtualTensor, sparse_on_device(VirtualTensor, host, device, block))
         raise errors.unsupported(_kind_in_words(host))
     if block is None:
         block = Block(active().gpus[device.index].memory, host.untyped_storage().nbytes())
     if torch.is_inference_mode_enabled() and not host.is_inference():
         # A view of an ordinary tensor is ordinary, also in inference mode.
         with torch.inference_mode(False):
-            made = _wrapper(VirtualTensor, host, device)
+            made = _wrapper(host, device)
     else:
-        made = _wrapper(VirtualTensor, host, device)
+        made = _wrapper(host, device)
     made._host = host
     made._device = device
     made._block = block
@@ -203,7 +226,8 @@ def host_tensor(tensor: torch.Tensor) -> torch.Tensor:
 
 def storage_key(tensor: torch.Tensor) -> int:
     """Equal for tensors that share memory, different for those that do not, while both live."""
-    return private.storage_id(tensor._host if type(tensor) is VirtualTensor else tensor)
+    host = tensor._host if type(tensor) is VirtualTensor else tensor
+    return private.storage_id(host if host.layout is torch.strided else parts_of(host)[-1])
 
 
 def size_bytes(tensor: torch.Tensor) -> int:

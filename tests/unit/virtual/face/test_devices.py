@@ -1,0 +1,269 @@
+"""Devices: how many, which, what they say of themselves, and wrong numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+from gpututor.devices.virtual import VirtualMachine, virtual_gpu
+from gpututor.devices.virtual.face.visible import uuid_of
+
+CUDA: Any = torch.cuda
+"""Untyped: torch's stubs do not know all of it."""
+
+
+@pytest.mark.parametrize("count", range(1, 9))
+def test_a_box_has_up_to_eight_gpus_that_all_compute(count: int) -> None:
+    with virtual_gpu(count):
+        assert CUDA.device_count() == count
+        last = torch.ones(2, device=f"cuda:{count - 1}") + 1
+        assert (last.device.index, last.tolist()) == (count - 1, [2.0, 2.0])
+        uuids = {str(CUDA.get_device_properties(index).uuid) for index in range(count)}
+        assert len(uuids) == count
+
+
+@pytest.mark.parametrize(
+    ("value", "slots"),
+    [
+        ("1", [1]),
+        ("2,0", [2, 0]),
+        ("0, 1", [0, 1]),
+        ("", []),
+        ("-1", []),
+        ("0,-1,1", [0]),
+        ("0,7,1", [0]),
+        ("1,1", []),
+        ("no", []),
+        ("1gpu,2", [1, 2]),
+        (f"GPU-{uuid_of(2)}", [2]),
+        (f"GPU-{uuid_of(1)},GPU-{str(uuid_of(0))[:8]}", [1, 0]),
+        ("GPU-ffffffff-0000", []),
+        ("MIG-1", []),
+    ],
+)
+def test_the_environment_says_which_gpus_are_seen_and_in_which_order(
+    monkeypatch: pytest.MonkeyPatch, value: str, slots: list[int]
+) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", value)
+    with virtual_gpu(3):
+        assert CUDA.device_count() == len(slots)
+        assert CUDA.is_available() is bool(slots)
+        uuids = [str(CUDA.get_device_properties(index).uuid) for index in range(len(slots))]
+        assert uuids == [str(uuid_of(slot)) for slot in slots]
+    with virtual_gpu(3, obey_environment=False):
+        assert CUDA.device_count() == 3
+
+
+def test_the_environment_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    with virtual_gpu(2):
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1")
+        assert CUDA.device_count() == 2
+
+
+_WRONG: dict[str, Callable[[], Any]] = {
+    "factory": lambda: torch.zeros(1, device="cuda:7"),
+    "tensor": lambda: torch.tensor([1.0], device=7),
+    "like": lambda: torch.zeros_like(torch.ones(1), device="cuda:7"),
+    "new": lambda: torch.ones(1).new_zeros(1, device="cuda:7"),
+    "cuda": lambda: torch.ones(1).cuda(7),
+    "cuda by device": lambda: torch.ones(1).cuda(torch.device("cuda", 7)),
+    "to": lambda: torch.ones(1).to("cuda:7"),
+    "to number": lambda: torch.ones(1).to(7),
+    "to of a device tensor": lambda: torch.ones(1, device="cuda").to(device="cuda:7"),
+    "module": lambda: torch.nn.Linear(1, 1).to("cuda:7"),
+    "module cuda": lambda: torch.nn.Linear(1, 1).cuda(7),
+    "made there": lambda: torch.nn.Linear(1, 1, device="cuda:7"),
+    "set_device": lambda: CUDA.set_device(7),
+    "accelerator": lambda: torch.accelerator.set_device_index(7),
+    "synchronize": lambda: CUDA.synchronize(7),
+    "guard": lambda: _current_on(7),
+    "generator": lambda: torch.Generator("cuda:7"),
+    "rng state": lambda: CUDA.get_rng_state(7),
+    "context": lambda: _made_in_context("cuda:7"),
+}
+
+
+def _current_on(index: int) -> int:
+    with CUDA.device(index):
+        return int(CUDA.current_device())
+
+
+def _made_in_context(device: str) -> torch.Tensor:
+    with torch.device(device):
+        return torch.zeros(1)
+
+
+@pytest.mark.parametrize("call", _WRONG.values(), ids=_WRONG)
+def test_a_number_that_no_gpu_has_is_an_invalid_ordinal_everywhere(
+    two_gpus: VirtualMachine, call: Callable[[], Any]
+) -> None:
+    with pytest.raises(torch.AcceleratorError, match=r"^CUDA error: invalid device ordinal\nGPU device may be out of"):
+        call()
+    assert CUDA.current_device() == 0
+
+
+@pytest.mark.parametrize("number", [2, 7, -1])
+def test_questions_about_a_gpu_that_is_not_there_are_assertions(two_gpus: VirtualMachine, number: int) -> None:
+    for question in (
+        CUDA.get_device_properties,
+        CUDA.get_device_name,
+        CUDA.get_device_capability,
+        lambda index: CUDA.can_device_access_peer(index, 0),
+    ):
+        with pytest.raises(AssertionError, match=r"^Invalid device id$"):
+            question(number)
+    with pytest.raises(AssertionError, match=r"^Invalid peer device id$"):
+        CUDA.can_device_access_peer(0, number)
+
+
+def test_what_is_no_gpu_is_refused_as_by_torch(two_gpus: VirtualMachine) -> None:
+    for question in (CUDA.set_device, CUDA.get_device_name):
+        with pytest.raises(ValueError, match=r"^Expected a cuda device, but got: cpu$"):
+            question(torch.device("cpu"))
+    with pytest.raises(ValueError, match=r"Expected a torch.device with a specified index or an integer, but got:cuda"):
+        CUDA.set_device("cuda")
+    CUDA.set_device(-1)
+    assert CUDA.current_device() == 0
+
+
+def test_peers_reach_each_other_and_copies_between_them_keep_values(two_gpus: VirtualMachine) -> None:
+    assert CUDA.can_device_access_peer(0, 1)
+    assert not CUDA.can_device_access_peer(1, 1)
+    there = torch.arange(4.0, device="cuda:0").to("cuda:1", non_blocking=True)
+    there.copy_(torch.full((4,), 3.0, device="cuda:0"))
+    assert (there.device.index, there.tolist()) == (1, [3.0] * 4)
+
+
+def _fail() -> None:
+    raise ZeroDivisionError
+
+
+def test_guards_nest_and_restore(two_gpus: VirtualMachine) -> None:
+    far = torch.ones(1, device="cuda:1")
+    with CUDA.device_of(far):
+        assert CUDA.current_device() == 1
+        with CUDA.device(0):
+            assert CUDA.current_device() == 0
+        with CUDA.device(-1), CUDA.device_of(torch.ones(1)):
+            assert CUDA.current_device() == 1
+        with CUDA.device_of(far.untyped_storage()):
+            assert CUDA.current_device() == 1
+    assert CUDA.current_device() == 0
+    with pytest.raises(ZeroDivisionError), CUDA.device("cuda:1"):
+        _fail()
+    assert CUDA.current_device() == 0
+
+
+_NEEDS_A_GPU: dict[str, Callable[[], Any]] = {
+    "init": lambda: CUDA.init(),
+    "current_device": lambda: CUDA.current_device(),
+    "get_device_name": lambda: CUDA.get_device_name(),
+    "get_device_capability": lambda: CUDA.get_device_capability(0),
+    "get_device_properties": lambda: CUDA.get_device_properties("cuda"),
+    "initial_seed": lambda: CUDA.initial_seed(),
+    "get_rng_state": lambda: CUDA.get_rng_state(),
+    "synchronize": lambda: CUDA.synchronize(),
+    "current_stream": lambda: CUDA.current_stream(),
+    "ipc_collect": lambda: CUDA.ipc_collect(),
+    "mem_get_info": lambda: CUDA.mem_get_info(),
+    "can_device_access_peer": lambda: CUDA.can_device_access_peer(0, 1),
+    "set_device": lambda: CUDA.set_device(0),
+    "cuda": lambda: torch.ones(1).cuda(),
+    "to": lambda: torch.ones(1).to("cuda:0"),
+    "module": lambda: torch.nn.Linear(1, 1).cuda(),
+    "factory": lambda: torch.randn(1, device="cuda"),
+    "generator": lambda: torch.Generator("cuda"),
+    "type": lambda: torch.ones(1).type("torch.cuda.FloatTensor"),
+    "tensor type": lambda: CUDA.FloatTensor(2),
+}
+
+
+@pytest.mark.parametrize("call", _NEEDS_A_GPU.values(), ids=_NEEDS_A_GPU)
+def test_without_a_gpu_what_needs_one_says_so_in_cudas_words(call: Callable[[], Any]) -> None:
+    with virtual_gpu(0), pytest.raises(RuntimeError, match=r"^No CUDA GPUs are available$"):
+        call()
+
+
+def test_without_a_gpu_what_needs_none_answers_as_cuda_does() -> None:
+    with virtual_gpu(0):
+        assert not CUDA.is_available()
+        assert not CUDA.is_initialized()
+        assert not CUDA.is_bf16_supported()
+        assert CUDA.device_count() == 0
+        assert len(CUDA.default_generators) == 0
+        assert CUDA.get_rng_state_all() == []
+        assert CUDA.memory_allocated() == 0
+        assert torch.device("cuda:3").index == 3
+        assert torch.backends.cuda.is_built()
+        CUDA.manual_seed(1)
+        CUDA.manual_seed_all(1)
+        CUDA.empty_cache()
+        with CUDA.device(-1), CUDA.device_of(torch.ones(1)):
+            assert torch.get_default_device() == torch.device("cpu")
+
+
+def test_the_accelerator_agrees_with_cuda_in_everything(two_gpus: VirtualMachine) -> None:
+    kept = torch.ones(1000, device="cuda:1")
+    pairs: list[tuple[Callable[..., Any], Callable[..., Any]]] = [
+        (torch.accelerator.is_available, CUDA.is_available),
+        (torch.accelerator.device_count, CUDA.device_count),
+        (torch.accelerator.current_device_index, CUDA.current_device),
+        (torch.accelerator.memory_allocated, CUDA.memory_allocated),
+        (torch.accelerator.memory_reserved, CUDA.memory_reserved),
+        (torch.accelerator.max_memory_allocated, CUDA.max_memory_allocated),
+        (torch.accelerator.max_memory_reserved, CUDA.max_memory_reserved),
+        (torch.accelerator.memory_stats, CUDA.memory_stats),
+        (torch.accelerator.get_memory_info, CUDA.mem_get_info),
+        (torch.accelerator.current_stream, CUDA.current_stream),
+    ]
+    for index in (0, 1):
+        torch.accelerator.set_device_index(index)
+        assert all(ours() == cudas() for ours, cudas in pairs)
+        for ours, cudas in pairs[3:]:
+            assert ours(index) == cudas(index)
+    assert kept.is_cuda
+    CUDA.set_device(0)
+    with torch.accelerator.device_index(1):
+        assert CUDA.current_device() == torch.accelerator.current_device_index() == 1
+    assert CUDA.current_device() == 0
+    CUDA.reset_peak_memory_stats(1)
+    del kept
+    torch.accelerator.reset_peak_memory_stats(1)
+    assert CUDA.max_memory_allocated(1) == torch.accelerator.max_memory_allocated(1) == 0
+    torch.accelerator.empty_cache()
+    torch.accelerator.empty_host_cache()
+    assert CUDA.memory_reserved(1) == torch.accelerator.memory_reserved(1) == 0
+    torch.accelerator.synchronize(1)
+
+
+def test_ranges_of_nvtx_nest(two_gpus: VirtualMachine) -> None:
+    nvtx = CUDA.nvtx
+    assert (nvtx.range_push("epoch"), nvtx.range_push("step")) == (0, 1)
+    with nvtx.range("inner {}", 1):
+        nvtx.mark("here")
+        assert nvtx.range_push("innermost") == 3
+        assert nvtx.range_pop() == 3
+    assert (nvtx.range_pop(), nvtx.range_pop(), nvtx.range_pop()) == (1, 0, -2)
+    nvtx.range_end(nvtx.range_start("loose"))
+
+
+def test_waits_may_be_debugged_by_default_only(two_gpus: VirtualMachine) -> None:
+    CUDA.set_sync_debug_mode("default")
+    assert CUDA.get_sync_debug_mode() == 0
+    with pytest.raises(NotImplementedError, match=r"torch.cuda.set_sync_debug_mode\('error'\)"):
+        CUDA.set_sync_debug_mode("error")
+    with pytest.raises(RuntimeError, match=r"invalid value of debug_mode"):
+        CUDA.set_sync_debug_mode("loud")
+
+
+def test_plan_caches_are_empty_and_remember_their_limit(two_gpus: VirtualMachine) -> None:
+    caches: Any = torch.backends.cuda.cufft_plan_cache
+    caches[1].max_size = 10
+    assert (caches.max_size, caches[1].max_size, caches.size) == (4096, 10, 0)
+    caches.clear()
+    with pytest.raises(RuntimeError, match=r"expected 0 <= device index < 2, but got device with index 5"):
+        caches[5]

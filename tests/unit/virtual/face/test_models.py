@@ -1,0 +1,89 @@
+"""What GPUs say of themselves, and the names of models."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+
+from gpututor.devices.virtual import model_names, spec, virtual_gpu
+from gpututor.devices.virtual.face.visible import uuid_of
+from gpututor.errors import TutorError
+
+CUDA: Any = torch.cuda
+"""Untyped: torch's stubs do not know all of it."""
+
+
+def test_properties_are_those_of_the_model_and_print_as_cudas() -> None:
+    with virtual_gpu(2, model="A100 80"):
+        found = CUDA.get_device_properties("cuda:1")
+        assert (found.name, found.gcnArchName) == ("NVIDIA A100-SXM4-80GB", "NVIDIA A100-SXM4-80GB")
+        assert (found.major, found.minor, found.warp_size, found.multi_processor_count) == (8, 0, 32, 108)
+        assert found.total_memory == 80 * 2**30
+        assert found.L2_cache_size == 40 * 2**20
+        assert found.max_threads_per_multi_processor == 2048
+        assert found.regs_per_multiprocessor == 65536
+        assert found.shared_memory_per_block == 48 * 1024
+        assert found.shared_memory_per_block_optin == 163 * 1024
+        assert found.shared_memory_per_multiprocessor == 164 * 1024
+        assert (found.is_integrated, found.is_multi_gpu_board) == (0, 0)
+        assert len(found.uuid.bytes) == 16
+        assert repr(found) == (
+            "_CudaDeviceProperties(name='NVIDIA A100-SXM4-80GB', major=8, minor=0, total_memory=81920MB, "
+            f"multi_processor_count=108, uuid={uuid_of(1)}, pci_bus_id=2, pci_device_id=0, pci_domain_id=0, "
+            "L2_cache_size=40MB)"
+        )
+        assert type(found).__name__ == "_CudaDeviceProperties"
+
+
+@pytest.mark.parametrize("name", model_names())
+def test_every_model_can_be_put_in_the_box_and_its_bandwidth_follows_from_its_figures(name: str) -> None:
+    known = {
+        "T4": 320,
+        "P100": 732,
+        "RTX 3080": 760,
+        "RTX 4090": 1008,
+        "A10G": 600,
+        "L4": 300,
+        "L40S": 864,
+        "A100 40": 1555,
+        "A100 80": 2039,
+        "H100": 3352,
+        "H100 PCIe": 2039,
+        "H200": 4900,
+        "B200": 8000,
+    }
+    with virtual_gpu(1, model=name):
+        found = CUDA.get_device_properties()
+        gigabytes_per_second = 2 * found.memory_clock_rate * found.memory_bus_width / 8 / 1e6
+        assert gigabytes_per_second == pytest.approx(known[name], rel=0.025)
+        assert len(spec(name).chip_source) > 20
+
+
+@pytest.mark.parametrize(
+    ("spelling", "name"),
+    [
+        ("a100", "A100 40"),
+        ("A100-80GB", "A100 80"),
+        ("rtx4090", "RTX 4090"),
+        ("GeForce RTX 3080", "RTX 3080"),
+        ("tesla t4", "T4"),
+        ("H100-SXM5", "H100"),
+        ("h100_pcie", "H100 PCIe"),
+        ("NVIDIA A100-SXM4-40GB", "A100 40"),
+        ("l40s", "L40S"),
+    ],
+)
+def test_models_have_usual_spellings(spelling: str, name: str) -> None:
+    assert spec(spelling).name == name
+
+
+def test_no_two_models_share_a_spelling_and_unknown_ones_name_the_nearest() -> None:
+    from gpututor.devices.virtual.specs import _folded, all_specs
+
+    spellings = [(_folded(one), found.name) for found in all_specs().values() for one in (found.name, *found.aliases)]
+    assert len({spelling for spelling, _ in spellings}) == len(spellings)
+    with pytest.raises(TutorError, match=r"No GPU is called 'RTX 4080'") as caught:
+        spec("RTX 4080")
+    assert "'RTX 4090'" in caught.value.advice
