@@ -6,20 +6,12 @@ from typing import Any
 
 import torch
 
-from gpututor.devices.virtual import errors, private
+from gpututor.devices.virtual import errors
+from gpututor.devices.virtual.modules import lazy
+from gpututor.devices.virtual.modules.swapping import swap_tensors
 from gpututor.devices.virtual.tensors.tensor import VirtualTensor
 
 _HOOKS = ("_backward_hooks", "_post_accumulate_grad_hooks")
-
-
-def swap_tensors(kept: torch.Tensor, other: torch.Tensor) -> None:
-    """`kept` becomes what `other` was, and the other way round.
-
-    `torch.utils.swap_tensors` refuses when a graph still holds the tensor, such as a convolution's weight after use.
-    """
-    kept.__class__, other.__class__ = other.__class__, kept.__class__
-    kept.__dict__, other.__dict__ = other.__dict__, kept.__dict__
-    private.swap_tensor_impl(kept, other)
 
 
 def _move_parameter(parameter: torch.nn.Parameter, moved: torch.Tensor, fn: Any) -> None:
@@ -66,13 +58,13 @@ def apply_to_tensors(self: torch.nn.Module, fn: Any, recurse: bool = True) -> to
     for name, parameter in self._parameters.items():
         if parameter is None:
             continue
+        if torch.nn.parameter.is_lazy(parameter):
+            lazy.move(parameter, fn)
+            continue
         with torch.no_grad():
             moved = fn(parameter)
         if moved is parameter:
             continue
-        lazy: bool = torch.nn.parameter.is_lazy(parameter)
-        if lazy and type(moved) is VirtualTensor:
-            raise errors.unsupported("moving a lazy module", "Run one batch through it on the CPU first.")
         if isinstance(self, torch.jit.ScriptModule) and VirtualTensor in (type(parameter), type(moved)):
             raise errors.unsupported("moving a scripted or traced module", "Keep it on the CPU.")
         if VirtualTensor in (type(parameter), type(moved)):
@@ -87,6 +79,10 @@ def apply_to_tensors(self: torch.nn.Module, fn: Any, recurse: bool = True) -> to
             with torch.no_grad():
                 parameter.grad = fn(gradient).requires_grad_(gradient.requires_grad)
     for name, buffer in self._buffers.items():
-        if buffer is not None:
+        if buffer is None:
+            continue
+        if torch.nn.parameter.is_lazy(buffer):
+            lazy.move(buffer, fn)
+        else:
             self._buffers[name] = fn(buffer)
     return self

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gpututor.devices.virtual.face import devices as cuda
 from gpututor.devices.virtual.face import refusals
-from gpututor.devices.virtual.modules import autocast, optimisers
+from gpututor.devices.virtual.modules import autocast, lazy, optimisers
 from gpututor.devices.virtual.modules import moving as modules
 from gpututor.devices.virtual.patch_table.rows import each
 from gpututor.devices.virtual.patches import Patch
@@ -26,6 +26,24 @@ PATCHES: tuple[Patch, ...] = (
         _group_tensors_by_device_and_dtype=optimisers.group_by_device_and_dtype,
     ),
     *each("torch.nn.Module", "a parameter becomes virtual in place", _apply=modules.apply_to_tensors),
+    *each(
+        "torch.nn.parameter.UninitializedTensorMixin",
+        "a parameter without a shape remembers its device",
+        device=lazy.device,
+        is_cuda=lazy.is_cuda,
+        materialize=lazy.materialize,
+    ),
+    *each(
+        "torch.nn.parameter.UninitializedParameter",
+        "C++ cannot make a parameter of a virtual tensor",
+        __new__=lazy.new_parameter,
+        __deepcopy__=lazy.deep_copy,
+    ),
+    *each(
+        "torch.nn.parameter.UninitializedBuffer",
+        "C++ cannot make a buffer of a virtual tensor",
+        __new__=lazy.new_buffer,
+    ),
     *each("torch", "would fail inside the compiler", compile=refusals.compile),
     *each(
         "torch.backends.cudnn",
