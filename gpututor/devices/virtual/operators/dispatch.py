@@ -14,9 +14,11 @@ from gpututor.devices.virtual.operators.forecast import could_fill, could_grow, 
 from gpututor.devices.virtual.operators.inputs import Inputs, bytes_of
 from gpututor.devices.virtual.operators.outputs import follow_host, fresh, wrap
 from gpututor.devices.virtual.operators.overloads import OPERATORS, RULES, Operator, describe
+from gpututor.devices.virtual.operators.sparse import run_sparse
 from gpututor.devices.virtual.tensors.tensor import VirtualTensor, on_device
 
 Tensor = torch.Tensor
+_STRIDED = torch.strided
 _TO_COPY = torch.ops.aten._to_copy.default
 _ZERO_TENSOR = torch.ops.aten._efficientzerotensor.default
 
@@ -57,7 +59,7 @@ class DeviceMode(TorchDispatchMode):
             recorder = active().recorder
             if recorder.enabled and _device_of(out, args) == "cpu":
                 recorder.kernel(op.name, "cpu", bytes_of(args) + bytes_of(out))
-        return out
+        return None if op.returns_nothing else out
 
 
 def _device_of(out: Any, args: tuple[Any, ...]) -> str:
@@ -79,6 +81,10 @@ def run(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     if op.composite:
         with DeviceMode():
             return func.decompose(*args, **kwargs)
+    if op.is_view:
+        first, *rest = args
+        if type(first) is VirtualTensor and first._layout is _STRIDED and id(first._device) in active().by_device:
+            return on_device(op.call(first._host, *rest, **kwargs), first._device, first._block)
     inputs = Inputs()
     hosts = inputs.unwrap_all(args, op)
     if kwargs:
@@ -91,8 +97,8 @@ def run(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     gpu = machine.by_device.get(id(device))
     if gpu is None:
         gpu = machine.home(device)  # which says why it has none
-    if op.is_view:
-        return on_device(op.call(*hosts, **kwargs), device, inputs.wrappers[0]._block)
+    if inputs.sparse:
+        return run_sparse(op, inputs.wrappers, hosts, kwargs, device)
     if kwargs and kwargs.get("device") is not None:
         wanted = python_device(kwargs["device"])
         kwargs["device"] = CPU
@@ -112,9 +118,9 @@ def run(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         recorder.kernel(op.name, gpu.name, inputs.size_bytes + bytes_of(out))
         if op.waits is not None and op.waits(args):
             recorder.synchronise(op.name, gpu.name)
-    if out is None:
+    if op.returns_nothing:
         return None
-    if op.is_plain and (type(out) is Tensor or type(out) is list):
+    if op.is_fresh:
         return fresh(out, device)
     if op.returns_first:
         return args[0]

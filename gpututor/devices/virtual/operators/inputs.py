@@ -29,12 +29,13 @@ def bytes_of(value: Any) -> int:
 class Inputs:
     """What was found while the arguments were unwrapped."""
 
-    __slots__ = ("device", "mixed", "size_bytes", "wrappers")
+    __slots__ = ("device", "mixed", "size_bytes", "sparse", "wrappers")
 
     def __init__(self) -> None:
         self.device: torch.device | None = None
         self.mixed = False
         self.size_bytes = 0
+        self.sparse = False
         self.wrappers: list[VirtualTensor] = []
 
     def unwrap_all(self, args: Any, op: Operator) -> list[Any]:
@@ -59,6 +60,8 @@ class Inputs:
         host = value._host
         if host.layout is torch.strided:
             self.size_bytes += host.nbytes
+        else:
+            self.sparse = True
         return host
 
     def unwrap(self, value: Any, op: Operator, where: int | str) -> Any:

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 
 from gpututor.devices.virtual import private
+from gpututor.devices.virtual.tensors.sparse import blocks_for, known_blocks, sparse_on_device
 from gpututor.devices.virtual.tensors.tensor import VirtualTensor, on_device
 
 Tensor = torch.Tensor
@@ -33,6 +34,8 @@ def wrap(out: Any, wrappers: list[VirtualTensor], device: torch.device) -> Any:
     if isinstance(out, Tensor):
         if type(out) is VirtualTensor:
             return out
+        if out.layout is not torch.strided:
+            return sparse_on_device(VirtualTensor, out, device, blocks_for(out, device, known_blocks(wrappers)))
         storage = private.storage_id(out)
         block = None
         for wrapper in wrappers:

@@ -11,7 +11,9 @@ from gpututor.devices.virtual.operators.inputs import Inputs, bytes_of
 from gpututor.devices.virtual.operators.outputs import follow_host
 from gpututor.devices.virtual.operators.overloads import Rule, operator_of
 from gpututor.devices.virtual.operators.second_ways import refusing_rules
+from gpututor.devices.virtual.operators.sparse import copy_sparse
 from gpututor.devices.virtual.tensors.moves import pin, pinned, record_copy
+from gpututor.devices.virtual.tensors.sparse import follow_sparse
 from gpututor.devices.virtual.tensors.tensor import VirtualTensor
 
 aten = torch.ops.aten
@@ -29,7 +31,12 @@ def _to_copy(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     dtype = kwargs.get("dtype") or host.dtype
     options = {name: value for name, value in kwargs.items() if name not in ("device", "non_blocking", "pin_memory")}
     if target.type not in ("cuda", "cpu") or source.type not in ("cuda", "cpu"):
+        if source.type == "meta" and target.type != "meta":
+            # Said here, for C++ would look for a CUDA kernel. `Module.to` knows these words.
+            raise NotImplementedError("Cannot copy out of meta tensor; no data!")
         return func(host, **options, device=target)
+    if host.layout is not torch.strided:
+        return copy_sparse(func, source, host, target, {**options, "non_blocking": non_blocking})
     if target.type == "cuda":
         active().gpus[target.index].memory.expect(host.numel() * dtype.itemsize)
     out = func(host, **options, device=CPU)
@@ -54,6 +61,10 @@ def _copy_in_place(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> 
     source, source_host = _device_and_host(args[1])
     non_blocking = bool(args[2] if len(args) > 2 else kwargs.get("non_blocking", False))
     func(target_host, source_host)
+    if target_host.layout is not torch.strided:
+        if type(args[0]) is VirtualTensor:
+            follow_sparse(args[0])
+        return args[0]
     record_copy(
         source,
         target,

@@ -1,0 +1,129 @@
+"""Operators with a sparse tensor among their arguments or results: computed like others, the memory shared by parts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from gpututor.devices.virtual.machine import CPU, active, python_device
+from gpututor.devices.virtual.operators import second_ways
+from gpututor.devices.virtual.operators.overloads import Operator
+from gpututor.devices.virtual.tensors.moves import record_copy
+from gpututor.devices.virtual.tensors.sparse import (
+    blocks_for,
+    follow_sparse,
+    known_blocks,
+    parts_of,
+    sparse_bytes,
+    sparse_on_device,
+)
+from gpututor.devices.virtual.tensors.tensor import VirtualTensor, on_device
+
+Tensor = torch.Tensor
+
+
+def is_sparse(value: Any) -> bool:
+    """Whether `value` is a tensor, virtual or not, of a sparse layout."""
+    if type(value) is VirtualTensor:
+        return value._host.layout is not torch.strided
+    return isinstance(value, Tensor) and value.layout is not torch.strided
+
+
+def run_sparse(op: Operator, wrappers: list[VirtualTensor], hosts: Any, kwargs: dict[str, Any], device: Any) -> Any:
+    """One operator on one device, with a sparse tensor among its arguments; `hosts` and `kwargs` hold CPU tensors."""
+    if kwargs.get("device") is not None:
+        wanted = python_device(kwargs["device"])
+        if wanted.type != "cuda":
+            return op.call(*hosts, **kwargs)
+        kwargs = {**kwargs, "device": CPU}
+        device = wanted
+    if hosts and is_compressed(hosts[0]):
+        rule = _COMPRESSED.get(op.func.overloadpacket.__name__)
+        if rule is not None:
+            return wrap_parts(rule(*hosts), wrappers, device)
+    try:
+        out = op.call(*hosts, **kwargs)
+    except second_ways.REFUSALS as error:
+        out = second_ways.after_refusal(error, op, hosts, kwargs)
+    recorder = active().recorder
+    if op.is_kernel and recorder.enabled:
+        recorder.kernel(op.name, str(device), all_bytes([*hosts, *kwargs.values()]) + all_bytes(out))
+        if op.waits is not None and op.waits(hosts):
+            recorder.synchronise(op.name, str(device))
+    if op.returns_nothing:
+        for wrapper in wrappers:
+            if is_sparse(wrapper):
+                follow_sparse(wrapper)
+        return None
+    return wrap_parts(out, wrappers, device)
+
+
+def _no_coordinates(host: Tensor) -> Tensor:
+    """What C++ finds where it looks for a COO tensor's parts in another layout: parts that it cannot take over."""
+    return torch.empty((2, 2)).t()
+
+
+def _product(left: Tensor, right: Tensor) -> Tensor:
+    return (left @ right).to_sparse(layout=left.layout)
+
+
+_COMPRESSED: dict[str, Callable[..., Any]] = {
+    "_sparse_sparse_matmul": _product,
+    "_indices": _no_coordinates,
+    "_values": _no_coordinates,
+    "is_coalesced": lambda host: True,
+}
+"""What C++ asks of a compressed tensor in the belief that it is a COO tensor."""
+
+
+def is_compressed(value: Any) -> bool:
+    """Whether `value` is a CPU tensor of a sparse layout other than COO."""
+    return isinstance(value, Tensor) and value.layout is not torch.strided and value.layout is not torch.sparse_coo
+
+
+def all_bytes(value: Any) -> int:
+    """The bytes of CPU tensors, sparse ones by their parts, lists included."""
+    if isinstance(value, Tensor):
+        return sparse_bytes(value) if is_sparse(value) else value.nbytes
+    return sum(all_bytes(one) for one in value) if type(value) in (list, tuple) else 0
+
+
+def wrap_parts(out: Any, wrappers: list[VirtualTensor], device: torch.device) -> Any:
+    """What the CPU gave, on `device`; what shares memory with an argument, or with a part of one, shares its block."""
+    if isinstance(out, Tensor):
+        for wrapper in wrappers:
+            if wrapper._host is out:
+                if is_sparse(wrapper):
+                    follow_sparse(wrapper)
+                return wrapper
+        known = known_blocks(wrappers)
+        if is_sparse(out):
+            return sparse_on_device(VirtualTensor, out, device, blocks_for(out, device, known))
+        return on_device(out, device, known.get(out.untyped_storage()._cdata))
+    if type(out) in (list, tuple):
+        return type(out)(wrap_parts(one, wrappers, device) for one in out)
+    return out
+
+
+def copy_sparse(func: Any, source: torch.device, host: Tensor, target: torch.device, options: dict[str, Any]) -> Any:
+    """A sparse tensor on another device or in another dtype: each part crosses by itself, as CUDA moves them."""
+    non_blocking = bool(options.pop("non_blocking", False))
+    # C++ takes each sparse layout for COO.
+    options.pop("layout", None)
+    if target.type == "cuda":
+        active().gpus[target.index].memory.expect(sparse_bytes(host))
+    out = func(host, **options, device=CPU)
+    for before, after in zip(parts_of(host), parts_of(out), strict=True):
+        record_copy(
+            source,
+            target,
+            before.numel(),
+            before.dtype,
+            after.dtype,
+            non_blocking=non_blocking,
+            host_pinned=False,
+            name="aten::_to_copy",
+        )
+    return sparse_on_device(VirtualTensor, out, target) if target.type == "cuda" else out

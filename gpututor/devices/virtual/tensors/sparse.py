@@ -1,0 +1,149 @@
+"""Sparse tensors on a virtual GPU: a wrapper without strides, whose memory is that of its indices and its values.
+
+C++ knows a wrapper of every sparse layout as a COO tensor, the only one that a wrapper can have there; Python sees the
+layout of the values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+
+from gpututor.devices.virtual import private
+from gpututor.devices.virtual.machine import META, active
+from gpututor.devices.virtual.memory.allocator import Block
+
+PARTS = {
+    torch.sparse_coo: ("_indices", "_values"),
+    torch.sparse_csr: ("crow_indices", "col_indices", "values"),
+    torch.sparse_bsr: ("crow_indices", "col_indices", "values"),
+    torch.sparse_csc: ("ccol_indices", "row_indices", "values"),
+    torch.sparse_bsc: ("ccol_indices", "row_indices", "values"),
+}
+"""The dense tensors that a sparse one of each layout consists of."""
+
+
+class SparseBlock:
+    """The memory of a sparse tensor: one block for each storage of its parts, shared with whoever views it."""
+
+    __slots__ = ("__weakref__", "_storages", "blocks")
+
+    def __init__(self, blocks: dict[int, Block], storages: list[torch.UntypedStorage]) -> None:
+        self.blocks = blocks
+        """By the identity of the storage."""
+        # Kept alive: an operator in place frees them, and a new one at the same address would be taken for the old.
+        self._storages = storages
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(block.size_bytes for block in self.blocks.values())
+
+    @property
+    def address(self) -> int:
+        return 0
+
+
+def parts_of(host: torch.Tensor) -> list[torch.Tensor]:
+    """The indices and the values of a CPU tensor."""
+    with private.host_only():
+        return [getattr(host, name)() for name in PARTS[host.layout]]
+
+
+def sparse_bytes(host: torch.Tensor) -> int:
+    """The bytes of the indices and the values of a CPU tensor."""
+    return sum(part.nbytes for part in parts_of(host))
+
+
+def known_blocks(wrappers: Iterable[Any]) -> dict[int, Block]:
+    """The blocks of the storages that some virtual tensors hold, by the identity of the storage."""
+    known: dict[int, Block] = {}
+    for wrapper in wrappers:
+        if type(wrapper._block) is SparseBlock:
+            known.update(wrapper._block.blocks)
+        else:
+            known[private.storage_id(wrapper._host)] = wrapper._block
+    return known
+
+
+def blocks_for(host: torch.Tensor, device: torch.device, known: dict[int, Block]) -> SparseBlock:
+    """The memory of a sparse CPU tensor on `device`; parts that are in `known` take none of their own."""
+    memory = active().gpus[device.index].memory
+    blocks: dict[int, Block] = {}
+    storages = [part.untyped_storage() for part in parts_of(host)]
+    for storage in storages:
+        block = known.get(storage._cdata) or Block(memory, storage.nbytes())
+        block.grow(storage.nbytes())
+        blocks[storage._cdata] = block
+        known = {**known, **blocks}
+    return SparseBlock(blocks, storages)
+
+
+def sparse_on_device(cls: Any, host: torch.Tensor, device: torch.device, block: Any = None) -> Any:
+    """A virtual tensor of the class `cls` with the values of a sparse `host`."""
+    if type(block) is not SparseBlock:
+        block = blocks_for(host, device, {})
+    made = private.make_wrapper(
+        cls,
+        host.size(),
+        dtype=host.dtype,
+        layout=torch.sparse_coo,
+        device=META[device.index],
+        _extra_dispatch_keys=private.CUDA_AUTOCAST,
+    )
+    made._host, made._device, made._block, made._layout = host, device, block, host.layout
+    return made
+
+
+def follow_sparse(wrapper: Any) -> None:
+    """An operator changed a sparse tensor in place: its memory, and its sizes, follow."""
+    host = wrapper._host
+    wrapper._block = blocks_for(host, wrapper._device, known_blocks([wrapper]))
+    if wrapper.size() != host.size():
+        private.set_data(wrapper, sparse_on_device(type(wrapper), host, wrapper._device, wrapper._block))
+
+
+def reduce_sparse(tensor: Any) -> tuple[Any, tuple[Any, ...]]:
+    """How a sparse tensor is pickled: by its parts, as torch does."""
+    names = PARTS[tensor.layout]
+    with torch.no_grad():
+        parts = [getattr(tensor, name)() for name in names]
+    said: tuple[Any, ...] = (*parts, tensor.size())
+    if tensor.layout is torch.sparse_coo:
+        said = (*said, tensor.is_coalesced())
+    return private.rebuild_sparse, (tensor.layout, said)
+
+
+def deep_copy_sparse(tensor: Any, memo: dict[int, Any]) -> Any:
+    """A leaf of its own; raises torch's error for a tensor that a graph made."""
+    if id(tensor) in memo:
+        return memo[id(tensor)]
+    if not tensor.is_leaf:
+        raise RuntimeError(
+            "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at the moment."
+        )
+    made = tensor.detach().clone().requires_grad_(tensor.requires_grad)
+    if tensor.grad is not None:
+        made.grad = tensor.grad.__deepcopy__(memo)
+    memo[id(tensor)] = made
+    return made
+
+
+def sparse_text(host: torch.Tensor, device: torch.device) -> tuple[str, list[str]]:
+    """The values and the suffixes of a printed sparse tensor, as torch/_tensor_str.py writes them on CUDA."""
+    names = PARTS[host.layout]
+    texts = []
+    for name, part in zip(names, parts_of(host), strict=True):
+        said = name.removeprefix("_")
+        text = private.format_values(part, len(f"tensor({said}=tensor("))
+        size = "" if part.numel() else f", size={tuple(part.shape)}"
+        texts.append(f"{said}=tensor({text if part.numel() else '[]'}{size})")
+    with private.host_only():
+        count = host._nnz()
+    suffixes = [f"device='{device}'", f"size={tuple(host.shape)}", f"nnz={count}"]
+    if host.dtype not in (torch.get_default_dtype(), torch.int64, torch.bool):
+        suffixes.append(f"dtype={host.dtype}")
+    suffixes.append(f"layout={host.layout}")
+    # torch puts each part on a line of its own where one of them has more than one line.
+    return ",\n       ".join(texts), suffixes

@@ -1,0 +1,262 @@
+"""Sparse tensors on the virtual GPU: COO and the compressed layouts, with CUDA's placement and the CPU's values."""
+
+from __future__ import annotations
+
+import copy
+import io
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from gpututor.devices.recorder import Recorder
+from gpututor.devices.virtual import VirtualMachine, host_tensor, is_virtual
+from gpututor.trace.events import Kind
+
+pytestmark = pytest.mark.filterwarnings("ignore:Sparse:UserWarning")
+
+INDICES = [[0, 1, 1], [2, 0, 2]]
+VALUES = [3.0, 4.0, 5.0]
+LAYOUTS = (torch.sparse_coo, torch.sparse_csr, torch.sparse_csc)
+_sparse_coo_tensor: Any = torch.sparse_coo_tensor
+"""Its stub knows no lists."""
+Call = Callable[[torch.Tensor, torch.Tensor], Any]
+
+
+def _coo(device: str = "cuda", **options: Any) -> torch.Tensor:
+    return _sparse_coo_tensor(INDICES, VALUES, (2, 3), device=device, **options)
+
+
+def _in_layout(layout: torch.layout, device: str) -> torch.Tensor:
+    return _coo(device).to_sparse(layout=layout)
+
+
+def _dense(device: str) -> torch.Tensor:
+    return torch.arange(6.0, device=device).reshape(3, 2)
+
+
+def test_constructors_make_the_layout_on_the_device(two_gpus: VirtualMachine) -> None:
+    made = (
+        _coo(),
+        _sparse_coo_tensor((2, 3), device="cuda"),
+        torch.sparse_coo_tensor(torch.tensor(INDICES, device="cuda"), torch.tensor(VALUES, device="cuda")),
+        torch.sparse_csr_tensor([0, 1, 3], [2, 0, 2], VALUES, (2, 3), device="cuda"),
+        torch.sparse_csc_tensor([0, 1, 1, 3], [1, 0, 1], VALUES, (2, 3), device="cuda"),
+        torch.ones(4, 4, device="cuda").to_sparse_bsr((2, 2)),
+        torch.eye(3, device="cuda:1").to_sparse(),
+    )
+    layouts = [torch.sparse_coo] * 3 + [torch.sparse_csr, torch.sparse_csc, torch.sparse_bsr, torch.sparse_coo]
+    for tensor, layout in zip(made, layouts, strict=True):
+        assert is_virtual(tensor)
+        assert tensor.layout is layout
+        assert (tensor.is_sparse, tensor.is_sparse_csr) == (layout is torch.sparse_coo, layout is torch.sparse_csr)
+    assert [str(one.device) for one in made] == ["cuda:0"] * 6 + ["cuda:1"]
+
+
+def test_the_parts_are_on_the_device_and_only_coo_has_indices(two_gpus: VirtualMachine) -> None:
+    coo, csr = _coo().coalesce(), _coo().to_sparse_csr()
+    assert coo.is_coalesced()
+    for part in (coo.indices(), coo.values(), csr.crow_indices(), csr.col_indices(), csr.values()):
+        assert str(part.device) == "cuda:0"
+    assert coo.indices().tolist() == INDICES
+    assert csr.crow_indices().tolist() == [0, 1, 3]
+    assert (coo._nnz(), csr._nnz()) == (3, 3)
+    with pytest.raises(RuntimeError, match="expected sparse coordinate tensor layout but got SparseCsr"):
+        csr.indices()
+
+
+# fmt: off
+_SAME_AS_CPU: dict[str, Call] = {
+    "to_dense": lambda s, d: s.to_dense(),
+    "to_sparse": lambda s, d: s.to_sparse(),
+    "to_sparse_csr": lambda s, d: s.to_sparse_csr(),
+    "matmul": lambda s, d: s @ d,
+    "sparse.mm": torch.sparse.mm,
+    "mv": lambda s, d: s @ d[:, 0],
+    "addmm": lambda s, d: torch.sparse.addmm(torch.ones(2, 2, device=d.device), s, d),
+    "add": lambda s, d: s + s,
+    "times two": lambda s, d: s * 2,
+    "sum": lambda s, d: s.sum(),
+    "transpose": lambda s, d: s.t(),
+    "double": lambda s, d: s.double(),
+    "detach and clone": lambda s, d: s.detach().clone(),
+}
+_SAME_AS_CPU_COO: dict[str, Call] = {
+    "sparse.sum": lambda s, d: torch.sparse.sum(s, 0),
+    "softmax": lambda s, d: torch.sparse.softmax(s, 1),
+    "mask": lambda s, d: d.t().sparse_mask(s.coalesce()),
+    "dense plus sparse": lambda s, d: d.t() + s,
+    "times dense": lambda s, d: s * d.t(),
+    "row": lambda s, d: s[1],
+    "cat": lambda s, d: torch.cat([s, s]),
+    "stack": lambda s, d: torch.stack([s, s]),
+    "in place": lambda s, d: s.clone().add_(s).mul_(3),
+    "zero_": lambda s, d: s.clone().zero_(),
+    "zeros_like": lambda s, d: torch.zeros_like(s),
+    "unequal sizes in place": lambda s, d: s.clone().sparse_resize_((4, 5), 2, 0),
+}
+# fmt: on
+
+
+def _check_same(call: Call, layout: torch.layout) -> None:
+    try:
+        expected = call(_in_layout(layout, "cpu"), _dense("cpu"))
+    except RuntimeError:
+        with pytest.raises((RuntimeError, NotImplementedError)):
+            call(_in_layout(layout, "cuda"), _dense("cuda"))
+        return
+    got = call(_in_layout(layout, "cuda"), _dense("cuda"))
+    assert is_virtual(got)
+    assert (got.layout, got.shape, got.dtype) == (expected.layout, expected.shape, expected.dtype)
+    torch.testing.assert_close(host_tensor(got), expected)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS, ids=str)
+@pytest.mark.parametrize("name", _SAME_AS_CPU)
+def test_an_operator_gives_the_cpus_values_and_layout_on_the_device(
+    two_gpus: VirtualMachine, name: str, layout: torch.layout
+) -> None:
+    _check_same(_SAME_AS_CPU[name], layout)
+
+
+@pytest.mark.parametrize("name", _SAME_AS_CPU_COO)
+def test_an_operator_of_coo_tensors_gives_the_cpus_values(two_gpus: VirtualMachine, name: str) -> None:
+    _check_same(_SAME_AS_CPU_COO[name], torch.sparse_coo)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS, ids=str)
+def test_a_sparse_tensor_moves_between_devices(two_gpus: VirtualMachine, layout: torch.layout) -> None:
+    here = _in_layout(layout, "cpu")
+    there = here.cuda(1)
+    assert (str(there.device), there.layout) == ("cuda:1", layout)
+    assert str(there.to("cuda:0").device) == "cuda:0"
+    back = there.cpu()
+    assert (back.device.type, is_virtual(back)) == ("cpu", False)
+    torch.testing.assert_close(back, here)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS, ids=str)
+def test_the_product_of_two_sparse_tensors_is_sparse(two_gpus: VirtualMachine, layout: torch.layout) -> None:
+    # Compared with the dense product: the CPU's own product of two CSC tensors is empty.
+    left, right = _in_layout(layout, "cuda"), _dense("cuda")
+    product = torch.sparse.mm(left, right.to_sparse(layout=layout))
+    assert (str(product.device), product.layout) == ("cuda:0", layout)
+    assert torch.equal(product.to_dense(), left.to_dense() @ right)
+
+
+def test_a_sparse_and_a_dense_tensor_on_two_devices_are_refused(two_gpus: VirtualMachine) -> None:
+    with pytest.raises(RuntimeError, match="Expected all tensors to be on the same device"):
+        _coo() @ _dense("cpu")
+    with pytest.raises(RuntimeError, match="Expected all tensors to be on the same device"):
+        _coo("cpu") @ _dense("cuda")
+
+
+def test_the_memory_is_that_of_the_indices_and_the_values_and_is_shared_with_them(two_gpus: VirtualMachine) -> None:
+    indices = torch.randint(0, 1000, (2, 500), device="cuda")
+    values = torch.rand(500, device="cuda")
+    before = torch.cuda.memory_allocated()
+    shared = torch.sparse_coo_tensor(indices, values, (1000, 1000))
+    assert torch.cuda.memory_allocated() == before
+    copy_of_it = shared.clone()
+    assert torch.cuda.memory_allocated() - before == 2 * 500 * 8 + 192 + 500 * 4 + 48
+    part = copy_of_it._values()
+    del copy_of_it
+    assert torch.cuda.memory_allocated() - before == 500 * 4 + 48
+    del part, shared, indices, values
+    assert torch.cuda.memory_allocated() == 0
+
+
+def test_memory_follows_a_sparse_tensor_that_grows_in_place(two_gpus: VirtualMachine) -> None:
+    total = _sparse_coo_tensor((1000, 1000), device="cuda")
+    other = torch.sparse_coo_tensor(torch.arange(512).expand(2, -1), torch.ones(512), (1000, 1000), device="cuda")
+    before = torch.cuda.memory_allocated()
+    total.add_(other)
+    assert torch.cuda.memory_allocated() - before == 512 * (8 + 8 + 4)
+
+
+def test_a_sparse_tensor_prints_as_on_cuda(two_gpus: VirtualMachine) -> None:
+    assert repr(_coo()) == (
+        "tensor(indices=tensor([[0, 1, 1],\n                       [2, 0, 2]]),\n"
+        "       values=tensor([3., 4., 5.]),\n"
+        "       device='cuda:0', size=(2, 3), nnz=3, layout=torch.sparse_coo)"
+    )
+    assert repr(_coo().to_sparse_csr().double()) == (
+        "tensor(crow_indices=tensor([0, 1, 3]),\n       col_indices=tensor([2, 0, 2]),\n"
+        "       values=tensor([3., 4., 5.]), device='cuda:0', size=(2, 3), nnz=3,\n"
+        "       dtype=torch.float64, layout=torch.sparse_csr)"
+    )
+
+
+@pytest.mark.parametrize("layout", [torch.sparse_coo, torch.sparse_csr], ids=str)
+def test_gradients_flow_through_a_sparse_product(two_gpus: VirtualMachine, layout: torch.layout) -> None:
+    gradients = []
+    for device in ("cpu", "cuda"):
+        sparse = _in_layout(layout, device).requires_grad_()
+        dense = _dense(device).requires_grad_()
+        torch.sparse.mm(sparse, dense).pow(2).sum().backward()
+        assert sparse.grad is not None
+        assert dense.grad is not None
+        assert str(sparse.grad.device).startswith(device)
+        gradients.append((sparse.grad.cpu().to_dense(), dense.grad.cpu()))
+    torch.testing.assert_close(gradients[0], gradients[1])
+
+
+def test_gradients_flow_through_the_way_to_dense_and_back(two_gpus: VirtualMachine) -> None:
+    values = torch.tensor(VALUES, device="cuda", requires_grad=True)
+    (torch.sparse_coo_tensor(torch.tensor(INDICES, device="cuda"), values, (2, 3)).to_dense() ** 2).sum().backward()
+    assert values.grad is not None
+    assert values.grad.tolist() == [6.0, 8.0, 10.0]
+    dense = _dense("cuda").requires_grad_()
+    (dense.to_sparse().to_dense() * 2).sum().backward()
+    assert dense.grad is not None
+    assert dense.grad.tolist() == [[0.0, 2.0], [2.0, 2.0], [2.0, 2.0]]
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda p: torch.optim.SparseAdam(p, lr=0.1),
+        lambda p: torch.optim.SGD(p, lr=0.1),
+        lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9),
+        lambda p: torch.optim.Adagrad(p, lr=0.1),
+    ],
+)
+def test_an_embedding_with_sparse_gradients_trains_as_on_the_cpu(
+    two_gpus: VirtualMachine, make: Callable[[Any], torch.optim.Optimizer]
+) -> None:
+    weights = []
+    for device in ("cpu", "cuda"):
+        torch.manual_seed(0)
+        embedding = nn.Embedding(5, 2, sparse=True).to(device)
+        optimiser = make(embedding.parameters())
+        for _ in range(3):
+            optimiser.zero_grad()
+            embedding(torch.tensor([1, 1, 3], device=device)).pow(2).sum().backward()
+            gradient = embedding.weight.grad
+            assert gradient is not None
+            assert gradient.layout is torch.sparse_coo
+            optimiser.step()
+        weights.append(embedding.weight.detach().cpu())
+    torch.testing.assert_close(weights[0], weights[1])
+
+
+def test_sparse_tensors_are_copied_and_saved_with_their_device(two_gpus: VirtualMachine) -> None:
+    for tensor in (_coo().coalesce(), _coo().to_sparse_csr()):
+        twin = copy.deepcopy(tensor)
+        file = io.BytesIO()
+        torch.save(tensor, file)
+        file.seek(0)
+        for other in (twin, torch.load(file)):
+            assert (str(other.device), other.layout) == ("cuda:0", tensor.layout)
+            torch.testing.assert_close(host_tensor(other), host_tensor(tensor))
+        twin.values().zero_()
+        assert tensor.values().tolist() == VALUES
+
+
+def test_each_part_of_a_sparse_tensor_crosses_by_itself(recorder: Recorder) -> None:
+    sparse = _coo("cpu")
+    sparse.cuda()
+    crossings = [(event.source, event.size_bytes) for event in recorder.trace if event.kind is Kind.TRANSFER]
+    assert crossings == [("cpu", 48), ("cpu", 12)]
