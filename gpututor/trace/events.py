@@ -18,6 +18,8 @@ class Kind(StrEnum):
     """A copy of bytes from one device to another: host to device, device to host, or between two GPUs."""
     SYNCHRONISE = "synchronise"
     """The host waited for a device."""
+    COLLECTIVE = "collective"
+    """Work that a device does together with those of other processes, such as an all-reduce."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,9 +36,10 @@ class Event:
     target: str
     """For a transfer: the device that the bytes went to. Else empty."""
     size_bytes: int
-    """For a transfer: bytes moved. For a kernel: bytes of its inputs and outputs. Else 0."""
+    """For a transfer: bytes moved. For a kernel: bytes of its inputs and outputs. For a collective: bytes sent.
+    Else 0."""
     asynchronous: bool
-    """For a transfer: the host did not wait for it (pinned memory and `non_blocking=True`)."""
+    """For a transfer: the host did not wait for it (pinned memory and `non_blocking=True`). True for a collective."""
     line: int | None
     """The line of the learner's file that caused it; None when none of its lines did."""
 

@@ -1,0 +1,139 @@
+"""Collectives on device tensors: gloo carries the values, the results are in place on the device.
+
+torch's Python calls, and DDP's reducer in C++, all end in operators of the namespaces `c10d` and `_c10d_functional`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+
+from gpututor.devices.virtual import errors, private
+from gpututor.devices.virtual.machine import active
+from gpututor.devices.virtual.operators.inputs import bytes_of
+from gpututor.devices.virtual.operators.outputs import wrap
+from gpututor.devices.virtual.operators.overloads import Rule
+from gpututor.devices.virtual.parallel import reductions
+from gpututor.devices.virtual.parallel.groups import carrier_of, is_nccl
+from gpututor.devices.virtual.parallel.works import DeviceWork
+from gpututor.devices.virtual.tensors.tensor import VirtualTensor
+
+# Their first argument is written, their second is sent.
+# fmt: off
+_OUTPUTS_FIRST = frozenset({
+    "_allgather_base_", "_reduce_scatter_base_", "allgather_", "allgather_coalesced_",
+    "allgather_into_tensor_coalesced_", "alltoall_", "alltoall_base_", "gather_", "reduce_scatter_",
+    "reduce_scatter_tensor_coalesced_", "scatter_",
+})
+_IN_PLACE = frozenset({"allreduce_", "allreduce_coalesced_", "broadcast_", "recv_", "recv_any_source_", "reduce_"})
+# fmt: on
+_SENDING = frozenset({"barrier", "send"})
+
+
+def tensors_in(values: Any) -> Iterator[torch.Tensor]:
+    """The tensors in `values`, lists within lists included."""
+    if isinstance(values, torch.Tensor):
+        yield values
+    elif isinstance(values, list | tuple):
+        for value in values:
+            yield from tensors_in(value)
+
+
+class Unwrapped:
+    """The arguments of a collective with CPU tensors in the place of virtual ones, and the group to match."""
+
+    def __init__(self, values: Any) -> None:
+        self.by_host: dict[int, VirtualTensor] = {}
+        self.group: Any = None
+        self.values: list[Any] = [self._host(value) for value in values]
+
+    def _host(self, value: Any) -> Any:
+        if type(value) is VirtualTensor:
+            active().home(value._device)
+            self.by_host[id(value._host)] = value
+            return value._host
+        if isinstance(value, torch.Tensor):
+            # As NCCL's check_gpu_single_tensor (torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp).
+            raise ValueError("Tensors must be CUDA and dense")
+        if type(value) is list or type(value) is tuple:
+            return [self._host(one) for one in value]
+        if private.script_class(value) == "ProcessGroup":
+            self.group = private.ProcessGroup.unbox(value)
+            return carrier_of(self.group).boxed()
+        return value
+
+    @property
+    def device(self) -> torch.device:
+        return next(iter(self.by_host.values()))._device
+
+
+def _collective(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """An operator of the namespace `c10d`."""
+    name = func.overloadpacket.__name__
+    unwrapped = Unwrapped(args)
+    hosts, group = unwrapped.values, unwrapped.group
+    if is_nccl(group) and not all(one.is_contiguous() for one in tensors_in(list(args))):
+        raise ValueError("Tensors must be contiguous")
+    finish = None
+    for position, value in enumerate(hosts):
+        if private.script_class(value) == "ReduceOp" and reductions.is_average(value):
+            hosts[position] = reductions.summing()
+            finish = reductions.Dividing(list(tensors_in(hosts[0])), group.size())
+    recorder = active().recorder
+    sent = args[1] if name in _OUTPUTS_FIRST else args[0]
+    recorder.collective(func._schema.name, str(unwrapped.device), sum(map(bytes_of, tensors_in(sent))))
+    out = func(*hosts, **kwargs)
+    if out is None:
+        return None
+    written = [] if name in _SENDING else list(tensors_in(args[0]))
+    if type(out) is tuple:
+        return args[0], DeviceWork(out[1], written, finish).boxed()
+    return DeviceWork(out, written, finish).boxed()
+
+
+def _functional(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """An operator of the namespace `_c10d_functional`: it names its group, and its result is waited for by torch."""
+    unwrapped = Unwrapped([*args, *kwargs.values()])
+    names = [one.name for one in func._schema.arguments]
+    given = dict(zip([*names[: len(args)], *kwargs], unwrapped.values, strict=True))
+    group = unwrapped.group
+    if "group_name" in given:
+        if group is None:
+            # As a name, or as the group itself, which Python did not yet hand to C++.
+            group = given["group_name"]
+            group = private.process_group_named(group) if isinstance(group, str) else group
+            given["group_name"] = carrier_of(group).group_name
+        active().recorder.collective(func._schema.name, str(unwrapped.device), sum(map(bytes_of, tensors_in(args))))
+    averages = str(given.get("reduce_op", "")).lower() == "avg"
+    if averages:
+        given["reduce_op"] = "sum"
+    out = func(**given)
+    for one in tensors_in(out) if averages else ():
+        torch.ops._c10d_functional.wait_tensor(one).div_(group.size())
+    return _on_device(out, unwrapped)
+
+
+def _on_device(out: Any, unwrapped: Unwrapped) -> Any:
+    if type(out) is list or type(out) is tuple:
+        return [_on_device(one, unwrapped) for one in out]
+    found = unwrapped.by_host.get(id(out))
+    return wrap(out, list(unwrapped.by_host.values()), unwrapped.device) if found is None else found
+
+
+def _refuse(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    raise errors.unsupported(f"{func._schema.name} on a device")
+
+
+def collective_rules() -> dict[Any, Rule]:
+    """The rule of each operator that carries tensors between processes."""
+    if not private.HAS_DISTRIBUTED:
+        return {}
+    rules: dict[Any, Rule] = {}
+    known = _OUTPUTS_FIRST | _IN_PLACE | _SENDING
+    for overload in private.overloads_of("c10d"):
+        rules[overload] = _collective if overload.overloadpacket.__name__ in known else _refuse
+    for overload in private.overloads_of("_c10d_functional"):
+        rules[overload] = _functional
+    return rules
