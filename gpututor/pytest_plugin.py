@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gpututor import __version__
+from gpututor.devices.virtual import versions
 from gpututor.devices.virtual.specs import GpuSpec, spec
 from gpututor.errors import TutorError
 
@@ -40,7 +41,8 @@ class Wanted:
 
     def switched_on(self) -> AbstractContextManager[VirtualMachine]:
         """The machine, for a block; in place of the session's, where that is on. Imports torch."""
-        from gpututor.devices.virtual import session
+        with versions.lookups_in_words():
+            from gpututor.devices.virtual import session
 
         return session.virtual_gpu_or_another(self.count, self.model.name, memory_bytes=self.memory_bytes)
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from gpututor.devices.virtual import versions
+
 if TYPE_CHECKING:
     from gpututor.devices.virtual.machine import VirtualMachine
     from gpututor.devices.virtual.session import virtual_gpu
@@ -44,7 +46,8 @@ def __getattr__(name: str) -> Any:
     home = _HOMES.get(name)
     if home is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    found = getattr(import_module(f"{__name__}.{home}"), name)
+    with versions.lookups_in_words():
+        found = getattr(import_module(f"{__name__}.{home}"), name)
     # "virtual_gpu" and the like are found at once from now on.
     globals()[name] = found
     return found

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from gpututor.devices.virtual import private
+from gpututor.devices.virtual import private, versions
 from gpututor.devices.virtual.saving import serialisation
 
 
@@ -28,9 +28,18 @@ class Patch:
         if found is not None:
             return found
         found = sys.modules[self.owner.split(".")[0]]
-        for part in self.owner.split(".")[1:]:
-            found = getattr(found, part)
+        with versions.lookups_in_words():
+            for part in self.owner.split(".")[1:]:
+                found = getattr(found, part)
         return found
+
+    def has_owner(self) -> bool:
+        """Whether this torch has what is to be patched."""
+        try:
+            self.owner_object()
+        except versions.TorchNotSupported:
+            return False
+        return True
 
 
 _ABSENT = object()

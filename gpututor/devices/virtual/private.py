@@ -13,7 +13,7 @@ import torch
 import torch.cuda._utils
 import torch.utils._device
 
-CHECKED_ON = ("2.13.0",)
+CHECKED_ON = ("2.9.1", "2.13.0")
 
 make_wrapper: Any = torch.Tensor._make_wrapper_subclass
 """Makes a tensor that has sizes, a device and a dtype but no memory."""

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 import torch
 
 from gpututor.devices.recorder import Recorder
-from gpututor.devices.virtual import patches, private
+from gpututor.devices.virtual import patches, private, versions
 from gpututor.devices.virtual.face.visible import visible_slots
 from gpututor.devices.virtual.machine import MAX_GPUS, VirtualGpu, VirtualMachine, active, is_on, switch
 from gpututor.devices.virtual.modules import autocast
@@ -45,6 +45,7 @@ def virtual_gpu(
     `ValueError` for a count or backend that cannot be, `TutorError` for an unknown model, `RuntimeError` when a
     virtual GPU is on already.
     """
+    versions.warn_of(torch.__version__)
     machine = _built(count, model, memory_bytes, backends, recorder, obey_environment)
     add_rules(special_rules())
     fill_handlers()

@@ -21,12 +21,19 @@ _NOT_BUILT = "not built: says so instead of failing somewhere inside torch"
 
 def refuse_classes(owner: str, *names: str) -> list[Patch]:
     """Rows for classes that say that they are not supported."""
-    return [Patch(owner, name, refused(owner + "." + name), _NOT_BUILT) for name in names]
+    return _possible([Patch(owner, name, refused(owner + "." + name), _NOT_BUILT) for name in names])
 
 
 def refuse(owner: str, *names: str) -> list[Patch]:
     """Rows for functions that say that they are not supported."""
-    return [
-        Patch(owner, name, refused_function(_REFUSED_NAMES.get(owner, owner + "." + name)), _NOT_BUILT)
-        for name in names
-    ]
+    return _possible(
+        [
+            Patch(owner, name, refused_function(_REFUSED_NAMES.get(owner, owner + "." + name)), _NOT_BUILT)
+            for name in names
+        ]
+    )
+
+
+def _possible(rows: list[Patch]) -> list[Patch]:
+    """Those that this torch has a place for: an older one needs no refusal of what came later."""
+    return [row for row in rows if row.has_owner()]
