@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from torch.nn.parameter import UninitializedBuffer, UninitializedParameter, UninitializedTensorMixin
+from torch.nn.parameter import UninitializedBuffer, UninitializedParameter
 
 from gpututor.devices.virtual.machine import python_device
 from gpututor.devices.virtual.modules.swapping import swap_tensors
 from gpututor.devices.virtual.tensors.tensor import VirtualTensor
 
 _PLACE = "_virtual_device"
-_real_materialize: Any = UninitializedTensorMixin.materialize
+_real_materialize: Any = UninitializedParameter.materialize
 _real_device: Any = torch._C.TensorBase.device
 _real_is_cuda: Any = torch._C.TensorBase.is_cuda
 

@@ -58,7 +58,8 @@ def apply_to_tensors(self: torch.nn.Module, fn: Any, recurse: bool = True) -> to
     for name, parameter in self._parameters.items():
         if parameter is None:
             continue
-        if torch.nn.parameter.is_lazy(parameter):
+        without_shape: bool = torch.nn.parameter.is_lazy(parameter)
+        if without_shape:
             lazy.move(parameter, fn)
             continue
         with torch.no_grad():
@@ -81,7 +82,8 @@ def apply_to_tensors(self: torch.nn.Module, fn: Any, recurse: bool = True) -> to
     for name, buffer in self._buffers.items():
         if buffer is None:
             continue
-        if torch.nn.parameter.is_lazy(buffer):
+        without_shape = torch.nn.parameter.is_lazy(buffer)
+        if without_shape:
             lazy.move(buffer, fn)
         else:
             self._buffers[name] = fn(buffer)
