@@ -98,5 +98,7 @@ def test_a_bare_number_names_the_accelerators_device() -> None:
         assert torch.device(5) == torch.device("cuda", 5)
         assert isinstance(torch.device(0), torch.device)
         assert torch.ones(2, device=torch.device(0)).device == torch.device("cuda:0")
-    with virtual_gpu(0), pytest.raises(RuntimeError, match="Cannot access accelerator device when none is available"):
-        torch.device(0)
+    with virtual_gpu(0):
+        assert torch.device(0) == torch.device("cuda:0")
+        with pytest.raises(RuntimeError, match="No CUDA GPUs are available"):
+            torch.ones(2, device=0)

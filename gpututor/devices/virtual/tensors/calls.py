@@ -117,7 +117,7 @@ def _is_pinned(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool
 
 def _device(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """`torch.device(1)` is the accelerator's number 1, whether there is one or not, as in a CUDA build."""
-    if len(args) == 1 and type(args[0]) is int and args[0] >= 0 and active().gpus:
+    if len(args) == 1 and type(args[0]) is int and args[0] >= 0 and "cuda" in active().backends:
         return torch.device("cuda", args[0])
     return func(*args, **kwargs)
 
