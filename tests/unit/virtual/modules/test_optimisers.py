@@ -84,7 +84,7 @@ def test_lbfgs_and_muon_take_the_cpus_steps(two_gpus: VirtualMachine) -> None:
     for name, options in (("LBFGS", {"line_search_fn": "strong_wolfe", "max_iter": 3}), ("Muon", {"lr": 0.1})):
         found = []
         for device in ("cpu", "cuda"):
-            point = nn.Parameter(start.to(device))
+            point = nn.Parameter(start.clone().to(device))
             stepper = getattr(torch.optim, name)([point], **options)
 
             def closure(point: nn.Parameter = point, stepper: Any = stepper) -> torch.Tensor:
