@@ -86,8 +86,11 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_report_header(config: pytest.Config) -> list[str]:
     if _RUNNING not in config.stash:
         return []
-    wanted = config.stash[_RUNNING]
-    return [f"virtual GPU: {wanted.count} x {wanted.model.reported_name} (modelled by gpututor {__version__})"]
+    import torch
+
+    wanted, visible = config.stash[_RUNNING], torch.cuda.device_count()
+    shown = "" if visible == wanted.count else f", {visible} of them visible by CUDA_VISIBLE_DEVICES"
+    return [f"virtual GPU: {wanted.count} x {wanted.model.reported_name} (modelled by gpututor {__version__}){shown}"]
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -1,6 +1,7 @@
-"""The only place that reaches PyTorch's private functions. Checked on torch 2.13.0 (CPU build).
+"""The only place that reaches PyTorch's private functions.
 
-Each name says what it is for; when another version of torch is supported, this file is what to check.
+Each name says what it is for; when another version of torch is supported, this file is what to check. All names are
+looked up at import, so that one that is missing is known, and named, before anything runs (`versions`).
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import torch.cuda._utils
 import torch.utils._device
 
 CHECKED_ON = ("2.9.1", "2.13.0")
+"""The oldest and the newest torch that passed the tests of the virtual GPU: docs/virtual-gpu.md has the figures."""
 
 make_wrapper: Any = torch.Tensor._make_wrapper_subclass
 """Makes a tensor that has sizes, a device and a dtype but no memory."""
@@ -55,9 +57,12 @@ storage_loaders = torch.serialization._package_registry
 move_storage: Any = torch.storage._StorageBase.to
 
 
+_has_kernel: Any = torch._C._dispatch_has_kernel_for_dispatch_key
+
+
 def has_composite_kernel(operator: str) -> bool:
     """Whether PyTorch itself writes this operator in terms of others."""
-    return bool(torch._C._dispatch_has_kernel_for_dispatch_key(operator, "CompositeImplicitAutograd"))
+    return bool(_has_kernel(operator, "CompositeImplicitAutograd"))
 
 
 def storage_id(tensor: torch.Tensor) -> int:
@@ -70,9 +75,12 @@ def default_device() -> torch.device | None:
     return torch.utils._device.CURRENT_DEVICE
 
 
+_device_constructors: Any = torch.utils._device._device_constructors
+
+
 def device_constructors() -> set[Any]:
     """The functions that make a tensor from a `device` argument."""
-    return set(torch.utils._device._device_constructors())
+    return set(_device_constructors())
 
 
 def global_device_context() -> Any:
@@ -94,13 +102,20 @@ no_function_modes: Any = torch._C.DisableTorchFunction
 """A block in which torch's Python calls are not seen by function modes."""
 
 
+_count_function_modes: Any = torch._C._len_torch_function_stack
+_count_dispatch_modes: Any = torch._C._len_torch_dispatch_stack
+
+
 def active_modes() -> tuple[int, int]:
     """How many function modes and dispatch modes are on in this thread."""
-    return torch._C._len_torch_function_stack(), torch._C._len_torch_dispatch_stack()
+    return _count_function_modes(), _count_dispatch_modes()
+
+
+_no_dispatch: Any = torch._C._DisableTorchDispatch
 
 
 @contextmanager
 def host_only() -> Iterator[None]:
     """Tensors are plain ones in here: no mode and no subclass sees an operator."""
-    with torch._C.DisableTorchFunction(), torch._C._DisableTorchDispatch():
+    with no_function_modes(), _no_dispatch():
         yield

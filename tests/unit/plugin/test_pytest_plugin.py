@@ -18,7 +18,8 @@ _PLUGIN = ("-p", "gpututor.pytest_plugin")
 
 
 @pytest.fixture(autouse=True)
-def _switched_off_afterwards() -> Iterator[None]:
+def _switched_off_afterwards(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     with virtual_gpu():  # imports all of it, which pytester would forget again
         pass
     yield
@@ -231,6 +232,18 @@ def test_a_session_inside_a_session_has_its_own_machine_and_gives_the_other_back
     with virtual_gpu(2) as outer:
         _run(pytester, "--virtual-gpus=1").assert_outcomes(passed=1)
         assert machine.active() is outer
+
+
+def test_the_header_says_when_the_environment_hides_gpus(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1")
+    pytester.makepyfile("import torch\ndef test_it(): assert torch.cuda.device_count() == 1\n")
+    result = _run(pytester, "--virtual-gpus=2")
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(
+        ["virtual GPU: 2 x Tesla T4 (modelled by *), 1 of them visible by CUDA_VISIBLE_DEVICES"]
+    )
 
 
 def test_workers_of_xdist_have_the_gpus_too(pytester: pytest.Pytester) -> None:
