@@ -1,0 +1,218 @@
+"""The memory of one virtual GPU: what CUDA's caching allocator would hold for the tensors that are alive.
+
+Segments are asked from the driver, kept and cut into blocks as c10/cuda/CUDACachingAllocator.cpp does it. One thing
+differs: where CUDA does not split off a tail of up to 1 MiB and counts it as allocated, here the tail is reserved
+only, so that the allocated bytes are always those of the live storages, each rounded up to 512.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from typing import Any
+
+from gpututor.devices.virtual import errors
+from gpututor.devices.virtual.memory import host
+from gpututor.devices.virtual.memory.pool import GRANULE, ROUND_LARGE, SMALL_SIZE, Pool, Span, segment_size
+from gpututor.devices.virtual.memory.statistics import Statistics
+
+_FIRST_ADDRESS = 0x7F00_0000_0000
+_BETWEEN_GPUS = 1 << 38
+
+
+class DeviceMemory:
+    """The caching allocator of one GPU; all figures are bytes unless they say otherwise.
+
+    Storages are freed wherever Python's garbage collector runs, even in the middle of an allocation: `leave` only
+    notes what is free, in one step that nothing can interrupt, and the next allocation or question settles it.
+    """
+
+    __slots__ = ("_freed", "_lock", "_next_address", "fraction", "index", "large", "small", "statistics", "total")
+
+    def __init__(self, index: int, total: int) -> None:
+        self.index = index
+        self.total = total
+        self.fraction = 1.0
+        """The share of the total that this process may use."""
+        self.small, self.large = Pool(is_small=True), Pool(is_small=False)
+        self.statistics = Statistics(self.small, self.large)
+        self._freed: deque[tuple[Span, int]] = deque()
+        self._lock = threading.Lock()
+        self._next_address = _FIRST_ADDRESS + index * _BETWEEN_GPUS
+
+    def take(self, requested: int) -> Span:
+        """Memory for a storage of `requested` bytes (more than 0); raises CUDA's out-of-memory error."""
+        size = -(-requested // GRANULE) * GRANULE
+        pool = self.small if size <= SMALL_SIZE else self.large
+        with self._lock:
+            if self._freed:
+                self._settle()
+            span = pool.take(size)
+            if span is None:
+                self._grow(pool, size)
+                span = pool.take(size)
+                assert span is not None
+            span.requested = requested
+            self.statistics.note(pool, size, requested)
+        return span
+
+    def leave(self, span: Span, size: int) -> None:
+        """A storage of `size` bytes (a multiple of 512) is gone."""
+        self._freed.append((span, size))
+
+    def expect(self, requested: int) -> None:
+        """Raises CUDA's out-of-memory error if a storage of that size would not fit; takes nothing.
+
+        Raises `MemoryError` where it would fit on the GPU, but its values not in this machine's memory.
+        """
+        size = -(-requested // GRANULE) * GRANULE
+        pool = self.small if size <= SMALL_SIZE else self.large
+        with self._lock:
+            self._settle()
+            fits_now = bool(pool.free) and pool.free[-1][0] >= size
+            idle = self.small.idle_bytes + self.large.idle_bytes
+            if not fits_now and segment_size(size) > self.limit - self.reserved + idle:
+                self._release_idle()
+                raise self._out_of_memory(size)
+        host.expect(requested)
+
+    def expect_all(self, sizes: list[int]) -> None:
+        """The same for several new storages: each has to fit, and so has their sum."""
+        for size in sizes:
+            self.expect(size)
+        if len(sizes) > 1 and sum(sizes) > self.limit - self.allocated:
+            with self._lock:
+                raise self._out_of_memory(max(sizes))
+
+    def figures(self) -> dict[str, Any]:
+        """All figures, as `torch._C._cuda_memoryStats` nests them."""
+        with self._lock:
+            self._settle()
+            return self.statistics.as_nested_dict()
+
+    def reset_peaks(self) -> None:
+        with self._lock:
+            self._settle()
+            self.statistics.reset_peaks()
+
+    def reset_accumulated(self) -> None:
+        with self._lock:
+            self._settle()
+            self.statistics.reset_accumulated()
+
+    @property
+    def peak_allocated(self) -> int:
+        with self._lock:
+            self._settle()
+            return self.statistics.peak_allocated
+
+    def empty_cache(self) -> None:
+        """Give every segment that no storage uses back to the driver."""
+        with self._lock:
+            self._settle()
+            self._release_idle()
+
+    def settle(self) -> None:
+        """Count what was freed since the last allocation."""
+        with self._lock:
+            self._settle()
+
+    @property
+    def limit(self) -> int:
+        """The bytes that this process may ask the driver for."""
+        return self.total if self.fraction >= 1 else int(self.fraction * self.total)
+
+    @property
+    def reserved(self) -> int:
+        """The bytes of all segments."""
+        return self.small.reserved + self.large.reserved
+
+    @property
+    def allocated(self) -> int:
+        """The bytes of all live storages, each rounded up to 512."""
+        self.settle()
+        return self.small.allocated + self.large.allocated
+
+    @property
+    def free(self) -> int:
+        """What the driver would call free: everything that was not asked from it."""
+        return self.total - self.reserved
+
+    @property
+    def room(self) -> int:
+        """An upper bound of what could still be allocated, quick to tell."""
+        return self.limit - self.small.allocated - self.large.allocated
+
+    def _settle(self) -> None:
+        freed = self._freed
+        while freed:
+            span, size = freed.popleft()
+            pool, requested = span.pool, span.requested
+            pool.give_back(span, size)
+            self.statistics.note(pool, -size, -requested)
+
+    def _grow(self, pool: Pool, size: int) -> None:
+        wanted = segment_size(size)
+        if self.reserved + wanted > self.limit:
+            self.statistics.retries += 1
+            self._release_idle()
+            if self.reserved + wanted > self.limit:
+                raise self._out_of_memory(size)
+        pool.add_segment(self._next_address, wanted)
+        self._next_address += -(-wanted // ROUND_LARGE) * ROUND_LARGE
+        self.statistics.segments_changed(pool, 1, wanted)
+
+    def _release_idle(self) -> None:
+        for pool in (self.small, self.large):
+            before = pool.reserved
+            count = pool.release_idle()
+            if count:
+                self.statistics.segments_changed(pool, -count, pool.reserved - before)
+
+    def _out_of_memory(self, size: int) -> Exception:
+        self.statistics.out_of_memories += 1
+        allocated = self.small.allocated + self.large.allocated
+        return errors.out_of_memory(
+            self.index,
+            wanted=segment_size(size),
+            total=self.total,
+            free=self.free,
+            allowed=None if self.fraction >= 1 else self.limit,
+            reserved=self.reserved,
+            allocated=allocated,
+        )
+
+
+class Block:
+    """The device memory of one storage; every view of it holds the same block, and the last one frees it."""
+
+    __slots__ = ("__weakref__", "_memory", "_span", "size_bytes")
+
+    def __init__(self, memory: DeviceMemory, size_bytes: int) -> None:
+        self.size_bytes = 0
+        self._memory = memory
+        self._span: Span | None = None
+        if size_bytes:
+            self._span = memory.take(size_bytes)
+            self.size_bytes = -(-size_bytes // GRANULE) * GRANULE
+
+    @property
+    def address(self) -> int:
+        """Where the storage would be in the GPU's memory; 0 for one without bytes."""
+        return 0 if self._span is None else self._span.address
+
+    def grow(self, size_bytes: int) -> None:
+        """The storage was enlarged in place: CUDA takes new memory, copies, and frees the old."""
+        if size_bytes <= self.size_bytes:
+            return
+        span = self._memory.take(size_bytes)
+        self._free()
+        self._span, self.size_bytes = span, -(-size_bytes // GRANULE) * GRANULE
+
+    def _free(self) -> None:
+        if self._span is not None:
+            self._memory.leave(self._span, self.size_bytes)
+
+    def __del__(self) -> None:
+        if self._span is not None:
+            self._memory.leave(self._span, self.size_bytes)
