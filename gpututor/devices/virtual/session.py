@@ -16,6 +16,7 @@ from gpututor.devices.virtual.modules import autocast
 from gpututor.devices.virtual.operators.overloads import add_rules
 from gpututor.devices.virtual.operators.rules import special_rules
 from gpututor.devices.virtual.parallel import inheritance
+from gpututor.devices.virtual.parallel.collectives import collective_rules
 from gpututor.devices.virtual.parallel.inheritance import MachineSettings
 from gpututor.devices.virtual.patch_table import PATCHES
 from gpututor.devices.virtual.specs import spec
@@ -47,7 +48,7 @@ def virtual_gpu(
     """
     versions.warn_of(torch.__version__)
     machine = _built(count, model, memory_bytes, backends, recorder, obey_environment)
-    add_rules(special_rules())
+    add_rules({**special_rules(), **collective_rules()})
     fill_handlers()
     inheritance.leave()
     with _lock:

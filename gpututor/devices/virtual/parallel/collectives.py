@@ -61,7 +61,7 @@ class Unwrapped:
             return [self._host(one) for one in value]
         if private.script_class(value) == "ProcessGroup":
             self.group = private.ProcessGroup.unbox(value)
-            return carrier_of(self.group).boxed()
+            return carrier_of(self.group)[0].boxed()
         return value
 
     @property
@@ -104,7 +104,7 @@ def _functional(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any
             # As a name, or as the group itself, which Python did not yet hand to C++.
             group = given["group_name"]
             group = private.process_group_named(group) if isinstance(group, str) else group
-            given["group_name"] = carrier_of(group).group_name
+            given["group_name"] = carrier_of(group)[1]
         active().recorder.collective(func._schema.name, str(unwrapped.device), sum(map(bytes_of, tensors_in(args))))
     averages = str(given.get("reduce_op", "")).lower() == "avg"
     if averages:

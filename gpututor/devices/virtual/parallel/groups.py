@@ -40,8 +40,8 @@ class VirtualNccl(private.ProcessGroupGloo):  # type: ignore[misc]
 
 
 _alive: list[VirtualNccl] = []
-_carriers: dict[int, tuple[Any, Any]] = {}
-"""By the id of a backend: the backend, and a group in which it serves CPU tensors."""
+_carriers: dict[int, tuple[Any, Any, str]] = {}
+"""By the id of a backend: the backend, a group in which it serves CPU tensors, and that group's name."""
 
 
 def nccl_is_available() -> bool:
@@ -49,8 +49,8 @@ def nccl_is_available() -> bool:
     return True
 
 
-def carrier_of(group: Any) -> Any:
-    """A group of the same processes, whose collectives take the CPU tensors behind device tensors.
+def carrier_of(group: Any) -> tuple[Any, str]:
+    """A group of the same processes, whose collectives take the CPU tensors behind device tensors; and its name.
 
     Raises torch's error for a group that has no backend for CUDA tensors, and `NotImplementedError` for a backend
     other than nccl and gloo.
@@ -58,12 +58,13 @@ def carrier_of(group: Any) -> Any:
     backend = group._get_backend(torch.device("cuda"))
     found = _carriers.get(id(backend))
     if found is not None:
-        return found[1]
+        return found[1:]
     if not isinstance(backend, private.GLOO_BACKENDS):
         raise errors.unsupported(f"torch.distributed's backend {backend.name()!r} with device tensors")
-    carrier = private.group_of_one_backend(backend, group.rank(), group.size(), f"{group.group_name}:carrier")
-    _carriers[id(backend)] = (backend, carrier)
-    return carrier
+    name = f"{group.group_name}:carrier"
+    carrier = private.group_of_one_backend(backend, group.rank(), group.size(), name)
+    _carriers[id(backend)] = (backend, carrier, name)
+    return carrier, name
 
 
 def is_nccl(group: Any) -> bool:

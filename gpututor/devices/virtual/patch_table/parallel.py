@@ -4,9 +4,26 @@ from __future__ import annotations
 
 from gpututor.devices.virtual.face import streams
 from gpututor.devices.virtual.face.refused import refused_function
-from gpututor.devices.virtual.parallel import comm, nccl, spawning, threads
+from gpututor.devices.virtual import private
+from gpututor.devices.virtual.parallel import comm, groups, nccl, spawning, threads
 from gpututor.devices.virtual.patch_table.rows import each
 from gpututor.devices.virtual.patches import Patch
+
+_DISTRIBUTED: tuple[Patch, ...] = (
+    *each(
+        "torch.distributed.distributed_c10d",
+        "nccl is missing in a CPU build and refuses without real GPUs in a CUDA build: gloo carries the values",
+        is_nccl_available=groups.nccl_is_available,
+        ProcessGroupNCCL=groups.VirtualNccl,
+        default_pg_nccl_timeout=groups.NCCL_TIMEOUT,
+    ),
+    *each(
+        "torch.distributed",
+        "the same by their other names",
+        is_nccl_available=groups.nccl_is_available,
+        ProcessGroupNCCL=groups.VirtualNccl,
+    ),
+)
 
 PATCHES: tuple[Patch, ...] = (
     *each(
@@ -46,4 +63,5 @@ PATCHES: tuple[Patch, ...] = (
         "children are on a machine like their parent's",
         get_preparation_data=spawning.get_preparation_data,
     ),
+    *(_DISTRIBUTED if private.HAS_DISTRIBUTED else ()),
 )
