@@ -8,8 +8,6 @@ Conventions, the same for the virtual GPU and for real devices (`gpututor.device
   the values come from the host. `torch.zeros(3, device="cuda")` is none. Where a move also changes the dtype, CUDA
   converts on the CPU when the copy blocks, and on the GPU when it is `non_blocking`: the bytes are counted
   accordingly. A transfer of nothing is not recorded.
-- A **collective** (`c10d::allreduce_`, also `c10d::send`) is what a device does together with those of other
-  processes, with the bytes that it sends; written down when it starts. The processes have a trace each.
 - The host **synchronises** once with each blocking device-to-host copy (`.cpu()`, `.tolist()`, `.item()`, `print`),
   with operators whose result depends on values (`nonzero`, masks, `unique`, `torch.equal`), and in
   `torch.cuda.synchronize()`. `.item()`, `bool()`, `int()`, `float()` are one transfer of the element's bytes and one
@@ -35,8 +33,9 @@ class Recorder:
         self.trace = Trace()
         self.enabled = True
         self._learner_files = frozenset(learner_files)
-        # Keyed by code object: a walk of 15 frames costs 1.3 µs this way, comparing file names several times that.
-        self._is_learners: dict[CodeType, bool] = {}
+        # By the code object's id: to hash one reads all of its code. The objects are kept, so that no id is used twice.
+        self._is_learners: dict[int, bool] = {}
+        self._codes: list[CodeType] = []
         # A trace is eight columns: two threads that append at once would mix their rows.
         self._lock = threading.Lock()
 
@@ -66,13 +65,6 @@ class Recorder:
                 line=line,
             )
 
-    def collective(self, name: str, device: str, size_bytes: int) -> None:
-        """What `device` does together with those of other processes; `size_bytes` that it sends."""
-        if self.enabled:
-            line = self.line()
-            with self._lock:
-                self.trace.add(Kind.COLLECTIVE, name, device, size_bytes=size_bytes, asynchronous=True, line=line)
-
     def synchronise(self, name: str, device: str) -> None:
         """The host waited for `device`."""
         if self.enabled:
@@ -85,11 +77,16 @@ class Recorder:
         known = self._is_learners
         frame: FrameType | None = sys._getframe(1)
         while frame is not None:
-            code = frame.f_code
-            learners = known.get(code)
+            learners = known.get(id(frame.f_code))
             if learners is None:
-                learners = known[code] = code.co_filename in self._learner_files
+                learners = self._meet(frame.f_code)
             if learners:
                 return frame.f_lineno
             frame = frame.f_back
         return None
+
+    def _meet(self, code: CodeType) -> bool:
+        """Whether a learner wrote that code, which was not seen before."""
+        self._codes.append(code)
+        learners = self._is_learners[id(code)] = code.co_filename in self._learner_files
+        return learners

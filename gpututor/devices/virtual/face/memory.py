@@ -17,7 +17,7 @@ def memory_allocated(device: Any = None) -> int:
 
 
 def max_memory_allocated(device: Any = None) -> int:
-    return gpu_of(device).memory.statistics.peak_allocated if active().gpus else 0
+    return gpu_of(device).memory.peak_allocated if active().gpus else 0
 
 
 def memory_reserved(device: Any = None) -> int:
@@ -36,21 +36,15 @@ def mem_get_info(device: Any = None) -> tuple[int, int]:
 
 def nested_statistics(index: int) -> dict[str, Any]:
     """All figures of a GPU's allocator: figure, pool, metric."""
-    memory = active().gpu(index).memory
-    memory.settle()
-    return memory.statistics.as_nested_dict()
+    return active().gpu(index).memory.figures()
 
 
 def reset_peaks(index: int) -> None:
-    memory = active().gpu(index).memory
-    memory.settle()
-    memory.statistics.reset_peaks()
+    active().gpu(index).memory.reset_peaks()
 
 
 def reset_accumulated(index: int) -> None:
-    memory = active().gpu(index).memory
-    memory.settle()
-    memory.statistics.reset_accumulated()
+    active().gpu(index).memory.reset_accumulated()
 
 
 def set_fraction(fraction: float, index: int) -> None:

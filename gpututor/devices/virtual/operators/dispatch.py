@@ -10,7 +10,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from gpututor.devices.virtual import private
 from gpututor.devices.virtual.machine import CPU, active, is_on, python_device
 from gpututor.devices.virtual.operators import mixing, second_ways
-from gpututor.devices.virtual.operators.forecast import could_fill, could_grow, forecast
+from gpututor.devices.virtual.operators.forecast import WIDEST, could_fill, could_grow, forecast
 from gpututor.devices.virtual.operators.inputs import Inputs, bytes_of
 from gpututor.devices.virtual.operators.outputs import follow_host, fresh, wrap
 from gpututor.devices.virtual.operators.overloads import OPERATORS, RULES, Operator, describe
@@ -107,8 +107,10 @@ def run(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
             return func(*hosts, **kwargs)
         device = wanted
         gpu = machine.home(device)
-    if op.needs_forecast and could_grow(op, inputs, gpu.memory):
-        gpu.memory.expect(forecast(func, hosts, kwargs))
+    # Most inputs are small: not even a product of all their elements would fill the GPU.
+    large = op.growth == "always" or (op.growth and inputs.size_bytes**2 * WIDEST > gpu.memory.room)
+    if large and could_grow(op, inputs, gpu.memory):
+        gpu.memory.expect_all(forecast(func, hosts, kwargs))
     try:
         out = draw(op, hosts, kwargs, gpu.generator) if op.random else op.call(*hosts, **kwargs)
     except second_ways.REFUSALS as error:
@@ -172,7 +174,7 @@ def make(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     named.pop("pin_memory", None)
     # Before the host's memory is taken, which may be smaller than the GPU's.
     if could_fill(args, gpu.memory):
-        gpu.memory.expect(forecast(func, args, named))
+        gpu.memory.expect_all(forecast(func, args, named))
     out = draw(op, args, named, gpu.generator) if op.random else op.call(*args, **named)
     if op.is_kernel:
         machine.recorder.kernel(op.name, gpu.name, bytes_of(out))

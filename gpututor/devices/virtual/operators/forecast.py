@@ -14,25 +14,36 @@ from gpututor.devices.virtual.operators.overloads import Operator
 Tensor = torch.Tensor
 
 
+WIDEST = 16
+"""Bytes of the widest element, complex128: a result of as many elements as the inputs can be that much larger."""
+
+
 def could_grow(op: Operator, inputs: Inputs, memory: DeviceMemory) -> bool:
-    """Whether the result may not fit, by a bound that is cheap: products and broadcasts of unlike shapes multiply."""
-    if op.needs_forecast == "always":
+    """Whether the results may not fit, by bounds that are cheap: else it is worth working out what they are.
+
+    A result has at most as many elements as its two largest inputs multiplied, but for operators whose sizes come from
+    numbers ("always"); those that work element by element on equal shapes give no more than they get.
+    """
+    if op.growth == "always":
         return True
-    free = memory.room
-    if inputs.size_bytes * 8 > free:
+    room = memory.room
+    if inputs.size_bytes * WIDEST > room:
         return True
     wrappers = inputs.wrappers
-    if len(wrappers) < 2 or (op.needs_forecast == "broadcast" and wrappers[0].size() == wrappers[1].size()):
+    if op.growth == "same" or len(wrappers) < 2:
         return False
-    # The two factors of a product come last; a bias before them is no factor.
-    return 8 * wrappers[-1].numel() * wrappers[-2].numel() > free
+    hosts = [wrapper._host for wrapper in wrappers]
+    if op.growth == "pointwise" and all(host.shape == hosts[0].shape for host in hosts):
+        return False
+    *_, second, first = sorted(host.numel() for host in hosts)
+    return WIDEST * first * second > room
 
 
 def could_fill(args: tuple[Any, ...], memory: DeviceMemory) -> bool:
     """Whether a factory's result may be too large; a cheap bound where its first argument is a size."""
     if not args or type(args[0]) not in (list, torch.Size):
         return True
-    widest = 16 * math.prod(length for length in args[0] if type(length) is int)
+    widest = WIDEST * math.prod(length for length in args[0] if type(length) is int)
     return widest > memory.room
 
 
@@ -42,13 +53,14 @@ def _shape_only(value: Any) -> Any:
     return [_shape_only(one) for one in value] if type(value) in (list, tuple) else value
 
 
-def forecast(func: Any, hosts: Any, named: dict[str, Any]) -> int:
-    """The bytes of what `func` would make, without making it; 0 where PyTorch cannot tell."""
+def forecast(func: Any, hosts: Any, named: dict[str, Any]) -> list[int]:
+    """The bytes of each tensor that `func` would make, without making it; none where PyTorch cannot tell."""
     on_meta = {name: _shape_only(value) for name, value in named.items() if name != "generator"}
     if "device" in on_meta:
         on_meta["device"] = torch.device("meta")
     try:
-        return bytes_of(func(*[_shape_only(value) for value in hosts], **on_meta))
+        made = func(*[_shape_only(value) for value in hosts], **on_meta)
     except (NotImplementedError, RuntimeError, IndexError, TypeError, ValueError):
         # The operator itself will say what is wrong with its arguments, in its own words.
-        return 0
+        return []
+    return [bytes_of(one) for one in (made if type(made) in (list, tuple) else [made]) if isinstance(one, Tensor)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -46,12 +47,20 @@ _ALWAYS_WAITS = frozenset({
 _PUTS = frozenset({"index_put", "index_put_", "_index_put_impl_", "_unsafe_index_put"})
 _READS_AT_INDICES = frozenset({"index", "_unsafe_index"})
 _INDICES: frozenset[int | str] = frozenset((1, "indices"))
-# Results that can be far larger than the arguments: their size is worked out first when memory is short.
-_GROWS = {
-    **dict.fromkeys(("mm", "bmm", "addmm", "baddbmm", "outer", "ger", "cdist"), "product"),
-    **dict.fromkeys(("add", "sub", "mul", "div", "clone"), "broadcast"),
-    **dict.fromkeys(("repeat", "expand_copy"), "always"),
-}
+# How large a result is comes from a number among the arguments.
+_SIZED_BY_NUMBERS = re.compile(
+    r"repeat|expand_copy|.*pad(_nd|\d|_sequence)|.*upsample|.*im2col|.*col2im|diag_embed|.*vander|.*unpool|affine_grid"
+    r"|multinomial|_?fft_|new_|.*one_hot|.*unfold|.*glu_jvp|.*conv.*transpose|histc|bincount|_unsafe_masked_index"
+)
+
+
+def _growth(short: str, pointwise: bool) -> str:
+    """How much larger than its inputs a result can be; see `forecast.could_grow`."""
+    if _SIZED_BY_NUMBERS.match(short):
+        return "always"
+    if short.startswith("_foreach"):
+        return "same"
+    return "pointwise" if pointwise else "product"
 
 
 def _mask_among(indices: Any) -> bool:
@@ -115,6 +124,7 @@ class Operator:
         "call",
         "composite",
         "func",
+        "growth",
         "hidden_view",
         "host_places",
         "is_fresh",
@@ -123,7 +133,6 @@ class Operator:
         "is_view",
         "may_resize",
         "name",
-        "needs_forecast",
         "puts_at_indices",
         "random",
         "reads_at_indices",
@@ -171,7 +180,8 @@ class Operator:
         self.puts_at_indices = short in _PUTS
         self.host_places = _INDICES if self.reads_at_indices or self.puts_at_indices else frozenset()
         """Where a CPU tensor may stand beside device tensors: positions and names of arguments."""
-        self.needs_forecast = _GROWS.get(short, "")
+        self.growth = _growth(short, torch.Tag.pointwise in func.tags) if self.is_kernel and not writes else ""
+        """How far its results can outgrow its arguments; empty for one that makes no tensor."""
         self.waits = _waits_of(short, func._overloadname)
         self.composite = func.namespace == "aten" and private.has_composite_kernel(func.name())
 

@@ -25,6 +25,12 @@ PATCHES: tuple[Patch, ...] = (
         "C++ names the devices of virtual tensors in its own way",
         _group_tensors_by_device_and_dtype=optimisers.group_by_device_and_dtype,
     ),
+    *each(
+        "torch.autograd.profiler.record_function",
+        "marks ranges for a profiler; without one, each costs as much as four small operators",
+        __enter__=optimisers.enter_range,
+        __exit__=optimisers.leave_range,
+    ),
     *each("torch.nn.Module", "a parameter becomes virtual in place", _apply=modules.apply_to_tensors),
     *each(
         "torch.nn.parameter.UninitializedTensorMixin",
