@@ -8,6 +8,8 @@ Conventions, the same for the virtual GPU and for real devices (`gpututor.device
   the values come from the host. `torch.zeros(3, device="cuda")` is none. Where a move also changes the dtype, CUDA
   converts on the CPU when the copy blocks, and on the GPU when it is `non_blocking`: the bytes are counted
   accordingly. A transfer of nothing is not recorded.
+- A **collective** (`c10d::allreduce_`, also `c10d::send`) is what a device does together with those of other
+  processes, with the bytes that it sends; written down when it starts. The processes have a trace each.
 - The host **synchronises** once with each blocking device-to-host copy (`.cpu()`, `.tolist()`, `.item()`, `print`),
   with operators whose result depends on values (`nonzero`, masks, `unique`, `torch.equal`), and in
   `torch.cuda.synchronize()`. `.item()`, `bool()`, `int()`, `float()` are one transfer of the element's bytes and one
@@ -64,6 +66,13 @@ class Recorder:
                 asynchronous=asynchronous,
                 line=line,
             )
+
+    def collective(self, name: str, device: str, size_bytes: int) -> None:
+        """What `device` does together with those of other processes; `size_bytes` that it sends."""
+        if self.enabled:
+            line = self.line()
+            with self._lock:
+                self.trace.add(Kind.COLLECTIVE, name, device, size_bytes=size_bytes, asynchronous=True, line=line)
 
     def synchronise(self, name: str, device: str) -> None:
         """The host waited for `device`."""
