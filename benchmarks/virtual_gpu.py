@@ -1,0 +1,109 @@
+"""What the virtual GPU costs: a small operator against `FakeTensorMode`, a training step against the CPU.
+
+Run it with `python benchmarks/virtual_gpu.py [ROUNDS]`. One thread; in every round each thing runs in turn, so that a
+machine that slows down slows all of them; medians and their ratios are printed. The virtual GPU checks devices, counts
+memory and notes the line of this file for each operator, as it does for a graded exercise. Nothing is asserted.
+"""
+
+from __future__ import annotations
+
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+
+from gpututor.devices.recorder import Recorder
+from gpututor.devices.virtual import virtual_gpu
+
+Step = Callable[[], object]
+Context = Callable[[], AbstractContextManager[object]]
+REPEATS = {"operator": 300, "step": 10}
+
+
+def addition(device: str) -> Step:
+    x, y = torch.ones(4, 4, device=device), torch.ones(4, 4, device=device)
+    return lambda: x + y
+
+
+def training(device: str, *, inputs: int, hidden: int, batch: int) -> Step:
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Linear(inputs, hidden), torch.nn.ReLU(), torch.nn.Linear(hidden, 10))
+    model = model.to(device)
+    optimiser = torch.optim.Adam(model.parameters())
+    x = torch.randn(batch, inputs, device=device)
+    y = torch.randint(0, 10, (batch,), device=device)
+
+    def step() -> None:
+        optimiser.zero_grad()
+        torch.nn.functional.cross_entropy(model(x), y).backward()
+        optimiser.step()
+
+    return step
+
+
+def elapsed_us(step: Step, repeats: int) -> float:
+    """Microseconds of one of `repeats` calls in a row."""
+    start = time.perf_counter()
+    for _ in range(repeats):
+        step()
+    return (time.perf_counter() - start) / repeats * 1e6
+
+
+def recorded() -> AbstractContextManager[object]:
+    return virtual_gpu(recorder=Recorder([__file__]))
+
+
+def compare(title: str, contenders: dict[str, tuple[Context, Callable[[], Step]]], repeats: int, rounds: int) -> None:
+    """Prints the median of each, and its ratio to the first."""
+    times: dict[str, list[float]] = {name: [] for name in contenders}
+    for _ in range(rounds):
+        for name, (context, make) in contenders.items():
+            with context():
+                step = make()
+                for _ in range(3):
+                    step()
+                times[name].append(elapsed_us(step, repeats))
+    print(title)
+    baseline = statistics.median(next(iter(times.values())))
+    for name, measured in times.items():
+        median = statistics.median(measured)
+        print(f"  {name:<34} {median:>8.1f} µs   ratio {median / baseline:>5.2f}")
+
+
+def main() -> None:
+    torch.set_num_threads(1)
+    rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 30
+    compare(
+        "Addition of two 4 x 4 tensors",
+        {
+            "FakeTensorMode, on cpu": (FakeTensorMode, lambda: addition("cpu")),
+            "virtual GPU": (recorded, lambda: addition("cuda")),
+            "plain CPU": (nullcontext, lambda: addition("cpu")),
+        },
+        REPEATS["operator"],
+        rounds,
+    )
+    for inputs, hidden, batch in ((64, 128, 32), (784, 128, 64)):
+        shape = {"inputs": inputs, "hidden": hidden, "batch": batch}
+
+        def on(device: str, shape: dict[str, int] = shape) -> Callable[[], Step]:
+            return lambda: training(device, **shape)
+
+        compare(
+            f"A training step with Adam: {inputs}-{hidden}-10, batch {batch}",
+            {
+                "plain CPU": (nullcontext, on("cpu")),
+                "virtual GPU": (recorded, on("cuda")),
+                "virtual GPU, nothing recorded": (virtual_gpu, on("cuda")),
+            },
+            REPEATS["step"],
+            rounds,
+        )
+
+
+if __name__ == "__main__":
+    main()
