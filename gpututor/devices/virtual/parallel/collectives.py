@@ -17,6 +17,7 @@ from gpututor.devices.virtual.operators.outputs import wrap
 from gpututor.devices.virtual.operators.overloads import Rule
 from gpututor.devices.virtual.parallel import reductions
 from gpututor.devices.virtual.parallel.groups import carrier_of, is_nccl
+from gpututor.devices.virtual.parallel.sync_norm import sync_norm_rules
 from gpututor.devices.virtual.parallel.works import DeviceWork
 from gpututor.devices.virtual.tensors.tensor import VirtualTensor
 
@@ -29,6 +30,8 @@ _OUTPUTS_FIRST = frozenset({
 })
 _IN_PLACE = frozenset({"allreduce_", "allreduce_coalesced_", "broadcast_", "recv_", "recv_any_source_", "reduce_"})
 # fmt: on
+_FLAT = frozenset({"_allgather_base_", "_reduce_scatter_base_"})
+"""NCCL counts their elements, gloo looks at their shapes."""
 _SENDING = frozenset({"barrier", "send"})
 
 
@@ -74,8 +77,11 @@ def _collective(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any
     name = func.overloadpacket.__name__
     unwrapped = Unwrapped(args)
     hosts, group = unwrapped.values, unwrapped.group
-    if is_nccl(group) and not all(one.is_contiguous() for one in tensors_in(list(args))):
-        raise ValueError("Tensors must be contiguous")
+    if is_nccl(group):
+        if not all(one.is_contiguous() for one in tensors_in(args)):
+            raise ValueError("Tensors must be contiguous")
+        if name in _FLAT:
+            hosts[:2] = [one.view(-1) for one in hosts[:2]]
     finish = None
     for position, value in enumerate(hosts):
         if private.script_class(value) == "ReduceOp" and reductions.is_average(value):
@@ -127,10 +133,10 @@ def _refuse(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 
 
 def collective_rules() -> dict[Any, Rule]:
-    """The rule of each operator that carries tensors between processes."""
+    """The rule of each operator that carries tensors between processes, and of those that only such programs run."""
     if not private.HAS_DISTRIBUTED:
         return {}
-    rules: dict[Any, Rule] = {}
+    rules: dict[Any, Rule] = sync_norm_rules()
     known = _OUTPUTS_FIRST | _IN_PLACE | _SENDING
     for overload in private.overloads_of("c10d"):
         rules[overload] = _collective if overload.overloadpacket.__name__ in known else _refuse
