@@ -140,8 +140,9 @@ class DeviceMemory:
 
     @property
     def room(self) -> int:
-        """An upper bound of what could still be allocated, quick to tell."""
-        return self.limit - self.small.allocated - self.large.allocated
+        """Bytes that can be allocated without a second look, quick to tell: on this GPU and on the host."""
+        left = self.limit - self.small.allocated - self.large.allocated
+        return left if left < host.LARGE else host.LARGE
 
     def _settle(self) -> None:
         freed = self._freed

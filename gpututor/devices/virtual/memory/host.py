@@ -6,7 +6,7 @@ from pathlib import Path
 
 from gpututor.devices.virtual import errors
 
-_LARGE = 256 << 20
+LARGE = 1 << 30
 """Below this many bytes nobody looks: a machine with so little left has other troubles."""
 _KEPT = 64 << 20
 _MEMINFO = Path("/proc/meminfo")
@@ -26,7 +26,7 @@ def available() -> int | None:
 
 def expect(size_bytes: int) -> None:
     """Raises `MemoryError` in words where the system would kill the process for taking that much."""
-    if size_bytes < _LARGE:
+    if size_bytes < LARGE:
         return
     left = available()
     if left is not None and size_bytes + _KEPT > left:

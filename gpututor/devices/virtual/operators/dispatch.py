@@ -12,6 +12,7 @@ from gpututor.devices.virtual.machine import CPU, active, is_on, python_device
 from gpututor.devices.virtual.operators import mixing, second_ways
 from gpututor.devices.virtual.operators.forecast import WIDEST, could_fill, could_grow, forecast
 from gpututor.devices.virtual.operators.inputs import Inputs, bytes_of
+from gpututor.devices.virtual.operators.numbers import numbers_as_tensors
 from gpututor.devices.virtual.operators.outputs import follow_host, fresh, wrap
 from gpututor.devices.virtual.operators.overloads import OPERATORS, RULES, Operator, describe
 from gpututor.devices.virtual.operators.sparse import run_sparse
@@ -54,7 +55,13 @@ class DeviceMode(TorchDispatchMode):
         if op.composite:
             with self:
                 return func.decompose(*args, **kwargs)
-        out = op.call(*args, **kwargs)
+        try:
+            out = op.call(*args, **kwargs)
+        except (TypeError, RuntimeError):
+            settled = numbers_as_tensors(func, args)
+            if settled is None:
+                raise
+            out = op.call(*settled, **kwargs)
         if op.is_kernel and is_on():
             recorder = active().recorder
             if recorder.enabled and _device_of(out, args) == "cpu":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -53,9 +54,45 @@ def _shape_only(value: Any) -> Any:
     return [_shape_only(one) for one in value] if type(value) in (list, tuple) else value
 
 
+def _counts(values: Tensor, weights: Tensor | None = None, minlength: int = 0) -> list[int]:
+    return [8 * max(minlength, int(values.max()) + 1 if values.numel() else 0)]
+
+
+# What the values decide, which PyTorch cannot tell from shapes; CUDA reads them back to the host too.
+_BY_VALUES: dict[Any, Callable[..., list[int]]] = {
+    torch.ops.aten.bincount.default: _counts,
+    torch.ops.aten.repeat_interleave.Tensor: lambda repeats, **options: [8 * int(repeats.sum())],
+}
+_known: dict[Any, list[int]] = {}
+_KNOWN_AT_MOST = 4096
+
+
+def _outline(value: Any) -> Any:
+    """What of an argument the size of a result can depend on."""
+    if isinstance(value, Tensor):
+        return value.shape, value.dtype
+    return tuple(_outline(one) for one in value) if type(value) in (list, tuple) else (type(value), value)
+
+
 def forecast(func: Any, hosts: Any, named: dict[str, Any]) -> list[int]:
-    """The bytes of each tensor that `func` would make, without making it; none where PyTorch cannot tell."""
-    on_meta = {name: _shape_only(value) for name, value in named.items() if name != "generator"}
+    """The bytes of each tensor that `func` would make, without making it; none where PyTorch cannot tell.
+
+    PyTorch works shapes out in Python, which takes as long as ten small operators: what was asked once is remembered.
+    """
+    options = {name: value for name, value in named.items() if name != "generator"}
+    if func in _BY_VALUES:
+        return _BY_VALUES[func](*hosts, **options)
+    outline = id(func), _outline(hosts), tuple((name, _outline(value)) for name, value in options.items())
+    found = _known.get(outline)
+    if found is None:
+        if len(_known) >= _KNOWN_AT_MOST:
+            _known.clear()
+        found = _known[outline] = _work_out(func, hosts, options)
+    return found
+
+
+def _work_out(func: Any, hosts: Any, options: dict[str, Any]) -> list[int]:
+    on_meta = {name: _shape_only(value) for name, value in options.items()}
     if "device" in on_meta:
         on_meta["device"] = torch.device("meta")
     try:

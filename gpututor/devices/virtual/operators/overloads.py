@@ -13,7 +13,7 @@ from gpututor.devices.virtual import private
 Waits = Callable[[tuple[Any, ...]], bool]
 Rule = Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]
 RULES: dict[Any, Rule] = {}
-"""Operators that are not simply run on the CPU; filled by `add_rules`."""
+"""Operators, or whole namespaces of them, that are not simply run on the CPU; filled by `add_rules`."""
 
 # They give a view or change metadata only, though their schema does not say so; or make memory without touching it.
 # fmt: off
@@ -50,7 +50,7 @@ _INDICES: frozenset[int | str] = frozenset((1, "indices"))
 # How large a result is comes from a number among the arguments.
 _SIZED_BY_NUMBERS = re.compile(
     r"repeat|expand_copy|.*pad(_nd|\d|_sequence)|.*upsample|.*im2col|.*col2im|diag_embed|.*vander|.*unpool|affine_grid"
-    r"|multinomial|_?fft_|new_|.*one_hot|.*unfold|.*glu_jvp|.*conv.*transpose|histc|bincount|_unsafe_masked_index"
+    r"|multinomial|_?fft_|new_|.*one_hot|.*unfold|.*glu_jvp|.*convolution|histc|bincount|_unsafe_masked_index"
 )
 
 
@@ -152,7 +152,7 @@ class Operator:
         self.func = func
         self.call = _QUICK.get(func, func._op)
         """The operator by its shortest way from Python."""
-        self.rule = RULES.get(func)
+        self.rule = RULES.get(func) or RULES.get(func.namespace)
         self.name = schema.name
         self.hidden_view = short in _HIDDEN_VIEWS
         self.is_plain = not writes and not is_view and not self.hidden_view

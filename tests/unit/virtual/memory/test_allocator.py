@@ -1,0 +1,227 @@
+"""The caching allocator: segments, blocks, figures, and what `torch.cuda` tells of them."""
+
+from __future__ import annotations
+
+import gc
+import threading
+from itertools import pairwise
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gpututor.devices.virtual import VirtualMachine, virtual_gpu
+from gpututor.devices.virtual.memory.allocator import Block, DeviceMemory
+from gpututor.devices.virtual.memory.pool import Pool, Span
+
+MIB = 1 << 20
+
+
+def _spans(first: Span) -> list[Span]:
+    spans, span = [], first
+    while True:
+        spans.append(span)
+        if span.after is None:
+            return spans
+        assert span.after.before is span
+        span = span.after
+
+
+def _check(pool: Pool) -> None:
+    """What must hold of a pool at any moment."""
+    free = []
+    for address, first in pool.segments.items():
+        spans = _spans(first)
+        assert first.address == address
+        assert first.before is None
+        for one, other in pairwise(spans):
+            assert one.address + one.size == other.address
+            assert not (one.is_free and other.is_free), "two free neighbours are one"
+        free += [(one.size, one.address) for one in spans if one.is_free]
+    assert sorted(free) == [(size, address) for size, address, _ in pool.free]
+    assert pool.reserved == sum(span.size for first in pool.segments.values() for span in _spans(first))
+    idle = [first for first in pool.segments.values() if first.is_free and first.after is None]
+    assert (pool.idle, pool.idle_bytes) == (len(idle), sum(one.size for one in idle))
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.lists(
+        st.one_of(
+            st.tuples(st.just("take"), st.sampled_from([1, 512, 513, 40_000, MIB, MIB + 1, 3 * MIB, 12 * MIB + 5])),
+            st.tuples(st.just("drop"), st.integers(0, 30)),
+            st.tuples(st.just("empty"), st.just(0)),
+        ),
+        max_size=60,
+    )
+)
+def test_the_books_are_right_at_any_moment_of_any_program(steps: list[tuple[str, int]]) -> None:
+    memory = DeviceMemory(0, 64 * MIB)
+    live: list[Block] = []
+    for step, number in steps:
+        if step == "take":
+            try:
+                live.append(Block(memory, number))
+            except torch.OutOfMemoryError:
+                assert memory.allocated + number > 20 * MIB, "there was room"
+        elif step == "drop" and live:
+            live.pop(number % len(live))
+        elif step == "empty":
+            memory.empty_cache()
+        assert memory.allocated == sum(block.size_bytes for block in live)
+        assert memory.allocated <= memory.reserved <= memory.total
+        addresses = sorted((block.address, block.size_bytes) for block in live)
+        assert all(start + size <= after for (start, size), (after, _) in pairwise(addresses))
+        for pool in (memory.small, memory.large):
+            _check(pool)
+        figures = memory.statistics.as_nested_dict()
+        assert figures["allocated_bytes"]["all"]["current"] == memory.allocated
+        assert figures["allocation"]["all"]["current"] == len(live)
+        assert figures["reserved_bytes"]["all"]["current"] == memory.reserved
+        for named in figures.values():
+            if isinstance(named, dict) and "all" in named:
+                for metric in ("current", "allocated", "freed"):
+                    assert named["all"][metric] == named["small_pool"][metric] + named["large_pool"][metric]
+                assert named["all"]["current"] <= named["all"]["peak"]
+    live.clear()
+    memory.empty_cache()
+    assert (memory.allocated, memory.reserved) == (0, 0)
+
+
+@pytest.mark.parametrize(
+    ("size", "reserved"),
+    [
+        (1, 2 * MIB),
+        (MIB, 2 * MIB),
+        (MIB + 1, 20 * MIB),
+        (10 * MIB - 512, 20 * MIB),
+        (10 * MIB, 10 * MIB),
+        (21 * MIB + 1, 22 * MIB),
+    ],
+)
+def test_segments_have_cudas_sizes(size: int, reserved: int) -> None:
+    memory = DeviceMemory(0, 1 << 30)
+    block = Block(memory, size)
+    assert memory.reserved == reserved
+    del block
+    assert (memory.allocated, memory.reserved) == (0, reserved)
+
+
+def test_a_freed_block_is_used_again_by_best_fit_and_neighbours_become_one() -> None:
+    memory = DeviceMemory(0, 1 << 30)
+    blocks = [Block(memory, size) for size in (1024, 2048, 512, 4096, 512)]
+    addresses = [block.address for block in blocks]
+    del blocks[3], blocks[1]
+    hole = Block(memory, 1500)
+    assert hole.address == addresses[1], "the smallest hole that is large enough"
+    blocks.clear()
+    del hole
+    whole = Block(memory, MIB)
+    assert whole.address == addresses[0]
+    assert memory.reserved == 2 * MIB
+
+
+def test_a_full_gpu_gives_its_cache_back_before_it_is_out_of_memory() -> None:
+    with virtual_gpu(memory_bytes=64 * MIB):
+        small = [torch.zeros(MIB, dtype=torch.uint8, device="cuda") for _ in range(4)]
+        small.clear()
+        assert torch.cuda.memory_reserved() == 4 * MIB
+        large = torch.zeros(62 * MIB, dtype=torch.uint8, device="cuda")
+        assert torch.cuda.memory_reserved() == 62 * MIB
+        assert torch.cuda.memory_stats()["num_alloc_retries"] == 1
+        with pytest.raises(torch.OutOfMemoryError) as caught:
+            torch.zeros(3 * MIB, dtype=torch.uint8, device="cuda")
+        assert str(caught.value).startswith(
+            "CUDA out of memory. Tried to allocate 20.00 MiB. GPU 0 has a total capacity of 64.00 MiB of which "
+            "2.00 MiB is free. Including non-PyTorch memory, this process has 62.00 MiB memory in use. "
+            "Of the allocated memory 62.00 MiB is allocated by PyTorch, and 0 bytes is reserved by PyTorch but unallocated."
+        )
+        assert torch.cuda.memory_stats()["num_ooms"] == 1
+        del large
+
+
+def test_fragments_can_make_a_gpu_run_out_while_the_sum_is_free() -> None:
+    with virtual_gpu(memory_bytes=40 * MIB):
+        tensors = [torch.zeros(5 * MIB, dtype=torch.uint8, device="cuda") for _ in range(8)]
+        assert torch.cuda.memory_reserved() == 40 * MIB
+        del tensors[::2]
+        assert torch.cuda.memory_allocated() == 20 * MIB
+        with pytest.raises(torch.OutOfMemoryError, match=r"and 20\.00 MiB is reserved by PyTorch but unallocated"):
+            torch.zeros(6 * MIB, dtype=torch.uint8, device="cuda")
+        tensors.append(torch.zeros(5 * MIB, dtype=torch.uint8, device="cuda"))
+
+
+def test_a_share_of_the_memory_can_be_set() -> None:
+    with virtual_gpu(memory_bytes=100 * MIB):
+        torch.cuda.set_per_process_memory_fraction(0.5)
+        assert torch.cuda.get_per_process_memory_fraction() == 0.5
+        with pytest.raises(torch.OutOfMemoryError, match=r"50\.00 MiB allowed; "):
+            torch.zeros(60 * MIB, dtype=torch.uint8, device="cuda")
+        torch.zeros(50 * MIB, dtype=torch.uint8, device="cuda")
+        with pytest.raises(ValueError, match="Invalid fraction value"):
+            torch.cuda.set_per_process_memory_fraction(2.0)
+
+
+def test_figures_summary_and_snapshot_are_torchs_own(two_gpus: VirtualMachine) -> None:
+    x = torch.zeros(1000, device="cuda:1")
+    y = torch.zeros(10 * MIB, device="cuda:1")
+    stats = torch.cuda.memory_stats(1)
+    assert stats["allocated_bytes.all.current"] == 4096 + 40 * MIB
+    assert stats["requested_bytes.small_pool.current"] == 4000
+    assert stats["segment.large_pool.current"] == 1
+    assert stats["active.all.peak"] == 2
+    del y
+    assert torch.cuda.memory_stats(1)["allocation.all.freed"] == 1
+    assert torch.cuda.memory_stats(0)["allocation.all.current"] == 0
+    torch.cuda.reset_peak_memory_stats(1)
+    assert torch.cuda.max_memory_allocated(1) == 4096
+    torch.cuda.reset_accumulated_memory_stats(1)
+    assert torch.cuda.memory_stats(1)["allocation.all.allocated"] == 0
+    summary = torch.cuda.memory_summary(1, abbreviated=True)
+    assert "PyTorch CUDA memory summary, device ID 1" in summary
+    assert "| Allocated memory      |   4096 B   |" in summary
+    segments = torch.cuda.memory_snapshot()
+    assert [(one["device"], one["segment_type"], one["total_size"]) for one in segments] == [
+        (1, "small", 2 * MIB),
+        (1, "large", 40 * MIB),
+    ]
+    assert [block["state"] for block in segments[0]["blocks"]] == ["active_allocated", "inactive"]
+    assert torch.cuda.get_allocator_backend() == "native"
+    assert torch.accelerator.memory_allocated(1) == torch.cuda.memory_allocated(1) == 4096
+    del x
+
+
+def test_threads_that_allocate_and_free_at_once_leave_the_books_in_order() -> None:
+    memory = DeviceMemory(0, 1 << 30)
+
+    def work() -> None:
+        for size in range(1, 400):
+            kept = [Block(memory, size * 700) for _ in range(3)]
+            del kept[1]
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert memory.allocated == 0
+    for pool in (memory.small, memory.large):
+        _check(pool)
+
+
+def test_a_garbage_collection_in_the_middle_of_an_allocation_does_no_harm() -> None:
+    memory = DeviceMemory(0, 1 << 30)
+    before = gc.get_threshold()
+    gc.set_threshold(1)
+    try:
+        for size in range(1, 300):
+            cycle: list[object] = [Block(memory, size * 900)]
+            cycle.append(cycle)
+            del cycle
+    finally:
+        gc.set_threshold(*before)
+    gc.collect()
+    assert memory.allocated == 0
+    for pool in (memory.small, memory.large):
+        _check(pool)
