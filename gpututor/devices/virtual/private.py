@@ -93,6 +93,13 @@ def global_device_context() -> Any:
 warn_typed_storage: Any = torch.storage._warn_typed_storage_removal
 """What `tensor.storage()` says before it answers."""
 
+
+def forget_global_device_context() -> None:
+    """As if `torch.set_default_device` had never been called: torch 2.9 fails on the None that it keeps otherwise."""
+    if getattr(torch._GLOBAL_DEVICE_CONTEXT, "device_context", False) is None:
+        del torch._GLOBAL_DEVICE_CONTEXT.device_context
+
+
 cuda_device_index: Any = torch.cuda._utils._get_device_index
 """The number that a device, a name or a number means; with `optional=True` also None and `cuda`."""
 parse_visible_devices: Any = torch.cuda._parse_visible_devices
@@ -164,13 +171,3 @@ def lonely_group() -> Any:
 def script_class(value: Any) -> str:
     """The name of the C++ class of an operator's argument, such as `ProcessGroup`; empty for anything else."""
     return str(value._type().name()) if type(value) is torch.ScriptObject else ""
-
-
-def overloads_of(namespace: str) -> list[Any]:
-    """All operators of a namespace of `torch.ops`."""
-    found = []
-    for schema in torch._C._jit_get_all_schemas():
-        if schema.name.startswith(namespace + "::"):
-            packet = getattr(getattr(torch.ops, namespace), schema.name.removeprefix(namespace + "::"))
-            found.append(getattr(packet, schema.overload_name or "default"))
-    return found

@@ -64,6 +64,7 @@ def virtual_gpu(
             finally:
                 if private.global_device_context() is not context_before:
                     torch.set_default_device(None if context_before is None else context_before.device)
+                    private.forget_global_device_context()
     finally:
         switch(None)
         autocast.forget()

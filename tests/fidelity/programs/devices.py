@@ -271,3 +271,12 @@ def pinning_a_gpu_tensor() -> Any:
 def pinned_memory_is_the_hosts() -> Any:
     x = torch.ones(2).pin_memory()
     return x.is_pinned(), x.cuda().is_pinned(), torch.ones(2).is_pinned()
+
+
+@gives(("cuda:1", "cuda:0", 1), source="torch/cuda/__init__.py: StreamContext")
+def a_stream_block_of_another_gpu_changes_to_that_gpu() -> Any:
+    with torch.cuda.stream(torch.cuda.current_stream(1)):
+        inside = torch.zeros(1, device="cuda").device
+        current = torch.cuda.current_device()
+    with torch.cuda.stream(None):
+        return inside, torch.zeros(1, device="cuda").device, current

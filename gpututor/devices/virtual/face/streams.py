@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from gpututor.devices.virtual import errors
@@ -56,6 +57,15 @@ class DefaultStream:
 
 def current_stream(device: Any = None) -> DefaultStream:
     return DefaultStream(gpu_of(device))
+
+
+def stream(stream: Any) -> AbstractContextManager[Any]:
+    """Stands in for `torch.cuda.stream`: None changes nothing, as on CUDA, and there is no other than the GPU's own."""
+    if stream is None:
+        return nullcontext()
+    if isinstance(stream, DefaultStream):
+        return stream
+    raise errors.unsupported("torch.cuda.stream")
 
 
 def is_current_stream_capturing() -> bool:

@@ -1,0 +1,77 @@
+"""Everything that the documentation shows is run: Python blocks, files, and commands with what they print.
+
+A block of Python that begins with `# file: NAME` is written to that file. A `console` block's lines that begin with
+`$ ` are run beside the files above it; its other lines must be in the output, where `…` stands for anything.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+_ROOT = Path(__file__).parents[2]
+PAGES = [_ROOT / "README.md", _ROOT / "docs" / "virtual-gpu.md"]
+_BLOCK = re.compile(r"^```(python|console)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_PROGRAMS = {"python": [sys.executable], "pytest": [sys.executable, "-m", "pytest", "-p", "no:cacheprovider"]}
+
+
+def blocks(page: Path) -> list[tuple[str, str]]:
+    """The kind and the text of each block of a page that is to be run."""
+    return _BLOCK.findall(page.read_text(encoding="utf-8"))
+
+
+def ended(command: list[str], folder: Path) -> str:
+    """What a command printed, both streams together; it must end well."""
+    environment = {**os.environ, "PYTHONPATH": str(_ROOT), "PYTHONDONTWRITEBYTECODE": "1"}
+    environment.pop("CUDA_VISIBLE_DEVICES", None)
+    done = subprocess.run(
+        command, cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
+    )
+    assert done.returncode == 0, f"{shlex.join(command)}\n{done.stdout}"
+    return done.stdout
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_block_of_a_page_does_what_it_says(page: Path, tmp_path: Path) -> None:
+    (tmp_path / "pytest.ini").write_text("[pytest]\n")
+    for kind, text in blocks(page):
+        if kind == "python":
+            named = re.match(r"# file: (\S+)\n", text)
+            (tmp_path / (named.group(1) if named else "block.py")).write_text(text)
+            if not named:
+                ended([sys.executable, "block.py"], tmp_path)
+            continue
+        printed = ""
+        for line in text.splitlines():
+            if line.startswith("$ "):
+                program, *arguments = shlex.split(line[2:])
+                printed = ended([*_PROGRAMS[program], *arguments], tmp_path)
+            else:
+                wanted = ".*".join(map(re.escape, line.split("…")))
+                assert re.search(wanted, printed), f"{page.name} promises {line!r}:\n{printed}"
+
+
+def test_each_page_has_blocks_to_run() -> None:
+    for page in PAGES:
+        assert {"python", "console"} <= {kind for kind, _ in blocks(page)}
+
+
+def test_the_page_names_the_tested_versions_and_every_model() -> None:
+    from gpututor.devices.virtual import versions
+    from gpututor.devices.virtual.specs import model_names
+
+    page = PAGES[1].read_text(encoding="utf-8")
+    assert f"Tested with torch {versions.OLDEST} to {versions.NEWEST}." in page
+    assert f"{', '.join(model_names())}." in page.replace("\n", " ")
+
+
+def test_links_of_the_pages_lead_to_files() -> None:
+    for page in PAGES:
+        for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text(encoding="utf-8")):
+            assert (page.parent / target).exists(), f"{page.name} links to {target}"
