@@ -33,6 +33,7 @@ _IN_PLACE = frozenset({"allreduce_", "allreduce_coalesced_", "broadcast_", "recv
 _FLAT = frozenset({"_allgather_base_", "_reduce_scatter_base_"})
 """NCCL counts their elements, gloo looks at their shapes."""
 _SENDING = frozenset({"barrier", "send"})
+_KNOWN = _OUTPUTS_FIRST | _IN_PLACE | _SENDING
 
 
 def tensors_in(values: Any) -> Iterator[torch.Tensor]:
@@ -75,6 +76,8 @@ class Unwrapped:
 def _collective(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """An operator of the namespace `c10d`."""
     name = func.overloadpacket.__name__
+    if name not in _KNOWN:
+        raise errors.unsupported(f"{func._schema.name} on a device")
     unwrapped = Unwrapped(args)
     hosts, group = unwrapped.values, unwrapped.group
     if is_nccl(group):
@@ -102,6 +105,10 @@ def _collective(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any
 def _functional(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """An operator of the namespace `_c10d_functional`: it names its group, and its result is waited for by torch."""
     unwrapped = Unwrapped([*args, *kwargs.values()])
+    if func.overloadpacket.__name__ == "_wrap_tensor_autograd":
+        # torch wraps a result so that its first use waits; this waits at once.
+        done = torch.ops._c10d_functional.wait_tensor(unwrapped.values[0])
+        return wrap(done.detach(), list(unwrapped.by_host.values()), unwrapped.device)
     names = [one.name for one in func._schema.arguments]
     given = dict(zip([*names[: len(args)], *kwargs], unwrapped.values, strict=True))
     group = unwrapped.group
@@ -128,18 +135,6 @@ def _on_device(out: Any, unwrapped: Unwrapped) -> Any:
     return wrap(out, list(unwrapped.by_host.values()), unwrapped.device) if found is None else found
 
 
-def _refuse(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    raise errors.unsupported(f"{func._schema.name} on a device")
-
-
 def collective_rules() -> dict[Any, Rule]:
-    """The rule of each operator that carries tensors between processes, and of those that only such programs run."""
-    if not private.HAS_DISTRIBUTED:
-        return {}
-    rules: dict[Any, Rule] = sync_norm_rules()
-    known = _OUTPUTS_FIRST | _IN_PLACE | _SENDING
-    for overload in private.overloads_of("c10d"):
-        rules[overload] = _collective if overload.overloadpacket.__name__ in known else _refuse
-    for overload in private.overloads_of("_c10d_functional"):
-        rules[overload] = _functional
-    return rules
+    """The rules of the namespaces whose operators carry tensors between processes, and of SyncBatchNorm."""
+    return {"c10d": _collective, "_c10d_functional": _functional, **sync_norm_rules()}

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from gpututor.devices.virtual import private
 from gpututor.devices.virtual.face import streams
 from gpututor.devices.virtual.face.refused import refused_function
-from gpututor.devices.virtual import private
 from gpututor.devices.virtual.parallel import comm, groups, nccl, spawning, threads
 from gpututor.devices.virtual.patch_table.rows import each
 from gpututor.devices.virtual.patches import Patch

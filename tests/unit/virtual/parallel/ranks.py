@@ -1,0 +1,82 @@
+"""Programs that run in two processes, each on a virtual machine that it inherits from the test."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import pickle
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed as dist
+import torch.multiprocessing as mp
+
+from gpututor.devices.virtual import virtual_gpu
+
+RANKS = 2
+LIMIT_S = 100.0
+Program = Callable[[int, str], Any]
+
+
+def _told(value: Any) -> Any:
+    """What travels back to the test: device tensors as (device, values)."""
+    if isinstance(value, torch.Tensor):
+        return str(value.device), value.tolist()
+    if isinstance(value, list | tuple):
+        return [_told(one) for one in value]
+    return {name: _told(one) for name, one in value.items()} if isinstance(value, dict) else value
+
+
+def _work(rank: int, folder: Path, module: str, table: str, backend: str | None) -> None:
+    torch.cuda.set_device(rank)
+    torch.manual_seed(0)
+    device = torch.device("cuda", rank)
+    dist.init_process_group(
+        backend,
+        init_method=f"file://{folder}/store",
+        rank=rank,
+        world_size=RANKS,
+        device_id=device if backend is None else None,
+    )
+    programs: dict[str, Program] = getattr(importlib.import_module(module), table)
+    told: dict[str, Any] = {}
+    for name, program in programs.items():
+        try:
+            told[name] = _told(program(rank, str(device)))
+        except (RuntimeError, ValueError, TypeError) as error:
+            told[name] = f"{type(error).__name__}: {error}"
+    (folder / f"{rank}.pickle").write_bytes(pickle.dumps(told))
+    dist.destroy_process_group()
+
+
+def told_by_ranks(
+    folder: Path, module: str, table: str = "PROGRAMS", backend: str | None = "nccl"
+) -> list[dict[str, Any]]:
+    """Run the programs of `module.table` in every rank; what each returned or raised, by rank and name.
+
+    Raises `TimeoutError` when they are not done in time, after ending them.
+    """
+    with virtual_gpu(RANKS):
+        context: Any = mp.start_processes(
+            _work, (folder, module, table, backend), nprocs=RANKS, join=False, start_method="spawn"
+        )
+        with _ended(context):
+            deadline = time.monotonic() + LIMIT_S
+            while not context.join(timeout=1.0):
+                if time.monotonic() > deadline:
+                    raise TimeoutError(f"the ranks were not done after {LIMIT_S} s")
+    return [pickle.loads((folder / f"{rank}.pickle").read_bytes()) for rank in range(RANKS)]
+
+
+@contextlib.contextmanager
+def _ended(context: Any) -> Iterator[None]:
+    try:
+        yield
+    finally:
+        for process in context.processes:
+            if process.is_alive():
+                process.kill()
+            process.join()
