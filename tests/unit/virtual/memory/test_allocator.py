@@ -135,7 +135,8 @@ def test_a_full_gpu_gives_its_cache_back_before_it_is_out_of_memory() -> None:
         assert str(caught.value).startswith(
             "CUDA out of memory. Tried to allocate 20.00 MiB. GPU 0 has a total capacity of 64.00 MiB of which "
             "2.00 MiB is free. Including non-PyTorch memory, this process has 62.00 MiB memory in use. "
-            "Of the allocated memory 62.00 MiB is allocated by PyTorch, and 0 bytes is reserved by PyTorch but unallocated."
+            "Of the allocated memory 62.00 MiB is allocated by PyTorch, and 0 bytes is reserved by PyTorch but "
+            "unallocated."
         )
         assert torch.cuda.memory_stats()["num_ooms"] == 1
         del large
