@@ -96,9 +96,9 @@ def out_of_memory(
         f"which {_size(free)} is free. Including non-PyTorch memory, this process has {_size(reserved)} memory in use. "
         f"{'' if allowed is None else _size(allowed) + ' allowed; '}Of the allocated memory {_size(allocated)} is "
         f"allocated by PyTorch, and {_size(reserved - allocated)} is reserved by PyTorch but unallocated. If reserved "
-        "but unallocated memory is large try setting PYTORCH_ALLOC_CONF=expandable_segments:True to avoid "
-        "fragmentation.  See documentation for Memory Management  "
-        "(https://pytorch.org/docs/stable/notes/cuda.html#environment-variables)"
+        "but unallocated memory is large try setting PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True to "
+        "avoid fragmentation.  See documentation for Memory Management  (https://docs.pytorch.org/docs/stable/notes/"
+        "cuda.html#optimizing-memory-usage-with-pytorch-cuda-alloc-conf)"
     )
 
 
@@ -118,6 +118,14 @@ def no_numpy(device: torch.device) -> TypeError:
 
 def cannot_pin(kind: str) -> RuntimeError:
     return RuntimeError(f"cannot pin '{kind}' only dense CPU tensors can be pinned")
+
+
+def wrong_storage(tensor: torch.device, storage: torch.device) -> RuntimeError:
+    """`tensor.set_` with a source on another device (aten/src/ATen/native/Resize.cpp)."""
+    return RuntimeError(
+        f'Attempted to set the storage of a tensor on device "{tensor}" to a storage on different device "{storage}".  '
+        "This is no longer allowed; the devices must match."
+    )
 
 
 def wrong_generator(expected: str, found: str) -> RuntimeError:
