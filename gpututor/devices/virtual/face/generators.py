@@ -41,11 +41,20 @@ class DeviceGenerator(_RealGenerator, metaclass=_Kind):  # type: ignore[misc]
     def device(self) -> torch.device:
         return self._python_device
 
+    def __reduce__(self) -> Any:
+        return _rebuilt, (str(self._python_device), self.get_state())
+
 
 def generator_kind(generator: Any) -> str:
     """The kind of device that a generator was made for; torch's own are the CPU's."""
     device: torch.device = getattr(generator, "_python_device", CPU)
     return device.type
+
+
+def _rebuilt(device: str, state: torch.Tensor) -> DeviceGenerator:
+    generator = DeviceGenerator(device)
+    generator.set_state(state)
+    return generator
 
 
 class DefaultGenerators(Sequence[torch.Generator]):

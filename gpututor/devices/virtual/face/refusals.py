@@ -12,10 +12,8 @@ from gpututor.devices.virtual.machine import python_device
 from gpututor.devices.virtual.tensors.names import DeviceNames
 from gpututor.devices.virtual.tensors.tensor import VirtualTensor
 
-_real_trace: Any = torch.jit.trace
-_real_script: Any = torch.jit.script
-_real_jit_load: Any = torch.jit.load
 _real_to_dlpack: Any = torch._C._to_dlpack
+_real_to_dlpack_versioned: Any = torch._C._to_dlpack_versioned
 _real_nested: Any = torch.nested.nested_tensor
 _real_parse_to: Any = torch._C._nn._parse_to
 _real_engine = torch.autograd._engine_run_backward  # type: ignore[attr-defined]
@@ -29,27 +27,6 @@ def _holds_virtual(value: Any) -> bool:
     if isinstance(value, dict):
         return any(_holds_virtual(one) for one in value.values())
     return type(value) is VirtualTensor
-
-
-def jit_trace(*args: Any, **kwargs: Any) -> Any:
-    """Stands in for `torch.jit.trace`."""
-    if _holds_virtual(args) or _holds_virtual(kwargs):
-        raise errors.unsupported("torch.jit.trace on a device", "Trace on the CPU.")
-    return _real_trace(*args, **kwargs)
-
-
-def jit_script(obj: Any, *args: Any, **kwargs: Any) -> Any:
-    """Stands in for `torch.jit.script`."""
-    if _holds_virtual(obj):
-        raise errors.unsupported("torch.jit.script on a device", "Script on the CPU.")
-    return _real_script(obj, *args, **kwargs)
-
-
-def jit_load(f: Any, map_location: Any = None, *args: Any, **kwargs: Any) -> Any:
-    """Stands in for `torch.jit.load`."""
-    if map_location is not None and torch.device(map_location).type != "cpu":
-        raise errors.unsupported("torch.jit.load with map_location on a device", "Load with map_location='cpu'.")
-    return _real_jit_load(f, map_location, *args, **kwargs)
 
 
 def run_backward(*args: Any, **kwargs: Any) -> Any:
@@ -67,6 +44,11 @@ def compile(model: Any = None, **options: Any) -> Any:
 def to_dlpack(tensor: Any) -> Any:
     """Stands in for `torch.utils.dlpack.to_dlpack`."""
     return tensor.__dlpack__() if type(tensor) is VirtualTensor else _real_to_dlpack(tensor)
+
+
+def to_dlpack_versioned(tensor: Any, **options: Any) -> Any:
+    """Stands in for what `Tensor.__dlpack__` calls."""
+    return tensor.__dlpack__() if type(tensor) is VirtualTensor else _real_to_dlpack_versioned(tensor, **options)
 
 
 def nested_tensor(tensor_list: Any, *args: Any, **kwargs: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Stand-ins for what is not built: each use says so, by name."""
+"""Stand-ins for what is not built: each use says so, by name; `refuses` tells which call that is."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ def refused(call: str) -> Any:
     def refuse(*args: Any, **kwargs: Any) -> Any:
         raise errors.unsupported(call)
 
-    return type(call.rsplit(".", 1)[-1], (), {"__new__": refuse, "__init__": refuse, "__module__": "torch.cuda"})
+    body = {"__new__": refuse, "__init__": refuse, "__module__": "torch.cuda", "refuses": call}
+    return type(call.rsplit(".", 1)[-1], (), body)
 
 
 def refused_function(call: str) -> Any:
@@ -22,4 +23,11 @@ def refused_function(call: str) -> Any:
     def refuse(*args: Any, **kwargs: Any) -> Any:
         raise errors.unsupported(call)
 
+    refuse.refuses = call  # type: ignore[attr-defined]
+    # torch._dynamo, where it is imported while this stands in, looks below torch's own decorators.
+    refuse.__wrapped__ = _undecorated  # type: ignore[attr-defined]
     return refuse
+
+
+def _undecorated(*args: Any, **kwargs: Any) -> Any:
+    raise errors.unsupported("what torch keeps below a decorator")

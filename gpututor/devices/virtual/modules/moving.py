@@ -66,13 +66,16 @@ def apply_to_tensors(self: torch.nn.Module, fn: Any, recurse: bool = True) -> to
             moved = fn(parameter)
         if moved is parameter:
             continue
-        if isinstance(self, torch.jit.ScriptModule) and VirtualTensor in (type(parameter), type(moved)):
-            raise errors.unsupported("moving a scripted or traced module", "Keep it on the CPU.")
         if VirtualTensor in (type(parameter), type(moved)):
             _move_parameter(parameter, moved, fn)
+            if isinstance(self, torch.jit.ScriptModule):
+                # It keeps the C++ half of its parameters, which is another now.
+                self._c.setattr(name, parameter)
             continue
         gradient = parameter.grad
-        if torch.__future__.get_overwrite_module_params_on_conversion():
+        # From a learner's own meta device, say, to the CPU.
+        unlike = not torch._has_compatible_shallow_copy_type(parameter, moved)
+        if unlike or torch.__future__.get_overwrite_module_params_on_conversion():
             parameter = self._parameters[name] = torch.nn.Parameter(moved, parameter.requires_grad)
         else:
             parameter.data = moved

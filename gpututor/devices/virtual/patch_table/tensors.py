@@ -9,6 +9,12 @@ from gpututor.devices.virtual.patches import Patch
 PATCHES: tuple[Patch, ...] = (
     *each("torch.utils.dlpack", "C++ would speak of meta", to_dlpack=refusals.to_dlpack),
     *each("torch", "the same function by its other name", to_dlpack=refusals.to_dlpack),
+    *each(
+        "torch._C",
+        "the same functions by the names that reach C++",
+        _to_dlpack=refusals.to_dlpack,
+        _to_dlpack_versioned=refusals.to_dlpack_versioned,
+    ),
     *each("torch.nested", "would fail an assertion in C++", nested_tensor=refusals.nested_tensor),
     *each(
         "torch", "a device's type is a default dtype and device", set_default_tensor_type=types.set_default_tensor_type

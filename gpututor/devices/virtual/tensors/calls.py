@@ -139,6 +139,19 @@ def _ctc_loss(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     return func(*before, *lengths, *after, **{k: _listed(v) if k in names else v for k, v in kwargs.items()})
 
 
+def _one_hot(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """C++ trusts the classes of a tensor whose values it does not see."""
+    classes, count = args[0], args[1] if len(args) > 1 else kwargs.get("num_classes", -1)
+    if type(classes) is VirtualTensor and count > 0 and classes.numel():
+        with private.host_only():
+            least, most = classes._host.aminmax()
+            if least < 0:
+                raise RuntimeError("Class values must be non-negative.")
+            if most >= count:
+                raise RuntimeError("Class values must be smaller than num_classes.")
+    return func(*args, **kwargs)
+
+
 def _listed(lengths: Any) -> Any:
     if not isinstance(lengths, Tensor):
         return lengths
@@ -242,6 +255,7 @@ def fill_handlers() -> None:
             Tensor.to: _to,
             Tensor.cuda: _cuda,
             Tensor.type: _type,
+            torch.nn.functional.one_hot: _one_hot,
             Tensor.pin_memory: _pin_memory,
             Tensor.is_pinned: _is_pinned,
             torch.device: _device,

@@ -169,6 +169,12 @@ class VirtualTensor(torch.Tensor):
     def data_ptr(self) -> int:
         return self._host.data_ptr()
 
+    # torch's own is not seen by function modes.
+    def set_(self, *args: Any, **kwargs: Any) -> VirtualTensor:
+        from gpututor.devices.virtual.tensors.sources import set_source
+
+        return set_source(self, *args, **kwargs)
+
     def untyped_storage(self) -> Any:
         return VirtualStorage(self._host.untyped_storage(), self._block, self._device)
 
