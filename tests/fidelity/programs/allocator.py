@@ -93,8 +93,8 @@ def empty_cache_keeps_a_segment_with_one_tensor_in_it() -> Any:
     torch.OutOfMemoryError,
     "CUDA out of memory. Tried to allocate 800000000.00 GiB. GPU 0 has a total capacity of … of which … is free. …"
     "Of the allocated memory … is allocated by PyTorch, and … is reserved by PyTorch but unallocated. If reserved but "
-    "unallocated memory is large try setting PYTORCH_ALLOC_CONF=expandable_segments:True to avoid fragmentation.  See "
-    "documentation for Memory Management  …",
+    "unallocated memory is large try setting PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True to avoid fragmentation.  "
+    "See documentation for Memory Management  …",
     source="test/test_cuda.py: test_out_of_memory",
 )
 def more_memory_than_there_is() -> Any:
