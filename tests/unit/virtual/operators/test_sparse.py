@@ -26,7 +26,8 @@ Call = Callable[[torch.Tensor, torch.Tensor], Any]
 
 
 def _coo(device: str = "cuda", **options: Any) -> torch.Tensor:
-    return _sparse_coo_tensor(INDICES, VALUES, (2, 3), device=device, **options)
+    made: torch.Tensor = _sparse_coo_tensor(INDICES, VALUES, (2, 3), device=device, **options)
+    return made
 
 
 def _in_layout(layout: torch.layout, device: str) -> torch.Tensor:

@@ -1,0 +1,164 @@
+"""PyTorch's own operator samples (`op_db`), computed on the CPU and on a virtual GPU, and what differs."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable
+from itertools import islice
+from typing import Any
+
+import torch
+from torch.utils import _pytree as pytree
+
+from gpututor.devices.virtual import host_tensor, is_virtual, virtual_gpu
+
+# What they draw, or which of several right answers they give, is not the same twice.
+# fmt: off
+_NO_VALUES = (
+    "rand", "empty", "dropout", "bernoulli", "multinomial", "normal", "uniform", "exponential", "cauchy", "geometric",
+    "svd", "eig", "qr", "lu", "pca", "lobpcg", "rrelu", "alpha", "matrix_rank", "lstsq", "pinv", "householder",
+    "ormqr", "cholesky",
+)
+# fmt: on
+_WIDER = {
+    **dict.fromkeys((torch.float16, torch.bfloat16), torch.float32),
+    torch.complex32: torch.complex64,
+}
+
+
+def operators(dtype: torch.dtype) -> list[Any]:
+    """The operators that CUDA has in that dtype."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        from torch.testing._internal.common_methods_invocations import op_db
+    return [op for op in op_db if dtype in op.dtypesIfCUDA]
+
+
+def name_of(op: Any) -> str:
+    return str(op.name + ("." + op.variant_test_name if op.variant_test_name else ""))
+
+
+def _tensors(value: Any) -> list[torch.Tensor]:
+    return [one for one in pytree.tree_leaves(value) if isinstance(one, torch.Tensor)]
+
+
+def _gradients(outputs: list[torch.Tensor], inputs: list[torch.Tensor]) -> list[torch.Tensor | None]:
+    used = [one for one in outputs if one.requires_grad]
+    wanted = [one for one in inputs if one.requires_grad]
+    if not used or not wanted:
+        return []
+    dense = [one if one.layout is torch.strided else one.to_dense() for one in used]
+    gradients = torch.autograd.grad([one.abs().sum() for one in dense], wanted, allow_unused=True)
+    # Adding zero gives memory to gradients that have none, which a mode would have to read.
+    return [one if one is None or one.layout is not torch.strided else one + 0 for one in gradients]
+
+
+def _roundings(expected: torch.Tensor, dtype: torch.dtype) -> dict[str, float]:
+    """A few: on a device C++ takes other steps than on the CPU (mish, prod, cross entropy), and a sum of many terms,
+    such as a Fourier transform, is as exact as its largest."""
+    step = torch.finfo(dtype).eps
+    wide = expected.detach().to_dense().to(_WIDER[expected.dtype]).abs()
+    largest = wide[wide.isfinite()].amax().item() if wide.isfinite().any() else 0.0
+    return {"rtol": 8 * step, "atol": step * max(largest, 0.5)}
+
+
+def _compare(got: list[Any], expected: list[Any], dtype: torch.dtype, values: bool) -> None:
+    assert len(got) == len(expected)
+    for one, other in zip(got, expected, strict=True):
+        if other is None:
+            assert one is None
+            continue
+        assert is_virtual(one), f"a result is on {one.device}"
+        assert (one.shape, one.dtype, one.layout) == (other.shape, other.dtype, other.layout)
+        if values:
+            tolerance: dict[str, Any] = _roundings(other, dtype) if other.dtype in _WIDER else {}
+            found = host_tensor(one)
+            if other.layout is not torch.strided:
+                found, other = found.to_dense(), other.to_dense()
+            torch.testing.assert_close(found, other.detach(), equal_nan=True, **tolerance)
+
+
+def _cast(value: Any, kinds: dict[torch.dtype, torch.dtype]) -> Any:
+    if isinstance(value, torch.Tensor) and value.dtype in kinds:
+        return value.detach().to(kinds[value.dtype]).requires_grad_(value.requires_grad)
+    return value
+
+
+def _results(op: Any, arguments: Any) -> tuple[list[torch.Tensor], list[torch.Tensor | None]]:
+    given, args, kwargs = arguments
+    outputs = _tensors(op(given, *args, **kwargs))
+    return outputs, _gradients(outputs, _tensors(arguments))
+
+
+def _on_cpu(op: Any, arguments: Any, dtype: torch.dtype) -> tuple[list[Any], list[Any]]:
+    """The CPU's results; where it does not compute in half precision, those of single precision, rounded."""
+    try:
+        return _results(op, arguments)
+    except (RuntimeError, NotImplementedError) as error:
+        if dtype is torch.float32 or not ("not implemented for" in str(error) or "Unsupported dtype" in str(error)):
+            raise
+    narrower = {torch.float32: dtype, torch.complex64: torch.complex32}
+    wide = pytree.tree_map(lambda one: _cast(one, _WIDER), arguments)
+    outputs, gradients = _results(op, wide)
+    return [_cast(one.detach(), narrower) for one in outputs], [_cast(one, narrower) for one in gradients]
+
+
+def _moved(value: Any) -> Any:
+    if isinstance(value, torch.Tensor):
+        return value.detach().to("cuda").requires_grad_(value.requires_grad)
+    if isinstance(value, torch.device) or value == "cpu":
+        return "cuda"
+    return value
+
+
+def _moved_with_storage(value: Any) -> Any:
+    """A view, as a view of its whole storage on the device: a plain move would carry its own elements only."""
+    if not isinstance(value, torch.Tensor):
+        return value
+    whole = torch.empty(0, dtype=value.dtype).set_(value.untyped_storage()).to("cuda")
+    return whole.as_strided(value.size(), value.stride(), value.storage_offset()).requires_grad_(value.requires_grad)
+
+
+def _on_gpu(op: Any, arguments: Any) -> Any:
+    given, args, kwargs = arguments
+    if op.name == "tensor_split":
+        # Its indices are read on the host, on CUDA too.
+        return pytree.tree_map(_moved, given), args, kwargs
+    if name_of(op) == "as_strided.partial_views":
+        return pytree.tree_map(_moved_with_storage, arguments)
+    return pytree.tree_map(_moved, arguments)
+
+
+def _fault(op: Any, sample: Any, dtype: torch.dtype) -> str:
+    """What is wrong with one sample on the virtual GPU; empty when all is right."""
+    arguments = (sample.input, list(sample.args), dict(sample.kwargs))
+    values = not any(word in name_of(op) for word in _NO_VALUES)
+    try:
+        expected, expected_gradients = _on_cpu(op, arguments, dtype)
+        with virtual_gpu(1):
+            moved = _on_gpu(op, arguments)
+            got, gradients = _results(op, moved)
+            _compare(got, expected, dtype, values)
+            _compare(gradients, expected_gradients, dtype, values)
+    except Exception as error:  # whatever it is, it is this operator's fault, and the others go on
+        return f"{type(error).__name__}: {error}"
+    return ""
+
+
+def faults(chosen: Iterable[Any], dtype: torch.dtype, samples_each: int) -> dict[str, str]:
+    """The first fault of each operator that has one, by the operator's name."""
+    found: dict[str, str] = {}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for op in chosen:
+            torch.manual_seed(0)
+            differentiable = op.supports_autograd and dtype in op.backward_dtypesIfCUDA
+            try:
+                for sample in islice(op.sample_inputs("cpu", dtype, requires_grad=differentiable), samples_each):
+                    fault = _fault(op, sample, dtype)
+                    if fault:
+                        found[name_of(op)] = fault
+                        break
+            except RuntimeError as error:  # of the generator of samples
+                found[name_of(op)] = f"no samples: {error}"
+    return found

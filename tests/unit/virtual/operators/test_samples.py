@@ -1,0 +1,103 @@
+"""PyTorch's own operator samples on a virtual GPU: values and placement, forward and backward, in three dtypes."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+from gpututor.devices.virtual import virtual_gpu
+from gpututor.devices.virtual.operators.second_ways import unsupported
+from tests.unit.virtual.operators import samples
+
+pytestmark = pytest.mark.filterwarnings("ignore:Sparse:UserWarning")
+
+DTYPES = (torch.float32, torch.float16, torch.bfloat16)
+WANTED_SHARE = {torch.float32: 0.98, torch.float16: 0.97, torch.bfloat16: 0.97}
+_EVERY = 8
+"""The short test takes one operator in this many."""
+_PARTS = 4
+"""The long test is done in this many parts, which can run side by side."""
+# The samples of these call what `unsupported.toml` lists.
+_UNSUPPORTED = {
+    *(
+        "jiterator_unary",
+        "jiterator_binary",
+        "jiterator_4inputs_with_extra_args",
+        "jiterator_binary_return_by_ref",
+        "jiterator_2inputs_2outputs",
+    ),
+    "sparse.mm.reduce",
+    *("torch.ops.aten._flash_attention_forward", "torch.ops.aten._efficient_attention_forward"),
+}
+
+
+def _supported(dtype: torch.dtype) -> list[Any]:
+    return [op for op in samples.operators(dtype) if samples.name_of(op) not in _UNSUPPORTED]
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_a_draw_of_operators_is_right_in_value_and_placement(dtype: torch.dtype) -> None:
+    operators = _supported(dtype)
+    drawn = random.Random(2).sample(operators, len(operators) // _EVERY)
+    assert len(drawn) > 60
+    assert samples.faults(drawn, dtype, 2) == {}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("part", range(_PARTS))
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_every_operator_is_right_in_value_and_placement(dtype: torch.dtype, part: int) -> None:
+    operators = _supported(dtype)[part::_PARTS]
+    assert len(operators) > 130
+    assert samples.faults(operators, dtype, 4) == {}
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_the_operators_that_are_left_out_are_few(dtype: torch.dtype) -> None:
+    assert len(_supported(dtype)) / len(samples.operators(dtype)) >= WANTED_SHARE[dtype]
+
+
+def _attention(short: str) -> None:
+    query = torch.zeros(1, 4, 2, 8, device="cuda", dtype=torch.float16)
+    packet = getattr(torch.ops.aten, short)
+    if short == "_flash_attention_forward":
+        packet(query, query, query, None, None, 4, 4, 0.0, False, False)
+    else:
+        packet(query, query, query, None, None, None, None, None, 0.0, 0)
+
+
+_CALLS: dict[str, Callable[[], object]] = {
+    "torch.cuda.jiterator._create_jit_fn": lambda: torch.cuda.jiterator._create_jit_fn("T f(T x) { return x; }"),
+    "torch.cuda.jiterator._create_multi_output_jit_fn": lambda: torch.cuda.jiterator._create_multi_output_jit_fn(
+        "T f(T x, T& y) { y = x; }", 1
+    ),
+    "aten::_flash_attention_forward": lambda: _attention("_flash_attention_forward"),
+    "aten::_efficient_attention_forward": lambda: _attention("_efficient_attention_forward"),
+    "aten::_sparse_mm_reduce_impl": lambda: torch.sparse.mm(
+        torch.eye(2, device="cuda").to_sparse_csr(), torch.eye(2, device="cuda"), "amax"
+    ),
+}
+
+
+def test_each_entry_of_the_list_of_unsupported_calls_is_called_below() -> None:
+    listed = {entry.get("operator") or entry["call"] for entry in unsupported()}
+    assert listed == set(_CALLS)
+    assert all(entry["reason"] and entry["instead"] for entry in unsupported())
+
+
+@pytest.mark.parametrize("name", _CALLS)
+def test_an_unsupported_call_says_its_name(name: str) -> None:
+    said = name.replace("aten::", r"torch.ops.aten.")
+    with virtual_gpu(), pytest.raises(NotImplementedError, match=said):
+        _CALLS[name]()
+
+
+def test_an_operator_that_the_cpu_lacks_says_its_name() -> None:
+    with virtual_gpu(), pytest.raises(NotImplementedError, match=r"torch\.ops\.aten\.cudnn_grid_sampler"):
+        torch.ops.aten.cudnn_grid_sampler(
+            torch.zeros(1, 1, 2, 2, device="cuda"), torch.zeros(1, 2, 2, 2, device="cuda")
+        )
