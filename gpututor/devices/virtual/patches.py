@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from types import FunctionType
 from typing import Any
 
 from gpututor.devices.virtual import private, versions
@@ -53,7 +54,11 @@ def applied(table: Sequence[Patch]) -> Iterator[None]:
     try:
         for patch in table:
             owner = patch.owner_object()
-            undo.append((owner, patch.name, vars(owner).get(patch.name, _ABSENT)))
+            before = vars(owner).get(patch.name, _ABSENT)
+            undo.append((owner, patch.name, before))
+            if isinstance(patch.replacement, FunctionType) and hasattr(before, "__wrapped__"):
+                # torch._dynamo, where it is imported while this stands in, looks below torch's own decorators.
+                patch.replacement.__wrapped__ = before.__wrapped__  # type: ignore[attr-defined]
             setattr(owner, patch.name, patch.replacement)
         private.storage_loaders.insert(0, loader)
         private.set_only_lift_cpu_tensors(True)

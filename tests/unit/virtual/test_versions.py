@@ -71,3 +71,9 @@ def test_the_range_stands_in_the_project_file_and_beside_the_private_names() -> 
     assert f"torch>={versions.OLDEST}" in project["project"]["dependencies"]
     assert private.CHECKED_ON[0].startswith(versions.OLDEST + ".")
     assert private.CHECKED_ON[-1].startswith(versions.NEWEST + ".")
+
+
+def test_a_stand_in_for_a_decorated_function_has_what_is_below_the_decorator() -> None:
+    below = torch.cuda.use_mem_pool.__wrapped__  # type: ignore[attr-defined]
+    with virtual_gpu(1):
+        assert torch.cuda.use_mem_pool.__wrapped__ is below  # type: ignore[attr-defined]

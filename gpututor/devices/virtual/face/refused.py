@@ -24,10 +24,4 @@ def refused_function(call: str) -> Any:
         raise errors.unsupported(call)
 
     refuse.refuses = call  # type: ignore[attr-defined]
-    # torch._dynamo, where it is imported while this stands in, looks below torch's own decorators.
-    refuse.__wrapped__ = _undecorated  # type: ignore[attr-defined]
     return refuse
-
-
-def _undecorated(*args: Any, **kwargs: Any) -> Any:
-    raise errors.unsupported("what torch keeps below a decorator")

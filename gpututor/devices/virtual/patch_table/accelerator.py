@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpututor.devices.virtual.face import accelerator, memory
+from gpututor.devices.virtual.face import accelerator, memory, streams
 from gpututor.devices.virtual.face import devices as cuda
 from gpututor.devices.virtual.face.refused import refused_function
 from gpututor.devices.virtual.patch_table.rows import each, refuse_classes
@@ -35,5 +35,11 @@ PATCHES: tuple[Patch, ...] = (
     *each("torch", "its answer is remembered for ever", get_device_module=accelerator.get_device_module),
     *each("torch.backends.mps", "availability only", is_available=accelerator.has_mps, is_built=accelerator.has_mps),
     *each("torch.mps", "availability only", is_available=accelerator.has_mps, device_count=accelerator.mps_count),
-    *each("torch.xpu", "availability only", is_available=accelerator.has_xpu, device_count=accelerator.xpu_count),
+    *each(
+        "torch.xpu",
+        "availability only; torch 2.12's optimisers ask for the last",
+        is_available=accelerator.has_xpu,
+        device_count=accelerator.xpu_count,
+        is_current_stream_capturing=streams.is_current_stream_capturing,
+    ),
 )
