@@ -16,6 +16,7 @@ from gpututor.devices.virtual.operators.numbers import numbers_as_tensors
 from gpututor.devices.virtual.operators.outputs import follow_host, fresh, wrap
 from gpututor.devices.virtual.operators.overloads import OPERATORS, RULES, Operator, describe
 from gpututor.devices.virtual.operators.sparse import run_sparse
+from gpututor.devices.virtual.tensors.moves import pin
 from gpututor.devices.virtual.tensors.tensor import VirtualTensor, on_device
 
 Tensor = torch.Tensor
@@ -67,6 +68,13 @@ class DeviceMode(TorchDispatchMode):
             if recorder.enabled and _device_of(out, args) == "cpu":
                 recorder.kernel(op.name, "cpu", bytes_of(args) + bytes_of(out))
         return None if op.returns_nothing else out
+
+
+def _make_pinned(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """A factory of page-locked memory that no function mode saw, such as that of `save_on_cpu`."""
+    out = func(*args, **{**kwargs, "pin_memory": False})
+    pin(out)
+    return out
 
 
 def _device_of(out: Any, args: tuple[Any, ...]) -> str:

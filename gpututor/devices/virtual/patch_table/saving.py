@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from gpututor.devices.virtual.face import refusals
 from gpututor.devices.virtual.patch_table.rows import each
 from gpututor.devices.virtual.patches import Patch
-from gpututor.devices.virtual.saving import serialisation
+from gpututor.devices.virtual.saving import jit, serialisation
 
 PATCHES: tuple[Patch, ...] = (
     *each(
@@ -29,9 +28,32 @@ PATCHES: tuple[Patch, ...] = (
     ),
     *each(
         "torch.jit",
-        "saving and loading scripted device modules ends in a segmentation fault",
-        trace=refusals.jit_trace,
-        script=refusals.jit_script,
-        load=refusals.jit_load,
+        "a trace on a device has its convolutions, and files are read on the CPU first",
+        trace=jit.trace,
+        trace_module=jit.trace_module,
+        load=jit.load,
+        freeze=jit.freeze,
+        optimize_for_inference=jit.optimize_for_inference,
+    ),
+    *(
+        row
+        # The first is what a trace gives; it has the other's methods by copy.
+        for kind in ("ScriptModule", "RecursiveScriptModule")
+        for row in each(
+            f"torch.jit.{kind}",
+            "C++ would read memory that virtual tensors do not have",
+            save=jit.save,
+            save_to_buffer=jit.save_to_buffer,
+            _save_for_lite_interpreter=jit.save_for_mobile,
+            _save_to_buffer_for_lite_interpreter=jit.save_for_mobile,
+        )
+    ),
+    *each("torch._C.ScriptMethod", "the interpreter's errors name devices in C++'s words", __call__=jit.method_call),
+    *each(
+        "torch.jit.ScriptFunction",
+        "C++ would read memory that virtual tensors do not have",
+        __call__=jit.function_call,
+        save=jit.function_save,
+        save_to_buffer=jit.function_save_to_buffer,
     ),
 )
