@@ -25,8 +25,6 @@ def thread_bootstrap(self: threading.Thread) -> None:
 
 def start_new_thread(function: Callable[..., object], args: tuple[Any, ...], kwargs: Any = None, /) -> int:
     """Stands in for `_thread.start_new_thread`."""
-    if not callable(function) or not isinstance(args, tuple):
-        return int(_real_start(function, args))
 
     def on_the_machine() -> None:
         if not is_on():
@@ -35,4 +33,8 @@ def start_new_thread(function: Callable[..., object], args: tuple[Any, ...], kwa
         with ThreadModes():
             function(*args, **(kwargs or {}))
 
-    return int(_real_start(on_the_machine, ()))
+    # With wrong arguments Python's own function says what is wrong, before a thread starts.
+    right = callable(function) and isinstance(args, tuple) and isinstance(kwargs, dict | None)
+    return int(
+        _real_start(on_the_machine, ()) if right else _real_start(function, args, *([] if kwargs is None else [kwargs]))
+    )

@@ -60,9 +60,7 @@ def told_by_ranks(
     Raises `TimeoutError` when they are not done in time, after ending them.
     """
     with virtual_gpu(RANKS):
-        context: Any = mp.start_processes(
-            _work, (folder, module, table, backend), nprocs=RANKS, join=False, start_method="spawn"
-        )
+        context: Any = mp.spawn(_work, (folder, module, table, backend), nprocs=RANKS, join=False)  # type: ignore[attr-defined,no-untyped-call]
         with _ended(context):
             deadline = time.monotonic() + LIMIT_S
             while not context.join(timeout=1.0):

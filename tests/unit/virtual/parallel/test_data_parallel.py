@@ -112,7 +112,7 @@ def test_broadcast_and_scatter_and_gather_also_write_where_they_are_told(two_gpu
     comm.gather(chunks, out=joined)
     assert joined.equal(values)
     assert comm.gather(chunks, destination="cpu").equal(values)
-    assert [one.tolist() for one in comm.scatter(values, [0, 1], chunk_sizes=[1, 2])][0] == [[0.0, 1.0]]
+    assert [len(one) for one in comm.scatter(values, [0, 1], chunk_sizes=[1, 2])] == [1, 2]
 
 
 def test_sums_over_gpus_are_on_the_one_that_was_asked_for(two_gpus: VirtualMachine) -> None:

@@ -34,6 +34,14 @@ def test_a_thread_of_the_lowest_kind_sees_the_gpus_too(two_gpus: VirtualMachine)
     assert found.get(timeout=60) == "cuda:1"
 
 
+@pytest.mark.parametrize("arguments", [(len,), (None, ()), (len, [1]), (len, (), 3)])
+def test_a_thread_that_cannot_be_started_is_refused_in_pythons_words(
+    two_gpus: VirtualMachine, arguments: tuple[Any, ...]
+) -> None:
+    with pytest.raises(TypeError):
+        _thread.start_new_thread(*arguments)
+
+
 def test_each_thread_has_its_own_current_device(two_gpus: VirtualMachine) -> None:
     torch.cuda.set_device(1)
     assert _in_thread(torch.cuda.current_device) == 0

@@ -5,6 +5,7 @@ It stands in front of the installation's own `sitecustomize`, which is imported 
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import os
 import sys
@@ -21,7 +22,7 @@ if importlib.util.find_spec("gpututor") is not None:
 _this = sys.modules.pop("sitecustomize")
 try:
     if importlib.util.find_spec("sitecustomize") is not None:
-        import sitecustomize  # noqa: F401
+        importlib.import_module("sitecustomize")
 finally:
     # Python looks for what it imported under this name.
     sys.modules.setdefault("sitecustomize", _this)
