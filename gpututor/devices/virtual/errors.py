@@ -169,4 +169,4 @@ def in_cudas_words(message: str) -> str:
         return message
     for name, said in _CPP_NAMES:
         message = name.sub(said, message)
-    return message.replace("type meta", "type cuda")
+    return message.replace("type meta", "type cuda").replace("meta DeviceType", "cuda DeviceType")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpututor.devices.virtual.face import refusals, types
+from gpututor.devices.virtual.face import refusals, types, warned
 from gpututor.devices.virtual.patch_table.rows import each
 from gpututor.devices.virtual.patches import Patch
 
@@ -19,5 +19,6 @@ PATCHES: tuple[Patch, ...] = (
     *each(
         "torch", "a device's type is a default dtype and device", set_default_tensor_type=types.set_default_tensor_type
     ),
+    *each("warnings", "warnings would name a file of ours", _showwarnmsg=warned.show_warning),
     *each("torch.autograd", "device names in hooks and custom Functions", _engine_run_backward=refusals.run_backward),
 )

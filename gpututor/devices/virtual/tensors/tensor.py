@@ -81,6 +81,9 @@ class VirtualTensor(torch.Tensor):
         return cast(torch.Tensor, private.get_data(self))
 
     def _set_data(self, value: torch.Tensor) -> None:
+        if not isinstance(value, torch.Tensor):
+            private.set_data(self, value)  # which says what it wants
+            return
         if type(value) is not VirtualTensor:
             from gpututor.devices.virtual.modules.moving import set_data_across_devices
 

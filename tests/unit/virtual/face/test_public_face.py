@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import types
 from collections.abc import Iterator
 from typing import Any
@@ -85,6 +86,8 @@ SAFE = {
 
 def _public_callables() -> Iterator[tuple[str, str, Any]]:
     for module in MODULES:
+        if importlib.util.find_spec(module) is None:  # an older torch has fewer
+            continue
         for name in dir(importlib.import_module(module)):
             found = getattr(importlib.import_module(module), name)
             if name.startswith("_") or isinstance(found, types.ModuleType) or not callable(found):
