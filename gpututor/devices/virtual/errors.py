@@ -147,10 +147,10 @@ def wrong_gradient(tensor: torch.device, gradient: torch.device) -> RuntimeError
     )
 
 
-def invalid_gradient(position: int, expected: torch.device, got: torch.device) -> RuntimeError:
+def invalid_gradient(function: str, position: int, expected: torch.device, got: torch.device) -> RuntimeError:
     """A gradient on another device than its tensor (torch/csrc/autograd/engine.cpp)."""
     return RuntimeError(
-        f"Function torch::autograd::GraphRoot returned an invalid gradient at index {position} - expected device "
+        f"Function {function} returned an invalid gradient at index {position} - expected device "
         f"{expected} but got {got}"
     )
 

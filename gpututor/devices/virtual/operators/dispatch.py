@@ -52,6 +52,8 @@ class DeviceMode(TorchDispatchMode):
         device = kwargs.get("device") if kwargs else None
         if device is not None and (device.type == "cuda" or (device.type == "meta" and device.index is not None)):
             return make(func, args, kwargs)
+        if kwargs and kwargs.get("pin_memory"):
+            return _make_pinned(func, args, kwargs)
         op = OPERATORS.get(id(func)) or describe(func)
         if op.composite:
             with self:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from gpututor.devices.virtual.face import refusals, types, warned
-from gpututor.devices.virtual.patch_table.rows import each
+from gpututor.devices.virtual.patch_table.rows import each, refuse
 from gpututor.devices.virtual.patches import Patch
+from gpututor.devices.virtual.tensors import gradients
 
 PATCHES: tuple[Patch, ...] = (
     *each("torch.utils.dlpack", "C++ would speak of meta", to_dlpack=refusals.to_dlpack),
@@ -20,5 +21,11 @@ PATCHES: tuple[Patch, ...] = (
         "torch", "a device's type is a default dtype and device", set_default_tensor_type=types.set_default_tensor_type
     ),
     *each("warnings", "warnings would name a file of ours", _showwarnmsg=warned.show_warning),
+    *each(
+        "torch.autograd.function.BackwardCFunction",
+        "the engine does not compare the devices of virtual gradients",
+        apply=gradients.custom_backward,
+    ),
+    *refuse("torch.func", "linearize"),
     *each("torch.autograd", "device names in hooks and custom Functions", _engine_run_backward=refusals.run_backward),
 )

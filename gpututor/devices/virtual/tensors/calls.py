@@ -10,6 +10,13 @@ from gpututor.devices.virtual import errors, private
 from gpututor.devices.virtual.face.types import meant
 from gpututor.devices.virtual.machine import active, cpp_device, python_device
 from gpututor.devices.virtual.modules.moving import set_data_across_devices
+from gpututor.devices.virtual.tensors.gradients import (
+    check_gradients,
+    device_attribute,
+    get_device,
+    is_cuda_attribute,
+    is_meta_attribute,
+)
 from gpututor.devices.virtual.tensors.moves import pin, pinned
 from gpututor.devices.virtual.tensors.names import HANDLERS, Handler
 from gpututor.devices.virtual.tensors.tensor import VirtualTensor, host_tensor
@@ -122,10 +129,6 @@ def _device(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     return func(*args, **kwargs)
 
 
-def _get_device(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    return args[0].get_device() if type(args[0]) is VirtualTensor else func(*args, **kwargs)
-
-
 def _refuse_numpy(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     if type(args[0]) is VirtualTensor:
         return args[0].numpy(**kwargs)
@@ -214,27 +217,24 @@ def _to_sparse_csr(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> 
     return args[0] if args[0].layout is torch.sparse_csr else func(*args, **kwargs)
 
 
-def _check_gradients(roots: Any, gradients: Any) -> None:
-    roots = [roots] if isinstance(roots, Tensor) else list(roots)
-    gradients = [gradients] if isinstance(gradients, Tensor) or gradients is None else list(gradients)
-    for position, (root, gradient) in enumerate(zip(roots, gradients, strict=False)):
-        if isinstance(gradient, Tensor) and isinstance(root, Tensor) and gradient.device != root.device:
-            raise errors.invalid_gradient(position, root.device, gradient.device)
-
-
 def _backward(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    _check_gradients(args[0], args[1] if len(args) > 1 else kwargs.get("gradient", kwargs.get("grad_tensors")))
+    check_gradients(args[0], args[1] if len(args) > 1 else kwargs.get("gradient", kwargs.get("grad_tensors")))
     return func(*args, **kwargs)
 
 
 def _gradients(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     outputs = args[0] if args else kwargs.get("outputs")
-    _check_gradients(outputs, args[2] if len(args) > 2 else kwargs.get("grad_outputs"))
+    check_gradients(outputs, args[2] if len(args) > 2 else kwargs.get("grad_outputs"))
     return func(*args, **kwargs)
 
 
 _NEW = ("new_zeros", "new_ones", "new_full", "new_empty", "new_empty_strided")
 _LIKE = ("empty_like", "zeros_like", "ones_like", "full_like", "rand_like", "randn_like", "randint_like")
+
+
+def _attribute(name: str) -> Any:
+    """How a function mode sees that an attribute of a tensor is read."""
+    return getattr(Tensor, name).__get__
 
 
 def fill_handlers() -> None:
@@ -259,8 +259,11 @@ def fill_handlers() -> None:
             Tensor.pin_memory: _pin_memory,
             Tensor.is_pinned: _is_pinned,
             torch.device: _device,
-            Tensor.get_device: _get_device,
-            torch.get_device: _get_device,
+            Tensor.get_device: get_device,
+            torch.get_device: get_device,
+            _attribute("device"): device_attribute,
+            _attribute("is_cuda"): is_cuda_attribute,
+            _attribute("is_meta"): is_meta_attribute,
             Tensor.numpy: _refuse_numpy,
             torch.ctc_loss: _ctc_loss,
             torch.nn.functional.ctc_loss: _ctc_loss,
