@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import importlib.util
 import types
 from collections.abc import Iterator
 from typing import Any
@@ -86,10 +85,11 @@ SAFE = {
 
 def _public_callables() -> Iterator[tuple[str, str, Any]]:
     for module in MODULES:
-        if importlib.util.find_spec(module) is None:  # an older torch has fewer
+        try:
+            members = vars(importlib.import_module(module))
+        except ModuleNotFoundError:  # an older torch has fewer
             continue
-        for name in dir(importlib.import_module(module)):
-            found = getattr(importlib.import_module(module), name)
+        for name, found in members.items():
             if name.startswith("_") or isinstance(found, types.ModuleType) or not callable(found):
                 continue
             if getattr(found, "__module__", "").startswith(("typing", "collections.abc")):

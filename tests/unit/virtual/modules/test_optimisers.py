@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 from torch import nn
+from torch.torch_version import TorchVersion
 
 from gpututor.devices.virtual import VirtualMachine
 
@@ -27,7 +28,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "Rprop": {"lr": 0.05},
     "SGD": {"lr": 0.1, "momentum": 0.9, "nesterov": True},
 }
-FUSED_ON_CUDA = ("Adagrad", "Adam", "AdamW", "SGD")
+FUSED_ON_CUDA = ("Adam", "AdamW", "SGD", *(["Adagrad"] if TorchVersion(torch.__version__) >= "2.12" else []))
 
 
 def _ways() -> list[Any]:
