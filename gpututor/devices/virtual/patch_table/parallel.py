@@ -5,7 +5,7 @@ from __future__ import annotations
 from gpututor.devices.virtual import private
 from gpututor.devices.virtual.face import streams
 from gpututor.devices.virtual.face.refused import refused_function
-from gpututor.devices.virtual.parallel import comm, groups, nccl, spawning, threads
+from gpututor.devices.virtual.parallel import comm, groups, nccl, refusals, spawning, threads
 from gpututor.devices.virtual.patch_table.rows import each
 from gpututor.devices.virtual.patches import Patch
 
@@ -56,6 +56,7 @@ PATCHES: tuple[Patch, ...] = (
         "it remembers streams for the life of the process",
         _get_stream=streams.current_stream,
     ),
+    *each("torch._C", "FSDP names itself here before it starts", _log_api_usage_once=refusals.log_api_usage_once),
     *each("threading.Thread", "torch's modes belong to one thread", _bootstrap_inner=threads.thread_bootstrap),
     *each("_thread", "torch's modes belong to one thread", start_new_thread=threads.start_new_thread),
     *each(

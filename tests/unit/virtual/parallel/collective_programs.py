@@ -267,3 +267,17 @@ def trace(rank: int, device: str) -> Any:
     dist.all_reduce(tensor)
     machine.recorder = before
     return [(event.kind.value, event.name, event.device, event.size_bytes, event.line) for event in recorder.trace]
+
+
+@program
+def fully_shard(rank: int, device: str) -> Any:
+    from torch.distributed.fsdp import fully_shard
+
+    fully_shard(torch.nn.Linear(2, 2).to(device))
+
+
+@program
+def fully_sharded_data_parallel(rank: int, device: str) -> Any:
+    from torch.distributed.fsdp import FullyShardedDataParallel
+
+    FullyShardedDataParallel(torch.nn.Linear(2, 2).to(device))

@@ -213,3 +213,20 @@ def saved_and_loaded(rank: int, device: str) -> Any:
     found = torch.load(path, map_location=device)
     path.unlink()
     return sorted((name, str(value.device)) for name, value in found.items())
+
+
+@program
+def tensor_parallel(rank: int, device: str) -> Any:
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
+
+    torch.manual_seed(0)
+    layers = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.ReLU(), torch.nn.Linear(8, 2)).to(device)
+    values = torch.ones(3, 4, device=device)
+    whole = layers(values)
+    mesh = init_device_mesh("cuda", (RANKS,))
+    parallelize_module(layers, mesh, {"0": ColwiseParallel(), "2": RowwiseParallel()})
+    parts = layers(values)
+    parts.sum().backward()
+    assert layers[0].weight.grad.to_local().shape == (4, 4)
+    return str(parts.device), bool((parts - whole).abs().max() < 1e-5)

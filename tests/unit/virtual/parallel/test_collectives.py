@@ -106,3 +106,15 @@ def test_a_collective_is_one_event_of_the_trace_with_the_bytes_sent(told: Told) 
         (event,) = rank["trace"]
         assert event[:4] == ["collective", "c10d::allreduce_", f"cuda:{number}", 32]
         assert isinstance(event[4], int)
+
+
+@pytest.mark.parametrize(
+    ("name", "call"),
+    [
+        ("fully_shard", "torch.distributed.fsdp.fully_shard"),
+        ("fully_sharded_data_parallel", "torch.distributed.fsdp.FullyShardedDataParallel"),
+    ],
+)
+def test_fsdp_is_refused_by_name(told: Told, name: str, call: str) -> None:
+    message = f"NotImplementedError: The virtual GPU does not support {call}. Use DistributedDataParallel."
+    assert [rank[name] for rank in told] == [message] * 2

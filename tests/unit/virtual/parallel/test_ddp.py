@@ -81,3 +81,7 @@ def test_a_module_on_the_host_is_refused_in_ddps_own_words(told: Told) -> None:
 def test_a_state_dict_is_loaded_onto_the_ranks_own_device(told: Told) -> None:
     for number, rank in enumerate(told):
         assert rank["saved_and_loaded"] == [["module.bias", f"cuda:{number}"], ["module.weight", f"cuda:{number}"]]
+
+
+def test_tensor_parallel_layers_compute_what_the_whole_layers_do(told: Told) -> None:
+    assert [rank["tensor_parallel"] for rank in told] == [["cuda:0", True], ["cuda:1", True]]

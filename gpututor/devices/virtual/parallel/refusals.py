@@ -1,0 +1,26 @@
+"""What of `torch.distributed` is refused by name."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from gpututor.devices.virtual import errors
+
+_real_log: Any = torch._C._log_api_usage_once
+_SHARDING = {
+    "torch.distributed.fsdp": "torch.distributed.fsdp.FullyShardedDataParallel",
+    "torch.distributed.fsdp.fully_shard": "torch.distributed.fsdp.fully_shard",
+}
+
+
+def log_api_usage_once(call: str) -> None:
+    """Stands in for `torch._C._log_api_usage_once`, which FSDP calls first: its module need not be imported for this.
+
+    FSDP frees and regrows the storages of its parameters behind C++'s back, which wrappers cannot follow.
+    """
+    name = _SHARDING.get(call)
+    if name is not None:
+        raise errors.unsupported(name, "Use DistributedDataParallel.")
+    _real_log(call)
