@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import torch
@@ -33,12 +32,6 @@ def run_backward(*args: Any, **kwargs: Any) -> Any:
     """Stands in for the call of the autograd engine: hooks and custom Functions name devices too."""
     with DeviceNames():
         return _real_engine(*args, **kwargs)
-
-
-def compile(model: Any = None, **options: Any) -> Any:
-    """Stands in for `torch.compile`: there is no GPU to compile for, so the code runs as it is."""
-    warnings.warn("torch.compile runs eagerly on the virtual GPU.", stacklevel=2)
-    return (lambda decorated: decorated) if model is None else model
 
 
 def to_dlpack(tensor: Any) -> Any:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from gpututor.devices.virtual.face import devices as cuda
 from gpututor.devices.virtual.face import refusals
-from gpututor.devices.virtual.modules import autocast, lazy, optimisers
+from gpututor.devices.virtual.face.refused import refused
+from gpututor.devices.virtual.modules import autocast, compiling, lazy, optimisers
 from gpututor.devices.virtual.modules import moving as modules
 from gpututor.devices.virtual.patch_table.rows import each
 from gpututor.devices.virtual.patches import Patch
@@ -50,7 +51,19 @@ PATCHES: tuple[Patch, ...] = (
         "C++ cannot make a buffer of a virtual tensor",
         __new__=lazy.new_buffer,
     ),
-    *each("torch", "would fail inside the compiler", compile=refusals.compile),
+    *each("torch", "would fail inside the compiler", compile=compiling.compile),
+    *each(
+        "torch.compiler",
+        "nothing is compiled, and they would look for CUDA graphs",
+        reset=compiling.reset,
+        cudagraph_mark_step_begin=compiling.mark_step_begin,
+    ),
+    *each("torch.export", "would look into the memory of constants", export=compiling.export),
+    *each(
+        "torch._C",
+        "what torch._dynamo.reset imports where there is a GPU",
+        _cuda_CUDAAllocator_AllocatorState=refused("torch.cuda memory pools of compiled graphs"),
+    ),
     *each(
         "torch.backends.cudnn",
         "recurrent layers would tell the learner to rebuild PyTorch",

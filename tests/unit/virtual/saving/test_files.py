@@ -1,0 +1,169 @@
+"""Files in every way that torch and safetensors know: where tensors come back, and what is said when they cannot."""
+
+from __future__ import annotations
+
+import copy
+import io
+import pathlib
+import pickle
+import subprocess
+import sys
+import zipfile
+from collections.abc import Callable
+from multiprocessing.reduction import ForkingPickler
+from typing import Any
+
+import numpy as np
+import pytest
+import safetensors
+import safetensors.torch
+import torch
+import torch.multiprocessing
+from torch import nn
+
+from gpututor.devices.virtual import VirtualMachine, storage_key, virtual_gpu
+
+GPU, OTHER = torch.device("cuda:0"), torch.device("cuda:1")
+
+
+def _saved(value: object, **options: Any) -> io.BytesIO:
+    file = io.BytesIO()
+    torch.save(value, file, **options)
+    file.seek(0)
+    return file
+
+
+@pytest.mark.parametrize(
+    ("map_location", "expected"),
+    [
+        ("cuda", GPU),
+        ("cuda:1", OTHER),
+        (torch.device("cuda", 1), OTHER),
+        ({"cpu": "cuda:1"}, OTHER),
+        (lambda storage, location: storage.cuda(1), OTHER),
+        (lambda storage, location: None, torch.device("cpu")),
+        (None, torch.device("cpu")),
+    ],
+)
+@pytest.mark.parametrize("mapped", [True, False])
+def test_a_cpu_file_is_loaded_onto_the_device(
+    two_gpus: VirtualMachine, tmp_path: pathlib.Path, map_location: Any, expected: torch.device, mapped: bool
+) -> None:
+    torch.save({"x": torch.arange(3.0)}, tmp_path / "file.pt")
+    loaded = torch.load(tmp_path / "file.pt", map_location=map_location, mmap=mapped)["x"]
+    assert (loaded.device, loaded.tolist()) == (expected, [0.0, 1.0, 2.0])
+
+
+def test_the_old_file_format_is_read_and_written(two_gpus: VirtualMachine) -> None:
+    file = _saved({"x": torch.ones(2, device="cuda:1")}, _use_new_zipfile_serialization=False)
+    assert torch.load(file)["x"].device == OTHER
+
+
+def test_a_file_says_where_its_tensors_were_as_cuda_does(two_gpus: VirtualMachine) -> None:
+    file = _saved([torch.ones(2, device="cuda:0"), torch.ones(2, device="cuda:1"), torch.ones(2)])
+    with zipfile.ZipFile(file) as archive:
+        written = archive.read("archive/data.pkl")
+    for text in (b"cuda:0", b"cuda:1", b"cpu", b"torch._utils\n_rebuild_tensor_v2", b"FloatStorage"):
+        assert text in written
+    assert b"gpututor" not in written
+
+
+def test_a_file_of_a_second_gpu_on_a_machine_with_one_says_what_cuda_says() -> None:
+    with virtual_gpu(2):
+        file = _saved(torch.ones(2, device="cuda:1"))
+    with virtual_gpu(1):
+        with pytest.raises(RuntimeError) as caught:
+            torch.load(file)
+        assert str(caught.value) == (
+            "Attempting to deserialize object on CUDA device 1 but torch.cuda.device_count() is 1. Please use "
+            "torch.load with map_location to map your storages to an existing device."
+        )
+        file.seek(0)
+        assert torch.load(file, map_location="cuda:0").device == GPU
+
+
+def test_without_a_gpu_torchs_own_words_are_said() -> None:
+    with virtual_gpu(1):
+        file = _saved(torch.ones(2, device="cuda"))
+    with pytest.raises(
+        RuntimeError, match=r"Attempting to deserialize object on a CUDA device but torch\.cuda\.is_avai"
+    ):
+        torch.load(file)
+
+
+def test_optimisers_and_whole_modules_come_back_on_their_device(two_gpus: VirtualMachine) -> None:
+    model: Any = nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2)).to("cuda:1")
+    stepper = torch.optim.AdamW(model.parameters())
+    model(torch.randn(3, 2, device="cuda:1")).sum().backward()
+    stepper.step()
+    loaded = torch.load(_saved({"model": model.state_dict(), "stepper": stepper.state_dict()}), weights_only=True)
+    state = loaded["stepper"]["state"][0]
+    assert (state["exp_avg"].device, state["step"].device.type) == (OTHER, "cpu")
+    stepper.load_state_dict(loaded["stepper"])
+    for place in (None, "cpu", "cuda:0"):
+        whole = torch.load(_saved(model), map_location=place, weights_only=False)
+        expected = torch.device(place or "cuda:1")
+        assert {one.device for one in (*whole.parameters(), *whole.buffers())} == {expected}
+        assert all(isinstance(one, nn.Parameter) for one in whole.parameters())
+        assert whole.eval()(torch.ones(1, 2, device=expected)).device == expected
+
+
+def test_tied_weights_are_tied_in_the_file(two_gpus: VirtualMachine) -> None:
+    model: Any = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2)).cuda()
+    model[1].weight = model[0].weight
+    loaded = torch.load(_saved(model.state_dict()))
+    assert storage_key(loaded["0.weight"]) == storage_key(loaded["1.weight"])
+
+
+def test_safetensors_reads_and_writes_device_tensors(two_gpus: VirtualMachine, tmp_path: pathlib.Path) -> None:
+    model = nn.Linear(2, 2).cuda()
+    path = tmp_path / "model.safetensors"
+    safetensors.torch.save_file(model.state_dict(), path)
+    devices: dict[Any, torch.device] = {"cuda": GPU, "cuda:1": OTHER, 0: GPU, "cpu": torch.device("cpu")}
+    for wanted, expected in devices.items():
+        loaded = safetensors.torch.load_file(path, device=wanted)
+        assert {one.device for one in loaded.values()} == {expected}
+        assert torch.equal(loaded["weight"].cpu(), model.weight.detach().cpu())
+    safetensors.torch.save_model(model, str(path))
+    safetensors.torch.load_model(model, path, device="cuda")
+    assert model.weight.device == GPU
+    with safetensors.safe_open(path, "pt", device="cuda:0") as file:
+        assert file.get_tensor("weight").device == GPU
+        assert file.get_slice("weight")[:1].device == GPU
+
+
+def test_pickle_copy_and_queues_keep_the_device(two_gpus: VirtualMachine) -> None:
+    x = torch.ones(3, device="cuda:1")
+    parameter = nn.Parameter(torch.ones(2, device="cuda"))
+    ways: list[Callable[[Any], Any]] = [
+        lambda value: pickle.loads(pickle.dumps(value)),
+        lambda value: pickle.loads(ForkingPickler.dumps(value)),
+        copy.deepcopy,
+        copy.copy,
+    ]
+    for way in ways:
+        assert (way(x).device, way(x).tolist()) == (OTHER, [1.0, 1.0, 1.0])
+        assert isinstance(way(parameter), nn.Parameter)
+        assert way(parameter).device == GPU
+    assert x.share_memory_() is x
+    assert x.is_shared()
+
+
+def test_numpy_files_are_refused_in_cudas_words(two_gpus: VirtualMachine, tmp_path: pathlib.Path) -> None:
+    with pytest.raises(TypeError, match=r"can't convert cuda:0 device type tensor to numpy\. Use Tensor\.cpu\(\)"):
+        np.save(tmp_path / "x.npy", torch.ones(2, device="cuda"))
+
+
+def test_storages_refuse_by_name_what_they_cannot_do(two_gpus: VirtualMachine) -> None:
+    storage = torch.ones(2, device="cuda").untyped_storage()
+    for call in (lambda: pickle.dumps(storage), lambda: copy.deepcopy(storage), lambda: storage.share_memory_()):
+        with pytest.raises(NotImplementedError, match="The virtual GPU does not support"):
+            call()
+
+
+def test_a_file_from_here_is_read_by_a_process_without_it(tmp_path: pathlib.Path) -> None:
+    with virtual_gpu(1):
+        torch.save({"x": torch.arange(3.0, device="cuda")}, tmp_path / "x.pt")
+    program = f"import torch; print(torch.load({str(tmp_path / 'x.pt')!r}, map_location='cpu')['x'].tolist())"
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert ended.stdout == "[0.0, 1.0, 2.0]\n"
