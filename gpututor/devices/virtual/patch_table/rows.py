@@ -7,9 +7,6 @@ from typing import Any
 from gpututor.devices.virtual.face.refused import refused, refused_function
 from gpututor.devices.virtual.patches import Patch
 
-# What a learner called, where a private function is what refuses.
-_REFUSED_NAMES = {"torch._C": "torch.nn.DataParallel on several GPUs"}
-
 
 def each(owner: str, why: str, **replacements: Any) -> list[Patch]:
     """One row for each replaced name of `owner`."""
@@ -26,12 +23,7 @@ def refuse_classes(owner: str, *names: str) -> list[Patch]:
 
 def refuse(owner: str, *names: str) -> list[Patch]:
     """Rows for functions that say that they are not supported."""
-    return _possible(
-        [
-            Patch(owner, name, refused_function(_REFUSED_NAMES.get(owner, owner + "." + name)), _NOT_BUILT)
-            for name in names
-        ]
-    )
+    return _possible([Patch(owner, name, refused_function(owner + "." + name), _NOT_BUILT) for name in names])
 
 
 def _possible(rows: list[Patch]) -> list[Patch]:

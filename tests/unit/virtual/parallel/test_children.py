@@ -42,6 +42,19 @@ def machine() -> Any:
         yield found
 
 
+ISOLATED = """
+import torch
+import torch.multiprocessing as mp
+from gpututor.devices.virtual import virtual_gpu
+
+def work(rank):
+    print(torch.cuda.device_count(), torch.ones(1, device="cuda:1").device, flush=True)
+
+if __name__ == "__main__":
+    with virtual_gpu(2):
+        mp.spawn(work, nprocs=1)
+"""
+
 REPORT = {
     "gpus": 2,
     "at import": 2,
@@ -51,7 +64,7 @@ REPORT = {
 }
 
 
-@pytest.mark.parametrize("method", ["spawn", "forkserver"])
+@pytest.mark.parametrize("method", ["spawn", pytest.param("forkserver", marks=pytest.mark.long)])
 def test_a_process_sees_the_machine_already_as_it_imports_its_program(machine: Any, method: str) -> None:
     context: Any = multiprocessing.get_context(method)
     answers = context.Queue()
@@ -62,6 +75,7 @@ def test_a_process_sees_the_machine_already_as_it_imports_its_program(machine: A
     assert child.exitcode == 0
 
 
+@pytest.mark.long
 def test_a_pool_of_processes_sees_the_machine(machine: Any) -> None:
     with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
         assert pool.submit(child_programs.report, 1).result(timeout=LIMIT_S) == REPORT
@@ -126,6 +140,7 @@ def test_a_subprocess_may_ask_for_another_machine(machine: Any) -> None:
     assert rest == ["False"] or torch.version.cuda is not None
 
 
+@pytest.mark.long
 def test_a_subprocess_that_imports_the_virtual_gpu_before_torch_asks_for_itself(machine: Any) -> None:
     program = "from gpututor.devices.virtual import virtual_gpu\nwith virtual_gpu(3) as m:\n    print(len(m.gpus))"
     assert _python("-c", program) == "3\n"
@@ -136,6 +151,12 @@ def test_a_sitecustomize_of_the_installation_is_imported_too(machine: Any, tmp_p
     path = os.pathsep.join((os.environ["PYTHONPATH"], str(tmp_path)))
     program = "import sitecustomize, torch; print(torch.cuda.device_count())"
     assert _python("-c", program, PYTHONPATH=path) == "theirs\n2\n"
+
+
+def test_a_child_of_an_isolated_python_sees_the_machine_as_a_graders_does(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(ISOLATED)
+    assert _python("-I", str(script)) == "2 cuda:1\n"
 
 
 def test_the_environment_is_put_back() -> None:
