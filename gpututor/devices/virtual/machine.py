@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from gpututor.devices.recorder import Recorder
-from gpututor.devices.virtual import errors
+from gpututor.devices.virtual import errors, private
 from gpututor.devices.virtual.memory.allocator import DeviceMemory
 from gpututor.devices.virtual.specs import GpuSpec
 
@@ -71,6 +71,8 @@ class VirtualMachine:
         """Whether anything needed a GPU so far; asking how many there are does not."""
         self.in_bad_fork = False
         """Whether this is a forked child of a process whose GPUs had started: CUDA does not survive a fork."""
+        self.beside_real_gpu = private.real_cuda_has_started()
+        """Whether tensors of a real GPU may be about, which are none of this machine's business."""
 
     def start(self) -> None:
         """What CUDA does at its first use; raises its errors when that cannot be."""

@@ -100,6 +100,14 @@ def forget_global_device_context() -> None:
         del torch._GLOBAL_DEVICE_CONTEXT.device_context
 
 
+_real_initialised: Any = torch.cuda.is_initialized
+
+
+def real_cuda_has_started() -> bool:
+    """Whether this process uses a real GPU; asks nothing of CUDA itself, and means nothing while patches are applied."""
+    return bool(_real_initialised())
+
+
 cuda_device_index: Any = torch.cuda._utils._get_device_index
 """The number that a device, a name or a number means; with `optional=True` also None and `cuda`."""
 parse_visible_devices: Any = torch.cuda._parse_visible_devices

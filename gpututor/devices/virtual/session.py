@@ -81,6 +81,7 @@ def virtual_gpu_or_another(
             yield machine
         return
     before, machine = active(), _built(count, model, memory_bytes, ("cuda",), None, True)
+    machine.beside_real_gpu = before.beside_real_gpu
     switch(machine)
     try:
         with inheritance.passed_on(MachineSettings(count, model, memory_bytes, ("cuda",))):

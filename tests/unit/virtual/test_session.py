@@ -166,3 +166,20 @@ def test_importing_computes_nothing_and_specs_need_no_torch() -> None:
     )
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
     assert ended.returncode == 0, ended.stderr
+
+
+def test_what_c_plus_plus_makes_on_cuda_is_left_to_a_real_gpu_where_one_is_in_use() -> None:
+    def make() -> torch.Tensor:
+        made: torch.Tensor = torch.ops.aten.zeros.default([2], device=torch.device("cuda:0"))
+        return made
+
+    with virtual_gpu(1) as machine:
+        assert not machine.beside_real_gpu
+        assert is_virtual(make())
+        machine.beside_real_gpu = True
+        assert is_virtual(torch.zeros(2, device="cuda"))
+        with torch.device("cuda"):
+            assert is_virtual(torch.zeros(2))
+        # No real GPU here: torch's own error shows that the call went there.
+        with pytest.raises(RuntimeError, match=r"'CUDA' backend|NVIDIA driver"):
+            make()

@@ -50,7 +50,7 @@ class DeviceMode(TorchDispatchMode):
         if VirtualTensor in types:
             return run(func, args, kwargs)
         device = kwargs.get("device") if kwargs else None
-        if device is not None and (device.type == "cuda" or (device.type == "meta" and device.index is not None)):
+        if device is not None and _is_virtual_device(device):
             return make(func, args, kwargs)
         if kwargs and kwargs.get("pin_memory"):
             return _make_pinned(func, args, kwargs)
@@ -77,6 +77,14 @@ def _make_pinned(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> An
     out = func(*args, **{**kwargs, "pin_memory": False})
     pin(out)
     return out
+
+
+def _is_virtual_device(device: torch.device) -> bool:
+    """Whether C++ means a virtual GPU: it calls them meta:0, and cuda only where a default device says so."""
+    if device.type == "meta":
+        return device.index is not None
+    # Beside a real GPU, a kernel of a real tensor, such as those of its backward pass, asks for scratch memory on cuda.
+    return device.type == "cuda" and not (is_on() and active().beside_real_gpu and private.default_device() is None)
 
 
 def _device_of(out: Any, args: tuple[Any, ...]) -> str:
