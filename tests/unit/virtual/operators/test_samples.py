@@ -70,19 +70,6 @@ def _attention(short: str) -> None:
         packet(query, query, query, None, None, None, None, None, 0.0, 0)
 
 
-def _with_ones(short: str) -> None:
-    """An operator whose schema begins with a tensor, with arguments that pass the schema."""
-    x = torch.ones(2, 2, device="cuda")
-    arguments: dict[str, tuple[Any, ...]] = {
-        "_batch_norm_no_update": (x, None, None, None, None, 0.5, 0.5),
-        "_reshape_alias_copy": (x, [1], [1]),
-        "_sobol_engine_initialize_state_": (x, 2),
-        "_thnn_differentiable_gru_cell_backward": (x,) * 6,
-        "_thnn_differentiable_lstm_cell_backward": (x,) * 8,
-    }
-    getattr(torch.ops.aten, short)(*arguments[short])
-
-
 _CALLS: dict[str, Callable[[], object]] = {
     "torch.cuda.jiterator._create_jit_fn": lambda: torch.cuda.jiterator._create_jit_fn("T f(T x) { return x; }"),
     "torch.cuda.jiterator._create_multi_output_jit_fn": lambda: torch.cuda.jiterator._create_multi_output_jit_fn(
@@ -90,13 +77,10 @@ _CALLS: dict[str, Callable[[], object]] = {
     ),
     "aten::_flash_attention_forward": lambda: _attention("_flash_attention_forward"),
     "aten::_efficient_attention_forward": lambda: _attention("_efficient_attention_forward"),
-    **{
-        f"aten::{short}": lambda short=short: _with_ones(short)  # type: ignore[misc]
-        for short in (
-            *("_batch_norm_no_update", "_reshape_alias_copy", "_sobol_engine_initialize_state_"),
-            *("_thnn_differentiable_gru_cell_backward", "_thnn_differentiable_lstm_cell_backward"),
-        )
-    },
+    "aten::_batch_norm_no_update": lambda: torch.ops.aten._batch_norm_no_update(
+        torch.ones(2, 2, device="cuda"), None, None, None, None, 0.5, 0.5
+    ),
+    "aten::_reshape_alias_copy": lambda: torch.ops.aten._reshape_alias_copy(torch.ones(0, device="cuda"), [1], [1]),
     "aten::_sparse_mm_reduce_impl": lambda: torch.sparse.mm(
         torch.eye(2, device="cuda").to_sparse_csr(), torch.eye(2, device="cuda"), "amax"
     ),
