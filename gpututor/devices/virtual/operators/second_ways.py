@@ -27,7 +27,7 @@ _NO_HALF = re.compile(r"not implemented for '(Half|BFloat16|ComplexHalf)'|MKL FF
 _NO_KERNEL = re.compile(r"Could not run '(aten::\w+)[.\w]*' with arguments from the '\w*CPU' backend")
 _OUT_OF_RANGE = re.compile(
     r"index out of range|is out of bounds|out of bounds$|Expected idx >= 0|all elements of input should be between 0"
-    r"|Trying to access an index|indices element is out of|Indices are out of bounds"
+    r"|tried to access index|is not in the valid range|Indices are out of bounds"
 )
 # Checked against the dtypes that `op_db` gives for CUDA; the others are refused by CUDA too.
 # fmt: off
