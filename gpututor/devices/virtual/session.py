@@ -57,7 +57,7 @@ def virtual_gpu(
         switch(machine)
     context_before = private.global_device_context()
     try:
-        settings = MachineSettings(count, model, memory_bytes, tuple(backends))
+        settings = MachineSettings(count, model, memory_bytes, tuple(backends), obey_environment)
         with patches.applied(PATCHES), inheritance.passed_on(settings), ThreadModes():
             try:
                 yield machine

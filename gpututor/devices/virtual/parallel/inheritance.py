@@ -36,14 +36,15 @@ class MachineSettings:
     model: str
     memory_bytes: int | None
     backends: tuple[str, ...]
+    obey_environment: bool = True
 
     @classmethod
     def from_json(cls, text: str) -> MachineSettings:
         """Read what `to_json` wrote. Raises `ValueError` for anything else."""
         found = json.loads(text)
-        if not isinstance(found, dict) or set(found) != {"count", "model", "memory_bytes", "backends"}:
+        if not isinstance(found, dict) or set(found) != set(cls.__dataclass_fields__):
             raise ValueError(f"{VARIABLE} does not describe a virtual machine: {text}")
-        return cls(found["count"], found["model"], found["memory_bytes"], tuple(found["backends"]))
+        return cls(**{**found, "backends": tuple(found["backends"])})
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))
@@ -87,7 +88,13 @@ def enter(settings: MachineSettings) -> None:
         return
     stack = ExitStack()
     stack.enter_context(
-        virtual_gpu(settings.count, settings.model, memory_bytes=settings.memory_bytes, backends=settings.backends)
+        virtual_gpu(
+            settings.count,
+            settings.model,
+            memory_bytes=settings.memory_bytes,
+            backends=settings.backends,
+            obey_environment=settings.obey_environment,
+        )
     )
     _Process.inherited = stack
     # Before the interpreter is taken apart: torch would call modes whose modules are gone.

@@ -121,6 +121,11 @@ def test_a_plain_subprocess_enters_the_machine_when_it_imports_torch(machine: An
     assert _python("-c", "import torch; print(torch.ones(1, device='cuda:1'))") == "tensor([1.], device='cuda:1')\n"
 
 
+def test_a_child_sees_the_gpus_that_its_own_environment_names(machine: Any) -> None:
+    program = "import torch; print(torch.cuda.device_count())"
+    assert _python("-c", program, CUDA_VISIBLE_DEVICES="1") == "1\n"
+
+
 def test_a_subprocess_without_torch_pays_nothing_and_sees_nothing(machine: Any) -> None:
     assert _python("-c", "import sys; print('torch' in sys.modules, 'startup' in str(sys.path))") == "False False\n"
 
