@@ -112,10 +112,11 @@ def run(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
             return on_device(op.call(first._host, *rest, **kwargs), first._device, first._block)
     inputs = Inputs()
     hosts = inputs.unwrap_all(args, op)
+    given = kwargs
     if kwargs:
         kwargs = {name: inputs.unwrap(value, op, name) for name, value in kwargs.items()}
     if inputs.mixed:
-        return _run_mixed(func, op, inputs, args, kwargs)
+        return _run_mixed(func, op, inputs, args, given)
     device = inputs.device
     assert device is not None
     machine = active()

@@ -6,17 +6,22 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+import torch
+
+from gpututor.devices.virtual import virtual_gpu
+
 _ROOT = Path(__file__).parents[4]
-_SECONDS = 120
+_SECONDS = 600
 
 
-def _children() -> tuple[list[str], list[str]]:
+def _children(module: str) -> tuple[list[str], list[str]]:
     """The calls that were run, and what was wrong: a child that dies names its call, and the next one goes on after."""
     ran: list[str] = []
     wrong: list[str] = []
     number = 0
     while True:
-        command = [sys.executable, "-m", "tests.unit.virtual.face.hostile.run", str(number)]
+        command = [sys.executable, "-m", f"tests.unit.virtual.face.hostile.{module}", str(number)]
         child = subprocess.run(command, cwd=_ROOT, capture_output=True, text=True, timeout=_SECONDS, check=False)
         started = ""
         for line in child.stdout.splitlines():
@@ -36,8 +41,26 @@ def _children() -> tuple[list[str], list[str]]:
 
 
 def test_every_refused_and_every_hostile_call_is_answered_in_words() -> None:
-    ran, wrong = _children()
+    ran, wrong = _children("run")
     assert not wrong, "\n".join(wrong)
     assert len(ran) == len(set(ran)) > 250
     assert "refused torch.cuda.Stream" in ran
     assert "views_as_strided_beyond" in ran
+
+
+@pytest.mark.long
+def test_no_operator_ends_the_process_whatever_it_is_called_with() -> None:
+    ran, wrong = _children("every_operator")
+    assert not wrong, "\n".join(wrong)
+    assert len(ran) > 15_000
+
+
+def test_a_result_on_another_device_than_the_arguments_is_named() -> None:
+    ones = torch.ones(2, 2, dtype=torch.int64)
+    with (
+        virtual_gpu(1),
+        pytest.raises(RuntimeError, match=r"tensors to be on the same device, but got out is on cuda:0"),
+    ):
+        torch.ops.aten.bitwise_and.Scalar_Tensor_out(1, ones, out=ones.cuda())
+    with virtual_gpu(1), pytest.raises(RuntimeError, match=r"tensors to be on the same device"):
+        torch.mm(ones, ones, out=ones.cuda())

@@ -249,7 +249,7 @@ calls(
     backend_generator=lambda d: torch._C.Generator(torch.device(d)) and None,
     construct_from_storage=lambda d: torch._C._construct_storage_from_data_pointer(0, torch.device(d), 8) and None,
     storage_data=lambda d: torch._C._construct_CUDA_Tensor_From_Storage_And_Metadata({}, ones(d).untyped_storage()),
-    tensors_data_ptr=lambda d: torch._C._tensors_data_ptrs_at_indices_equal([ones(d)], [0], [0]) and None,
+    tensors_data_ptr=lambda d: (torch._C._tensors_data_ptrs_at_indices_equal([ones(d)], [0], [0]), None)[1],
     cow=lambda d: torch._lazy_clone(ones(d)),
     set_conj=lambda d: torch._C._conj and torch._conj(torch.ones(1, dtype=torch.complex64, device=d)).shape,
     functional=lambda d: torch._from_functional_tensor(torch._to_functional_tensor(ones(d))),

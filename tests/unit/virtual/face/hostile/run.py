@@ -16,7 +16,7 @@ from gpututor.devices.virtual.patch_table import PATCHES
 from tests.unit.virtual.face.hostile import more_calls  # noqa: F401
 from tests.unit.virtual.face.hostile.calls import CALLS
 
-_META = re.compile(r"\bmeta\b|Meta[A-Z]", re.IGNORECASE)
+_META = re.compile(r"(?i:\bmeta\b)|Meta[A-Z]")
 
 
 def _plain(value: Any) -> str:

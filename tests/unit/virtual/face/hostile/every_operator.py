@@ -1,0 +1,74 @@
+"""Calls every overload of aten from number `sys.argv[1]` on with arguments that its schema allows, and little sense."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from gpututor.devices.virtual import virtual_gpu
+
+# They end a process on every device: composite C++ that trusts the sizes of its arguments, and a TorchScript operator.
+CRASH_ANYWHERE = (
+    *("aten::_thnn_differentiable_gru_cell_backward", "aten::_thnn_differentiable_lstm_cell_backward"),
+    *("aten::_sobol_engine_initialize_state_", "aten::wait", "aten::from_file"),
+)
+_MADE: dict[str, Callable[[bool], Any]] = {
+    "square": lambda beside: torch.rand(2, 2, device="cuda"),
+    "beside the CPU": lambda beside: torch.rand(2, 2, device="cpu" if beside else "cuda"),
+    "whole": lambda beside: torch.arange(4, device="cuda").reshape(2, 2),
+    "empty": lambda beside: torch.zeros(0, device="cuda"),
+    "of four dimensions": lambda beside: torch.rand(2, 2, 2, 2, device="cuda"),
+}
+_PLAIN = {"int": 1, "SymInt": 1, "float": 0.5, "bool": True, "number": 1.5, "str": "sum", "ScalarType": torch.float32}
+
+
+def _argument(kind: str, position: int, made: str) -> Any:
+    if kind == "Tensor":
+        return _MADE[made](position % 2 == 1)
+    if kind.startswith("Optional["):
+        return _argument(kind[9:-1], position, made) if made == "square" else None
+    if kind.startswith("List["):
+        return [_argument(kind[5:-1], position, made)] * 2
+    return _PLAIN.get(kind)
+
+
+def _fault(operator: Any, schema: Any, made: str) -> str:
+    """What is wrong with how a call ends, or nothing."""
+    positional: list[Any] = []
+    named: dict[str, Any] = {}
+    for position, argument in enumerate(schema.arguments):
+        if not argument.kwarg_only:
+            positional.append(_argument(str(argument.type), position, made))
+        elif argument.name not in ("device", "dtype", "layout", "pin_memory", "generator"):
+            named[argument.name] = _argument(str(argument.type), position, made)
+    try:
+        operator(*positional, **named)
+    except (UnboundLocalError, KeyError, AttributeError, AssertionError, RecursionError) as error:
+        return f"{type(error).__name__}: {error}"
+    except Exception as error:
+        return "" if str(error) else f"{type(error).__name__} without a word"
+    return ""
+
+
+def main() -> None:
+    warnings.simplefilter("ignore")
+    schemas = sorted(torch._C._jit_get_all_schemas(), key=lambda one: (one.name, one.overload_name))
+    aten = [one for one in schemas if one.name.startswith("aten::") and one.name not in CRASH_ANYWHERE]
+    with virtual_gpu(2):
+        for number, schema in list(enumerate(aten))[int(sys.argv[1]) :]:
+            packet = getattr(torch.ops.aten, schema.name.removeprefix("aten::"), None)
+            operator = getattr(packet, schema.overload_name or "default", None)
+            if operator is None:
+                continue
+            for made in _MADE:
+                print(f"start {number} {schema.name}.{schema.overload_name} {made}", flush=True)
+                print(f"end {_fault(operator, schema, made)}".replace("\n", " "), flush=True)
+    print("done", flush=True)
+
+
+if __name__ == "__main__":
+    main()
