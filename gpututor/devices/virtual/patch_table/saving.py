@@ -42,12 +42,14 @@ PATCHES: tuple[Patch, ...] = (
         for row in each(
             f"torch.jit.{kind}",
             "C++ would read memory that virtual tensors do not have",
+            code=jit.code,
             save=jit.save,
             save_to_buffer=jit.save_to_buffer,
             _save_for_lite_interpreter=jit.save_for_mobile,
             _save_to_buffer_for_lite_interpreter=jit.save_for_mobile,
         )
     ),
+    *each("torch._C.Graph", "it names devices in C++'s words", __str__=jit.graph_text, __repr__=jit.graph_repr),
     *each("torch._C.ScriptMethod", "the interpreter's errors name devices in C++'s words", __call__=jit.method_call),
     *each(
         "torch.jit.ScriptFunction",

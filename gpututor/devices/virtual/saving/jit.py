@@ -24,6 +24,8 @@ from gpututor.devices.virtual.saving.jit_trace import ForTracing
 from gpututor.devices.virtual.tensors.tensor import VirtualTensor
 
 DEVICES_FILE = "virtual_gpu_devices.json"
+_NO_CUDA = ("PyTorch is not linked with support for cuda", "Cannot initialize CUDA without ATen_cuda")
+"""What C++ says when a script moves a tensor: it looks for a real GPU, and no mode sees it."""
 _GPU_NAME = re.compile(rb"cuda:\d+")
 _real_trace: Any = torch.jit.trace
 _real_trace_module: Any = torch.jit.trace_module
@@ -153,12 +155,21 @@ def _saying(real: Any) -> Any:
             return real(*args, **kwargs)
         except (RuntimeError, ValueError, TypeError, IndexError) as error:
             if error.args and isinstance(error.args[0], str):
+                if any(words in error.args[0] for words in _NO_CUDA):
+                    raise errors.unsupported("moving a tensor to a GPU inside TorchScript", "Move it before.") from None
                 error.args = (errors.in_cudas_words(error.args[0]), *error.args[1:])
             raise
 
     return call
 
 
+def _translated(real: Any) -> Any:
+    return lambda self: errors.in_cudas_words(real(self))
+
+
+graph_text = _translated(torch._C.Graph.__str__)
+graph_repr = _translated(torch._C.Graph.__repr__)
+code = property(_translated(_ScriptModule.code.fget))
 method_call = _saying(torch._C.ScriptMethod.__call__)
 function_call = _saying(torch.jit.ScriptFunction.__call__)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import io
 import pathlib
 import subprocess
@@ -181,7 +182,32 @@ def test_scripted_modules_run_and_are_saved_like_traced_ones(two_gpus: VirtualMa
     torch.testing.assert_close(on_host(torch.ones(1, 2)), model(torch.ones(1, 2, device="cuda")).cpu())
 
 
+def test_a_graph_and_its_code_name_the_gpu(two_gpus: VirtualMachine) -> None:
+    kept = torch.ones(2, device="cuda:1")
+
+    def function(x: torch.Tensor) -> torch.Tensor:
+        return x + kept + torch.zeros(2, device="cuda:1")
+
+    traced: Any = torch.jit.trace(function, torch.ones(2, device="cuda:1"))
+    module: Any = torch.jit.trace(nn.LSTM(2, 2).cuda(), torch.ones(1, 1, 2, device="cuda"))
+    for text in (str(traced.graph), repr(traced.graph), module.code, str(module.graph)):
+        assert "meta" not in text.lower()
+        assert "cuda" in text
+
+
+def test_scripts_and_traces_are_copied_and_change_dtype(two_gpus: VirtualMachine) -> None:
+    layer = nn.Linear(2, 2).cuda()
+    x = torch.ones(1, 2, device="cuda")
+    for program in (torch.jit.script(layer), torch.jit.trace(layer, x)):
+        twin: Any = copy.deepcopy(program)
+        torch.testing.assert_close(twin(x), layer(x))
+        assert twin.weight is not layer.weight
+        assert twin.double()(x.double()).dtype is torch.float64
+
+
 REFUSED = {
+    "moving": "torch.jit.script(to_gpu)(torch.ones(1))",
+    "moving by name": "torch.jit.script(to_named_gpu)(torch.ones(1))",
     "freeze": "torch.jit.freeze(torch.jit.script(nn.Linear(2, 2).cuda().eval()))",
     "optimise": "torch.jit.optimize_for_inference(torch.jit.script(nn.Linear(2, 2).cuda().eval()))",
     "mobile": "torch.jit.script(nn.Linear(2, 2).cuda())._save_for_lite_interpreter('/dev/null')",
@@ -189,12 +215,16 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("kind", REFUSED)
-def test_what_would_read_device_memory_is_refused_by_name(kind: str) -> None:
+def test_what_c_plus_plus_would_do_alone_is_refused_by_name(kind: str, tmp_path: pathlib.Path) -> None:
     program = (
         "import torch\nfrom torch import nn\nfrom gpututor.devices.virtual import virtual_gpu\n"
+        "def to_gpu(x: torch.Tensor):\n    return x.cuda()\n"
+        "def to_named_gpu(x: torch.Tensor):\n    return x.to('cuda:0')\n"
         f"with virtual_gpu(1):\n    try:\n        {REFUSED[kind]}\n"
         "    except NotImplementedError as error:\n        print('refused:', error)\n"
     )
-    ended = subprocess.run([sys.executable, "-W", "ignore", "-c", program], capture_output=True, text=True, check=False)
+    (tmp_path / "program.py").write_text(program)  # TorchScript reads the source.
+    command = [sys.executable, "-W", "ignore", str(tmp_path / "program.py")]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False)
     assert ended.returncode == 0, ended.stderr
     assert ended.stdout.startswith("refused: The virtual GPU does not support ")
