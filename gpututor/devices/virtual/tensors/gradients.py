@@ -34,7 +34,12 @@ def custom_backward(self: Any, *gradients: Any) -> Any:
     """Stands in for what runs the `backward` of a custom Function: what it returns has to be where the input was."""
     found = _real_custom_backward(self, *gradients)
     results = found if isinstance(found, tuple) else (found,)
-    for position, (gradient, (node, place)) in enumerate(zip(results, self.next_functions, strict=False)):
+    edges = self.next_functions
+    if len(results) != len(edges):
+        # Arguments that are no tensors have no edge, and None as their gradient.
+        results = tuple(one for one in results if one is not None)
+    pairs = zip(results, edges, strict=True) if len(results) == len(edges) else ()
+    for position, (gradient, (node, place)) in enumerate(pairs):
         # The engine moves a gradient without dimensions by itself.
         if node is None or not isinstance(gradient, Tensor) or gradient.dim() == 0:
             continue
