@@ -67,6 +67,13 @@ def has_composite_kernel(operator: str) -> bool:
     return bool(_has_kernel(operator, "CompositeImplicitAutograd"))
 
 
+def with_memory(tensor: torch.Tensor) -> torch.Tensor:
+    """A tensor of zeros that has no memory, given memory: below a mode, kernels would read address 0."""
+    if not tensor._is_zerotensor():
+        return tensor
+    return torch.zeros(tensor.size(), dtype=tensor.dtype, device=tensor.device)
+
+
 def storage_id(tensor: torch.Tensor) -> int:
     """Equal for two CPU tensors that share memory, while either lives."""
     return int(tensor.untyped_storage()._cdata)

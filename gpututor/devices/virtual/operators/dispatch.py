@@ -49,6 +49,7 @@ class DeviceMode(TorchDispatchMode):
             func = torch.ops.aten.zeros.default
         if VirtualTensor in types:
             return run(func, args, kwargs)
+        args = [_with_memory(value) for value in args]
         device = kwargs.get("device") if kwargs else None
         if device is not None and _is_virtual_device(device):
             return make(func, args, kwargs)
@@ -70,6 +71,15 @@ class DeviceMode(TorchDispatchMode):
             if recorder.enabled and _device_of(out, args) == "cpu":
                 recorder.kernel(op.name, "cpu", bytes_of(args) + bytes_of(out))
         return None if op.returns_nothing else out
+
+
+def _with_memory(value: Any) -> Any:
+    """One made before the virtual GPU was entered may have none, and a list may hold such."""
+    if type(value) is Tensor:
+        return private.with_memory(value)
+    if type(value) is list and value and isinstance(value[0], Tensor):
+        return [_with_memory(one) for one in value]
+    return value
 
 
 def _make_pinned(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

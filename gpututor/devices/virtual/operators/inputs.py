@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 
+from gpututor.devices.virtual import private
 from gpututor.devices.virtual.machine import active, is_on
 from gpututor.devices.virtual.operators.overloads import Operator
 from gpututor.devices.virtual.tensors.tensor import VirtualTensor
@@ -73,10 +74,12 @@ class Inputs:
             if not value or type(value[0]) in _NUMBERS:
                 return value
             return [self._enter(one) if type(one) is VirtualTensor else self.unwrap(one, op, where) for one in value]
-        if isinstance(value, Tensor) and value.dim():
+        if not isinstance(value, Tensor):
+            return value
+        if value.dim() or op.checks_scalars:
             if where not in op.host_places:
                 self.mixed = True
             elif self.device is not None and is_on():
                 # CUDA moves index tensors to the device of what they index.
                 active().recorder.transfer("cpu", str(self.device), bytes_of(value), name=op.name)
-        return value
+        return private.with_memory(value)

@@ -54,7 +54,7 @@ def _tensors(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> lis
         if where in op.host_places:
             continue
         for one in value if isinstance(value, list | tuple) else [value]:
-            if isinstance(one, torch.Tensor) and (one.dim() or one.is_cuda):
+            if isinstance(one, torch.Tensor) and (one.dim() or one.is_cuda or op.checks_scalars):
                 found.append((op.argument(where), one))
     return found
 
@@ -94,7 +94,7 @@ def explain(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Runt
         )
     first = tensors[0][1].device
     name, other = next((name, one.device) for name, one in tensors if one.device != first)
-    if short == "cat":
+    if short in ("cat", "stack"):
         return RuntimeError(f"torch.cat(): all input tensors must be on the same device. Received {first} and {other}")
     overload = op.func._overloadname
     if kernel != short or overload == "default":

@@ -46,6 +46,14 @@ _ALWAYS_WAITS = frozenset({
 # fmt: on
 _PUTS = frozenset({"index_put", "index_put_", "_index_put_impl_", "_unsafe_index_put"})
 _READS_AT_INDICES = frozenset({"index", "_unsafe_index"})
+# Their CUDA wrappers compare the devices of all tensors; those that iterate over elements let CPU scalars in.
+# fmt: off
+_CHECKS_SCALARS = frozenset({
+    "_embedding_bag", "bmm", "cat", "dot", "embedding", "gather", "index_add", "index_add_", "index_copy",
+    "index_copy_", "index_select", "mm", "mv", "native_layer_norm", "nll_loss_forward", "put", "put_", "scatter",
+    "scatter_", "scatter_add", "scatter_add_", "stack", "take",
+})
+# fmt: on
 _INDICES: frozenset[int | str] = frozenset((1, "indices"))
 # How large a result is comes from a number among the arguments.
 _SIZED_BY_NUMBERS = re.compile(
@@ -122,6 +130,7 @@ class Operator:
 
     __slots__ = (
         "call",
+        "checks_scalars",
         "composite",
         "func",
         "growth",
@@ -182,6 +191,8 @@ class Operator:
         """Where a CPU tensor may stand beside device tensors: positions and names of arguments."""
         self.growth = _growth(short, torch.Tag.pointwise in func.tags) if self.is_kernel and not writes else ""
         """How far its results can outgrow its arguments; empty for one that makes no tensor."""
+        self.checks_scalars = short in _CHECKS_SCALARS
+        """A CPU tensor without dimensions is as wrong there as any."""
         self.waits = _waits_of(short, func._overloadname)
         self.composite = func.namespace == "aten" and private.has_composite_kernel(func.name())
 

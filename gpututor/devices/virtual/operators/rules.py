@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 
+from gpututor.devices.virtual import private
 from gpututor.devices.virtual.machine import CPU, active, python_device
 from gpututor.devices.virtual.operators.inputs import Inputs, bytes_of
 from gpututor.devices.virtual.operators.outputs import follow_host
@@ -20,7 +21,9 @@ aten = torch.ops.aten
 
 
 def _device_and_host(tensor: torch.Tensor) -> tuple[torch.device, torch.Tensor]:
-    return (tensor._device, tensor._host) if type(tensor) is VirtualTensor else (tensor.device, tensor)
+    if type(tensor) is VirtualTensor:
+        return tensor._device, tensor._host
+    return tensor.device, private.with_memory(tensor)
 
 
 def _to_copy(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -132,7 +135,10 @@ def _pack_padded(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> An
 
 
 def _resolve(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Conjugation and negation are done at once: the bits that put them off are C++'s, which sees no values."""
+    """Conjugation and negation are done at once: the bits that put them off are C++'s, which sees no values.
+
+    So a conjugate is a copy here, where CUDA's is a view: what is written to it does not reach the tensor.
+    """
     tensor = args[0]
     host = func(tensor._host).resolve_conj().resolve_neg()
     active().recorder.kernel(func._schema.name, str(tensor._device), bytes_of(host) * 2)
