@@ -269,6 +269,15 @@ def test_checkpointed_layers_are_computed_again_under_the_same_autocast(two_gpus
     assert seen == [torch.float16] * 4
 
 
+def test_inference_mode_and_vmap_are_cast_too(two_gpus: VirtualMachine) -> None:
+    x = torch.ones(2, 2, 2, device="cuda")
+    with torch.autocast("cuda"):
+        assert torch.vmap(torch.mm)(x, x).dtype is torch.float16
+        with torch.inference_mode():
+            assert nn.Linear(2, 2).cuda()(x).dtype is torch.float16
+            assert torch.softmax(x.half(), 1).dtype is torch.float32
+
+
 def test_nothing_of_it_is_left_after_the_block() -> None:
     with virtual_gpu(1):
         x = torch.ones(2, 2, device="cuda")

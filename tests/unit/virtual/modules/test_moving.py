@@ -163,6 +163,14 @@ def test_averaged_models_stay_on_the_device(two_gpus: VirtualMachine) -> None:
     assert _on_gpu(plain.module)
 
 
+@pytest.mark.parametrize("made_inside", [True, False])
+def test_modules_move_in_inference_mode(two_gpus: VirtualMachine, made_inside: bool) -> None:
+    layer = nn.Conv2d(1, 1, 1)
+    with torch.inference_mode():
+        layer = nn.Conv2d(1, 1, 1) if made_inside else layer
+        assert layer.cuda()(torch.ones(1, 1, 2, 2, device="cuda")).device == GPU
+
+
 def test_state_dicts_load_across_devices_strictly_or_by_assignment(two_gpus: VirtualMachine) -> None:
     on_host, on_gpu = nn.Linear(2, 2), nn.Linear(2, 2).cuda()
     on_host.load_state_dict(on_gpu.state_dict())
