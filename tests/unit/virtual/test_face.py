@@ -149,7 +149,6 @@ def test_an_unknown_model_is_refused_with_the_nearest_name() -> None:
         ("torch.cuda.Event", lambda: torch.cuda.Event(enable_timing=True)),
         ("torch.cuda.CUDAGraph", lambda: torch.cuda.CUDAGraph()),
         ("torch.cuda.set_stream", lambda: torch.cuda.set_stream(torch.cuda.current_stream())),
-        ("torch.jit.script", lambda: torch.jit.script(torch.nn.Linear(2, 2).cuda())),
         ("torch.nested.nested_tensor", lambda: torch.nested.nested_tensor([torch.ones(1, device="cuda")])),
         ("quantised", lambda: torch.quantize_per_tensor(torch.ones(1, device="cuda"), 1.0, 0, torch.qint8)),
         ("__dlpack__", lambda: torch.utils.dlpack.from_dlpack(torch.ones(1, device="cuda"))),

@@ -80,7 +80,7 @@ class VirtualTensor(torch.Tensor):
     def _get_data(self) -> torch.Tensor:
         return cast(torch.Tensor, private.get_data(self))
 
-    def _set_data(self, value: torch.Tensor) -> None:
+    def _set_data(self, value: Any) -> None:
         if not isinstance(value, torch.Tensor):
             private.set_data(self, value)  # which says what it wants
             return

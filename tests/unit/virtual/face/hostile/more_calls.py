@@ -42,7 +42,7 @@ def _in_fake_mode(device: str) -> Any:
         return torch.ones(2, device=device).shape
 
 
-class _Fails(torch.autograd.Function):
+class _Fails(torch.autograd.Function):  # type: ignore[misc]
     @staticmethod
     def forward(ctx: Any, x: Any) -> Any:
         return x.clone()
