@@ -10,6 +10,8 @@ import torch
 
 from gpututor.devices.virtual import VirtualMachine, virtual_gpu
 from gpututor.devices.virtual.face.visible import uuid_of
+from gpututor.wire.messages import MachineSpec
+from gpututor.worker.machines import entered
 
 CUDA: Any = torch.cuda
 """Untyped: torch's stubs do not know all of it."""
@@ -55,6 +57,13 @@ def test_the_environment_says_which_gpus_are_seen_and_in_which_order(
         assert uuids == [str(uuid_of(slot)) for slot in slots]
     with virtual_gpu(3, obey_environment=False):
         assert CUDA.device_count() == 3
+
+
+def test_the_graders_machine_is_the_exercises_whatever_the_environment_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    two = MachineSpec("two GPUs", "virtual", 0, 2, ("cuda",), "T4", None)
+    with entered(two, "solution.py"):
+        assert torch.cuda.device_count() == 2
 
 
 def test_the_environment_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
