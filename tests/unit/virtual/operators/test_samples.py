@@ -105,3 +105,10 @@ def test_an_operator_that_the_cpu_lacks_says_its_name() -> None:
         torch.ops.aten.cudnn_grid_sampler(
             torch.zeros(1, 1, 2, 2, device="cuda"), torch.zeros(1, 2, 2, 2, device="cuda")
         )
+
+
+@pytest.mark.parametrize(("layout", "at_least"), [(torch.sparse_coo, 10), (torch.sparse_csr, 10)], ids=str)
+def test_the_samples_of_sparse_operators_are_right(layout: torch.layout, at_least: int) -> None:
+    tried, found = samples.sparse_faults(layout)
+    assert tried >= at_least
+    assert found == {}
