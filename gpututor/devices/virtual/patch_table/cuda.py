@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import torch
+
 from gpututor.devices.virtual.face import devices as cuda
 from gpututor.devices.virtual.face import generators, nvtx, settings, streams, types
 from gpututor.devices.virtual.patch_table.rows import each, refuse, refuse_classes
@@ -13,6 +15,8 @@ _TUNABLE = (
     *("set_filename", "get_filename", "get_results", "get_validators", "read_file", "tune_gemm_in_file"),
     *("mgpu_tune_gemm_in_file", "set_rotating_buffer_size", "get_rotating_buffer_size"),
     "set_numerical_check_tolerances",
+    # torch 2.9 has these too.
+    *(name for name in ("write_file", "write_file_on_exit") if hasattr(torch.cuda.tunable, name)),
 )
 
 PATCHES: tuple[Patch, ...] = (
