@@ -111,7 +111,7 @@ _real_initialised: Any = torch.cuda.is_initialized
 
 
 def real_cuda_has_started() -> bool:
-    """Whether this process uses a real GPU; asks nothing of CUDA itself, and means nothing while patches are applied."""
+    """Whether this process uses a real GPU; asks nothing of CUDA itself. Not to be asked while patches are on."""
     return bool(_real_initialised())
 
 
@@ -185,4 +185,7 @@ def lonely_group() -> Any:
 
 def script_class(value: Any) -> str:
     """The name of the C++ class of an operator's argument, such as `ProcessGroup`; empty for anything else."""
-    return str(value._type().name()) if type(value) is torch.ScriptObject else ""
+    if type(value) is not torch.ScriptObject:
+        return ""
+    kind: Any = value._type()
+    return str(kind.name())

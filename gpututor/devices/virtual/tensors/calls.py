@@ -237,6 +237,14 @@ def _attribute(name: str) -> Any:
     return getattr(Tensor, name).__get__
 
 
+# C++ that trusts its arguments, before a dispatch mode sees them: wrong ones end the process, on every device.
+_CRASHING = ("_thnn_differentiable_gru_cell_backward", "_thnn_differentiable_lstm_cell_backward", "wait")
+
+
+def _refuse_crashing(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    raise errors.unsupported(f"a direct call of torch.ops.{str(func).replace('::', '.')}")
+
+
 def fill_handlers() -> None:
     """Say which calls are rewritten; torch's own list of factories is read here."""
     if HANDLERS:
@@ -274,4 +282,11 @@ def fill_handlers() -> None:
             torch.autograd.grad: _gradients,
         }
     )
+    for name in _CRASHING:
+        packet = getattr(torch.ops.aten, name)
+        handlers.update(
+            dict.fromkeys((packet, *(getattr(packet, one) for one in packet.overloads())), _refuse_crashing)
+        )
+    to = torch.ops.aten.to
+    handlers.update(dict.fromkeys((to.prim_dtype, to.prim_Device, to.prim_other), _refuse_crashing))
     HANDLERS.update(handlers)
