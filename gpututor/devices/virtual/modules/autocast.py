@@ -6,6 +6,7 @@ the graph. They do for any tensor on CUDA what PyTorch's do, also for a real one
 
 from __future__ import annotations
 
+import threading
 import warnings
 import weakref
 from collections.abc import Callable
@@ -33,10 +34,14 @@ class _Registered:
     library: Any = None
 
 
+_registering = threading.Lock()
+
+
 def set_enabled(*args: Any, **kwargs: Any) -> None:
     """Stands in for `torch.set_autocast_enabled`, which every way into autocast calls: the kernels are made now."""
-    if _Registered.library is None:
-        _register()
+    with _registering:  # threads enter autocast at once: the replicas of DataParallel do
+        if _Registered.library is None:
+            _register()
     _real_set_enabled(*args, **kwargs)
 
 
