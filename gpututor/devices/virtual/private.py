@@ -17,7 +17,7 @@ import torch.distributed
 import torch.utils._device
 
 CHECKED_ON = ("2.9.1", "2.13.0")
-"""The oldest and the newest torch that passed the tests of the virtual GPU: docs/virtual-gpu.md has the figures."""
+"""The oldest and the newest torch that the tests were run on: docs/virtual-gpu.md has the figures."""
 
 make_wrapper: Any = torch.Tensor._make_wrapper_subclass
 """Makes a tensor that has sizes, a device and a dtype but no memory."""

@@ -10,7 +10,7 @@ from typing import Any
 from gpututor.errors import TutorError
 
 OLDEST, NEWEST = "2.9", "2.13"
-"""The whole test suite of the virtual GPU passed with these and with every version between them."""
+"""Tried with these and with every version between them; docs/virtual-gpu.md has the outcomes."""
 
 
 class UntestedTorch(UserWarning):
