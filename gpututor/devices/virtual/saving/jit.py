@@ -24,7 +24,11 @@ from gpututor.devices.virtual.saving.jit_trace import ForTracing
 from gpututor.devices.virtual.tensors.tensor import VirtualTensor
 
 DEVICES_FILE = "virtual_gpu_devices.json"
-_NO_CUDA = ("PyTorch is not linked with support for cuda", "Cannot initialize CUDA without ATen_cuda")
+_NO_CUDA = (
+    *("PyTorch is not linked with support for cuda", "Cannot initialize CUDA without ATen_cuda"),
+    # What a CUDA build says without a GPU.
+    *("CUDA driver version is insufficient", "Found no NVIDIA driver on your system"),
+)
 """What C++ says when a script moves a tensor: it looks for a real GPU, and no mode sees it."""
 _GPU_NAME = re.compile(rb"cuda:\d+")
 _real_trace: Any = torch.jit.trace
