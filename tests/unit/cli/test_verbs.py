@@ -178,7 +178,7 @@ def test_diff_is_unified_and_shows_control_characters_as_text(gpututor: Call, co
     assert said.out == (
         "--- 01_lesson_1/01_twice_1_1.py\n"
         "+++ solution\n"
-        " -1,2 +1,2 \n"
+        "@@ -1,2 +1,2 @@\n"
         " def twice(number):\n"
         "-    return '\\x1b[31m'\n"
         "+    return 2 * number\n"
