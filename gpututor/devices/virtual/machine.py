@@ -58,7 +58,6 @@ class VirtualMachine:
         gpus: tuple[VirtualGpu, ...],
         backends: frozenset[str],
         recorder: Recorder | None,
-        function_mode: Any = None,
     ) -> None:
         self.gpus = gpus
         self.by_device = {id(gpu.device): gpu for gpu in gpus}
@@ -66,7 +65,6 @@ class VirtualMachine:
         self.backends = backends
         self.recorder = recorder if recorder is not None else _silent()
         self.per_thread = _PerThread()
-        self.function_mode = function_mode
         self.started = False
         """Whether anything needed a GPU so far; asking how many there are does not."""
         self.in_bad_fork = False
