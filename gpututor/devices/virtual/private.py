@@ -38,6 +38,27 @@ def without_cuda_autocast() -> Any:
     return torch._C._ExcludeDispatchKeyGuard(CUDA_AUTOCAST)
 
 
+_set_conj: Any = torch._C._set_conj
+_set_neg: Any = torch._C._set_neg
+_excluded_keys: Any = torch._C._dispatch_tls_local_exclude_set
+_included_keys: Any = torch._C._dispatch_tls_local_include_set
+_with_keys: Any = torch._C._ForceDispatchKeyGuard
+_LAZY_KEYS = torch._C.DispatchKeySet(torch._C.DispatchKey.Conjugate).add(torch._C.DispatchKey.Negative)
+
+
+def follow_bits(tensor: torch.Tensor, host: torch.Tensor) -> None:
+    """Give a tensor the conjugate and negative bits of another: the values are there, and not conjugated yet."""
+    if tensor.is_conj() != host.is_conj():
+        _set_conj(tensor, host.is_conj())
+    if tensor.is_neg() != host.is_neg():
+        _set_neg(tensor, host.is_neg())
+
+
+def bits_respected() -> Any:
+    """A block in which C++ sees conjugate and negative bits: below a mode, kernels would read the bare values."""
+    return _with_keys(_included_keys(), _excluded_keys() - _LAZY_KEYS)
+
+
 swap_tensor_impl = torch._C._swap_tensor_impl
 _data: Any = torch._C.TensorBase.data
 set_data = _data.__set__
@@ -52,6 +73,9 @@ join_suffixes: Any = torch._tensor_str._add_suffixes
 
 rebuild_sparse: Any = torch._utils._rebuild_sparse_tensor
 """Makes a sparse tensor again from what a file says of it."""
+
+set_metadata: Any = torch._utils.set_tensor_metadata
+"""Gives a tensor the conjugate and negative bits that a file tells of."""
 
 storage_loaders = torch.serialization._package_registry
 """(priority, tagger, loader) of each device, tried in order by `torch.save` and `torch.load`."""

@@ -13,7 +13,7 @@ from gpututor.devices.virtual.operators import mixing, second_ways
 from gpututor.devices.virtual.operators.forecast import WIDEST, could_fill, could_grow, forecast
 from gpututor.devices.virtual.operators.inputs import Inputs, bytes_of
 from gpututor.devices.virtual.operators.numbers import numbers_as_tensors
-from gpututor.devices.virtual.operators.outputs import follow_host, fresh, wrap
+from gpututor.devices.virtual.operators.outputs import follow_host, fresh, resolved, wrap
 from gpututor.devices.virtual.operators.overloads import OPERATORS, RULES, Operator, describe
 from gpututor.devices.virtual.operators.sparse import run_sparse
 from gpututor.devices.virtual.tensors.moves import pin
@@ -134,6 +134,8 @@ def run(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     if gpu is None:
         gpu = machine.home(device)  # which says why it has none
     if inputs.sparse:
+        if inputs.lazy:
+            hosts = [resolved(one) if isinstance(one, Tensor) else one for one in hosts]
         return run_sparse(op, inputs.wrappers, hosts, kwargs, device)
     if kwargs and kwargs.get("device") is not None:
         wanted = python_device(kwargs["device"])
@@ -148,7 +150,11 @@ def run(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     if large and could_grow(op, inputs, gpu.memory):
         gpu.memory.expect_all(forecast(func, hosts, kwargs))
     try:
-        out = draw(op, hosts, kwargs, gpu.generator) if op.random else op.call(*hosts, **kwargs)
+        if inputs.lazy:
+            with private.bits_respected():
+                out = draw(op, hosts, kwargs, gpu.generator) if op.random else op.call(*hosts, **kwargs)
+        else:
+            out = draw(op, hosts, kwargs, gpu.generator) if op.random else op.call(*hosts, **kwargs)
     except second_ways.REFUSALS as error:
         out = second_ways.after_refusal(error, op, hosts, kwargs)
     recorder = machine.recorder

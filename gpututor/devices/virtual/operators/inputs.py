@@ -9,6 +9,7 @@ import torch
 from gpututor.devices.virtual import private
 from gpututor.devices.virtual.machine import active, is_on
 from gpututor.devices.virtual.operators.overloads import Operator
+from gpututor.devices.virtual.tensors import bits
 from gpututor.devices.virtual.tensors.tensor import VirtualTensor
 
 Tensor = torch.Tensor
@@ -30,10 +31,12 @@ def bytes_of(value: Any) -> int:
 class Inputs:
     """What was found while the arguments were unwrapped."""
 
-    __slots__ = ("device", "mixed", "size_bytes", "sparse", "wrappers")
+    __slots__ = ("device", "lazy", "mixed", "size_bytes", "sparse", "wrappers")
 
     def __init__(self) -> None:
         self.device: torch.device | None = None
+        self.lazy = False
+        """Whether one of them has a conjugate or negative bit."""
         self.mixed = False
         self.size_bytes = 0
         self.sparse = False
@@ -61,6 +64,8 @@ class Inputs:
         host = value._host
         if host.layout is torch.strided:
             self.size_bytes += host.nbytes
+            if bits.seen and (host.is_conj() or host.is_neg()):
+                self.lazy = True
         else:
             self.sparse = True
         return host

@@ -14,7 +14,7 @@ Tensor = torch.Tensor
 
 
 def resolved(host: Tensor) -> Tensor:
-    """C++ would lose the conjugate and negative bits of a wrapper; only complex tensors make such."""
+    """A new tensor has no conjugate or negative bit, though a CPU kernel may give it one; only complex ones do."""
     if not host.dtype.is_complex and not host.is_neg():
         return host
     if host.is_conj():
@@ -43,8 +43,7 @@ def wrap(out: Any, wrappers: list[VirtualTensor], device: torch.device) -> Any:
                 return wrapper
             if private.storage_id(wrapper._host) == storage:
                 block = wrapper._block
-        clean = resolved(out)
-        return on_device(clean, device, block if clean is out else None)
+        return on_device(resolved(out) if block is None else out, device, block)
     if type(out) is list or type(out) is tuple:
         return type(out)([wrap(one, wrappers, device) for one in out])
     return out

@@ -6,13 +6,14 @@ from typing import Any
 
 import torch
 
-from gpututor.devices.virtual import private
+from gpututor.devices.virtual import errors, private
 from gpututor.devices.virtual.machine import CPU, active, python_device
 from gpututor.devices.virtual.operators.inputs import Inputs, bytes_of
-from gpututor.devices.virtual.operators.outputs import follow_host
+from gpututor.devices.virtual.operators.outputs import follow_host, resolved
 from gpututor.devices.virtual.operators.overloads import Rule, operator_of
 from gpututor.devices.virtual.operators.second_ways import refusing_rules
 from gpututor.devices.virtual.operators.sparse import copy_sparse
+from gpututor.devices.virtual.tensors import bits
 from gpututor.devices.virtual.tensors.moves import pin, pinned, record_copy
 from gpututor.devices.virtual.tensors.sparse import follow_sparse
 from gpututor.devices.virtual.tensors.tensor import VirtualTensor
@@ -86,7 +87,7 @@ def _scalar(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     recorder = active().recorder
     recorder.transfer(str(tensor._device), "cpu", tensor.element_size(), name="aten::_local_scalar_dense")
     recorder.synchronise("aten::_local_scalar_dense", str(tensor._device))
-    return func(tensor._host)
+    return func(resolved(tensor._host))
 
 
 def _reshape_in_place(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -129,20 +130,18 @@ def _pack_padded(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> An
             "'lengths' argument should be a 1D CPU int64 tensor, but got "
             f"{lengths.dim()}D {lengths._device} {kind} tensor"
         )
-    values, batch_sizes = func(source._host, lengths, *rest, **kwargs)
+    values, batch_sizes = func(resolved(source._host), lengths, *rest, **kwargs)
     active().recorder.kernel(func._schema.name, str(source._device), 2 * bytes_of(values))
     return VirtualTensor(values, source._device), batch_sizes
 
 
-def _resolve(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Conjugation and negation are done at once: the bits that put them off are C++'s, which sees no values.
-
-    So a conjugate is a copy here, where CUDA's is a view: what is written to it does not reach the tensor.
-    """
+def _lazy_view(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """A view whose values are conjugated or negated when they are read."""
     tensor = args[0]
-    host = func(tensor._host).resolve_conj().resolve_neg()
-    active().recorder.kernel(func._schema.name, str(tensor._device), bytes_of(host) * 2)
-    return VirtualTensor(host, tensor._device)
+    if tensor._layout is not torch.strided:
+        raise errors.unsupported(f"torch.{func.overloadpacket.__name__} of a sparse tensor")
+    bits.expect()
+    return VirtualTensor(func(tensor._host), tensor._device, tensor._block)
 
 
 _RESHAPING = (
@@ -159,8 +158,8 @@ def special_rules() -> dict[Any, Rule]:
         aten.copy_.default: _copy_in_place,
         aten._local_scalar_dense.default: _scalar,
         aten.is_same_size.default: _same_metadata,
-        aten._conj.default: _resolve,
-        aten._neg_view.default: _resolve,
+        aten._conj.default: _lazy_view,
+        aten._neg_view.default: _lazy_view,
         aten._pack_padded_sequence.default: _pack_padded,
         aten.set_.source_Tensor: _set_source,
         **dict.fromkeys(_RESHAPING, _reshape_in_place),

@@ -25,6 +25,7 @@ REFUSALS = (NotImplementedError, RuntimeError, IndexError)
 
 _NO_HALF = re.compile(r"not implemented for '(Half|BFloat16|ComplexHalf)'|MKL FFT doesn't support tensors of type")
 _NO_KERNEL = re.compile(r"Could not run '(aten::\w+)[.\w]*' with arguments from the '\w*CPU' backend")
+_NO_COMPLEX = re.compile(r"(\w+) on CPU does not support complex inputs")
 _OUT_OF_RANGE = re.compile(
     r"index out of range|is out of bounds|out of bounds$|Expected idx >= 0|all elements of input should be between 0"
     r"|tried to access index|is not in the valid range|Indices are out of bounds"
@@ -58,6 +59,9 @@ def after_refusal(error: Exception, op: Operator, hosts: Any, named: dict[str, A
         raise errors.device_assert() from error
     if short in _HALF_ON_CUDA and _NO_HALF.search(message):
         return _in_single(op, hosts, named)
+    real_only = _NO_COMPLEX.search(message)
+    if real_only is not None:
+        raise errors.unsupported(f"torch.{real_only[1]} of complex tensors", "The CPU has no such kernel.") from error
     missing = _NO_KERNEL.search(message)
     if missing is not None:
         raise errors.unsupported("torch.ops." + missing[1].replace("::", "."), "The CPU has no such kernel.") from error

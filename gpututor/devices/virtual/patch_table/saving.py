@@ -20,6 +20,7 @@ PATCHES: tuple[Patch, ...] = (
         load=serialisation.load,
     ),
     *each("torch._utils", "makes tensors on the device of their storage", _rebuild_tensor=serialisation.rebuild_tensor),
+    *each("torch._utils", "a bit is the values' too", set_tensor_metadata=serialisation.set_metadata),
     *each(
         "torch.storage._StorageBase",
         "a map_location function says with these where a storage belongs",

@@ -11,6 +11,7 @@ import torch
 from gpututor.devices.virtual import errors, private
 from gpututor.devices.virtual.machine import CPU, active, python_device
 from gpututor.devices.virtual.memory.allocator import Block
+from gpututor.devices.virtual.tensors import bits
 from gpututor.devices.virtual.tensors.moves import record_copy
 from gpututor.devices.virtual.tensors.tensor import VirtualTensor
 
@@ -134,11 +135,23 @@ def reduce(tensor: VirtualTensor) -> tuple[Any, ...]:
         return torch._utils._rebuild_parameter, (plain, tensor.requires_grad, OrderedDict())
     storage = torch.storage.TypedStorage(wrap_storage=untyped, dtype=host.dtype, _internal=True)
     geometry = (host.storage_offset(), tuple(host.size()), host.stride())
-    return torch._utils._rebuild_tensor_v2, (storage, *geometry, tensor.requires_grad, OrderedDict())
+    told = {name: True for name, is_so in (("conj", host.is_conj()), ("neg", host.is_neg())) if is_so}
+    described = (storage, *geometry, tensor.requires_grad, OrderedDict(), *([told] if told else []))
+    return torch._utils._rebuild_tensor_v2, described
+
+
+def set_metadata(tensor: torch.Tensor, metadata: Any) -> None:
+    """Stands in for what gives a tensor from a file its conjugate and negative bits."""
+    if type(tensor) is VirtualTensor:
+        bits.expect()
+        private.set_metadata(tensor._host, metadata)
+    private.set_metadata(tensor, metadata)
 
 
 def _rebuild_pickled(host: torch.Tensor, device: str, requires_grad: bool, is_parameter: bool) -> torch.Tensor:
     index = torch.device(device).index
+    if host.is_conj() or host.is_neg():
+        bits.expect()
     tensor = VirtualTensor(host, active().gpu(index).device)
     _record(CPU, tensor._device, host.numel() * host.element_size(), "pickle.loads")
     return torch.nn.Parameter(tensor, requires_grad) if is_parameter else tensor.requires_grad_(requires_grad)
@@ -167,6 +180,7 @@ def deep_copy(tensor: VirtualTensor, memo: dict[int, Any]) -> VirtualTensor:
         copied_host = torch.empty((0,), dtype=host.dtype).set_(
             storage, host.storage_offset(), host.size(), host.stride()
         )
+        private.follow_bits(copied_host, host)
     copy = VirtualTensor(copied_host, tensor._device, block)
     if getattr(tensor, "_is_param", False):
         copy = cast(VirtualTensor, torch.nn.Parameter(copy, tensor.requires_grad))

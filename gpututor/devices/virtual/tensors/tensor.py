@@ -10,6 +10,7 @@ from gpututor.devices.virtual import errors, private
 from gpututor.devices.virtual.face.types import meant
 from gpututor.devices.virtual.machine import CPU, META, active, is_on
 from gpututor.devices.virtual.memory.allocator import Block
+from gpututor.devices.virtual.tensors import bits
 from gpututor.devices.virtual.tensors.sparse import PARTS, deep_copy_sparse, parts_of, reduce_sparse, sparse_on_device
 from gpututor.devices.virtual.tensors.storage import VirtualStorage, VirtualTypedStorage
 
@@ -214,6 +215,8 @@ def on_device(host: torch.Tensor, device: torch.device, block: Block | None = No
     made._host = host
     made._device = device
     made._block = block
+    if bits.seen:
+        private.follow_bits(made, host)
     return cast(VirtualTensor, made)
 
 

@@ -96,7 +96,9 @@ def _on_cpu(op: Any, arguments: Any, dtype: torch.dtype) -> tuple[list[Any], lis
     try:
         return _results(op, arguments)
     except (RuntimeError, NotImplementedError) as error:
-        if dtype is torch.float32 or not ("not implemented for" in str(error) or "Unsupported dtype" in str(error)):
+        if dtype not in (torch.float16, torch.bfloat16) or not (
+            "not implemented for" in str(error) or "Unsupported dtype" in str(error)
+        ):
             raise
     narrower = {torch.float32: dtype, torch.complex64: torch.complex32}
     wide = pytree.tree_map(lambda one: _cast(one, _WIDER), arguments)
@@ -130,14 +132,26 @@ def _on_gpu(op: Any, arguments: Any) -> Any:
     return pytree.tree_map(_moved, arguments)
 
 
-def _fault(op: Any, sample: Any, dtype: torch.dtype) -> str:
+def _conjugated(value: Any) -> Any:
+    if isinstance(value, torch.Tensor) and value.dtype.is_complex and value.layout is torch.strided:
+        return value.detach().conj().requires_grad_(value.requires_grad)
+    return value
+
+
+def _fault(op: Any, sample: Any, dtype: torch.dtype, conjugated: bool = False) -> str:
     """What is wrong with one sample on the virtual GPU; empty when all is right."""
     arguments = (sample.input, list(sample.args), dict(sample.kwargs))
     values = not any(word in name_of(op) for word in _NO_VALUES)
     try:
+        plain = arguments
+        if conjugated:
+            arguments = pytree.tree_map(_conjugated, arguments)
         expected, expected_gradients = _on_cpu(op, arguments, dtype)
         with virtual_gpu(1):
-            moved = _on_gpu(op, arguments)
+            moved = _on_gpu(op, plain)
+            if conjugated:
+                # A copy to the device has no bit: the view is made there.
+                moved = pytree.tree_map(_conjugated, moved)
             got, gradients = _results(op, moved)
             _compare(got, expected, dtype, values)
             _compare(gradients, expected_gradients, dtype, values)
@@ -146,8 +160,11 @@ def _fault(op: Any, sample: Any, dtype: torch.dtype) -> str:
     return ""
 
 
-def faults(chosen: Iterable[Any], dtype: torch.dtype, samples_each: int) -> dict[str, str]:
-    """The first fault of each operator that has one, by the operator's name."""
+def faults(chosen: Iterable[Any], dtype: torch.dtype, samples_each: int, conjugated: bool = False) -> dict[str, str]:
+    """The first fault of each operator that has one, by the operator's name.
+
+    `conjugated` gives the operators conjugate views of complex samples.
+    """
     found: dict[str, str] = {}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -156,7 +173,7 @@ def faults(chosen: Iterable[Any], dtype: torch.dtype, samples_each: int) -> dict
             differentiable = op.supports_autograd and dtype in op.backward_dtypesIfCUDA
             try:
                 for sample in islice(op.sample_inputs("cpu", dtype, requires_grad=differentiable), samples_each):
-                    fault = _fault(op, sample, dtype)
+                    fault = _fault(op, sample, dtype, conjugated)
                     if fault:
                         found[name_of(op)] = fault
                         break

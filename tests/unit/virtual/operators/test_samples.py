@@ -34,6 +34,15 @@ _UNSUPPORTED = {
     *("torch.ops.aten._flash_attention_forward", "torch.ops.aten._efficient_attention_forward"),
 }
 
+# Those of complex numbers that are tried at each run of the tests; and those that the CPU has for real ones only.
+# fmt: off
+_COMPLEX = frozenset({
+    "abs", "angle", "as_strided", "bmm", "conj", "conj_physical", "cumsum", "dot", "imag", "index_put", "mH", "matmul",
+    "mm", "mul", "real", "resolve_conj", "resolve_neg", "vdot", "view_as_complex", "view_as_real",
+})
+# fmt: on
+_REFUSED_COMPLEX = frozenset({"nanmean", "nansum"})
+
 
 def _supported(dtype: torch.dtype) -> list[Any]:
     return [op for op in samples.operators(dtype) if samples.name_of(op) not in _UNSUPPORTED]
@@ -54,6 +63,32 @@ def test_every_operator_is_right_in_value_and_placement(dtype: torch.dtype, part
     operators = _supported(dtype)[part::_PARTS]
     assert len(operators) > 130
     assert samples.faults(operators, dtype, 4) == {}
+
+
+def _complex_operators() -> list[Any]:
+    return [op for op in _supported(torch.complex64) if samples.name_of(op) not in _REFUSED_COMPLEX]
+
+
+@pytest.mark.parametrize("conjugated", [False, True], ids=["plain", "conjugated"])
+def test_complex_operators_are_right_also_on_conjugate_views(conjugated: bool) -> None:
+    chosen = [op for op in _complex_operators() if op.name in _COMPLEX or op.name.startswith(("fft.", "linalg."))]
+    assert len(chosen) > 70
+    assert set(samples.faults(chosen, torch.complex64, 2, conjugated)) == ({"view_as_real"} if conjugated else set())
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("conjugated", [False, True], ids=["plain", "conjugated"])
+def test_every_complex_operator_is_right_also_on_conjugate_views(conjugated: bool) -> None:
+    operators = _complex_operators()
+    assert len(operators) > 370
+    # That one refuses conjugate views on every device.
+    assert set(samples.faults(operators, torch.complex64, 4, conjugated)) == ({"view_as_real"} if conjugated else set())
+
+
+@pytest.mark.parametrize("name", sorted(_REFUSED_COMPLEX))
+def test_a_sum_that_the_cpu_has_for_real_numbers_only_is_refused_by_name(name: str) -> None:
+    with virtual_gpu(), pytest.raises(NotImplementedError, match=r"torch\.nansum of complex tensors"):
+        getattr(torch, name)(torch.ones(2, dtype=torch.complex64, device="cuda"))
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
