@@ -49,8 +49,61 @@ SAME = "Expected all tensors to be on the same device, but "
             "Input type (torch.FloatTensor) and weight type (torch.cuda.FloatTensor) should be the same "
             "or input should be a MKLDNN tensor and weight is a dense tensor",
         ),
+        (
+            lambda g, c: torch.mm(g, g, out=c),
+            SAME + "got self is on cuda:0, different from other tensors on cpu "
+            "(when checking argument in method wrapper_CUDA_mm_out_out)",
+        ),
+        (
+            lambda g, c: torch.addmm(g, g, g, out=g.to("cuda:1")),
+            SAME + "got self is on cuda:0, different from other tensors on cuda:1 "
+            "(when checking argument in method wrapper_CUDA_addmm_out_out)",
+        ),
+        (
+            lambda g, c: g.addmm_(g, c),
+            SAME + "got mat2 is on cpu, different from other tensors on cuda:0 "
+            "(when checking argument in method wrapper_CUDA_addmm_)",
+        ),
+        (
+            lambda g, c: torch.index_select(g, 0, g[0].long(), out=c),
+            SAME + "got self is on cuda:0, different from other tensors on cpu "
+            "(when checking argument in method wrapper_CUDA_out_index_select_out)",
+        ),
+        (
+            lambda g, c: g.scatter(0, g.long() * 0, c),
+            SAME + "got src is on cpu, different from other tensors on cuda:0 "
+            "(when checking argument in method wrapper_CUDA_scatter_src)",
+        ),
+        (
+            lambda g, c: torch.add(g, g, out=c),
+            SAME + "found at least two devices, cuda:0 and cpu!",
+        ),
+        (
+            lambda g, c: torch._C._nn.gelu(g, out=c),
+            SAME + "found at least two devices, cuda:0 and cpu!",
+        ),
+        (
+            lambda g, c: g.to_sparse() @ c,
+            SAME + "got mat2 is on cpu, different from other tensors on cuda:0 "
+            "(when checking argument in method wrapper_SparseCUDA__mm)",
+        ),
+        (
+            lambda g, c: torch.sparse.mm(g.to_sparse(), c),
+            SAME + "got mat1 is on cuda:0, different from other tensors on cpu "
+            "(when checking argument in method wrapper_SparseCUDA__addmm)",
+        ),
+        (
+            lambda g, c: g.to_sparse_csr() @ c,
+            SAME + "got mat2 is on cpu, different from other tensors on cuda:0 "
+            "(when checking argument in method wrapper_SparseCsrCUDA__mm)",
+        ),
+        (
+            lambda g, c: g.to_sparse() + c.to_sparse(),
+            "add: expected 'other' to be a CUDA tensor, but got a CPU tensor",
+        ),
     ],
 )
+@pytest.mark.filterwarnings("ignore:Sparse:UserWarning")
 def test_mixed_devices_raise_cudas_error(
     two_gpus: VirtualMachine, call: Callable[[torch.Tensor, torch.Tensor], object], words: str
 ) -> None:

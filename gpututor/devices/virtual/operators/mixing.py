@@ -32,6 +32,7 @@ _UNNAMED = frozenset({
 _RUNS_AS = {
     "linear": ("addmm", {"bias": "self", "input": "mat1", "weight": "mat2"}),
     "embedding": ("index_select", {"weight": "self", "indices": "index"}),
+    "_sparse_addmm": ("addmm", {"self": "self", "mat1": "mat1", "mat2": "mat2"}),
 }
 
 
@@ -49,7 +50,14 @@ def has_strays(args: tuple[Any, ...]) -> bool:
 
 def _tensors(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[tuple[str, torch.Tensor]]:
     found = []
-    places: list[tuple[int | str, Any]] = [*enumerate(args), *kwargs.items()]
+    # A wrapper looks at what it writes to before its inputs (torchgen/dest/register_dispatch_key.py).
+    outs = [name for name in op.out_names if name in kwargs]
+    others = [name for name in kwargs if name not in outs]
+    places: list[tuple[int | str, Any]] = [
+        *((name, kwargs[name]) for name in outs),
+        *enumerate(args),
+        *((name, kwargs[name]) for name in others),
+    ]
     for where, value in places:
         if where in op.host_places:
             continue
@@ -57,6 +65,33 @@ def _tensors(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> lis
             if isinstance(one, torch.Tensor) and (one.dim() or one.is_cuda or op.checks_scalars):
                 found.append((op.argument(where), one))
     return found
+
+
+def _wrapper_name(op: Operator, kernel: str, tensors: list[tuple[str, torch.Tensor]], of_operator: bool) -> str:
+    """What PyTorch's generator calls the C++ function that compares devices (torchgen/dest/register_dispatch_key.py).
+
+    A structured kernel's name ends with its overload's, another's begins with it; only dense ones are structured here.
+    """
+    overload = op.func._overloadname if of_operator else ""
+    if overload == "default":
+        overload = ""
+    ending = "_out" if of_operator and op.out_names else ""
+    layouts = {one.layout for _, one in tensors}
+    if layouts == {torch.strided}:
+        key = "CUDA"
+    else:
+        key = "SparseCUDA" if layouts <= {torch.strided, torch.sparse_coo} else "SparseCsrCUDA"
+    if key == "CUDA" and (kernel in _STRUCTURED or kernel.removesuffix("_") in _STRUCTURED):
+        return f"wrapper_CUDA_{kernel}{ending}" + (f"_{overload}" if overload else "")
+    return f"wrapper_{key}_{overload}_{kernel}{ending}"
+
+
+def _is_pointwise(op: Operator) -> bool:
+    # `equal` is tagged pointwise, and has a kernel of its own; overloads with out= have lost the tag.
+    packet = op.func.overloadpacket
+    if packet.__name__ == "equal":
+        return False
+    return any(torch.Tag.pointwise in getattr(packet, name).tags for name in packet.overloads())
 
 
 def explain(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> RuntimeError:
@@ -82,9 +117,12 @@ def explain(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Runt
             [(renamed[name], one) for name, one in tensors if name in renamed],
             key=lambda pair: list(renamed.values()).index(pair[0]),
         )
-    # `equal` is tagged pointwise, and has a kernel of its own.
-    is_pointwise = torch.Tag.pointwise in op.func.tags and short != "equal"
-    if is_pointwise or short in _UNNAMED or short.startswith("_foreach"):
+    if short in ("add", "add_") and any(one.layout is torch.sparse_coo for _, one in tensors):
+        # add_out_sparse_cuda in aten/src/ATen/native/sparse/cuda/SparseCUDATensorMath.cu.
+        host = next((name for name, one in tensors if one.device.type == "cpu"), None)
+        if host is not None:
+            return RuntimeError(f"add: expected '{host}' to be a CUDA tensor, but got a CPU tensor")
+    if _is_pointwise(op) or short in _UNNAMED or short.startswith("_foreach"):
         devices = list(dict.fromkeys(one.device for _, one in tensors))
         # TensorIterator takes the first GPU that it meets as the common device, wherever the CPU's tensor stands.
         devices.sort(key=lambda device: device.type == "cpu")
@@ -96,10 +134,7 @@ def explain(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Runt
     name, other = next((name, one.device) for name, one in tensors if one.device != first)
     if short in ("cat", "stack"):
         return RuntimeError(f"torch.cat(): all input tensors must be on the same device. Received {first} and {other}")
-    overload = op.func._overloadname
-    if kernel != short or overload == "default":
-        overload = ""
-    wrapper = f"wrapper_CUDA_{overload}{'' if kernel in _STRUCTURED else '_'}{kernel}"
+    wrapper = _wrapper_name(op, kernel, tensors, kernel == short)
     return RuntimeError(
         f"Expected all tensors to be on the same device, but got {name} is on {other}, different from other tensors on "
         f"{first} (when checking argument in method {wrapper})"

@@ -142,6 +142,7 @@ class Operator:
         "is_view",
         "may_resize",
         "name",
+        "out_names",
         "puts_at_indices",
         "random",
         "reads_at_indices",
@@ -181,7 +182,9 @@ class Operator:
             and not self.hidden_view
         )
         """It writes to its first argument, and gives that back."""
-        self.may_resize = any(one.kwarg_only for one in writes)
+        self.out_names = [one.name for one in writes if one.kwarg_only]
+        """The names of its `out` arguments."""
+        self.may_resize = bool(self.out_names)
         self.is_kernel = not is_view and short not in _NO_KERNEL and func.namespace != "profiler"
         self.random = torch.Tag.nondeterministic_seeded in func.tags
         self.takes_generator = any(one.name == "generator" for one in schema.arguments)
