@@ -74,12 +74,19 @@ join_suffixes: Any = torch._tensor_str._add_suffixes
 rebuild_sparse: Any = torch._utils._rebuild_sparse_tensor
 """Makes a sparse tensor again from what a file says of it."""
 
+
+def eager_kernel(operator: Any) -> Any:
+    """What computes a higher-order operator from plain ones; None for one that only a compiler knows."""
+    return operator.py_kernels.get(torch._C.DispatchKey.CompositeExplicitAutograd)
+
+
 set_metadata: Any = torch._utils.set_tensor_metadata
 """Gives a tensor the conjugate and negative bits that a file tells of."""
 
 storage_loaders = torch.serialization._package_registry
 """(priority, tagger, loader) of each device, tried in order by `torch.save` and `torch.load`."""
 
+new_storage: Any = torch.UntypedStorage.__new__
 move_storage: Any = torch.storage._StorageBase.to
 
 

@@ -18,7 +18,7 @@ from gpututor.devices.virtual.operators.rules import special_rules
 from gpututor.devices.virtual.parallel import inheritance
 from gpututor.devices.virtual.parallel.collectives import collective_rules
 from gpututor.devices.virtual.parallel.inheritance import MachineSettings
-from gpututor.devices.virtual.patch_table import PATCHES
+from gpututor.devices.virtual.patch_table import CUDA_BUILD, PATCHES
 from gpututor.devices.virtual.specs import spec
 from gpututor.devices.virtual.tensors import moves
 from gpututor.devices.virtual.tensors.calls import fill_handlers
@@ -58,7 +58,8 @@ def virtual_gpu(
     context_before = private.global_device_context()
     try:
         settings = MachineSettings(count, model, memory_bytes, tuple(backends), obey_environment)
-        with patches.applied(PATCHES), inheritance.passed_on(settings), ThreadModes():
+        table = (*PATCHES, *(CUDA_BUILD if "cuda" in machine.backends else ()))
+        with patches.applied(table), inheritance.passed_on(settings), ThreadModes():
             try:
                 yield machine
             finally:

@@ -42,7 +42,13 @@ SAME = "Expected all tensors to be on the same device, but "
         ),
         (
             lambda g, c: torch.cat([g, c]),
-            "torch.cat(): all input tensors must be on the same device. Received cuda:0 and cpu",
+            SAME + "got tensors is on cpu, different from other tensors on cuda:0 "
+            "(when checking argument in method wrapper_CUDA_cat)",
+        ),
+        (
+            lambda g, c: torch.stack([c, g]),
+            SAME + "got tensors is on cuda:0, different from other tensors on cpu "
+            "(when checking argument in method wrapper_CUDA_cat)",
         ),
         (
             lambda g, c: torch.nn.Conv2d(1, 1, 1).cuda()(c[None, None]),
@@ -79,7 +85,7 @@ SAME = "Expected all tensors to be on the same device, but "
             SAME + "found at least two devices, cuda:0 and cpu!",
         ),
         (
-            lambda g, c: torch._C._nn.gelu(g, out=c),
+            lambda g, c: torch.ops.aten.gelu.out(g, out=c),
             SAME + "found at least two devices, cuda:0 and cpu!",
         ),
         (

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from gpututor.devices.virtual import VirtualMachine, host_tensor, is_virtual, storage_key
+from gpututor.devices.virtual import VirtualMachine, host_tensor, is_virtual, storage_key, virtual_gpu
 from gpututor.devices.virtual.errors import in_cudas_words
 
 GPU = torch.device("cuda:0")
@@ -257,3 +257,11 @@ def test_the_host_tensor_is_plain_and_shares_its_values(two_gpus: VirtualMachine
     assert not host.requires_grad
     assert is_virtual(x)
     assert not is_virtual(host)
+
+
+def test_a_storage_on_a_device_is_refused_by_name_and_one_on_the_host_is_made() -> None:
+    with virtual_gpu():
+        with pytest.raises(NotImplementedError, match=r"torch\.UntypedStorage"):
+            torch.UntypedStorage(8, device="cuda")
+        assert torch.UntypedStorage(8).nbytes() == torch.UntypedStorage(8, device="cpu").nbytes() == 8
+    assert torch.UntypedStorage(8).nbytes() == 8

@@ -90,6 +90,11 @@ def exchange_device(index: int) -> int:
     return before
 
 
+def maybe_exchange_device(index: int) -> int:
+    """The same; torch._dynamo wants a function of its own for each name."""
+    return exchange_device(index)
+
+
 def device_capability(index: int) -> Any:
     return devices.get_device_capability(index)
 

@@ -53,6 +53,11 @@ def exchange_device(index: int) -> int:
     return before
 
 
+def maybe_exchange_device(index: int) -> int:
+    """The same; torch._dynamo wants a function of its own for each name."""
+    return exchange_device(index)
+
+
 def lazy_init() -> None:
     """Without a GPU this is where CUDA's start fails."""
     active().start()

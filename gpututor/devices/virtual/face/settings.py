@@ -5,12 +5,32 @@ from __future__ import annotations
 from typing import Any
 from weakref import WeakKeyDictionary
 
+import torch
+
 from gpututor.devices.virtual import private
 from gpututor.devices.virtual.machine import VirtualGpu, active
+
+CUDA_VERSION: str = torch.version.cuda or "12.8"
+"""Of a CPU build: the newest CUDA that knows every GPU of gpus.toml, from Pascal to Blackwell."""
+_CUDNN_VERSION = 91002
+"""cuDNN 9.10.2, the one of PyTorch's builds for CUDA 12.8, and the last series that knows Pascal and Volta."""
+_real_cudnn_version: Any = torch.backends.cudnn.version
 
 _PLANS_AT_MOST = 4096
 """cuFFT's default (aten/src/ATen/native/cuda/CuFFTPlanCache.h)."""
 _limits: WeakKeyDictionary[VirtualGpu, int] = WeakKeyDictionary()
+
+
+def has_cudnn() -> bool:
+    """Stands in for `torch.backends.cudnn.is_available`: a CUDA build has it, also on a machine without a GPU."""
+    return "cuda" in active().backends
+
+
+def cudnn_version() -> int | None:
+    """Stands in for `torch.backends.cudnn.version`: the build's own number where it has one."""
+    if not has_cudnn():
+        return None
+    return (_real_cudnn_version() if torch.version.cuda and torch._C._has_cudnn else None) or _CUDNN_VERSION
 
 
 def is_off() -> bool:

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from gpututor.devices.virtual import errors
+from gpututor.devices.virtual import errors, private
 from gpututor.devices.virtual.machine import VirtualMachine, active
 from gpututor.devices.virtual.tensors.tensor import VirtualTensor
 
@@ -27,6 +27,8 @@ def compile(*args: Any, **kwargs: Any) -> Any:
     model = given.get("model")
     if model is None and not args:
         return lambda decorated: compile(decorated, **kwargs)
+    if getattr(model, "__name__", "") == "_flex_attention_hop_wrapper":
+        return _flex_attention
     if not given.get("disable"):
         _tell()
     if not isinstance(model, torch.nn.Module):
@@ -39,6 +41,11 @@ def compile(*args: Any, **kwargs: Any) -> Any:
 
 def _unchanged(function: Any) -> Any:
     return function
+
+
+def _flex_attention(*args: Any, **kwargs: Any) -> Any:
+    """What `flex_attention` would compile, by its eager kernel: autograd sees plain operators."""
+    return private.eager_kernel(torch.ops.higher_order.flex_attention)(*args, **kwargs)
 
 
 def _tell() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from gpututor.devices.virtual import private
+from gpututor.devices.virtual import errors, private
 from gpututor.devices.virtual.machine import CPU, active, is_on, python_device
 from gpututor.devices.virtual.operators import mixing, second_ways
 from gpututor.devices.virtual.operators.forecast import WIDEST, could_fill, could_grow, forecast
@@ -28,6 +28,8 @@ _ZERO_TENSOR = torch.ops.aten._efficientzerotensor.default
 class DeviceMode(TorchDispatchMode):
     """Sees every operator of a thread, also those that C++ runs, such as the factories of a backward pass."""
 
+    supports_higher_order_operators = True
+
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
 
@@ -37,6 +39,9 @@ class DeviceMode(TorchDispatchMode):
         return False
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if type(types) is list:
+            # A higher-order operator, for which torch lists no types. Some compute under no mode at all.
+            raise errors.unsupported(f"torch.ops.higher_order.{func.name()}")
         if private.function_mode_is_on():
             # In a backward pass: else each size and stride that is asked for below would go through the function mode.
             with private.no_function_modes():

@@ -12,8 +12,8 @@ from gpututor.devices.virtual.operators.overloads import Operator
 # fmt: off
 _STRUCTURED = frozenset({
     "_linalg_det", "_linalg_eigh", "_linalg_solve_ex", "_linalg_svd", "_log_softmax", "_log_softmax_backward_data",
-    "_softmax", "_softmax_backward_data", "addmm", "addmv", "amax", "amin", "avg_pool2d", "baddbmm", "bmm", "clamp",
-    "clamp_max", "clamp_min", "gather", "index_add", "index_copy", "index_reduce", "linalg_cholesky_ex",
+    "_softmax", "_softmax_backward_data", "addmm", "addmv", "amax", "amin", "avg_pool2d", "baddbmm", "bmm", "cat",
+    "clamp", "clamp_max", "clamp_min", "gather", "index_add", "index_copy", "index_reduce", "linalg_cholesky_ex",
     "linalg_cross", "linalg_inv_ex", "linalg_lu_factor_ex", "linalg_qr", "linalg_vector_norm",
     "max_pool2d_with_indices", "mm", "nll_loss_backward", "nll_loss_forward", "scatter", "scatter_add",
     "scatter_reduce", "sort", "topk", "tril", "triu",
@@ -32,6 +32,7 @@ _UNNAMED = frozenset({
 _RUNS_AS = {
     "linear": ("addmm", {"bias": "self", "input": "mat1", "weight": "mat2"}),
     "embedding": ("index_select", {"weight": "self", "indices": "index"}),
+    "stack": ("cat", {"tensors": "tensors"}),
     "_sparse_addmm": ("addmm", {"self": "self", "mat1": "mat1", "mat2": "mat2"}),
 }
 
@@ -132,8 +133,6 @@ def explain(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Runt
         )
     first = tensors[0][1].device
     name, other = next((name, one.device) for name, one in tensors if one.device != first)
-    if short in ("cat", "stack"):
-        return RuntimeError(f"torch.cat(): all input tensors must be on the same device. Received {first} and {other}")
     wrapper = _wrapper_name(op, kernel, tensors, kernel == short)
     return RuntimeError(
         f"Expected all tensors to be on the same device, but got {name} is on {other}, different from other tensors on "

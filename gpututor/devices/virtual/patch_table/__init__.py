@@ -24,3 +24,6 @@ PATCHES: tuple[Patch, ...] = (
     *saving.PATCHES,
     *parallel.PATCHES,
 )
+
+CUDA_BUILD: tuple[Patch, ...] = cuda.CUDA_BUILD
+"""What more is changed where cuda is among the backends: a value that nothing asks a function for."""

@@ -50,7 +50,7 @@ PATCHES: tuple[Patch, ...] = (
         current_device=cuda.current_device,
         set_device=cuda.set_device,
         _exchange_device=cuda.exchange_device,
-        _maybe_exchange_device=cuda.exchange_device,
+        _maybe_exchange_device=cuda.maybe_exchange_device,
     ),
     *each(
         "torch.cuda",
@@ -103,5 +103,16 @@ PATCHES: tuple[Patch, ...] = (
     *refuse_classes("torch.cuda", *types.STORAGE_TYPES),
     *each("torch.cuda", "its numbers depend on the machine", default_generators=generators.DefaultGenerators()),
     *each("torch.backends.cuda", "there are no cuFFT plans", cufft_plan_cache=settings.PlanCaches()),
+    *each(
+        "torch.backends.cudnn",
+        "this passes for a CUDA build, and such have cuDNN",
+        is_available=settings.has_cudnn,
+        version=settings.cudnn_version,
+    ),
     *refuse("torch.backends.cuda", "blas_workspace_size", "cublas_workspace_size", "cublaslt_workspace_size"),
 )
+
+CUDA_BUILD: tuple[Patch, ...] = (
+    *each("torch.version", "programs for CUDA read it, such as DDP's bf16_compress_hook", cuda=settings.CUDA_VERSION),
+)
+"""Only for a machine whose backends include cuda."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from gpututor.devices.virtual.face import refusals, types, warned
 from gpututor.devices.virtual.patch_table.rows import each, refuse
 from gpututor.devices.virtual.patches import Patch
-from gpututor.devices.virtual.tensors import gradients
+from gpututor.devices.virtual.tensors import gradients, storage
 
 PATCHES: tuple[Patch, ...] = (
     *each("torch.utils.dlpack", "C++ would speak of meta", to_dlpack=refusals.to_dlpack),
@@ -26,6 +26,7 @@ PATCHES: tuple[Patch, ...] = (
         "the engine does not compare the devices of virtual gradients",
         apply=gradients.custom_backward,
     ),
+    *each("torch.UntypedStorage", "C++ knows no such device", __new__=staticmethod(storage.new_storage)),
     *refuse("torch.func", "linearize"),
     *each("torch.autograd", "device names in hooks and custom Functions", _engine_run_backward=refusals.run_backward),
 )

@@ -23,8 +23,7 @@ def pin(host: torch.Tensor) -> None:
         storage = host.untyped_storage()
         key = storage._cdata
         _pinned_storages[key] = weakref.ref(storage)
-        # The Python object of a storage would otherwise be made anew at each question.
-        host._pinned_storage = storage  # type: ignore[attr-defined]
+        # The Python object of a storage lives as long as its memory. Nothing is kept on the tensor: it would be saved.
         weakref.finalize(storage, _pinned_storages.pop, key, None)
 
 

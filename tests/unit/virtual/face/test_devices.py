@@ -278,3 +278,19 @@ def test_plan_caches_are_empty_and_remember_their_limit(two_gpus: VirtualMachine
     caches.clear()
     with pytest.raises(RuntimeError, match=r"expected 0 <= device index < 2, but got device with index 5"):
         caches[5]
+
+
+def test_a_machine_with_gpus_passes_for_a_cuda_build_with_cudnn() -> None:
+    own = torch.version.cuda, torch.backends.cudnn.version()
+    with virtual_gpu():
+        assert torch.version.cuda is not None
+        assert int(torch.version.cuda.split(".")[0]) >= 12
+        assert torch.backends.cudnn.is_available()
+        assert torch.backends.cudnn.enabled
+        assert torch.backends.cudnn.version() // 10000 == 9
+        assert torch.backends.cuda.is_built()
+    with virtual_gpu(backends=("mps",)):
+        assert torch.version.cuda == own[0]
+        assert not torch.backends.cudnn.is_available()
+        assert torch.backends.cudnn.version() is None
+    assert (torch.version.cuda, torch.backends.cudnn.version()) == own

@@ -78,7 +78,7 @@ SAFE = {
         _CLASS: "SDPAParams SDPBackend cuBLASModule cuFFTPlanCache cuFFTPlanCacheAttrContextProp cuFFTPlanCacheManager",
     },
     "torch.backends.cudnn": {
-        _PLAIN: "is_available version flags set_flags init contextmanager",
+        _PLAIN: "flags set_flags init contextmanager",
     },
 }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import importlib
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -163,3 +164,34 @@ def test_batch_norms_become_synchronised_ones_and_work_alone(two_gpus: VirtualMa
         torch.testing.assert_close(synchronised(x), plain(x))
     mean: Any = synchronised[1].running_mean
     assert mean.device == GPU
+
+
+def test_flex_attention_runs_eagerly_with_gradients(two_gpus: VirtualMachine) -> None:
+    flex = importlib.import_module("torch.nn.attention.flex_attention")
+    query = torch.randn(1, 2, 16, 8)
+    found = []
+    for device in ("cuda:1", "cpu"):
+        leaf = query.to(device).detach().requires_grad_()
+        if device == "cpu":
+            bias = torch.arange(16)[:, None] - torch.arange(16)
+            masked = (leaf @ leaf.mT / 8**0.5 + bias).masked_fill(bias < 0, -torch.inf)
+            out = masked.softmax(-1) @ leaf
+        else:
+            mask = flex.create_block_mask(lambda b, h, i, j: i >= j, None, None, 16, 16, device=device)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                out = flex.flex_attention(leaf, leaf, leaf, lambda score, b, h, i, j: score + i - j, mask)
+            assert out.device == torch.device(device)
+        out.square().sum().backward()
+        assert leaf.grad is not None
+        found.append((out.detach().cpu(), leaf.grad.cpu()))
+    for got, expected in zip(*found, strict=True):
+        torch.testing.assert_close(got, expected)
+
+
+def test_a_higher_order_operator_is_refused_by_name(two_gpus: VirtualMachine) -> None:
+    def call() -> object:
+        return torch.ops.higher_order.cond(True, torch.neg, torch.abs, (torch.ones(2, device="cuda"),))
+
+    with torch.no_grad(), pytest.raises(NotImplementedError, match=r"torch\.ops\.higher_order\.cond"):
+        call()

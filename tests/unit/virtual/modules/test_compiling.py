@@ -91,3 +91,17 @@ def test_compiling_works_as_ever_after_the_virtual_gpu() -> None:
     )
     ended = subprocess.run([sys.executable, "-W", "ignore", "-c", program], capture_output=True, text=True, check=False)
     assert ended.stdout == "1 torch.Size([2])\n", ended.stderr
+
+
+def test_dynamo_asked_by_its_old_name_computes() -> None:
+    """In a process of its own: torch._dynamo lists torch's functions once."""
+    program = (
+        "import torch\n"
+        "from gpututor.devices.virtual import virtual_gpu\n"
+        "with virtual_gpu():\n"
+        "    import torch._dynamo\n"
+        "    found = torch._dynamo.optimize()(lambda x: x + 1)(torch.ones(2, device='cuda'))\n"
+        "    print(found.device, found.tolist())\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert done.stdout.strip() == "cuda:0 [2.0, 2.0]", done.stderr

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import copy
+import gc
+import importlib
 import io
 import pathlib
 import pickle
 import subprocess
 import sys
+import warnings
 import zipfile
 from collections.abc import Callable
 from multiprocessing.reduction import ForkingPickler
@@ -167,3 +170,31 @@ def test_a_file_from_here_is_read_by_a_process_without_it(tmp_path: pathlib.Path
     program = f"import torch; print(torch.load({str(tmp_path / 'x.pt')!r}, map_location='cpu')['x'].tolist())"
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert ended.stdout == "[0.0, 1.0, 2.0]\n"
+
+
+def test_page_locked_memory_is_saved_as_any_other() -> None:
+    file = io.BytesIO()
+    with virtual_gpu():
+        pinned = torch.ones(2).pin_memory()
+        torch.save(pinned, file)
+        gc.collect()
+        assert pinned.is_pinned()
+        assert pinned.view(2, 1).is_pinned()
+    file.seek(0)
+    assert torch.load(file).tolist() == [1.0, 1.0]
+
+
+def test_distributed_checkpoints_hold_device_tensors(tmp_path: pathlib.Path) -> None:
+    with virtual_gpu(2), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        checkpoint = importlib.import_module("torch.distributed.checkpoint")
+        model = torch.nn.Linear(2, 2).to("cuda:1")
+        state = {"values": torch.arange(3.0, device="cuda"), "model": model.state_dict()}
+        checkpoint.save(state, checkpoint_id=tmp_path, no_dist=True)
+        other = torch.nn.Linear(2, 2).to("cuda:1")
+        values = torch.zeros(3, device="cuda")
+        found = {"values": values, "model": other.state_dict()}
+        checkpoint.load(found, checkpoint_id=tmp_path, no_dist=True)
+        assert values.tolist() == [0.0, 1.0, 2.0]
+        assert torch.equal(other.weight, model.weight)
+        assert other.weight.device == torch.device("cuda:1")
