@@ -11,6 +11,11 @@ from gpututor.devices.virtual.patches import Patch
 
 _DISTRIBUTED: tuple[Patch, ...] = (
     *each(
+        "torch.distributed.Logger",
+        "it would warn that the times of this kind of device are not collected",
+        set_runtime_stats_and_log=refusals.no_times,
+    ),
+    *each(
         "torch.distributed.distributed_c10d",
         "nccl is missing in a CPU build and refuses without real GPUs in a CUDA build: gloo carries the values",
         is_nccl_available=groups.nccl_is_available,

@@ -1,0 +1,27 @@
+"""DistributedDataParallel in a group of one process, in a process of its own: what it prints."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+PROGRAM = """
+import torch
+import torch.distributed as dist
+from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import bf16_compress_hook
+from gpututor.devices.virtual import virtual_gpu
+with virtual_gpu():
+    dist.init_process_group("nccl", store=dist.HashStore(), rank=0, world_size=1)
+    model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(2, 1).cuda(), device_ids=[0])
+    model.register_comm_hook(None, bf16_compress_hook)
+    for _ in range(3):
+        model(torch.ones(2, 2, device="cuda")).sum().backward()
+    print(model.module.weight.grad.tolist())
+    dist.destroy_process_group()
+"""
+
+
+def test_the_bfloat16_hook_is_taken_and_no_warning_is_about_our_kind_of_device() -> None:
+    done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=False)
+    assert done.stdout.strip() == "[[6.0, 6.0]]", done.stderr
+    assert "Time stats" not in done.stderr
