@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import torch
@@ -96,6 +97,20 @@ _has_kernel: Any = torch._C._dispatch_has_kernel_for_dispatch_key
 def has_composite_kernel(operator: str) -> bool:
     """Whether PyTorch itself writes this operator in terms of others."""
     return bool(_has_kernel(operator, "CompositeImplicitAutograd"))
+
+
+_EXPLICIT_COMPOSITES = (
+    torch._C.DispatchKey.CompositeExplicitAutograd,
+    torch._C.DispatchKey.CompositeExplicitAutogradNonFunctional,
+)
+
+
+def explicit_composite(operator: Any) -> Any:
+    """Runs the others that PyTorch writes this operator in terms of, below autograd; None for one with a kernel."""
+    for key in _EXPLICIT_COMPOSITES:
+        if operator.namespace == "aten" and _has_kernel(operator.name(), key.name):
+            return partial(operator._op_dk, key)
+    return None
 
 
 def with_memory(tensor: torch.Tensor) -> torch.Tensor:

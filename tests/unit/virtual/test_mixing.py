@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from gpututor.devices.virtual import VirtualMachine
+from gpututor.devices.virtual.operators import mixing
 
 SAME = "Expected all tensors to be on the same device, but "
 
@@ -49,6 +50,23 @@ SAME = "Expected all tensors to be on the same device, but "
             lambda g, c: torch.stack([c, g]),
             SAME + "got tensors is on cuda:0, different from other tensors on cpu "
             "(when checking argument in method wrapper_CUDA_cat)",
+        ),
+        (lambda g, c: torch.allclose(g, c), SAME + "found at least two devices, cuda:0 and cpu!"),
+        (lambda g, c: torch.dist(g, c), SAME + "found at least two devices, cuda:0 and cpu!"),
+        (
+            lambda g, c: torch.nn.functional.bilinear(g, c, torch.ones(1, 2, 2, device="cuda")),
+            SAME + "got mat2 is on cpu, different from other tensors on cuda:0 "
+            "(when checking argument in method wrapper_CUDA_bmm)",
+        ),
+        (
+            lambda g, c: torch.linalg.lstsq(g, c),
+            SAME + "got b is on cpu, different from other tensors on cuda:0 "
+            "(when checking argument in method wrapper_CUDA_out_linalg_lstsq_out)",
+        ),
+        (
+            lambda g, c: torch.block_diag(g, c),
+            "torch.block_diag: input tensors must all be on the same device. "
+            "Input 0 is on device cuda:0 and input 1 is on device cpu",
         ),
         (
             lambda g, c: torch.nn.Conv2d(1, 1, 1).cuda()(c[None, None]),
@@ -166,3 +184,11 @@ def test_values_on_another_device_than_the_target_are_refused(two_gpus: VirtualM
         values[torch.tensor([0, 1])] = target[:2]
     with pytest.raises(RuntimeError, match=r"^expected device cuda:0 but got device cpu for value tensor$"):
         target.index_put_((indices,), values, accumulate=True)
+
+
+def test_every_wrapper_that_an_error_can_name_is_one_of_a_cuda_build() -> None:
+    """Names of structured kernels, of others, in place and with out=, as its library spells them."""
+    known = mixing._wrappers()
+    assert {"wrapper_CUDA_mm", "wrapper_CUDA__index_select", "wrapper_CUDA_addmm_", "wrapper_SparseCUDA__mm"} <= known
+    assert not {"wrapper_CUDA__dist", "wrapper_CUDA__allclose", "wrapper_CUDA_add_Tensor"} & known
+    assert len(known) > 800

@@ -185,7 +185,11 @@ def _run_mixed(func: Any, op: Operator, inputs: Inputs, args: tuple[Any, ...], k
         active().home(wrapper._device)
     if op.puts_at_indices and mixing.has_strays(args):
         return _put_with_strays(func, args, kwargs)
-    raise mixing.explain(op, args, kwargs)
+    error = mixing.explain(op, args, kwargs)
+    if error is not None:
+        raise error
+    with DeviceMode():
+        return op.made_of_others(*args, **kwargs)
 
 
 def _put_with_strays(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
+import tomllib
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 import torch
 
 from gpututor.devices.virtual.operators.overloads import Operator
 
-# The operators whose CUDA kernels are generated as "structured": their wrappers' names have one underscore less.
-# fmt: off
-_STRUCTURED = frozenset({
-    "_linalg_det", "_linalg_eigh", "_linalg_solve_ex", "_linalg_svd", "_log_softmax", "_log_softmax_backward_data",
-    "_softmax", "_softmax_backward_data", "addmm", "addmv", "amax", "amin", "avg_pool2d", "baddbmm", "bmm", "cat",
-    "clamp", "clamp_max", "clamp_min", "gather", "index_add", "index_copy", "index_reduce", "linalg_cholesky_ex",
-    "linalg_cross", "linalg_inv_ex", "linalg_lu_factor_ex", "linalg_qr", "linalg_vector_norm",
-    "max_pool2d_with_indices", "mm", "nll_loss_backward", "nll_loss_forward", "scatter", "scatter_add",
-    "scatter_reduce", "sort", "topk", "tril", "triu",
-})
-# fmt: on
 # Elementwise, reducing and indexing kernels check through TensorIterator, which names no argument
 # (device_check: NoCheck in native_functions.yaml).
 # fmt: off
@@ -68,10 +60,20 @@ def _tensors(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> lis
     return found
 
 
-def _wrapper_name(op: Operator, kernel: str, tensors: list[tuple[str, torch.Tensor]], of_operator: bool) -> str:
-    """What PyTorch's generator calls the C++ function that compares devices (torchgen/dest/register_dispatch_key.py).
+@cache
+def _wrappers() -> frozenset[str]:
+    """The C++ functions that compare devices, by name, from `wrappers.toml`."""
+    text = (Path(__file__).parent / "wrappers.toml").read_text(encoding="utf-8")
+    return frozenset(
+        f"wrapper_{key}_{name}" for key, names in tomllib.loads(text).items() for name in str(names).split()
+    )
 
-    A structured kernel's name ends with its overload's, another's begins with it; only dense ones are structured here.
+
+def _wrapper_name(op: Operator, kernel: str, tensors: list[tuple[str, torch.Tensor]], of_operator: bool) -> str | None:
+    """What PyTorch's generator calls the C++ function that compares devices; None where no such one does.
+
+    A structured kernel's name ends with its overload's, another's begins with it
+    (torchgen/dest/register_dispatch_key.py).
     """
     overload = op.func._overloadname if of_operator else ""
     if overload == "default":
@@ -82,9 +84,10 @@ def _wrapper_name(op: Operator, kernel: str, tensors: list[tuple[str, torch.Tens
         key = "CUDA"
     else:
         key = "SparseCUDA" if layouts <= {torch.strided, torch.sparse_coo} else "SparseCsrCUDA"
-    if key == "CUDA" and (kernel in _STRUCTURED or kernel.removesuffix("_") in _STRUCTURED):
-        return f"wrapper_CUDA_{kernel}{ending}" + (f"_{overload}" if overload else "")
-    return f"wrapper_{key}_{overload}_{kernel}{ending}"
+    structured = f"wrapper_{key}_{kernel}{ending}" + (f"_{overload}" if overload else "")
+    return next(
+        (name for name in (structured, f"wrapper_{key}_{overload}_{kernel}{ending}") if name in _wrappers()), None
+    )
 
 
 def _is_pointwise(op: Operator) -> bool:
@@ -95,8 +98,11 @@ def _is_pointwise(op: Operator) -> bool:
     return any(torch.Tag.pointwise in getattr(packet, name).tags for name in packet.overloads())
 
 
-def explain(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> RuntimeError:
-    """The error for an operator whose tensors are on more than one device."""
+def explain(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> RuntimeError | None:
+    """The error for an operator whose tensors are on more than one device.
+
+    None for one that compares no devices itself: those that it is made of do.
+    """
     tensors = _tensors(op, args, kwargs)
     short = op.func.overloadpacket.__name__
     if short in ("convolution", "_convolution", "convolution_overrideable"):
@@ -124,17 +130,22 @@ def explain(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Runt
         if host is not None:
             return RuntimeError(f"add: expected '{host}' to be a CUDA tensor, but got a CPU tensor")
     if _is_pointwise(op) or short in _UNNAMED or short.startswith("_foreach"):
-        devices = list(dict.fromkeys(one.device for _, one in tensors))
-        # TensorIterator takes the first GPU that it meets as the common device, wherever the CPU's tensor stands.
-        devices.sort(key=lambda device: device.type == "cpu")
-        return RuntimeError(
-            "Expected all tensors to be on the same device, but found at least two devices, "
-            f"{devices[0]} and {devices[1]}!"
-        )
+        return _two_devices(tensors)
+    wrapper = _wrapper_name(op, kernel, tensors, kernel == short)
+    if wrapper is None:
+        return None if op.made_of_others is not None else _two_devices(tensors)
     first = tensors[0][1].device
     name, other = next((name, one.device) for name, one in tensors if one.device != first)
-    wrapper = _wrapper_name(op, kernel, tensors, kernel == short)
     return RuntimeError(
         f"Expected all tensors to be on the same device, but got {name} is on {other}, different from other tensors on "
         f"{first} (when checking argument in method {wrapper})"
+    )
+
+
+def _two_devices(tensors: list[tuple[str, torch.Tensor]]) -> RuntimeError:
+    """TensorIterator's words: it takes the first GPU that it meets as the common device, wherever the CPU's stands."""
+    devices = list(dict.fromkeys(one.device for _, one in tensors))
+    devices.sort(key=lambda device: device.type == "cpu")
+    return RuntimeError(
+        f"Expected all tensors to be on the same device, but found at least two devices, {devices[0]} and {devices[1]}!"
     )

@@ -140,6 +140,7 @@ class Operator:
         "is_kernel",
         "is_plain",
         "is_view",
+        "made_of_others",
         "may_resize",
         "name",
         "out_names",
@@ -198,6 +199,8 @@ class Operator:
         """A CPU tensor without dimensions is as wrong there as any."""
         self.waits = _waits_of(short, func._overloadname)
         self.composite = func.namespace == "aten" and private.has_composite_kernel(func.name())
+        self.made_of_others = private.explicit_composite(func)
+        """Runs one that PyTorch writes in terms of others with a gradient of its own; None for a kernel."""
 
     def argument(self, where: int | str) -> str:
         """The name of an argument, given its position or its name."""
