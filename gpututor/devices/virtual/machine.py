@@ -144,8 +144,13 @@ def is_on() -> bool:
 
 
 def python_device(value: Any) -> torch.device:
-    """The device that a person means by a device, a name or a number: `cuda` gets its number, which is checked."""
+    """The device that a device, a name or a number means: `cuda` gets its number, which is checked.
+
+    As C++ names devices: `meta` with a number is a virtual GPU. What a person wrote goes through `meant_device`.
+    """
     if type(value) is int:
+        if value < 0:
+            raise RuntimeError("Device index must not be negative")  # torch/csrc/utils/python_arg_parser.h
         return active().gpu(value).device
     device = value if type(value) is torch.device else torch.device(value)
     kind = device.type
@@ -159,7 +164,15 @@ def python_device(value: Any) -> torch.device:
     return device
 
 
+def meant_device(value: Any) -> torch.device:
+    """As `python_device`, for what a person wrote: there is one meta device, whatever its number."""
+    device = value if type(value) is int or type(value) is torch.device else torch.device(value)
+    if type(device) is torch.device and device.type == "meta":
+        return torch.device("meta")
+    return python_device(device)
+
+
 def cpp_device(value: Any) -> torch.device:
     """The device that C++ is told for what a person means by `value`."""
-    device = python_device(value)
+    device = meant_device(value)
     return META[device.index] if device.type == "cuda" else device

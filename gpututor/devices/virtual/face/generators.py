@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import torch
 
-from gpututor.devices.virtual.machine import CPU, VirtualGpu, active, python_device
+from gpututor.devices.virtual.machine import CPU, VirtualGpu, active, meant_device, python_device
 
 _RealGenerator: Any = torch._C.Generator
 
@@ -24,7 +24,7 @@ class DeviceGenerator(_RealGenerator, metaclass=_Kind):  # type: ignore[misc]
 
     def __new__(cls, device: Any = CPU) -> DeviceGenerator:
         self = _RealGenerator.__new__(cls, "cpu")
-        self._python_device = python_device(device)
+        self._python_device = meant_device(device)
         return cast(DeviceGenerator, self)
 
     def __init__(self, device: Any = CPU) -> None:

@@ -7,7 +7,8 @@ from typing import Any
 import torch
 
 from gpututor.devices.virtual import errors
-from gpututor.devices.virtual.machine import python_device
+from gpututor.devices.virtual.machine import meant_device
+from gpututor.devices.virtual.tensors.gradients import seen_device
 from gpututor.devices.virtual.tensors.names import DeviceNames
 from gpututor.devices.virtual.tensors.tensor import VirtualTensor
 
@@ -47,13 +48,15 @@ def to_dlpack_versioned(tensor: Any, **options: Any) -> Any:
 def nested_tensor(tensor_list: Any, *args: Any, **kwargs: Any) -> Any:
     """Stands in for `torch.nested.nested_tensor`."""
     device = kwargs.get("device")
-    if _holds_virtual(tensor_list) or (device is not None and python_device(device).type == "cuda"):
+    if _holds_virtual(tensor_list) or (device is not None and meant_device(device).type == "cuda"):
         raise errors.unsupported("torch.nested.nested_tensor")
     return _real_nested(tensor_list, *args, **kwargs)
 
 
 def parse_to(*args: Any, **kwargs: Any) -> Any:
-    """Stands in for what reads the arguments of `module.to(...)`: `module.to(1)` needs to know what GPU 1 is."""
+    """Stands in for what reads the arguments of `module.to(...)`, such as a GPU's number, or a tensor that is there."""
     if args and type(args[0]) is int:
-        args = (python_device(args[0]), *args[1:])
-    return _real_parse_to(*args, **kwargs)
+        args = (meant_device(args[0]), *args[1:])
+    device, *rest = _real_parse_to(*args, **kwargs)
+    like = args[0] if args else kwargs.get("tensor")
+    return seen_device(device) if isinstance(like, torch.Tensor) else device, *rest

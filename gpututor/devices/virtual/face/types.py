@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import torch
 
 from gpututor.devices.virtual import errors
+from gpututor.devices.virtual.machine import active
 
 _DTYPES = {
     "Float": torch.float32,
@@ -41,22 +42,11 @@ class DeviceTensorType(type):
 
     def __call__(cls, *args: Any, **kwargs: Any) -> torch.Tensor:
         """The legacy constructor: sizes make a tensor without values, one sequence or tensor gives them."""
-        device = torch.device(kwargs.pop("device", "cuda"))
-        if device.type != "cuda":
-            raise RuntimeError(
-                f"legacy constructor expects device type: cuda but device type: {device.type} was passed"
-            )
-        if kwargs or cls.is_sparse:
+        from gpututor.devices.virtual.tensors.older import construct
+
+        if cls.is_sparse or kwargs.keys() - {"device"}:
             raise errors.unsupported(f"{cls.__module__}.{cls.__name__}(...) with these arguments", "Use torch.tensor.")
-        if len(args) == 1 and isinstance(args[0], torch.Tensor):
-            if not cls.__instancecheck__(args[0]):
-                # torch/csrc/utils/tensor_new.cpp
-                raise TypeError(f"expected {cls.__module__}.{cls.__name__} (got {args[0].type()})")
-            return args[0].detach()
-        if len(args) == 1 and not isinstance(args[0], int | torch.Size):
-            return torch.tensor(args[0], dtype=cls.dtype, device=device)
-        sizes = args[0] if args and isinstance(args[0], torch.Size) else args
-        return torch.empty(sizes or (0,), dtype=cls.dtype, device=device)
+        return cast(torch.Tensor, construct(cls.dtype, active().current.device, args, kwargs))
 
 
 def _type(kind: str, module: str, layout: torch.layout) -> DeviceTensorType:

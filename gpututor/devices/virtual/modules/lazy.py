@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch.nn.parameter import UninitializedBuffer, UninitializedParameter
 
-from gpututor.devices.virtual.machine import python_device
+from gpututor.devices.virtual.machine import meant_device
 from gpututor.devices.virtual.modules.swapping import swap_tensors
 from gpututor.devices.virtual.tensors.tensor import VirtualTensor
 
@@ -52,7 +52,7 @@ def move(tensor: Any, fn: Any) -> None:
 
 def materialize(self: Any, shape: Any, device: Any = None, dtype: torch.dtype | None = None) -> None:
     """Stands in for `UninitializedParameter.materialize`: it becomes an ordinary tensor, on its device."""
-    where = _place(self) if device is None else python_device(device)
+    where = _place(self) if device is None else meant_device(device)
     if where is None or where.type != "cuda":
         _real_materialize(self, shape, device, dtype)
         return

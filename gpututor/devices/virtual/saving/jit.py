@@ -19,7 +19,7 @@ from typing import Any
 import torch
 
 from gpututor.devices.virtual import errors
-from gpututor.devices.virtual.machine import python_device
+from gpututor.devices.virtual.machine import meant_device, python_device
 from gpututor.devices.virtual.saving.jit_trace import ForTracing
 from gpututor.devices.virtual.tensors.tensor import VirtualTensor
 
@@ -217,7 +217,7 @@ save_for_mobile = _refusing(_ScriptModule._save_for_lite_interpreter, "saving a 
 
 def load(f: Any, map_location: Any = None, _extra_files: Any = None, _restore_shapes: bool = False) -> Any:
     """Stands in for `torch.jit.load`: read on the CPU, then put where `map_location` or the file says."""
-    wanted = None if map_location is None else python_device(map_location)
+    wanted = None if map_location is None else meant_device(map_location)
     written = "" if wanted is not None else _location_in_file(f)
     extra = {**(_extra_files or {}), DEVICES_FILE: ""}
     program = _real_load(f, "cpu", extra, _restore_shapes)

@@ -9,7 +9,7 @@ from typing import Any, cast
 import torch
 
 from gpututor.devices.virtual import errors, private
-from gpututor.devices.virtual.machine import CPU, active, python_device
+from gpututor.devices.virtual.machine import CPU, active, meant_device
 from gpututor.devices.virtual.memory.allocator import Block
 from gpututor.devices.virtual.tensors import bits
 from gpututor.devices.virtual.tensors.moves import record_copy
@@ -96,12 +96,12 @@ def storage_to_gpu(storage: Any, device: Any = None, non_blocking: bool = False)
     """Stands in for a storage's `.cuda()`, which a `map_location` function calls while a file is read."""
     if not _session.depth:
         raise errors.unsupported("Storage.cuda()", "Move the tensor instead: tensor.cuda().")
-    return place(storage, str(python_device("cuda" if device is None else device)))
+    return place(storage, str(meant_device("cuda" if device is None else device)))
 
 
 def storage_to(storage: Any, *, device: Any, non_blocking: bool = False) -> Any:
     """Stands in for a storage's `.to()`."""
-    if python_device(device).type == "cuda":
+    if meant_device(device).type == "cuda":
         return storage_to_gpu(storage, device)
     return private.move_storage(storage, device=device, non_blocking=non_blocking)
 

@@ -7,8 +7,7 @@ from typing import Any
 import torch
 
 from gpututor.devices.virtual import errors, private
-from gpututor.devices.virtual.face.types import meant
-from gpututor.devices.virtual.machine import active, cpp_device, python_device
+from gpututor.devices.virtual.machine import active, cpp_device, meant_device
 from gpututor.devices.virtual.modules.moving import set_data_across_devices
 from gpututor.devices.virtual.tensors.gradients import (
     check_gradients,
@@ -16,9 +15,11 @@ from gpututor.devices.virtual.tensors.gradients import (
     get_device,
     is_cuda_attribute,
     is_meta_attribute,
+    seen_device,
 )
 from gpututor.devices.virtual.tensors.moves import pin, pinned
 from gpututor.devices.virtual.tensors.names import HANDLERS, Handler
+from gpututor.devices.virtual.tensors.older import construct, convert_type, refuse_apply
 from gpututor.devices.virtual.tensors.tensor import VirtualTensor, host_tensor
 
 Tensor = torch.Tensor
@@ -42,7 +43,7 @@ def _named(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 def _new_tensor(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Without a device it is made on the tensor's own, which C++ forgets to number."""
     device = kwargs.get("device")
-    return func(*args, **{**kwargs, "device": cpp_device(args[0].device if device is None else device)})
+    return func(*args, **{**kwargs, "device": cpp_device(seen_device(args[0].device) if device is None else device)})
 
 
 def _factory(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -51,7 +52,7 @@ def _factory(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         device = private.default_device()
     kwargs = {**kwargs, "device": cpp_device(device)} if device is not None else kwargs
     if kwargs.pop("pin_memory", False):
-        if device is not None and python_device(device).type == "cuda":
+        if device is not None and meant_device(device).type == "cuda":
             raise errors.cannot_pin("torch.cuda.FloatTensor")
         made = func(*args, **kwargs)
         pin(made)
@@ -87,22 +88,10 @@ def _cuda(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     names = ("device", "non_blocking", "memory_format")
     given = {**dict(zip(names, args[1:], strict=False)), **kwargs}
     device = given.pop("device", None)
-    return args[0].to(device=cpp_device("cuda" if device is None else device), **given)
-
-
-def _type(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    wanted = args[1] if len(args) > 1 else kwargs.get("dtype")
-    if wanted is None:
-        return func(*args, **kwargs)
-    found = meant(wanted)
-    if found is None:
-        raise ValueError(f"invalid type: {str(wanted)!r}")  # torch/csrc/autograd/python_variable_methods.cpp
-    kind, dtype = found
-    non_blocking = args[2] if len(args) > 2 else kwargs.get("non_blocking", False)
-    options: dict[str, Any] = {"dtype": dtype, "non_blocking": non_blocking}
-    if kind is not None and args[0].device.type != kind:
-        options["device"] = cpp_device(kind)
-    return args[0].to(**options)
+    target = cpp_device("cuda" if device is None else device)
+    if target.type == "cpu" or target.index is None:
+        raise RuntimeError("Invalid device, must be cuda device")  # torch/csrc/autograd/python_variable_methods.cpp
+    return args[0].to(device=target, **given)
 
 
 def _pin_memory(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -178,10 +167,15 @@ def _set_data(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 
 
 def _new(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """`sparse.new(indices, values, size)` is an old constructor, which C++ knows for real devices only."""
-    if type(args[0]) is VirtualTensor and args[0].is_sparse:
-        return torch.sparse_coo_tensor(*args[1:], dtype=args[0].dtype, device=cpp_device(args[0].device), **kwargs)
-    return func(*args, **_with_cpp_device(kwargs))
+    """An old constructor, which C++ knows for real devices only; of a sparse tensor, `new(indices, values, size)`."""
+    like, *rest = args
+    if type(like) is not VirtualTensor:
+        if like.device.type == "cpu" and kwargs.get("device") and meant_device(kwargs["device"]).type == "cuda":
+            raise RuntimeError("legacy constructor expects device type: cpu but device type: cuda was passed")
+        return func(*args, **_with_cpp_device(kwargs))
+    if like.is_sparse:
+        return torch.sparse_coo_tensor(*rest, dtype=like.dtype, device=cpp_device(like.device), **kwargs)
+    return construct(like.dtype, like.device, tuple(_without_device_scalars([*rest])), kwargs)
 
 
 def _sparse_coo_tensor(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -189,7 +183,7 @@ def _sparse_coo_tensor(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any])
     size = args[0] if args else kwargs.get("size")
     device = kwargs.get("device") or private.default_device()
     sizes_only = len(args) == 1 and isinstance(size, tuple | list) and all(type(one) is int for one in size)
-    if device is None or not sizes_only or python_device(device).type != "cuda":
+    if device is None or not sizes_only or meant_device(device).type != "cuda":
         return _factory(func, args, kwargs)
     device = cpp_device(device)
     indices = torch.empty((len(args[0]), 0), dtype=torch.int64, device=device)
@@ -256,13 +250,14 @@ def fill_handlers() -> None:
         {
             Tensor.new_tensor: _new_tensor,
             Tensor.new: _new,
+            **dict.fromkeys((Tensor.apply_, Tensor.map_, Tensor.map2_), refuse_apply),
             torch.sparse_coo_tensor: _sparse_coo_tensor,
             Tensor.to_sparse: _to_sparse,
             Tensor.to_sparse_csr: _to_sparse_csr,
             **dict.fromkeys((Tensor.is_coalesced, Tensor._indices, Tensor._values, Tensor.indices), _coordinates),
             Tensor.to: _to,
             Tensor.cuda: _cuda,
-            Tensor.type: _type,
+            Tensor.type: convert_type,
             torch.nn.functional.one_hot: _one_hot,
             Tensor.pin_memory: _pin_memory,
             Tensor.is_pinned: _is_pinned,

@@ -10,7 +10,7 @@ from torch.overrides import TorchFunctionMode
 
 from gpututor.devices.virtual import errors, private
 from gpututor.devices.virtual.face.generators import generator_kind
-from gpututor.devices.virtual.machine import python_device
+from gpututor.devices.virtual.machine import meant_device
 from gpututor.devices.virtual.operators.dispatch import DeviceMode
 
 Tensor = torch.Tensor
@@ -59,6 +59,6 @@ def _check_generator(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     if device is None:
         tensor = args[0] if args else None
         device = tensor.device if isinstance(tensor, Tensor) else private.default_device() or "cpu"
-    expected, found = python_device(device).type, generator_kind(kwargs["generator"])
+    expected, found = meant_device(device).type, generator_kind(kwargs["generator"])
     if expected != found:
         raise errors.wrong_generator(expected, found)

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from gpututor.devices.virtual import errors, private
-from gpututor.devices.virtual.machine import CPU, active, python_device
+from gpututor.devices.virtual.machine import CPU, active, meant_device
 from gpututor.devices.virtual.tensors.moves import record_copy
 
 
@@ -15,7 +15,7 @@ def new_storage(cls: Any, *args: Any, device: Any = None, **options: Any) -> Any
     """Stands in for `torch.UntypedStorage(...)`, which knows no virtual GPU."""
     if device is None:
         return private.new_storage(cls, *args, **options)
-    if python_device(device).type == "cuda":
+    if meant_device(device).type == "cuda":
         raise errors.unsupported("torch.UntypedStorage(..., device='cuda')", "Make a tensor: it has a storage.")
     return private.new_storage(cls, *args, device=device, **options)
 
