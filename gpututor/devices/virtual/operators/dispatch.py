@@ -12,6 +12,7 @@ from gpututor.devices.virtual.machine import CPU, active, is_on, python_device
 from gpututor.devices.virtual.operators import mixing, second_ways
 from gpututor.devices.virtual.operators.forecast import WIDEST, could_fill, could_grow, forecast
 from gpututor.devices.virtual.operators.inputs import Inputs, bytes_of
+from gpututor.devices.virtual.operators.kernels import check_dtype, in_cudas_name
 from gpututor.devices.virtual.operators.numbers import numbers_as_tensors
 from gpututor.devices.virtual.operators.outputs import follow_host, fresh, resolved, wrap
 from gpututor.devices.virtual.operators.overloads import OPERATORS, RULES, Operator, describe
@@ -150,6 +151,8 @@ def run(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
             return func(*hosts, **kwargs)
         device = wanted
         gpu = machine.home(device)
+    if op.cuda_kernel is not None and hosts[0].dtype in op.cuda_kernel.lacks:
+        check_dtype(op, hosts, kwargs, gpu.spec.capability)
     # Most inputs are small: not even a product of all their elements would fill the GPU.
     large = op.growth == "always" or (op.growth and inputs.size_bytes**2 * WIDEST > gpu.memory.room)
     if large and could_grow(op, inputs, gpu.memory):
@@ -226,7 +229,10 @@ def make(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     # Before the host's memory is taken, which may be smaller than the GPU's.
     if could_fill(args, gpu.memory):
         gpu.memory.expect_all(forecast(func, args, named))
-    out = draw(op, args, named, gpu.generator) if op.random else op.call(*args, **named)
+    try:
+        out = draw(op, args, named, gpu.generator) if op.random else op.call(*args, **named)
+    except NotImplementedError as error:
+        raise in_cudas_name(error, op) from None
     if op.is_kernel:
         machine.recorder.kernel(op.name, gpu.name, bytes_of(out))
     return wrap(out, [], gpu.device)

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from gpututor.devices.virtual import private
+from gpututor.devices.virtual.operators.kernels import kernels
 
 Waits = Callable[[tuple[Any, ...]], bool]
 Rule = Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]
@@ -132,6 +133,7 @@ class Operator:
         "call",
         "checks_scalars",
         "composite",
+        "cuda_kernel",
         "func",
         "growth",
         "hidden_view",
@@ -165,6 +167,8 @@ class Operator:
         """The operator by its shortest way from Python."""
         self.rule = RULES.get(func) or RULES.get(func.namespace)
         self.name = schema.name
+        self.cuda_kernel = kernels().get(short) if func.namespace == "aten" else None
+        """What CUDA's kernel lacks; None for most."""
         self.hidden_view = short in _HIDDEN_VIEWS
         self.is_plain = not writes and not is_view and not self.hidden_view
         """Its results are new tensors."""

@@ -18,6 +18,7 @@ from typing import Any
 import torch
 
 from gpututor.devices.virtual import errors
+from gpututor.devices.virtual.operators.kernels import in_cudas_name
 from gpututor.devices.virtual.operators.overloads import Operator, Rule
 
 REFUSALS = (NotImplementedError, RuntimeError, IndexError)
@@ -65,7 +66,7 @@ def after_refusal(error: Exception, op: Operator, hosts: Any, named: dict[str, A
     missing = _NO_KERNEL.search(message)
     if missing is not None:
         raise errors.unsupported("torch.ops." + missing[1].replace("::", "."), "The CPU has no such kernel.") from error
-    raise error
+    raise in_cudas_name(error, op) from error.__cause__
 
 
 def _in_single(op: Operator, hosts: Any, named: dict[str, Any]) -> Any:

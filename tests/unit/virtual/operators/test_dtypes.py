@@ -1,0 +1,143 @@
+"""Dtypes that CUDA's kernels lack: what the CPU would compute is refused in CUDA's words."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch.nn import functional as F
+
+from gpututor.devices.virtual import virtual_gpu
+from gpututor.devices.virtual.operators.kernels import kernels
+
+pytestmark = pytest.mark.usefixtures("on_gpus")
+
+
+@pytest.fixture
+def on_gpus() -> Any:
+    with virtual_gpu(1) as machine:
+        yield machine
+
+
+def _ones(*sizes: int, dtype: torch.dtype) -> torch.Tensor:
+    return torch.ones(*sizes, device="cuda").to(dtype)
+
+
+_WORDS: list[tuple[Callable[[torch.dtype], Any], str]] = [
+    (lambda d: _ones(2, 3, dtype=d) @ _ones(3, 2, dtype=d), "addmm_cuda"),
+    (lambda d: F.linear(_ones(2, 3, dtype=d), _ones(2, 3, dtype=d)), "addmm_cuda"),
+    (lambda d: F.linear(_ones(2, 3, dtype=d), _ones(2, 3, dtype=d), _ones(2, dtype=d)), "addmm_cuda"),
+    (lambda d: _ones(2, 2, dtype=d).addmm_(_ones(2, 3, dtype=d), _ones(3, 2, dtype=d)), "addmm_cuda"),
+    (lambda d: torch.einsum("ij,jk->ik", _ones(2, 3, dtype=d), _ones(3, 2, dtype=d)), "baddbmm_cuda"),
+    (lambda d: torch.bmm(_ones(1, 2, 3, dtype=d), _ones(1, 3, 2, dtype=d)), "baddbmm_cuda"),
+    (lambda d: _ones(2, 3, dtype=d) @ _ones(3, dtype=d), "addmv_impl_cuda"),
+    (lambda d: _ones(3, dtype=d) @ _ones(3, dtype=d), "dot"),
+    (lambda d: torch.vdot(_ones(3, dtype=d), _ones(3, dtype=d)), "dot"),
+    (lambda d: F.max_pool2d(_ones(1, 4, 4, dtype=d), 2), "max_pool2d_with_indices_out_cuda_frame"),
+    (lambda d: F.avg_pool2d(_ones(1, 4, 4, dtype=d), 2), "avg_pool2d_out_cuda_frame"),
+    (lambda d: F.mse_loss(_ones(2, dtype=d), _ones(2, dtype=d)), "mse_cuda"),
+    (lambda d: _ones(2, 2, dtype=d).softmax(0), "host_softmax"),
+    (lambda d: torch.randn(2, dtype=d, device="cuda"), "normal_kernel_cuda"),
+]
+_CALLED = {torch.int64: "Long", torch.int32: "Int", torch.uint8: "Byte", torch.bool: "Bool"}
+
+
+@pytest.mark.parametrize("dtype", _CALLED, ids=str)
+@pytest.mark.parametrize(("call", "kernel"), _WORDS, ids=[f"{n}-{words[1]}" for n, words in enumerate(_WORDS)])
+def test_integers_and_booleans_are_refused_by_the_name_of_cudas_kernel(
+    call: Callable[[torch.dtype], Any], kernel: str, dtype: torch.dtype
+) -> None:
+    with pytest.raises(NotImplementedError) as caught:
+        call(dtype)
+    assert str(caught.value).splitlines()[0] == f"\"{kernel}\" not implemented for '{_CALLED[dtype]}'"
+    assert caught.value.__suppress_context__ or caught.value.__context__ is None
+
+
+@pytest.mark.parametrize("dtype", _CALLED, ids=str)
+def test_a_convolution_of_integers_is_refused_in_cudnns_words(dtype: torch.dtype) -> None:
+    words = f"getCudnnDataTypeFromScalarType() not supported for {_CALLED[dtype]}"
+    with pytest.raises(RuntimeError, match=re.escape(words)):
+        F.conv2d(_ones(1, 1, 4, 4, dtype=dtype), _ones(1, 1, 2, 2, dtype=dtype))
+
+
+def test_sizes_that_do_not_fit_are_told_first_and_nothing_is_written() -> None:
+    with pytest.raises(RuntimeError, match="mat1 and mat2 shapes cannot be multiplied"):
+        _ones(2, 3, dtype=torch.int64) @ _ones(2, 3, dtype=torch.int64)
+    target = _ones(2, 2, dtype=torch.int64)
+    with pytest.raises(NotImplementedError, match="addmm_cuda"):
+        target.addmm_(target.clone(), target.clone())
+    assert target.tolist() == [[1, 1], [1, 1]]
+
+
+def test_a_product_without_elements_needs_no_kernel() -> None:
+    assert (_ones(0, 3, dtype=torch.int64) @ _ones(3, 2, dtype=torch.int64)).shape == (0, 2)
+    assert (_ones(2, 0, dtype=torch.int64) @ _ones(0, 2, dtype=torch.int64)).tolist() == [[0, 0], [0, 0]]
+
+
+def test_what_cuda_computes_in_integers_is_computed() -> None:
+    ones = _ones(4, 4, dtype=torch.int64)
+    assert torch.outer(ones[0], ones[0]).sum().item() == 16
+    assert (ones * ones).sum().item() == 16
+    eight_bits = _ones(32, 32, dtype=torch.int8)
+    assert torch._int_mm(eight_bits, eight_bits)[0, 0].item() == 32
+    assert ones.scatter_reduce(0, ones * 0, ones, "amax")[0, 0].item() == 1
+
+
+def test_eight_bit_floats_are_multiplied_from_ada_on(on_gpus: Any) -> None:
+    words = "torch._scaled_mm is only supported on CUDA devices with compute capability >= 9.0 or 8.9"
+    eight = _ones(16, 16, dtype=torch.float8_e4m3fn)
+    one = torch.ones((), device="cuda")
+    with pytest.raises(RuntimeError, match=words):
+        torch._scaled_mm(eight, eight.t(), scale_a=one, scale_b=one, out_dtype=torch.bfloat16)
+
+
+def test_eight_bit_floats_are_multiplied_on_a_hopper() -> None:
+    from gpututor.devices.virtual.session import virtual_gpu_or_another
+
+    with virtual_gpu_or_another(1, "H100"):
+        eight = _ones(16, 16, dtype=torch.float8_e4m3fn)
+        one = torch.ones((), device="cuda")
+        out = torch._scaled_mm(eight, eight.t(), scale_a=one, scale_b=one, out_dtype=torch.bfloat16)
+        assert out[0, 0].item() == 16
+
+
+def test_histograms_of_floats_have_no_cuda_kernel() -> None:
+    with pytest.raises(
+        NotImplementedError, match="Could not run 'aten::histogram.bin_ct' with arguments from the 'CUDA'"
+    ):
+        torch.histogram(torch.ones(3, device="cuda"), 4)
+
+
+# Half precision that op_db leaves out only where it finds no GPU; and dtypes without a CPU kernel of ours.
+_ELSEWHERE = {torch.bfloat16, torch.complex32, torch.float8_e4m3fnuz, torch.float8_e5m2, torch.float8_e5m2fnuz}
+
+
+def _lacking() -> list[Any]:
+    from torch.testing._internal.common_methods_invocations import op_db
+
+    return [
+        pytest.param(op, dtype, id=f"{op.formatted_name}-{dtype}".replace("torch.", ""))
+        for op in op_db
+        for dtype in sorted(set(op.dtypes) - set(op.dtypesIfCUDA) - _ELSEWHERE, key=str)
+    ]
+
+
+@pytest.mark.parametrize(("op", "dtype"), _lacking())
+def test_what_pytorchs_samples_say_that_cuda_lacks_is_refused(op: Any, dtype: torch.dtype) -> None:
+    refused = 0
+    for sample in op.sample_inputs("cpu", dtype):
+        there = sample.transform(lambda one: one.cuda() if isinstance(one, torch.Tensor) else one)
+        try:
+            op(there.input, *there.args, **there.kwargs)
+        except (NotImplementedError, RuntimeError) as error:
+            assert "cpu" not in str(error).casefold(), error
+            refused += 1
+    assert refused
+
+
+def test_every_kernel_of_the_table_is_an_operators() -> None:
+    for name in kernels():
+        assert hasattr(torch.ops.aten, name) or hasattr(torch.ops.aten, name.removesuffix("_")), name
