@@ -201,9 +201,9 @@ def _as_in_a_fresh_process() -> None:
     """
     import torch
 
-    from gpututor.devices.virtual.machine import CUDA_DEFAULT_SEED
+    from gpututor.devices.virtual.machine import CUDA_DEFAULT_SEED, active
 
     torch.cuda.manual_seed_all(CUDA_DEFAULT_SEED)
     torch.cuda.empty_cache()
-    for index in range(torch.cuda.device_count()):
-        torch.cuda.reset_peak_memory_stats(index)
+    for gpu in active().gpus:
+        gpu.memory.reset_peaks()

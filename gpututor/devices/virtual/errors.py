@@ -21,6 +21,14 @@ def invalid_ordinal() -> Exception:
     )
 
 
+def invalid_device_argument(index: int) -> RuntimeError:
+    """What CUDA's allocator says to a number without a GPU (c10/cuda/CUDACachingAllocator.cpp, assertValidDevice).
+
+    Its device numbers are of a type of C++ that is printed as a character: 9 is a tabulator.
+    """
+    return RuntimeError(f"Invalid device argument {chr(index % 256)}: did you call init?")
+
+
 def bad_fork() -> RuntimeError:
     """CUDA's start in a forked child of a process that had started it (torch/cuda/__init__.py)."""
     return RuntimeError(

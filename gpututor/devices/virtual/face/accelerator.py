@@ -23,8 +23,10 @@ def get_accelerator() -> torch.device | None:
     return None if kind is None else torch.device(kind)
 
 
-def get_accelerator_or_cpu() -> torch.device:
-    return torch.device(_kind() or "cpu")
+def get_accelerator_or_cpu(check: bool = False) -> torch.device:
+    """Unlike the function above, C++ looks here for a GPU in any case, and not for a CUDA build."""
+    kind = _kind()
+    return torch.device("cpu" if kind is None or (kind == "cuda" and not active().gpus) else kind)
 
 
 def get_device_module(device: Any = None) -> Any:

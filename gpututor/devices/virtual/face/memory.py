@@ -7,25 +7,47 @@ from __future__ import annotations
 
 from typing import Any
 
-from gpututor.devices.virtual.face.devices import gpu_of
+from gpututor.devices.virtual import errors, private
+from gpututor.devices.virtual.face.devices import gpu_of, is_initialized
 from gpututor.devices.virtual.machine import active
+from gpututor.devices.virtual.memory.allocator import DeviceMemory
 from gpututor.devices.virtual.memory.pool import Pool, Span
 
 
+def _asked(device: Any) -> DeviceMemory | None:
+    """The memory that a question is about; None before CUDA has started, when every answer is 0."""
+    if not is_initialized():
+        return None
+    index = active().current.index if device is None else private.cuda_device_index(device, optional=True)
+    return _memory_of(index)
+
+
+def _memory_of(index: int) -> DeviceMemory:
+    """Raises the allocator's own error for a number that it has no GPU for."""
+    gpus = active().gpus
+    if not 0 <= index < len(gpus):
+        raise errors.invalid_device_argument(index)
+    return gpus[index].memory
+
+
 def memory_allocated(device: Any = None) -> int:
-    return gpu_of(device).memory.allocated if active().gpus else 0
+    memory = _asked(device)
+    return 0 if memory is None else memory.allocated
 
 
 def max_memory_allocated(device: Any = None) -> int:
-    return gpu_of(device).memory.peak_allocated if active().gpus else 0
+    memory = _asked(device)
+    return 0 if memory is None else memory.peak_allocated
 
 
 def memory_reserved(device: Any = None) -> int:
-    return gpu_of(device).memory.reserved if active().gpus else 0
+    memory = _asked(device)
+    return 0 if memory is None else memory.reserved
 
 
 def max_memory_reserved(device: Any = None) -> int:
-    return gpu_of(device).memory.statistics.peak_reserved if active().gpus else 0
+    memory = _asked(device)
+    return 0 if memory is None else memory.statistics.peak_reserved
 
 
 def mem_get_info(device: Any = None) -> tuple[int, int]:
@@ -36,15 +58,24 @@ def mem_get_info(device: Any = None) -> tuple[int, int]:
 
 def nested_statistics(index: int) -> dict[str, Any]:
     """All figures of a GPU's allocator: figure, pool, metric."""
-    return active().gpu(index).memory.figures()
+    return _memory_of(index).figures()
 
 
-def reset_peaks(index: int) -> None:
-    active().gpu(index).memory.reset_peaks()
+def _to_reset(index: Any, call: str) -> DeviceMemory:
+    """Before CUDA has started, its allocator knows of no GPU at all, not even of number 0."""
+    if not isinstance(index, int):
+        raise RuntimeError(f"invalid argument to {call}")  # torch/csrc/cuda/Module.cpp
+    if not is_initialized():
+        raise errors.invalid_device_argument(index)
+    return _memory_of(index)
 
 
-def reset_accumulated(index: int) -> None:
-    active().gpu(index).memory.reset_accumulated()
+def reset_peaks(index: Any) -> None:
+    _to_reset(index, "reset_peak_memory_stats").reset_peaks()
+
+
+def reset_accumulated(index: Any) -> None:
+    _to_reset(index, "reset_accumulated_memory_stats").reset_accumulated()
 
 
 def set_fraction(fraction: float, index: int) -> None:

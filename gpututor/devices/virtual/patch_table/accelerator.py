@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpututor.devices.virtual.face import accelerator, memory, streams
+from gpututor.devices.virtual.face import accelerator, generic, memory, profiling, streams
 from gpututor.devices.virtual.face import devices as cuda
 from gpututor.devices.virtual.face.refused import refused_function
 from gpututor.devices.virtual.patch_table.rows import each, refuse_classes
@@ -22,7 +22,7 @@ PATCHES: tuple[Patch, ...] = (
         _accelerator_setStream=refused_function("torch.accelerator.set_stream"),
         _accelerator_synchronizeDevice=accelerator.synchronize_device,
         _accelerator_getDeviceCapability=accelerator.device_capability,
-        _accelerator_isAllocatorInitialized=cuda.is_available,
+        _accelerator_isAllocatorInitialized=cuda.is_initialized,
         _accelerator_emptyCache=memory.empty_cache,
         _accelerator_getDeviceStats=memory.nested_statistics,
         _accelerator_getMemoryInfo=memory.mem_get_info,
@@ -32,6 +32,12 @@ PATCHES: tuple[Patch, ...] = (
     ),
     *refuse_classes("torch.accelerator", "Graph"),
     *refuse_classes("torch.accelerator.graphs", "Graph"),
+    *each("torch", "the CPU's would be given silently", Stream=generic.Stream, Event=generic.Event),
+    *each("torch.profiler.profiler._KinetoProfile", "a virtual GPU has no times", __init__=profiling.profiler),
+    *each("torch.autograd.profiler.profile", "a virtual GPU has no times", __init__=profiling.old_profiler),
+    *each("torch.autograd.profiler.emit_nvtx", "no profiler listens", __enter__=profiling.emit_nvtx),
+    *each("torch.profiler", "what is profiled without asking", supported_activities=profiling.supported_activities),
+    *each("torch.profiler.profiler", "the same by its other name", supported_activities=profiling.supported_activities),
     *each("torch", "its answer is remembered for ever", get_device_module=accelerator.get_device_module),
     *each("torch.backends.mps", "availability only", is_available=accelerator.has_mps, is_built=accelerator.has_mps),
     *each("torch.mps", "availability only", is_available=accelerator.has_mps, device_count=accelerator.mps_count),

@@ -226,3 +226,39 @@ def test_a_garbage_collection_in_the_middle_of_an_allocation_does_no_harm() -> N
     assert memory.allocated == 0
     for pool in (memory.small, memory.large):
         _check(pool)
+
+
+def test_a_number_without_a_gpu_is_refused_in_the_allocators_words(two_gpus: VirtualMachine) -> None:
+    """The number is printed as a character, as torch 2.13.0+cu130 does on a machine without a GPU."""
+    words = "^Invalid device argument \t: did you call init\\?$"
+    assert torch.cuda.memory_allocated(9) == torch.cuda.memory_reserved(9) == 0, "CUDA has not started"
+    with pytest.raises(RuntimeError, match="Invalid device argument \0"):
+        torch.cuda.reset_peak_memory_stats(0)
+    torch.cuda.init()
+    for ask in (
+        torch.cuda.memory_allocated,
+        torch.cuda.max_memory_allocated,
+        torch.cuda.memory_reserved,
+        torch.cuda.max_memory_reserved,
+        torch.cuda.memory_stats,
+        torch.cuda.reset_peak_memory_stats,
+        torch.cuda.reset_accumulated_memory_stats,
+    ):
+        with pytest.raises(RuntimeError, match=words):
+            ask(9)
+    torch.cuda.reset_peak_memory_stats(0)
+
+
+def test_without_gpus_questions_are_answered_as_in_a_cuda_build_without_a_gpu() -> None:
+    """As torch 2.13.0+cu130 does on a machine without a GPU."""
+    with virtual_gpu(0):
+        assert torch.cuda.memory_allocated(9) == torch.cuda.memory_reserved() == 0
+        assert torch.cuda.memory_stats() == {}
+        with pytest.raises(KeyError, match=r"allocated_bytes\.all\.current"):
+            torch.cuda.memory_summary()
+        with pytest.raises(RuntimeError, match=r"^invalid argument to reset_peak_memory_stats$"):
+            torch.cuda.reset_peak_memory_stats()
+        assert torch.accelerator.current_accelerator() == torch.device("cuda")
+        assert torch.accelerator.current_accelerator(check_available=True) is None
+        assert not torch.accelerator.is_available()
+        assert torch.get_device_module() is torch.cpu
