@@ -95,7 +95,8 @@ def test_the_classic_recurrent_tutorial_trains_with_hidden_states_from_new() -> 
 
 
 def test_a_move_to_cuda_wants_a_gpu_and_a_number_that_is_not_negative() -> None:
-    host, linear = torch.ones(2), torch.nn.Linear(1, 1)
+    host: Any = torch.ones(2)
+    linear: Any = torch.nn.Linear(1, 1)
     for wrong in ("cpu", "meta", "meta:0"):
         for one in (host, host.cuda(), linear):
             assert _said(RuntimeError, partial(one.cuda, wrong)) == "Invalid device, must be cuda device"

@@ -7,6 +7,7 @@ from typing import Any, cast
 
 import torch
 
+from gpututor.devices.virtual import errors
 from gpututor.devices.virtual.machine import CPU, VirtualGpu, active, meant_device, python_device
 
 _RealGenerator: Any = torch._C.Generator
@@ -41,8 +42,43 @@ class DeviceGenerator(_RealGenerator, metaclass=_Kind):  # type: ignore[misc]
     def device(self) -> torch.device:
         return self._python_device
 
+    def clone_state(self) -> DeviceGenerator:
+        """Another generator for the same device, in the same state."""
+        clone = type(self).on(self._python_device)
+        clone.set_state(self.get_state())
+        return clone
+
+    def get_offset(self) -> int:
+        """How far CUDA's generator has counted; one that draws on the CPU counts otherwise."""
+        self._refuse("get_offset")
+        return int(super().get_offset())
+
+    def set_offset(self, offset: int) -> torch.Generator:
+        self._refuse("set_offset")
+        return cast(torch.Generator, super().set_offset(offset))
+
+    def graphsafe_get_state(self) -> torch.Generator:
+        self._refuse("graphsafe_get_state")
+        return cast(torch.Generator, super().graphsafe_get_state())
+
+    def graphsafe_set_state(self, state: torch.Generator) -> torch.Generator:
+        self._refuse("graphsafe_set_state")
+        return cast(torch.Generator, super().graphsafe_set_state(state))
+
+    def _refuse(self, name: str) -> None:
+        if self._python_device.type == "cuda":
+            raise errors.unsupported(f"Generator.{name}", "Use get_state and set_state.")
+
     def __reduce__(self) -> Any:
         return _rebuilt, (str(self._python_device), self.get_state())
+
+
+# A learner who prints one sees what torch shows.
+DeviceGenerator.__module__, DeviceGenerator.__name__, DeviceGenerator.__qualname__ = (
+    "torch._C",
+    "Generator",
+    "Generator",
+)
 
 
 def generator_kind(generator: Any) -> str:

@@ -12,24 +12,38 @@ from gpututor.devices.virtual.modules.swapping import swap_tensors
 from gpututor.devices.virtual.tensors.tensor import VirtualTensor
 
 _HOOKS = ("_backward_hooks", "_post_accumulate_grad_hooks")
+_OWN = frozenset({"_host", "_device", "_block", "_layout", "_is_param"})
+"""What a virtual tensor keeps on its object; all else there is a person's."""
+
+
+def _become(tensor: torch.Tensor, other: torch.Tensor) -> None:
+    """`tensor` becomes what `other` was, but keeps a person's attributes and the tables of its hooks.
+
+    Handles of hooks point at those tables.
+    """
+    hooks = {name: getattr(tensor, name, None) for name in _HOOKS}
+    other.__dict__.update({name: value for name, value in tensor.__dict__.items() if name not in _OWN})
+    swap_tensors(tensor, other)
+    for name, table in hooks.items():
+        if table is not None:
+            # They stay with the object, and have to reach its new C++ half.
+            setattr(tensor, name, None)
+            setattr(tensor, name, table)
+
+
+def _check_class(parameter: torch.Tensor) -> None:
+    kind = type(parameter)
+    if isinstance(parameter, torch.nn.Parameter) and kind not in (torch.nn.Parameter, VirtualTensor):
+        raise errors.unsupported(f"parameters of the class {kind.__name__} on a device", "Use torch.nn.Parameter.")
 
 
 def _move_parameter(parameter: torch.nn.Parameter, moved: torch.Tensor, fn: Any) -> None:
+    _check_class(parameter)
     gradient = parameter.grad
-    hooks = {name: getattr(parameter, name, None) for name in _HOOKS}
     parameter.grad = None
     if not isinstance(moved, torch.nn.Parameter):
         moved = torch.nn.Parameter(moved, parameter.requires_grad)
-    swap_tensors(parameter, moved)
-    for name, table in hooks.items():
-        if not table:
-            continue
-        setattr(parameter, name, None)
-        for hook in list(table.values()):
-            if name == "_backward_hooks":
-                parameter.register_hook(hook)
-            else:
-                parameter.register_post_accumulate_grad_hook(hook)
+    _become(parameter, moved)
     if gradient is not None:
         with torch.no_grad():
             parameter.grad = fn(gradient)
@@ -42,12 +56,13 @@ def set_data_across_devices(tensor: torch.Tensor, value: torch.Tensor) -> None:
             "setting .data from another device on a tensor that has a gradient or a graph",
             "Move modules with module.to(device), or set .grad to None first.",
         )
+    _check_class(tensor)
     moved = value.detach()
     if isinstance(tensor, torch.nn.Parameter):
         moved = torch.nn.Parameter(moved, tensor.requires_grad)
     else:
         moved.requires_grad_(tensor.requires_grad)
-    swap_tensors(tensor, moved)
+    _become(tensor, moved)
 
 
 def apply_to_tensors(self: torch.nn.Module, fn: Any, recurse: bool = True) -> torch.nn.Module:
@@ -66,7 +81,8 @@ def apply_to_tensors(self: torch.nn.Module, fn: Any, recurse: bool = True) -> to
             moved = fn(parameter)
         if moved is parameter:
             continue
-        if VirtualTensor in (type(parameter), type(moved)):
+        overwrite = torch.__future__.get_overwrite_module_params_on_conversion()
+        if VirtualTensor in (type(parameter), type(moved)) and not overwrite:
             _move_parameter(parameter, moved, fn)
             if isinstance(self, torch.jit.ScriptModule):
                 # It keeps the C++ half of its parameters, which is another now.
@@ -75,7 +91,7 @@ def apply_to_tensors(self: torch.nn.Module, fn: Any, recurse: bool = True) -> to
         gradient = parameter.grad
         # From a learner's own meta device, say, to the CPU.
         unlike = not torch._has_compatible_shallow_copy_type(parameter, moved)
-        if unlike or torch.__future__.get_overwrite_module_params_on_conversion():
+        if unlike or overwrite:
             parameter = self._parameters[name] = torch.nn.Parameter(moved, parameter.requires_grad)
         else:
             parameter.data = moved
