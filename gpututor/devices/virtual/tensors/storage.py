@@ -8,6 +8,7 @@ import torch
 
 from gpututor.devices.virtual import errors, private
 from gpututor.devices.virtual.machine import CPU, active, meant_device
+from gpututor.devices.virtual.memory.allocator import Block
 from gpututor.devices.virtual.tensors.moves import record_copy
 
 
@@ -125,6 +126,15 @@ class VirtualTypedStorage(VirtualStorage):
         active().home(self.device)
         with private.host_only():
             return torch.empty((0,), dtype=self.dtype).set_(self._host)
+
+    def _new_shared(self, size: int, *, device: Any = None) -> Any:
+        """A storage of `size` elements; DataLoader's workers put their batches together in such."""
+        place = CPU if device is None else meant_device(device)
+        if place.type != "cuda":
+            raise errors.unsupported(f"TypedStorage._new_shared() on {place}", "Name the tensor's own device.")
+        size_bytes = size * self.dtype.itemsize
+        block = Block(active().home(place).memory, size_bytes)
+        return VirtualTypedStorage(private.new_storage(torch.UntypedStorage, size_bytes), block, place, self.dtype)
 
     def untyped(self) -> VirtualStorage:
         return VirtualStorage(self._host, self._block, self.device)

@@ -184,6 +184,9 @@ class VirtualTensor(torch.Tensor):
 
     def storage(self) -> Any:
         private.warn_typed_storage(stacklevel=2)
+        return self._typed_storage()
+
+    def _typed_storage(self) -> Any:
         return VirtualTypedStorage(self._host.untyped_storage(), self._block, self._device, self.dtype)
 
     @property

@@ -43,3 +43,13 @@ class OnDevice(Dataset[torch.Tensor]):
 
     def __getitem__(self, index: int) -> torch.Tensor:
         return torch.full((2,), float(index), device="cuda:1").cpu()
+
+
+class StayingOnDevice(Dataset[tuple[torch.Tensor, int]]):
+    """Items that are left on the device."""
+
+    def __len__(self) -> int:
+        return 4
+
+    def __getitem__(self, index: int) -> tuple[torch.Tensor, int]:
+        return torch.full((2,), float(index), device="cuda:1"), index

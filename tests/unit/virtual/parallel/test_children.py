@@ -94,6 +94,29 @@ def test_spawned_workers_of_a_data_loader_compute_on_the_device(machine: Any) ->
     assert [batch.tolist() for batch in loader] == [[[0.0, 0.0], [1.0, 1.0]], [[2.0, 2.0], [3.0, 3.0]]]
 
 
+@pytest.mark.parametrize("method", ["spawn", "fork"])
+def test_workers_of_a_data_loader_put_batches_together_on_the_device(machine: Any, method: str) -> None:
+    loader = DataLoader(
+        child_programs.StayingOnDevice(), batch_size=2, num_workers=1, multiprocessing_context=method, timeout=LIMIT_S
+    )
+    # The parent's GPUs have not started: as on CUDA, a forked worker may use them then.
+    batches = iter(loader)
+    first, second = list(batches)
+    assert (str(first[0].device), first[0].tolist()) == ("cuda:1", [[0.0, 0.0], [1.0, 1.0]])
+    assert (second[0] + 1).tolist() == [[3.0, 3.0], [4.0, 4.0]]
+    assert second[1].tolist() == [2, 3]
+    assert torch.cuda.memory_allocated(1) == 2 * 512
+
+
+def test_forked_workers_cannot_use_gpus_that_their_parent_has_started(machine: Any) -> None:
+    torch.ones(1, device="cuda")
+    loader = DataLoader(
+        child_programs.StayingOnDevice(), num_workers=1, multiprocessing_context="fork", timeout=LIMIT_S
+    )
+    with pytest.raises(RuntimeError, match="Cannot re-initialize CUDA in forked subprocess"):
+        next(iter(loader))
+
+
 def test_a_device_tensor_in_a_queue_is_the_same_memory_on_both_sides(machine: Any) -> None:
     context: Any = torch.multiprocessing.get_context("spawn")
     questions, answers = context.Queue(), context.Queue()
