@@ -55,6 +55,9 @@ class DeviceMode(TorchDispatchMode):
             func = torch.ops.aten.zeros.default
         if VirtualTensor in types:
             return run(func, args, kwargs)
+        if not is_on():
+            # A thread that outlived the block.
+            return func(*args, **kwargs)
         args = [_with_memory(value) for value in args]
         device = kwargs.get("device") if kwargs else None
         if device is not None and _is_virtual_device(device):

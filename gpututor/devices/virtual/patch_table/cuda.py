@@ -6,6 +6,7 @@ import torch
 
 from gpututor.devices.virtual.face import devices as cuda
 from gpututor.devices.virtual.face import generators, nvtx, settings, streams, types
+from gpututor.devices.virtual.parallel import threads
 from gpututor.devices.virtual.patch_table.rows import each, refuse, refuse_classes
 from gpututor.devices.virtual.patches import Patch
 
@@ -37,7 +38,7 @@ PATCHES: tuple[Patch, ...] = (
         "torch.cuda",
         "CUDA is started and forked in Python",
         init=cuda.lazy_init,
-        _lazy_init=cuda.lazy_init,
+        _lazy_init=threads.start_cuda,
         _lazy_call=cuda.lazy_call,
         is_initialized=cuda.is_initialized,
         _is_in_bad_fork=cuda.is_in_bad_fork,

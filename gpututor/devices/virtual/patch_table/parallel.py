@@ -65,6 +65,14 @@ PATCHES: tuple[Patch, ...] = (
     *each("threading.Thread", "torch's modes belong to one thread", _bootstrap_inner=threads.thread_bootstrap),
     *each("_thread", "torch's modes belong to one thread", start_new_thread=threads.start_new_thread),
     *each(
+        "concurrent.futures.thread._WorkItem", "a pool's threads may be older than the machine", run=threads.run_item
+    ),
+    *each(
+        "multiprocessing.pool.ThreadPool",
+        "a pool's threads may be older than the machine",
+        **{name: threads.giver_of_work(name) for name in ("apply_async", "_map_async", "imap", "imap_unordered")},
+    ),
+    *each(
         "multiprocessing.spawn",
         "children are on a machine like their parent's",
         get_preparation_data=spawning.get_preparation_data,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -10,7 +11,7 @@ from torch.overrides import TorchFunctionMode
 
 from gpututor.devices.virtual import errors, private
 from gpututor.devices.virtual.face.generators import generator_kind
-from gpututor.devices.virtual.machine import meant_device
+from gpututor.devices.virtual.machine import is_on, meant_device
 from gpututor.devices.virtual.operators.dispatch import DeviceMode
 
 Tensor = torch.Tensor
@@ -23,6 +24,9 @@ class DeviceNames(TorchFunctionMode):
     """Only rewrites arguments and messages; the operators themselves are the dispatch mode's."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if not is_on():
+            # A thread that outlived the block.
+            return func(*args, **(kwargs or {}))
         handler = HANDLERS.get(func)
         try:
             if kwargs and kwargs.get("generator") is not None:
@@ -36,6 +40,18 @@ class DeviceNames(TorchFunctionMode):
             raise
 
 
+class _OfThisThread(threading.local):
+    depth = 0
+
+
+_of_this_thread = _OfThisThread()
+
+
+def thread_has_modes() -> bool:
+    """Whether this thread sees the virtual GPU, as all do that were started while it was on."""
+    return _of_this_thread.depth > 0
+
+
 class ThreadModes:
     """Both modes, for one thread."""
 
@@ -46,9 +62,11 @@ class ThreadModes:
     def __enter__(self) -> ThreadModes:
         self._dispatch.__enter__()
         self._functions.__enter__()
+        _of_this_thread.depth += 1
         return self
 
     def __exit__(self, *exception: Any) -> None:
+        _of_this_thread.depth -= 1
         self._functions.__exit__(*exception)
         self._dispatch.__exit__(*exception)
 
