@@ -34,6 +34,10 @@ CUDA_AUTOCAST = torch._C.DispatchKeySet(torch._C.DispatchKey.AutocastCUDA)
 """What `make_wrapper` gives a tensor so that autocast for CUDA sees it."""
 
 
+AUTOGRAD_KEY = "AutogradMeta"
+"""Where C++ looks for what an operator does above autograd, on the device that it takes a virtual GPU for."""
+
+
 def without_cuda_autocast() -> Any:
     """A block in which autocast for CUDA does nothing."""
     return torch._C._ExcludeDispatchKeyGuard(CUDA_AUTOCAST)
@@ -111,6 +115,11 @@ def explicit_composite(operator: Any) -> Any:
         if operator.namespace == "aten" and _has_kernel(operator.name(), key.name):
             return partial(operator._op_dk, key)
     return None
+
+
+def run_composite(operator: Any, *args: Any) -> Any:
+    """The operator as C++ composes it of others; `decompose` prefers ways written in Python, for compilers."""
+    return operator._op_dk(torch._C.DispatchKey.CompositeImplicitAutograd, *args)
 
 
 def with_memory(tensor: torch.Tensor) -> torch.Tensor:

@@ -13,6 +13,7 @@ from gpututor.devices.virtual import patches, private, versions
 from gpututor.devices.virtual.face.visible import visible_slots
 from gpututor.devices.virtual.machine import MAX_GPUS, VirtualGpu, VirtualMachine, active, is_on, switch
 from gpututor.devices.virtual.modules import autocast
+from gpututor.devices.virtual.operators import dropout
 from gpututor.devices.virtual.operators.overloads import add_rules
 from gpututor.devices.virtual.operators.rules import special_rules
 from gpututor.devices.virtual.parallel import inheritance
@@ -48,7 +49,7 @@ def virtual_gpu(
     """
     versions.warn_of(torch.__version__)
     machine = _built(count, model, memory_bytes, backends, recorder, obey_environment)
-    add_rules({**special_rules(), **collective_rules()})
+    add_rules({**special_rules(), **collective_rules(), **dropout.dropout_rules()})
     fill_handlers()
     inheritance.leave()
     with _lock:
@@ -59,7 +60,7 @@ def virtual_gpu(
     try:
         settings = MachineSettings(count, model, memory_bytes, tuple(backends), obey_environment)
         table = (*PATCHES, *(CUDA_BUILD if "cuda" in machine.backends else ()))
-        with patches.applied(table), inheritance.passed_on(settings), ThreadModes():
+        with patches.applied(table), inheritance.passed_on(settings), dropout.fused(), ThreadModes():
             try:
                 yield machine
             finally:
