@@ -5,26 +5,28 @@ Without the option, the ini value, the marker or the fixture nothing is changed.
 
 from __future__ import annotations
 
-import re
 from argparse import Namespace
 from collections.abc import Generator, Iterator
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from gpututor import __version__
 from gpututor.devices.virtual import versions
+from gpututor.devices.virtual.options import DEFAULT_MODEL, MAX_GPUS, bytes_in, count_in
 from gpututor.devices.virtual.specs import GpuSpec, spec
 from gpututor.errors import TutorError
 
 if TYPE_CHECKING:
+    from types import TracebackType
+
     from gpututor.devices.virtual import VirtualMachine
 
-MAX_GPUS = 8
-DEFAULT_MODEL = "T4"
-_BYTES = {"": 1, "B": 1, "KB": 10**3, "KIB": 2**10, "MB": 10**6, "MIB": 2**20, "GB": 10**9, "GIB": 2**30}
+_VIRTUAL = Path(versions.__file__).parent
+_KEYS = ("count", "model", "memory")
 _MARKER = (
     "virtual_gpu(count=1, model='T4', memory=None): this test runs on a machine with that many virtual GPUs of that "
     "model, each with that memory, such as '512MiB' (gpututor)"
@@ -113,6 +115,37 @@ def pytest_runtest_teardown(item: pytest.Item) -> Generator[None]:
             del item.stash[_OF_THIS_TEST]
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> None:
+    """A failure ends at the line that a person wrote, as on a real GPU; `--full-trace` shows the rest."""
+    if call.excinfo is None or item.config.getoption("fulltrace", False):
+        return
+    error: BaseException | None = call.excinfo.value
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
+        error.__traceback__ = _without_ours(error.__traceback__)
+        error = error.__cause__ or error.__context__
+    call.excinfo = pytest.ExceptionInfo.from_exception(call.excinfo.value)
+
+
+def _without_ours(traceback: TracebackType | None) -> TracebackType | None:
+    """The lines but the virtual GPU's own, and torch's below them: on a real GPU these are C++."""
+    lines, at = [], traceback
+    below_ours = False
+    while at is not None:
+        path = Path(at.tb_frame.f_code.co_filename)
+        below_ours = path.is_relative_to(_VIRTUAL) or (below_ours and "torch" in path.parts)
+        if not below_ours:
+            lines.append(at)
+        at = at.tb_next
+    if not lines:
+        return traceback
+    for line, following in zip(lines, [*lines[1:], None], strict=True):
+        line.tb_next = following
+    return lines[0]
+
+
 @pytest.fixture
 def virtual_gpu(request: pytest.FixtureRequest) -> Iterator[VirtualMachine]:
     """The machine with virtual GPUs that this test runs on: the marker's, else the session's, else one T4's."""
@@ -143,55 +176,62 @@ def _switch_on(config: pytest.Config, options: Namespace) -> None:
 
 def _from_options(config: pytest.Config, options: Namespace) -> Wanted | None:
     """What the command line asks for, else the ini file; None when nobody wants a machine."""
+    names = dict(zip(_KEYS, ("virtual_gpus", "virtual_gpu_model", "virtual_gpu_memory"), strict=True))
+    overridden = {word.partition("=")[0].strip() for word in getattr(options, "override_ini", None) or ()}
     given = {}
     origin = {}
-    for name in ("virtual_gpus", "virtual_gpu_model", "virtual_gpu_memory"):
+    for key, name in names.items():
         value = getattr(options, name, None)
-        option = "--" + name.replace("_", "-")
-        given[name] = value if value is not None else (config.getini(name) or None)
-        origin[name] = option if value is not None else f"{name} in {config.inipath}"
-        if value is not None and name != "virtual_gpus" and given["virtual_gpus"] is None:
-            raise pytest.UsageError(f"{option} needs --virtual-gpus N beside it.")
-    if given["virtual_gpus"] is None:
+        given[key] = value if value is not None else (config.getini(name) or None)
+        if value is not None:
+            origin[key] = "--" + name.replace("_", "-")
+        else:
+            origin[key] = name if name in overridden or config.inipath is None else f"{name} in {config.inipath}"
+    if given["count"] is None:
+        for key in ("model", "memory"):
+            if given[key] is not None:
+                needed = "--virtual-gpus N" if origin[key].startswith("--") else "virtual_gpus"
+                raise pytest.UsageError(f"{origin[key]} needs {needed} beside it.")
         return None
     try:
-        return _wanted(given["virtual_gpus"], given["virtual_gpu_model"], given["virtual_gpu_memory"])
+        return _wanted(**given)
     except _Refused as error:
-        name = {"count": "virtual_gpus", "model": "virtual_gpu_model", "memory": "virtual_gpu_memory"}[error.what]
-        raise pytest.UsageError(f"{origin[name]}: {error}") from error
+        raise pytest.UsageError(f"{origin[error.what]}: {error}") from error
 
 
 def _from_marker(marker: pytest.Mark) -> Wanted:
+    keys = f"its keys are {', '.join(_KEYS)}"
+    words = ""
+    if unknown := [name for name in marker.kwargs if name not in _KEYS]:
+        words = f"it has no key {unknown[0]!r}; {keys}"
+    elif len(marker.args) > len(_KEYS) or set(_KEYS[: len(marker.args)]) & set(marker.kwargs):
+        words = f"it has too many values; {keys}"
+    else:
+        try:
+            return _wanted(**{**dict(zip(_KEYS, marker.args, strict=False)), **marker.kwargs})
+        except _Refused as error:
+            words = f"{error.what}: {error}"
+    pytest.fail(f"@pytest.mark.virtual_gpu: {words}", pytrace=False)
+
+
+def _wanted(count: object = 1, model: object = None, memory: object = None) -> Wanted:
+    """Raises `_Refused` for a number, a model or a size that cannot be. A marker may give the size in bytes, as an int.
+
+    Only a text can come from the command line.
+    """
     try:
-        return _marked(*marker.args, **marker.kwargs)
-    except (TypeError, _Refused) as error:
-        words = f"{error.what}: {error}" if isinstance(error, _Refused) else str(error).replace("_marked()", "it")
-        pytest.fail(f"@pytest.mark.virtual_gpu: {words}", pytrace=False)
-
-
-def _marked(count: int = 1, model: str = DEFAULT_MODEL, memory: str | int | None = None) -> Wanted:
-    return _wanted(count, model, memory)
-
-
-def _wanted(count: object, model: object, memory: object) -> Wanted:
-    """Raises `_Refused` for a number, a model or a size that cannot be."""
-    number = str(count).strip()
-    if not (number.isascii() and number.isdigit() and int(number) <= MAX_GPUS):
-        raise _Refused("count", f"a machine has 0 to {MAX_GPUS} virtual GPUs, not {count}")
+        number = count_in(count)
+    except ValueError as error:
+        raise _Refused("count", str(error)) from error
     try:
         chosen = spec(DEFAULT_MODEL if model is None else str(model))
     except TutorError as error:
         raise _Refused("model", str(error).replace("\n", " ")) from error
-    return Wanted(int(number), chosen, None if memory is None else bytes_in(memory))
-
-
-def bytes_in(size: object) -> int:
-    """The bytes of `512MiB`, `16 GB` or a plain number; raises `_Refused` for anything else."""
-    parts = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([a-zA-Z]*)", str(size).strip())
-    unit = parts.group(2).upper() if parts else ""
-    if parts is None or unit not in _BYTES or float(parts.group(1)) == 0:
-        raise _Refused("memory", f"{size!r} is no size of memory: write it like 512MiB or 16GiB")
-    return int(float(parts.group(1)) * _BYTES[unit])
+    try:
+        size = None if memory is None else bytes_in(f"{memory}B" if type(memory) is int else memory)
+    except ValueError as error:
+        raise _Refused("memory", str(error)) from error
+    return Wanted(number, chosen, size)
 
 
 def _as_in_a_fresh_process() -> None:

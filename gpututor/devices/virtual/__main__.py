@@ -1,4 +1,4 @@
-"""`python -m gpututor.devices.virtual [--gpus N] [--model M] [--memory-mib MIB] SCRIPT|-m MODULE [arguments…]`.
+"""`python -m gpututor.devices.virtual [--gpus N] [--model NAME] [--memory SIZE] SCRIPT|-m MODULE [arguments…]`.
 
 Runs a script or a module, and all processes that it starts, on virtual GPUs:
 `python -m gpututor.devices.virtual --gpus 2 -m torch.distributed.run --nproc-per-node 2 train.py`.
@@ -8,18 +8,34 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import runpy
+import shutil
 import sys
 
+from gpututor.devices.virtual.options import DEFAULT_MODEL, MAX_GPUS, gpus_option, memory_option
 from gpututor.devices.virtual.specs import spec
 from gpututor.errors import UsageError
+
+_MODULES = {"torchrun": "torch.distributed.run", "accelerate": "accelerate.commands.launch", "pytest": "pytest"}
+"""What is behind commands that start CUDA programs."""
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m gpututor.devices.virtual", allow_abbrev=False)
-    parser.add_argument("--gpus", type=int, default=1, help="how many GPUs, 0 to 8")
-    parser.add_argument("--model", default="T4", help="which GPU, such as H100")
-    parser.add_argument("--memory-mib", type=int, help="the memory of each, in place of the model's own")
+    parser.add_argument(
+        "--gpus", type=gpus_option, default=1, metavar="N", help=f"how many GPUs, 0 to {MAX_GPUS} (default: 1)"
+    )
+    parser.add_argument(
+        "--model", default=DEFAULT_MODEL, metavar="NAME", help=f"which GPU, such as H100 (default: {DEFAULT_MODEL})"
+    )
+    memory = parser.add_mutually_exclusive_group()
+    memory.add_argument(
+        "--memory", type=memory_option, metavar="SIZE", help="the memory of each, such as 512MiB (default: its own)"
+    )
+    memory.add_argument(
+        "--memory-mib", type=_mebibytes, dest="memory", metavar="N", help="the same in MiB: 512 is 512MiB"
+    )
     what = parser.add_mutually_exclusive_group(required=True)
     what.add_argument("-m", dest="module", nargs=argparse.REMAINDER, help="a module and its arguments")
     what.add_argument("script", nargs="?", help="a Python file")
@@ -29,14 +45,13 @@ def main() -> None:
         spec(options.model)
     except UsageError as error:
         parser.exit(error.exit_code, f"{error}\n")
-    if not 0 <= options.gpus <= 8:
-        parser.error("a virtual machine has 0 to 8 GPUs")
     if options.module is not None and not options.module:
         parser.error("-m needs the name of a module")
+    if options.module is None and not os.path.exists(options.script):
+        parser.error(_no_script(options.script, options.arguments))
     from gpututor.devices.virtual.session import virtual_gpu
 
-    memory_bytes = None if options.memory_mib is None else options.memory_mib << 20
-    with virtual_gpu(options.gpus, options.model, memory_bytes=memory_bytes):
+    with virtual_gpu(options.gpus, options.model, memory_bytes=options.memory):
         if options.module:
             sys.argv = options.module
             sys.path[0] = os.getcwd()
@@ -45,6 +60,24 @@ def main() -> None:
             sys.argv = [options.script, *options.arguments]
             sys.path[0] = os.path.dirname(os.path.abspath(options.script))
             runpy.run_path(options.script, run_name="__main__")
+
+
+def _mebibytes(word: str) -> int:
+    if not (word.isascii() and word.isdigit()):
+        raise argparse.ArgumentTypeError(f"a whole number, not {word!r}")
+    return memory_option(word + "MiB")
+
+
+def _no_script(name: str, arguments: list[str]) -> str:
+    """What to say of a script that is no file: many mean a command."""
+    if re.fullmatch(r"python[\d.]*", name):
+        rest = " ".join(arguments) or "SCRIPT"
+        return f"{name} is a command, and this runs Python already: say {rest!r} without it"
+    if name in _MODULES:
+        return f"{name} is a command, and this runs Python files: use -m {_MODULES[name]}"
+    if shutil.which(name):
+        return f"{name} is a command, and this runs Python files: name a file, or a module after -m"
+    return f"there is no file {name}"
 
 
 if __name__ == "__main__":

@@ -11,9 +11,9 @@ import torch
 from gpututor.devices.recorder import Recorder
 from gpututor.devices.virtual import errors, private
 from gpututor.devices.virtual.memory.allocator import DeviceMemory
+from gpututor.devices.virtual.options import MAX_GPUS
 from gpututor.devices.virtual.specs import GpuSpec
 
-MAX_GPUS = 8
 CPU = torch.device("cpu")
 META = tuple(torch.device("meta", index) for index in range(MAX_GPUS))
 """The devices that C++ sees. A learner's own meta tensors have no index."""
@@ -67,6 +67,8 @@ class VirtualMachine:
         self.per_thread = _PerThread()
         self.started = False
         """Whether anything needed a GPU so far; asking how many there are does not."""
+        self.gives_way = False
+        """Whether `virtual_gpu()` may put another in its place, as tests do with that of their session."""
         self.in_bad_fork = False
         """Whether this is a forked child of a process whose GPUs had started: CUDA does not survive a fork."""
         self.beside_real_gpu = private.real_cuda_has_started()

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 
 import torch
 
 from gpututor.devices.recorder import Recorder
 from gpututor.devices.virtual import patches, private, versions
 from gpututor.devices.virtual.face.visible import visible_slots
-from gpututor.devices.virtual.machine import MAX_GPUS, VirtualGpu, VirtualMachine, active, is_on, switch
+from gpututor.devices.virtual.machine import VirtualGpu, VirtualMachine, active, is_on, switch
 from gpututor.devices.virtual.modules import autocast
 from gpututor.devices.virtual.operators import dropout
 from gpututor.devices.virtual.operators.overloads import add_rules
 from gpututor.devices.virtual.operators.rules import special_rules
+from gpututor.devices.virtual.options import DEFAULT_MODEL, check_arguments
 from gpututor.devices.virtual.parallel import inheritance
 from gpututor.devices.virtual.parallel.collectives import collective_rules
 from gpututor.devices.virtual.parallel.inheritance import MachineSettings
@@ -32,7 +33,7 @@ _lock = threading.Lock()
 @contextmanager
 def virtual_gpu(
     count: int = 1,
-    model: str = "T4",
+    model: str = DEFAULT_MODEL,
     *,
     memory_bytes: int | None = None,
     backends: Sequence[str] = ("cuda",),
@@ -45,10 +46,15 @@ def virtual_gpu(
     `memory_bytes` replaces the model's own memory. `backends` says which of cuda, mps and xpu report themselves
     available: without `cuda` there are no GPUs, and mps and xpu can be asked about but not computed on. Raises
     `ValueError` for a count or backend that cannot be, `TutorError` for an unknown model, `RuntimeError` when a
-    virtual GPU is on already.
+    virtual GPU is on already. Only that of a pytest session gives way to another for the time of the block.
     """
     versions.warn_of(torch.__version__)
     machine = _built(count, model, memory_bytes, backends, recorder, obey_environment)
+    if is_on() and active().gives_way:
+        settings = MachineSettings(count, model, memory_bytes, tuple(backends), obey_environment)
+        with _in_its_place(machine, settings):
+            yield machine
+        return
     add_rules({**special_rules(), **collective_rules(), **dropout.dropout_rules()})
     fill_handlers()
     inheritance.leave()
@@ -64,6 +70,7 @@ def virtual_gpu(
             try:
                 yield machine
             finally:
+                _leave_all_places()
                 if private.global_device_context() is not context_before:
                     torch.set_default_device(None if context_before is None else context_before.device)
                     private.forget_global_device_context()
@@ -75,21 +82,55 @@ def virtual_gpu(
 
 @contextmanager
 def virtual_gpu_or_another(
-    count: int = 1, model: str = "T4", *, memory_bytes: int | None = None
+    count: int = 1, model: str = DEFAULT_MODEL, *, memory_bytes: int | None = None
 ) -> Iterator[VirtualMachine]:
-    """As `virtual_gpu`; where one is on already, another machine stands in its place for the time of the block."""
-    if not is_on():
-        with virtual_gpu(count, model, memory_bytes=memory_bytes) as machine:
+    """As `virtual_gpu`, for a test or a session of tests: it takes the place of one that is on, and gives way."""
+    if is_on():
+        machine = _built(count, model, memory_bytes, ("cuda",), None, True)
+        machine.gives_way = True
+        with _in_its_place(machine, MachineSettings(count, model, memory_bytes, ("cuda",))):
             yield machine
         return
-    before, machine = active(), _built(count, model, memory_bytes, ("cuda",), None, True)
-    machine.beside_real_gpu = before.beside_real_gpu
-    switch(machine)
+    with virtual_gpu(count, model, memory_bytes=memory_bytes) as machine:
+        machine.gives_way = True
+        yield machine
+
+
+class _Place:
+    """A machine that stands in the place of another, and what puts that one back."""
+
+    def __init__(self, machine: VirtualMachine, settings: MachineSettings) -> None:
+        before = active()
+        machine.beside_real_gpu = before.beside_real_gpu
+        self.left = False
+        self.undo = ExitStack()
+        switch(machine)
+        self.undo.callback(switch, before)
+        self.undo.enter_context(inheritance.passed_on(settings))
+
+
+_places: list[_Place] = []
+
+
+@contextmanager
+def _in_its_place(machine: VirtualMachine, settings: MachineSettings) -> Iterator[None]:
+    """Another machine in the place of the one that is on, for the time of the block.
+
+    Blocks may end in another order than they began: pytest ends a module's fixture before its last test's machine.
+    """
+    place = _Place(machine, settings)
+    _places.append(place)
     try:
-        with inheritance.passed_on(MachineSettings(count, model, memory_bytes, ("cuda",))):
-            yield machine
+        yield
     finally:
-        switch(before)
+        place.left = True
+        while _places and _places[-1].left:
+            _places.pop().undo.close()
+
+
+def _leave_all_places() -> None:
+    while _places:
+        _places.pop().undo.close()
 
 
 def _built(
@@ -100,8 +141,7 @@ def _built(
     recorder: Recorder | None,
     obey_environment: bool,
 ) -> VirtualMachine:
-    if not 0 <= count <= MAX_GPUS:
-        raise ValueError(f"a virtual machine has 0 to {MAX_GPUS} GPUs, not {count}")
+    check_arguments(count, model, memory_bytes)
     unknown = set(backends) - set(BACKENDS)
     if unknown:
         raise ValueError(f"unknown backends {sorted(unknown)}: choose from {', '.join(BACKENDS)}")

@@ -71,7 +71,7 @@ def test_the_ini_file_may_ask_and_the_command_line_has_the_last_word(pytester: p
         """
     )
     _run(pytester, "-s").stdout.fnmatch_lines([f"*saw 1 NVIDIA L4 {2**30}*"])
-    given = _run(pytester, "-s", "--virtual-gpus=3", "--virtual-gpu-memory=2000")
+    given = _run(pytester, "-s", "--virtual-gpus=3", "--virtual-gpu-memory=2000B")
     given.stdout.fnmatch_lines(["*saw 3 NVIDIA L4 2000*"])
 
 
@@ -101,8 +101,14 @@ def test_without_the_option_there_is_no_gpu_and_no_header(pytester: pytest.Pytes
         ),
         (
             ["--virtual-gpus=1", "--virtual-gpu-memory=lots"],
-            "--virtual-gpu-memory: 'lots' is no size of memory: write it like 512MiB or 16GiB",
+            "--virtual-gpu-memory: 'lots' is no size of memory: say 512MiB or 16GiB",
         ),
+        (
+            ["--virtual-gpus=1", "--virtual-gpu-memory=2000"],
+            "--virtual-gpu-memory: '2000' has no unit: say 512MiB or 16GiB",
+        ),
+        (["-o", "virtual_gpus=many"], "virtual_gpus: a machine has 0 to 8 virtual GPUs, not many"),
+        (["-o", "virtual_gpu_model=H100"], "virtual_gpu_model needs virtual_gpus beside it."),
         (["--virtual-gpu-model=H100"], "--virtual-gpu-model needs --virtual-gpus N beside it."),
     ],
 )
@@ -119,6 +125,13 @@ def test_a_bad_ini_value_names_the_file(pytester: pytest.Pytester) -> None:
     result = _run(pytester)
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines(["ERROR: virtual_gpus in *tox.ini: a machine has 0 to 8 virtual GPUs, not many"])
+
+
+def test_a_model_in_the_ini_file_without_a_number_is_refused_as_the_option_is(pytester: pytest.Pytester) -> None:
+    pytester.makeini("[pytest]\nvirtual_gpu_model = H100\n")
+    result = _run(pytester)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["ERROR: virtual_gpu_model in *tox.ini needs virtual_gpus beside it."])
 
 
 def test_generators_kept_memory_and_peaks_are_new_in_each_test(pytester: pytest.Pytester) -> None:
@@ -214,17 +227,43 @@ def test_a_marker_that_cannot_be_fails_its_test_in_words(pytester: pytest.Pytest
         @pytest.mark.virtual_gpu(gpus=2)
         def test_argument(): ...
 
+        @pytest.mark.virtual_gpu(1, "T4", "1GiB", 3)
+        def test_values(): ...
+
+        @pytest.mark.virtual_gpu(memory="1024")
+        def test_unit(): ...
+
         def test_after_them(): ...
         """
     )
     result = _run(pytester)
-    result.assert_outcomes(passed=1, errors=2)
+    result.assert_outcomes(passed=1, errors=4)
     result.stdout.fnmatch_lines(
         [
             "@pytest.mark.virtual_gpu: model: No GPU is called 'A10'. The nearest name is 'A10G'.*",
-            "@pytest.mark.virtual_gpu: it got an unexpected keyword argument 'gpus'",
+            "@pytest.mark.virtual_gpu: it has no key 'gpus'; its keys are count, model, memory",
+            "@pytest.mark.virtual_gpu: it has too many values; its keys are count, model, memory",
+            "@pytest.mark.virtual_gpu: memory: '1024' has no unit: say 512MiB or 16GiB",
         ]
     )
+
+
+def test_the_fixture_gives_the_markers_machine_else_the_sessions(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        """
+        import pytest
+        import torch
+
+        def test_unmarked(virtual_gpu):
+            assert len(virtual_gpu.gpus) == 2 and "H100" in torch.cuda.get_device_name()
+
+        @pytest.mark.virtual_gpu(memory=2**20)
+        def test_marked(virtual_gpu):
+            assert len(virtual_gpu.gpus) == 1 and torch.cuda.get_device_name() == "Tesla T4"
+            assert torch.cuda.mem_get_info()[1] == 2**20
+        """
+    )
+    _run(pytester, "--virtual-gpus=2", "--virtual-gpu-model=H100").assert_outcomes(passed=2)
 
 
 def test_a_session_inside_a_session_has_its_own_machine_and_gives_the_other_back(pytester: pytest.Pytester) -> None:
@@ -284,3 +323,112 @@ def test_the_plugin_needs_torch_only_when_it_is_asked_for_gpus(pytester: pytest.
     asked = subprocess.run([*command, "--virtual-gpus=1"], capture_output=True, text=True, check=False, timeout=60)
     assert asked.returncode == pytest.ExitCode.USAGE_ERROR
     assert "ERROR: --virtual-gpus: No module named 'torch'" in asked.stderr
+
+
+def test_a_failure_shows_the_persons_lines_and_none_of_the_virtual_gpus(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        """
+        import torch
+
+        def mixed(x):
+            return x + torch.ones(2)
+
+        def test_mixed():
+            mixed(torch.ones(2, device="cuda"))
+
+        def test_in_a_hook():
+            def hook(gradient):
+                return gradient + torch.ones(2)
+
+            x = torch.ones(2, device="cuda", requires_grad=True)
+            x.register_hook(hook)
+            x.sum().backward()
+
+        def test_far_away():
+            torch.ones(1, device="cuda:7")
+        """
+    )
+    result = _run(pytester, "--virtual-gpus=2")
+    result.assert_outcomes(failed=3)
+    text = result.stdout.str()
+    assert "devices/virtual" not in text.replace("\\", "/")
+    assert "_ops.py" not in text
+    for line in (
+        ">       return x + torch.ones(2)",
+        ">               return gradient + torch.ones(2)",
+        "hook(gradient)",
+    ):
+        assert line in text
+    assert '>       torch.ones(1, device="cuda:7")' in text
+    assert "found at least two devices, cuda:0 and cpu!" in text
+    whole = _run(pytester, "--virtual-gpus=2", "--full-trace", "-k", "test_mixed")
+    assert "dispatch.py" in whole.stdout.str()
+
+
+def test_a_suites_own_machine_takes_the_place_of_the_sessions(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        """
+        import pytest
+        import torch
+        from gpututor.devices.virtual import virtual_gpu as machine
+
+        BEFORE = torch.ones(1, device="cuda")
+
+        @pytest.fixture(scope="module")
+        def h100():
+            with machine(3, "H100") as made:
+                yield made
+
+        def test_one(h100):
+            assert torch.cuda.device_count() == 3
+            assert torch.ones(1, device="cuda:2").device == h100.gpus[2].device
+
+        def test_two(h100):
+            assert "H100" in torch.cuda.get_device_name()
+            with pytest.raises(RuntimeError, match="on already"):
+                with machine():
+                    pass
+
+        @pytest.mark.virtual_gpu(count=1, model="L4")
+        def test_three():
+            assert torch.cuda.get_device_name() == "NVIDIA L4"
+            with machine(2):
+                assert torch.cuda.device_count() == 2
+            assert torch.cuda.device_count() == 1
+        """
+    )
+    pytester.makepyfile(
+        test_z="""
+        import torch
+
+        def test_after():
+            assert torch.cuda.device_count() == 2
+            assert torch.ones(1, device="cuda:1").item() == 1
+        """
+    )
+    _run(pytester, "--virtual-gpus=2").assert_outcomes(passed=4)
+
+
+def test_a_modules_machine_works_without_the_sessions_too(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        """
+        import pytest
+        import torch
+        from gpututor.devices.virtual import virtual_gpu as machine
+
+        @pytest.fixture(scope="module", autouse=True)
+        def gpus():
+            with machine(2):
+                yield
+
+        @pytest.mark.parametrize("number", [0, 1])
+        def test_each(number):
+            assert torch.ones(1, device=number).device.index == number
+
+        @pytest.mark.virtual_gpu(count=3)
+        def test_last():
+            assert torch.cuda.device_count() == 3
+        """
+    )
+    pytester.makepyfile(test_z="import torch\ndef test_after():\n    assert not torch.cuda.is_available()\n")
+    _run(pytester).assert_outcomes(passed=4)

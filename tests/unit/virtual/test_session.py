@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
@@ -118,6 +119,25 @@ def test_two_machines_at_once_are_refused() -> None:
 @pytest.mark.parametrize(("count", "backends"), [(-1, ["cuda"]), (9, ["cuda"]), (1, ["tpu"])])
 def test_a_machine_that_cannot_be_is_refused(count: int, backends: list[str]) -> None:
     with pytest.raises(ValueError, match=r"0 to 8|unknown backends"), virtual_gpu(count, backends=backends):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "words"),
+    [
+        ({"count": "H100"}, TypeError, r"count says how many GPUs .* not 'H100'\. The model .*\(model='H100'\)"),
+        ({"count": 1.5}, TypeError, "count says how many GPUs there are: an int from 0 to 8, not 1.5"),
+        ({"count": True}, TypeError, "count says how many GPUs there are: an int from 0 to 8, not True"),
+        ({"model": None}, TypeError, "model is the name of a GPU, such as 'T4' or 'H100', not None"),
+        ({"model": 3}, TypeError, "model is the name of a GPU, such as 'T4' or 'H100', not 3"),
+        ({"memory_bytes": "1GiB"}, TypeError, "memory_bytes is the memory .* a positive int, .* not '1GiB'"),
+        ({"memory_bytes": 1e9}, TypeError, "memory_bytes is the memory .* a positive int"),
+        ({"memory_bytes": -1}, ValueError, "memory_bytes is the memory .* a positive int, not -1"),
+        ({"memory_bytes": 0}, ValueError, "memory_bytes is the memory .* a positive int, not 0"),
+    ],
+)
+def test_an_argument_that_cannot_be_is_named(arguments: dict[str, Any], error: type[Exception], words: str) -> None:
+    with pytest.raises(error, match=words), virtual_gpu(**arguments):
         pass
 
 

@@ -1,0 +1,65 @@
+"""How people say which virtual machine they want, in code, in options and in markers. Imports no torch."""
+
+from __future__ import annotations
+
+import re
+from argparse import ArgumentTypeError
+
+MAX_GPUS = 8
+DEFAULT_MODEL = "T4"
+_BYTES = {"B": 1, "KB": 10**3, "KIB": 2**10, "MB": 10**6, "MIB": 2**20, "GB": 10**9, "GIB": 2**30}
+
+
+def count_in(word: object) -> int:
+    """The number of GPUs that an option names; raises `ValueError`, in words, for what is none."""
+    number = str(word).strip()
+    if not (number.isascii() and number.isdigit() and int(number) <= MAX_GPUS):
+        raise ValueError(f"a machine has 0 to {MAX_GPUS} virtual GPUs, not {word}")
+    return int(number)
+
+
+def bytes_in(word: object) -> int:
+    """The bytes of `512MiB` or `16 GB`; raises `ValueError`, in words, for anything else."""
+    text = str(word).strip()
+    parts = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([a-zA-Z]*)", text)
+    if parts is not None and not parts[2]:
+        raise ValueError(f"{text!r} has no unit: say 512MiB or 16GiB")
+    size = float(parts[1]) * _BYTES.get(parts[2].upper(), 0) if parts else 0
+    if size < 1:
+        raise ValueError(f"{text!r} is no size of memory: say 512MiB or 16GiB")
+    return int(size)
+
+
+def gpus_option(word: str) -> int:
+    """`count_in` for argparse."""
+    try:
+        return count_in(word)
+    except ValueError as error:
+        raise ArgumentTypeError(str(error)) from None
+
+
+def memory_option(word: str) -> int:
+    """`bytes_in` for argparse."""
+    try:
+        return bytes_in(word)
+    except ValueError as error:
+        raise ArgumentTypeError(str(error)) from None
+
+
+def check_arguments(count: object, model: object, memory_bytes: object) -> None:
+    """Raises `TypeError` or `ValueError`, naming the argument, for what `virtual_gpu` cannot be called with."""
+    if type(count) is not int:
+        hint = f" The model is another argument: virtual_gpu(model={count!r})." if isinstance(count, str) else ""
+        raise TypeError(f"count says how many GPUs there are: an int from 0 to {MAX_GPUS}, not {count!r}.{hint}")
+    if not 0 <= count <= MAX_GPUS:
+        raise ValueError(f"count: a virtual machine has 0 to {MAX_GPUS} GPUs, not {count}")
+    if not isinstance(model, str):
+        raise TypeError(f"model is the name of a GPU, such as 'T4' or 'H100', not {model!r}")
+    if memory_bytes is None:
+        return
+    if type(memory_bytes) is not int:
+        raise TypeError(
+            f"memory_bytes is the memory of each GPU in bytes: a positive int, such as 1 << 30, not {memory_bytes!r}"
+        )
+    if memory_bytes <= 0:
+        raise ValueError(f"memory_bytes is the memory of each GPU in bytes: a positive int, not {memory_bytes}")
