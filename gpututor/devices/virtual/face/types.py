@@ -22,6 +22,7 @@ _DTYPES = {
     "Bool": torch.bool,
 }
 _real_set_default: Any = torch.set_default_tensor_type
+_RealHostType: Any = type(torch.FloatTensor)
 
 
 class DeviceTensorType(type):
@@ -68,7 +69,7 @@ def meant(wanted: Any) -> tuple[str | None, torch.dtype] | None:
     if isinstance(wanted, DeviceTensorType):
         _refuse_sparse(wanted.__module__)
         return "cuda", wanted.dtype
-    if isinstance(wanted, type(torch.FloatTensor)):
+    if isinstance(wanted, _RealHostType | type(torch.FloatTensor)):
         wanted = f"{wanted.__module__}.{wanted.__name__}"
     if not isinstance(wanted, str):
         return None

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from gpututor.devices.virtual.face import refusals, types, warned
+from gpututor.devices.virtual.face import host_types, refusals, types, warned
 from gpututor.devices.virtual.patch_table.rows import each, refuse
 from gpututor.devices.virtual.patches import Patch
-from gpututor.devices.virtual.tensors import gradients, storage
+from gpututor.devices.virtual.tensors import gradients, sources, storage
 
 PATCHES: tuple[Patch, ...] = (
     *each("torch.utils.dlpack", "C++ would speak of meta", to_dlpack=refusals.to_dlpack),
@@ -20,6 +20,9 @@ PATCHES: tuple[Patch, ...] = (
     *each(
         "torch", "a device's type is a default dtype and device", set_default_tensor_type=types.set_default_tensor_type
     ),
+    *each("torch", "their messages would name the device as C++ does", **host_types.HOST_TENSOR_TYPES),
+    *each("torch.Tensor", "C++ does not know the storage of a virtual tensor", set_=sources.set_on_host),
+    *each("torch", "the storage of a virtual tensor is one", is_storage=storage.is_storage),
     *each("warnings", "warnings would name a file of ours", _showwarnmsg=warned.show_warning),
     *each(
         "torch.autograd.function.BackwardCFunction",

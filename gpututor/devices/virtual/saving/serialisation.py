@@ -13,6 +13,7 @@ from gpututor.devices.virtual.machine import CPU, active, meant_device
 from gpututor.devices.virtual.memory.allocator import Block
 from gpututor.devices.virtual.tensors import bits
 from gpututor.devices.virtual.tensors.moves import record_copy
+from gpututor.devices.virtual.tensors.storage import VirtualStorage
 from gpututor.devices.virtual.tensors.tensor import VirtualTensor
 
 PRIORITY = 5
@@ -63,6 +64,8 @@ def _untyped(storage: Any) -> Any:
 
 def location_of(storage: Any) -> str | None:
     """What torch.save writes beside a storage: `cuda:1`."""
+    if isinstance(storage, VirtualStorage):
+        raise errors.unsupported("saving an UntypedStorage", "Save the tensor.")
     device = _session.devices.get(_untyped(storage)._cdata)
     return None if device is None else str(device)
 

@@ -10,7 +10,18 @@ from gpututor.devices.virtual import errors, private
 from gpututor.devices.virtual.machine import active
 from gpututor.devices.virtual.memory.allocator import Block
 from gpututor.devices.virtual.operators.outputs import follow_host
+from gpututor.devices.virtual.tensors.storage import VirtualStorage
 from gpututor.devices.virtual.tensors.tensor import VirtualTensor
+
+_real_set: Any = torch.Tensor.set_
+
+
+def set_on_host(self: Any, *args: Any, **kwargs: Any) -> Any:
+    """Stands in for `Tensor.set_` of a tensor elsewhere; raises CUDA's error for a virtual tensor's storage."""
+    source = args[0] if args else kwargs.get("source")
+    if isinstance(source, VirtualStorage):
+        raise errors.wrong_storage(self.device, source.device)
+    return _real_set(self, *args, **kwargs)
 
 
 def set_source(

@@ -21,12 +21,23 @@ def new_storage(cls: Any, *args: Any, device: Any = None, **options: Any) -> Any
     return private.new_storage(cls, *args, device=device, **options)
 
 
+_real_is_storage: Any = torch.is_storage
+
+
+def is_storage(obj: Any, /) -> bool:
+    """Stands in for `torch.is_storage`."""
+    return isinstance(obj, VirtualStorage) or bool(_real_is_storage(obj))
+
+
 class VirtualStorage:
     """What `untyped_storage()` of a virtual tensor gives: it can be compared, measured, read and copied to the host."""
 
     is_cuda = True
     is_sparse = False
     is_hpu = False
+    _seen_as: Any = torch.UntypedStorage
+    # For `isinstance`. A real subclass would have a C++ half without memory, which C++ would read.
+    __class__ = property(lambda self: self._seen_as)
 
     def __init__(self, host: torch.UntypedStorage, block: Any, device: torch.device) -> None:
         self._host = host
@@ -118,6 +129,8 @@ class VirtualStorage:
 class VirtualTypedStorage(VirtualStorage):
     """What the deprecated `storage()` of a virtual tensor gives: the same, counted in elements."""
 
+    _seen_as = torch.TypedStorage
+
     def __init__(self, host: torch.UntypedStorage, block: Any, device: torch.device, dtype: torch.dtype) -> None:
         super().__init__(host, block, device)
         self.dtype = dtype
@@ -169,3 +182,9 @@ class VirtualTypedStorage(VirtualStorage):
     def __repr__(self) -> str:
         lines = "".join(f" {value}\n" for value in self.tolist())
         return f"{lines}[torch.storage.TypedStorage(dtype={self.dtype}, device={self.device}) of size {self.size()}]"
+
+
+# As with tensors: what a learner prints, and what an error names.
+VirtualStorage.__module__ = VirtualTypedStorage.__module__ = "torch.storage"
+VirtualStorage.__name__ = VirtualStorage.__qualname__ = "UntypedStorage"
+VirtualTypedStorage.__name__ = VirtualTypedStorage.__qualname__ = "TypedStorage"

@@ -124,8 +124,7 @@ class VirtualTensor(torch.Tensor):
         raise errors.no_numpy(self._device)
 
     def tolist(self) -> Any:
-        if is_on():
-            active().home(self._device)
+        active().home(self._device)
         record_copy_to_host(self, "aten::_to_copy")
         with private.host_only():
             return self._host.tolist()
@@ -171,6 +170,7 @@ class VirtualTensor(torch.Tensor):
         """The memory of a virtual tensor lives as long as the tensor: nothing to remember."""
 
     def data_ptr(self) -> int:
+        active().home(self._device)
         return self._host.data_ptr()
 
     # torch's own is not seen by function modes.
@@ -180,13 +180,19 @@ class VirtualTensor(torch.Tensor):
         return set_source(self, *args, **kwargs)
 
     def untyped_storage(self) -> Any:
+        active().home(self._device)
         return VirtualStorage(self._host.untyped_storage(), self._block, self._device)
 
     def storage(self) -> Any:
         private.warn_typed_storage(stacklevel=2)
         return self._typed_storage()
 
+    def storage_type(self) -> Any:
+        private.warn_typed_storage(stacklevel=2)
+        return getattr(torch.cuda, self._typed_storage().type().rpartition(".")[-1])
+
     def _typed_storage(self) -> Any:
+        active().home(self._device)
         return VirtualTypedStorage(self._host.untyped_storage(), self._block, self._device, self.dtype)
 
     @property
