@@ -130,13 +130,13 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
 
 
 def _without_ours(traceback: TracebackType | None) -> TracebackType | None:
-    """The lines but the virtual GPU's own, and torch's below them: on a real GPU these are C++."""
+    """The lines but the virtual GPU's own, and torch's between and below them: on a real GPU these are C++."""
     lines, at = [], traceback
     below_ours = False
     while at is not None:
         path = Path(at.tb_frame.f_code.co_filename)
         below_ours = path.is_relative_to(_VIRTUAL) or (below_ours and "torch" in path.parts)
-        if not below_ours:
+        if not below_ours and path.parts[-2:] != ("torch", "overrides.py"):
             lines.append(at)
         at = at.tb_next
     if not lines:
