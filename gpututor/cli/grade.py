@@ -11,6 +11,7 @@ from pathlib import Path
 from gpututor.cli.places import chosen_course, chosen_workspace, open_progress
 from gpututor.course.exercise import Exercise
 from gpututor.course.workspace import read_submission
+from gpututor.errors import UsageError
 from gpututor.grading.client import GradingClient
 from gpututor.grading.events import Graded, GradeRequest, GradingEvent, RunStarted, VerdictReached
 from gpututor.grading.report import Report, Status, Verdict
@@ -33,11 +34,26 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def add_device_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--device", default="auto", help="auto, virtual, cpu, cuda, cuda:N, mps or xpu (default: auto)")
-    parser.add_argument("--gpu", metavar="NAME", help="the model of the virtual GPU, such as T4 or H100")
+    model_help = "the model of the virtual GPU, such as T4 or H100"
+    parser.add_argument("--model", "--gpu", dest="gpu", metavar="NAME", help=model_help)
     parser.add_argument("--gpus", type=int, metavar="N", help="how many virtual GPUs, 0 to 8")
 
 
+def check_device_arguments(arguments: argparse.Namespace) -> None:
+    """Raises `UsageError` for options of the virtual GPU beside a device that is another."""
+    device = arguments.device
+    if device.partition(":")[0] not in ("cpu", "cuda", "mps", "xpu"):
+        return
+    for option, name in (("--model", "gpu"), ("--gpus", "gpus"), ("--memory", "memory")):
+        if getattr(arguments, name, None) is not None:
+            raise UsageError(
+                f"{option} is for the virtual GPU, not for --device {device}.",
+                f"Leave out {option}, or say --device virtual.",
+            )
+
+
 def main(arguments: argparse.Namespace) -> int:
+    check_device_arguments(arguments)
     course = chosen_course(arguments)
     exercise = course.find(arguments.exercise)
     own_file = arguments.file is None

@@ -6,9 +6,11 @@ import argparse
 import subprocess
 from pathlib import Path
 
-from gpututor.cli.grade import add_device_arguments
+from gpututor.cli.grade import add_device_arguments, check_device_arguments
 from gpututor.cli.places import chosen_course, chosen_workspace
+from gpututor.course.exercise import Course, Exercise
 from gpututor.course.workspace import read_submission
+from gpututor.errors import UsageError
 from gpututor.processes import python_module
 
 
@@ -16,12 +18,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("exercise", metavar="EXERCISE", help="2.1, born_on_the_device, or a path")
     parser.add_argument("--file", type=Path, metavar="F", help="run this file instead of your own")
     add_device_arguments(parser)
+    parser.add_argument("--memory", metavar="SIZE", help="the memory of each virtual GPU, such as 512MiB")
 
 
 def main(arguments: argparse.Namespace) -> int:
     """Exit code: the script's own."""
+    check_device_arguments(arguments)
     course = chosen_course(arguments)
-    exercise = course.find(arguments.exercise)
+    exercise = _find(course, arguments.exercise)
     path = arguments.file or chosen_workspace(arguments, course).ensure(exercise)
     read_submission(path, follow_links=True)  # refuses in words what the script's process would wait for, for ever
     options = ["--device", arguments.device]
@@ -29,4 +33,18 @@ def main(arguments: argparse.Namespace) -> int:
         options += ["--gpu", arguments.gpu]
     if arguments.gpus is not None:
         options += ["--gpus", str(arguments.gpus)]
+    if arguments.memory is not None:
+        options += ["--memory", arguments.memory]
     return subprocess.run([*python_module("gpututor.worker.script"), *options, str(path)], check=False).returncode
+
+
+def _find(course: Course, words: str) -> Exercise:
+    """The exercise of that name; a file that belongs to none can be run in another way."""
+    try:
+        return course.find(words)
+    except UsageError:
+        if not Path(words).is_file():
+            raise
+    raise UsageError(
+        f"{words} belongs to no exercise.", f"`python -m gpututor.devices.virtual {words}` runs any script."
+    )

@@ -1,5 +1,6 @@
-"""Running a file as a script, ungraded: `python -m gpututor.worker.script [--device D] [--gpu G] [--gpus N] FILE`.
+"""Running a file as a script, ungraded.
 
+`python -m gpututor.worker.script [--device D] [--model M] [--gpus N] [--memory S] FILE`.
 Its output goes straight to the terminal; its exit code is the script's own.
 """
 
@@ -7,19 +8,21 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import os
 import runpy
 import sys
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from gpututor.devices.inventory import describe_devices
+from gpututor.devices.virtual.options import DEFAULT_MODEL, bytes_in, count_in
 from gpututor.devices.virtual.specs import spec
 from gpututor.errors import UsageError
 from gpututor.paths import PACKAGE
 
 
 @contextlib.contextmanager
-def on_device(wanted: str, gpu: str, gpus: int) -> Iterator[str]:
+def on_device(wanted: str, gpu: str, gpus: int, memory_bytes: int | None = None) -> Iterator[str]:
     """Be on the device that was asked for; yields words for it. `auto`: a real accelerator, else the virtual GPU."""
     kind, _, index = wanted.partition(":")
     real = [device for device in describe_devices() if device["kind"] != "cpu"]
@@ -34,7 +37,7 @@ def on_device(wanted: str, gpu: str, gpus: int) -> Iterator[str]:
     elif kind in ("auto", "virtual"):
         from gpututor.devices.virtual import virtual_gpu
 
-        with virtual_gpu(gpus, gpu):
+        with virtual_gpu(gpus, gpu, memory_bytes=memory_bytes):
             yield f"{gpus} x virtual {gpu} (modelled)" if gpus != 1 else f"virtual {gpu} (modelled)"
     else:
         sys.exit(f"gpututor: this machine has no device {wanted}. Try --device virtual.")
@@ -43,24 +46,33 @@ def on_device(wanted: str, gpu: str, gpus: int) -> Iterator[str]:
 def main() -> None:
     parser = argparse.ArgumentParser(prog="gpututor run")
     parser.add_argument("--device", default="auto")
-    parser.add_argument("--gpu", default="T4")
-    parser.add_argument("--gpus", type=int, default=1)
+    parser.add_argument("--model", "--gpu", dest="gpu", default=DEFAULT_MODEL)
+    parser.add_argument("--gpus", default="1")
+    parser.add_argument("--memory")
     parser.add_argument("file")
     arguments = parser.parse_args()
     sys.argv = [arguments.file]
     try:
         spec(arguments.gpu)
+        gpus = _read("--gpus", count_in, arguments.gpus)
+        memory_bytes = None if arguments.memory is None else _read("--memory", bytes_in, arguments.memory)
     except UsageError as error:
         parser.exit(error.exit_code, f"gpututor: {error}\n")
-    if not 0 <= arguments.gpus <= 8:
-        parser.exit(2, "gpututor: A virtual machine has 0 to 8 GPUs.\nUse --gpus with a number from 0 to 8.\n")
-    with on_device(arguments.device, arguments.gpu, arguments.gpus) as words:
+    sys.path[0] = os.path.dirname(os.path.abspath(arguments.file))  # as Python does for a script
+    with on_device(arguments.device, arguments.gpu, gpus, memory_bytes) as words:
         print(f"gpututor: running on {words}", file=sys.stderr, flush=True)
         try:
             runpy.run_path(arguments.file, run_name="__main__")
         except Exception as error:
             _print_traceback(error)
             sys.exit(1)
+
+
+def _read(option: str, reader: Callable[[str], int], word: str) -> int:
+    try:
+        return reader(word)
+    except ValueError as error:
+        raise UsageError(f"{option}: {error}.") from error
 
 
 def _print_traceback(error: Exception) -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
+
 import pytest
 import torch
 
@@ -157,4 +160,22 @@ def test_an_unknown_model_is_refused_with_the_nearest_name() -> None:
 def test_what_is_not_built_refuses_and_names_itself(two_gpus: VirtualMachine, name: str, call: object) -> None:
     assert callable(call)
     with pytest.raises(NotImplementedError, match=name):
+        call()
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: torch.cuda.CUDAGraph(), "CUDAGraph. Nothing is captured here: call the function itself"),
+        (lambda: torch.cuda.Event(), "Event. Work runs at once and nothing is timed"),
+        (lambda: torch.cuda.cudart(), "cudart. It gives a handle for CUDA's own libraries"),
+        (lambda: torch.cuda.utilization(), "utilization. It reads a real GPU's sensors"),
+        (lambda: torch.cuda.temperature(), "temperature. It reads a real GPU's sensors"),
+        (lambda: torch.cuda.memory._record_memory_history(), "_record_memory_history. Blocks have no history"),
+        (lambda: torch.cuda.tunable.enable(), "enable. No kernels are chosen here"),
+        (lambda: torch.cuda.MemPool(), "MemPool. There is one allocator: leave the pool out."),
+    ],
+)
+def test_a_refusal_says_why_and_what_to_do(two_gpus: VirtualMachine, call: Callable[[], object], words: str) -> None:
+    with pytest.raises(NotImplementedError, match=re.escape(words)):
         call()

@@ -211,7 +211,7 @@ def test_a_script_is_run_on_virtual_gpus_from_the_command_line(tmp_path: Path) -
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("--gpus", "9", "x.py"), "0 to 8 GPUs"),
+        (("--gpus", "9", "x.py"), "0 to 8 virtual GPUs, not 9"),
         (("--model", "Z9", "x.py"), "Z9"),
         ((), "-m"),
         (("-m",), "-m"),
