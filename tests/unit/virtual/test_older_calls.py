@@ -38,7 +38,7 @@ def test_python_functions_for_each_element_are_refused_on_a_gpu_in_cudas_words()
 
 
 def test_new_makes_tensors_of_the_same_kind_on_the_same_gpu() -> None:
-    there = torch.ones(2, 3, device="cuda:1", dtype=torch.float64)
+    there: Any = torch.ones(2, 3, device="cuda:1", dtype=torch.float64)
     before = torch.cuda.memory_allocated(1)
     sized = there.new(1000)
     assert torch.cuda.memory_allocated(1) - before == 8192
@@ -51,6 +51,10 @@ def test_new_makes_tensors_of_the_same_kind_on_the_same_gpu() -> None:
         assert made.dtype is torch.float64
         assert made[1].item() == 2
     assert there.new(3, device="cuda:0").device.index == 0
+    assert there.new(size=(2, 3)).shape == (2, 3)
+    assert there.new(data=[2, 3]).tolist() == [2.0, 3.0]
+    with pytest.raises(TypeError, match="invalid combination of arguments"):
+        there.new(2, width=3)
     with pytest.raises(torch.OutOfMemoryError):
         there.new(1 << 34)
     assert there.new(there).data_ptr() == there.data_ptr()

@@ -45,7 +45,7 @@ class DeviceTensorType(type):
         """The legacy constructor: sizes make a tensor without values, one sequence or tensor gives them."""
         from gpututor.devices.virtual.tensors.older import construct
 
-        if cls.is_sparse or kwargs.keys() - {"device"}:
+        if cls.is_sparse:
             raise errors.unsupported(f"{cls.__module__}.{cls.__name__}(...) with these arguments", "Use torch.tensor.")
         return cast(torch.Tensor, construct(cls.dtype, active().current.device, args, kwargs))
 

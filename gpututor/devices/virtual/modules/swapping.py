@@ -23,9 +23,13 @@ def swap_tensors(kept: torch.Tensor, other: torch.Tensor) -> None:
 def _refuse_later_backward(tensor: torch.Tensor) -> None:
     """A graph made before would give its gradient to the tensor that is thrown away, without a word."""
     if tensor.requires_grad and tensor.is_leaf and not tensor.is_inference():
-        # The node is found by a view, which has none in inference mode.
-        with torch.inference_mode(False):
-            torch.autograd.graph.get_gradient_edge(tensor).node.register_prehook(_moved_in_between)
+        # The node is found by a view, which has none in inference mode; sparse tensors have no views at all.
+        with torch.inference_mode(False), torch.enable_grad():
+            if tensor.layout is torch.strided:
+                node: Any = torch.autograd.graph.get_gradient_edge(tensor).node
+            else:
+                node = (tensor * 1).grad_fn.next_functions[0][0]  # type: ignore[union-attr]
+            node.register_prehook(_moved_in_between)
 
 
 def _moved_in_between(*gradients: Any) -> None:

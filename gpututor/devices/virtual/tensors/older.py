@@ -22,6 +22,7 @@ def construct(dtype: torch.dtype, device: torch.device, args: tuple[Any, ...], o
     `options` may name another GPU. As `legacy_tensor_generic_ctor_new` of torch/csrc/utils/tensor_new.cpp.
     """
     given = options.get("device")
+    args = _by_position(args, options)
     first = args[0] if args else None
     if isinstance(first, Tensor) and given is not None:
         raise RuntimeError(
@@ -44,6 +45,17 @@ def construct(dtype: torch.dtype, device: torch.device, args: tuple[Any, ...], o
             return torch.tensor(first, dtype=dtype, device=place)
         sizes = first if len(args) == 1 and isinstance(first, torch.Size) else args
         return torch.empty(sizes or (0,), dtype=dtype, device=place)
+
+
+def _by_position(args: tuple[Any, ...], options: dict[str, Any]) -> tuple[Any, ...]:
+    """The one argument that may be named instead; a size by its name is never taken for values."""
+    named = {name: value for name, value in options.items() if name != "device"}
+    if not named:
+        return args
+    name, value = named.popitem()
+    if args or named or name not in ("size", "data", "other", "storage"):
+        raise TypeError("new() received an invalid combination of arguments")
+    return (torch.Size(value),) if name == "size" else (value,)
 
 
 def _is_length(value: Any) -> bool:

@@ -94,3 +94,16 @@ def test_conversion_makes_new_parameters_where_torch_is_told_to(overwriting: Non
     layer.cpu()
     assert layer.weight is not on_gpu
     assert type(layer.weight) is nn.Parameter
+
+
+def test_a_sparse_parameter_moves_and_a_backward_pass_from_before_is_refused() -> None:
+    layer = nn.Module()
+    layer.weight = nn.Parameter(torch.eye(2).to_sparse())
+    loss = torch.sparse.mm(layer.weight, torch.ones(2, 1)).sum()
+    layer.cuda()
+    assert layer.weight.device == torch.device("cuda:0")
+    assert layer.weight.is_sparse
+    with pytest.raises(RuntimeError, match="between the forward pass and backward"):
+        loss.backward()
+    torch.sparse.mm(layer.weight, torch.ones(2, 1, device="cuda")).sum().backward()
+    assert layer.weight.grad is not None
