@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import torch
+
 from gpututor.devices.virtual.face import devices as cuda
 from gpututor.devices.virtual.face import refusals
 from gpututor.devices.virtual.face.refused import refused
-from gpututor.devices.virtual.modules import autocast, compiling, lazy, optimisers
+from gpututor.devices.virtual.modules import autocast, compiling, control_flow, lazy, optimisers
 from gpututor.devices.virtual.modules import moving as modules
 from gpututor.devices.virtual.patch_table.rows import each
 from gpututor.devices.virtual.patches import Patch
@@ -50,6 +52,15 @@ PATCHES: tuple[Patch, ...] = (
         "torch.nn.parameter.UninitializedBuffer",
         "C++ cannot make a buffer of a virtual tensor",
         __new__=lazy.new_buffer,
+    ),
+    *each("torch", "would be traced for a compiler", cond=control_flow.cond),
+    *each("torch._higher_order_ops", "the same by its other name", cond=control_flow.cond),
+    *each("torch._higher_order_ops", "would be traced for a compiler", while_loop=control_flow.while_loop),
+    # Newer versions have it here too.
+    *(
+        [Patch("torch", "while_loop", control_flow.while_loop, "the same by its newer name")]
+        if hasattr(torch, "while_loop")
+        else []
     ),
     *each("torch", "would fail inside the compiler", compile=compiling.compile),
     *each(
