@@ -13,6 +13,7 @@ from typing import Any
 from gpututor.errors import UsageError
 
 _HERE = Path(__file__).parent
+_RATES = ("float64", "float32", "tf32", "float16", "bfloat16", "float8", "int8")
 _MAKERS = re.compile(r"^(nvidia|tesla|geforce)+")
 
 
@@ -43,6 +44,41 @@ class GpuSpec:
     shared_bytes_per_multiprocessor: int
     shared_bytes_per_block_at_most: int
     """What a block can have if it asks."""
+    float32_lanes_per_multiprocessor: int
+    load_units_per_multiprocessor: int
+    float64_flops: float
+    """Peak rates a second, dense, with float32 accumulation."""
+    float32_flops: float
+    """Without tensor cores."""
+    tf32_flops: float
+    """On tensor cores, as the rates below; 0 where there are none for the type."""
+    float16_flops: float
+    bfloat16_flops: float
+    float8_flops: float
+    int8_flops: float
+    memory_kind: str
+    """Such as `HBM3` or `GDDR6 ECC`."""
+    board_watts: int
+    launch_s: float
+    """What an operator costs the host that such a GPU usually stands in, Python included."""
+    pcie_generation: int
+    pcie_lanes: int
+    pinned_bytes_per_s: float
+    """One way, from or to pinned host memory, as such links usually attain."""
+    pageable_bytes_per_s: float
+    copy_latency_s: float
+    copy_engines: int
+    peer_link: str
+    """What joins the GPUs of one box: `PCIe`, or NVLink and its generation."""
+    peer_bytes_per_s: float
+    """One way between two GPUs of one box."""
+    rate_source: str
+    """The documents that the rates, the power and the links are from."""
+
+    @property
+    def bytes_per_s(self) -> float:
+        """Peak bandwidth of the memory, which moves two words a cycle."""
+        return 2 * self.memory_clock_khz * 1e3 * self.memory_bus_bits / 8
 
 
 def _entries(file: str) -> dict[str, Any]:
@@ -57,6 +93,7 @@ def all_specs() -> dict[str, GpuSpec]:
     for name, entry in _entries("gpus.toml").items():
         major, minor = entry["capability"]
         limits = capabilities[f"{major}.{minor}"]
+        link = entry["link"]
         specs[name] = GpuSpec(
             name,
             entry["reported_name"],
@@ -73,6 +110,21 @@ def all_specs() -> dict[str, GpuSpec]:
             limits["threads_per_multiprocessor"],
             limits["shared_kib_per_multiprocessor"] << 10,
             limits["shared_kib_per_block_at_most"] << 10,
+            limits["float32_lanes_per_multiprocessor"],
+            limits["load_units_per_multiprocessor"],
+            *(entry["flops_t"][dtype] * 1e12 for dtype in _RATES),
+            entry["memory_kind"],
+            entry["board_watts"],
+            entry["launch_us"] / 1e6,
+            link["pcie"],
+            link["lanes"],
+            link["pinned_gb_s"] * 1e9,
+            link["pageable_gb_s"] * 1e9,
+            link["latency_us"] / 1e6,
+            link["copy_engines"],
+            link["peer"],
+            link["peer_gb_s"] * 1e9,
+            entry["rate_source"],
         )
     return specs
 

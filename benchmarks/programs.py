@@ -1,0 +1,95 @@
+"""Measured programs beside what the virtual GPU's prices say of them: shared by calibration.py, fit.py and the tests."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from gpututor.devices.virtual.clock.attainable import Attainable, attainable
+from gpututor.devices.virtual.clock.cost import launches, price
+from gpututor.devices.virtual.clock.kinds import FREE, kind_of
+from gpututor.devices.virtual.clock.shapes import Tensor
+from gpututor.devices.virtual.specs import spec
+
+DATA = Path(__file__).parent / "data" / "measured_gpu_times.json"
+MODELS = {"H100 PCIe": "H100 PCIe", "T4": "T4", "A100 SXM 40GB": "A100 40", "H100 SXM": "H100"}
+"""The file's names of GPUs, and gpus.toml's."""
+_AROUND = 1.0
+"""Launches that measuring itself costs the host, before and after the program."""
+
+
+@dataclass(frozen=True, slots=True)
+class Operator:
+    """One operator of a program, as `price` takes it."""
+
+    name: str
+    inputs: tuple[Tensor, ...]
+    outputs: tuple[Tensor, ...]
+    flops: float
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """One program on one GPU."""
+
+    program: str
+    size: str
+    """`large` or `small`."""
+    model: str
+    """The GPU's name in gpus.toml."""
+    seconds: float
+    operators: tuple[Operator, ...]
+
+    @property
+    def kinds(self) -> frozenset[str]:
+        """Kinds of its operators that launch something."""
+        return frozenset(kind_of(one.name) for one in self.operators) - {FREE}
+
+
+def _tensors(listed: Iterable[tuple[list[int], str]]) -> tuple[Tensor, ...]:
+    return tuple((tuple(shape), dtype) for shape, dtype in listed)
+
+
+def measured() -> list[Measured]:
+    """Every measurement of the data file."""
+    data = json.loads(DATA.read_text(encoding="utf-8"))
+    found = []
+    for size in ("large", "small"):
+        for program, entry in data[size].items():
+            operators = tuple(
+                Operator(one["op"], _tensors(one["in"]), _tensors(one["out"]), one["flops"]) for one in entry["ops"]
+            )
+            for gpu, milliseconds in entry["ms"].items():
+                found.append(Measured(program, size, MODELS[gpu], milliseconds / 1e3, operators))
+    return found
+
+
+def modelled_s(one: Measured, gpu: Attainable) -> float:
+    """Seconds that the model gives the program: the host launches, the device follows, both measured by events."""
+    launch_s = gpu.spec.launch_s
+    host = device = _AROUND * launch_s
+    for operator in one.operators:
+        host += launch_s * launches(operator.name, gpu)
+        seconds = price(gpu.spec, operator.name, operator.inputs, operator.outputs, operator.flops, gpu=gpu).seconds
+        if seconds:
+            device = max(host, device) + seconds
+    return max(host, device) + _AROUND * launch_s
+
+
+def ratios(programs: Iterable[Measured], factors: Mapping[str, float]) -> list[float]:
+    """Modelled over measured time of each."""
+    gpus = {model: attainable(spec(model), factors) for model in MODELS.values()}
+    return [modelled_s(one, gpus[one.model]) / one.seconds for one in programs]
+
+
+def within(found: Iterable[float], factor: float) -> int:
+    """How many ratios lie within the factor, either way."""
+    return sum(1 for one in found if abs(math.log(one)) <= math.log(factor))
+
+
+def within_quarter(found: Iterable[float]) -> int:
+    """How many ratios lie within ±25 %."""
+    return sum(1 for one in found if 0.75 <= one <= 1.25)

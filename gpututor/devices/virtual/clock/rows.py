@@ -1,0 +1,112 @@
+"""Prices of kernels that go over rows: norms, softmax, pooling, scans, losses, sorting, factorisations."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import log2, prod
+
+from gpututor.devices.virtual.clock.attainable import Attainable
+from gpututor.devices.virtual.clock.shapes import Tensor, element_bytes, tensor_bytes, total_bytes, up
+
+Tensors = Sequence[Tensor]
+_ONE_READ = 1024
+"""Elements of a row that softmax keeps in registers."""
+_CACHED_ROW = 64 * 1024
+"""Bytes of a row that stay in a multiprocessor's cache between two reads."""
+_ROW_THREADS = 512
+
+
+def _by_blocks_s(gpu: Attainable, moved: float, blocks: int, block_gb_s: float) -> float:
+    """Seconds to move the bytes where each block has a part of its own: few blocks do not reach the GPU's bandwidth."""
+    return max(gpu.moved_s(moved), moved / (max(blocks, 1) * block_gb_s * 1e9))
+
+
+def norm(gpu: Attainable, kind: str, inputs: Tensors, outputs: Tensors) -> tuple[float, float]:
+    """Seconds and filled share of a normalisation in training: statistics by blocks, then one read and one write."""
+    image = inputs[0]
+    once = tensor_bytes(image)
+    written = tensor_bytes(outputs[0]) if outputs else once
+    apply_s = gpu.moved_s(once + written)
+    groups = prod(outputs[1][0]) if len(outputs) > 1 else 0
+    if kind == "eval_norm" or (kind == "batch_norm" and not groups):
+        return apply_s, gpu.filled(prod(image[0]) / 4)
+    if kind == "layer_norm":
+        groups = groups or prod(image[0][:-1])
+        again = once if once / max(groups, 1) > _CACHED_ROW else 0
+        moved = once + again + total_bytes(inputs[1:]) + written
+        seconds = _by_blocks_s(gpu, moved, groups, gpu.factors["norm.layer_block_gb_s"])
+        return seconds, gpu.filled(groups * 128)
+    block = gpu.factors["norm.batch_block_gb_s" if kind == "batch_norm" else "norm.group_block_gb_s"]
+    return _by_blocks_s(gpu, once, groups, block) + apply_s, gpu.filled(max(groups, 1) * _ROW_THREADS)
+
+
+def softmax(gpu: Attainable, inputs: Tensors) -> tuple[float, float]:
+    """Seconds and filled share of a softmax over the last dimension."""
+    shape, once = inputs[0][0], tensor_bytes(inputs[0])
+    length = shape[-1] if shape else 1
+    rows = prod(shape) // max(length, 1)
+    if length <= _ONE_READ:
+        return gpu.moved_s(2 * once), gpu.filled(rows * 32)
+    moved = once * gpu.factors["softmax.passes"]
+    return _by_blocks_s(gpu, moved, rows, gpu.factors["softmax.block_gb_s"]), gpu.filled(rows * 1024)
+
+
+def pool(gpu: Attainable, inputs: Tensors, outputs: Tensors) -> tuple[float, float]:
+    """Seconds and filled share of pooling with windows of three a side, or as wide as the steps if those are wider."""
+    image, made = inputs[0][0], outputs[0][0] if outputs else inputs[0][0]
+    sides = max(len(image) - 2, 1)
+    steps = [max(up(before, max(after, 1)), 3) for before, after in zip(image[-sides:], made[-sides:], strict=False)]
+    cycles = prod(made) * prod(steps) * gpu.factors["pool.tap_cycles"]
+    computed = cycles / (gpu.multiprocessors * gpu.spec.clock_khz * 1e3)
+    return max(computed, gpu.moved_s(total_bytes(inputs) + total_bytes(outputs))), gpu.filled(prod(made))
+
+
+def scan(gpu: Attainable, inputs: Tensors, outputs: Tensors) -> tuple[float, float]:
+    """Seconds and filled share of a scan."""
+    seconds = gpu.moved_s(total_bytes(inputs) + total_bytes(outputs)) * gpu.factors["scan.slowdown"]
+    return seconds, gpu.filled(prod(inputs[0][0]) / 4 if inputs else 1)
+
+
+def loss(gpu: Attainable, inputs: Tensors, outputs: Tensors) -> tuple[float, float]:
+    """Seconds and filled share of a loss in two kernels: one value an element, then their mean."""
+    elements = max((prod(one[0]) for one in inputs), default=1)
+    moved = total_bytes(inputs) + total_bytes(outputs)
+    if outputs and prod(outputs[0][0]) < elements:
+        moved += 2 * elements * element_bytes(inputs[0][1])
+    return gpu.moved_s(moved), gpu.filled(elements / 4)
+
+
+def negative_log_likelihood(gpu: Attainable, inputs: Tensors, outputs: Tensors) -> tuple[float, float]:
+    """Seconds and filled share; a single warp sums where the result is one number."""
+    rows = prod(inputs[1][0]) if len(inputs) > 1 else 1
+    moved = gpu.moved_s(rows * 64)
+    if outputs and prod(outputs[0][0]) == 1:
+        return moved + up(rows, 32) * gpu.factors["loss.nll_step_us"] / 1e6, gpu.filled(32)
+    return moved, gpu.filled(rows)
+
+
+def sort(gpu: Attainable, inputs: Tensors, outputs: Tensors) -> tuple[float, float]:
+    """Seconds and filled share of a sort by digits, keys with their places."""
+    elements = max((prod(one[0]) for one in (*inputs, *outputs)), default=1)
+    widest = max((element_bytes(one[1]) for one in inputs), default=4)
+    return gpu.moved_s(elements * (widest + 8) * gpu.factors["sort.passes"] / 2), gpu.filled(elements / 4)
+
+
+def factorisation(gpu: Attainable, inputs: Tensors, outputs: Tensors) -> tuple[float, float]:
+    """Seconds and filled share of a factorisation of (..., n, m): n · m · min(n, m) products, column after column."""
+    shape = max((one[0] for one in inputs), key=len, default=())
+    *batch, rows, columns = shape if len(shape) > 1 else (1, *(shape or (1,)))
+    steps = min(rows, columns)
+    products = 2.0 * prod(batch) * rows * columns * steps
+    dtype = inputs[0][1] if inputs else "float32"
+    computed = products / (gpu.plain_rate(dtype) * gpu.factors["linalg.rate"])
+    moved = gpu.moved_s(total_bytes(inputs) + total_bytes(outputs))
+    return computed + moved + steps * gpu.factors["linalg.step_us"] / 1e6, gpu.filled(prod(batch) * 256)
+
+
+def fourier(gpu: Attainable, inputs: Tensors, outputs: Tensors) -> tuple[float, float]:
+    """Seconds and filled share of a Fourier transform: five operations an element and level, two trips through memory."""
+    elements = max((prod(one[0]) for one in (*inputs, *outputs)), default=1)
+    dtype = inputs[0][1] if inputs else "float32"
+    computed = 5.0 * elements * log2(max(elements, 2)) / gpu.plain_rate(dtype)
+    return max(computed, 2 * gpu.moved_s(total_bytes(inputs) + total_bytes(outputs))), gpu.filled(elements / 4)
