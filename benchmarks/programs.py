@@ -72,7 +72,7 @@ def modelled_s(one: Measured, gpu: Attainable) -> float:
     launch_s = gpu.spec.launch_s
     host = device = _AROUND * launch_s
     for operator in one.operators:
-        host += launch_s * launches(operator.name, gpu)
+        host += launch_s * launches(operator.name, gpu.factors)
         seconds = price(gpu.spec, operator.name, operator.inputs, operator.outputs, operator.flops, gpu=gpu).seconds
         if seconds:
             device = max(host, device) + seconds

@@ -37,7 +37,7 @@ class Convolution:
 
     @property
     def visited(self) -> float:
-        """FLOPs of a kernel that visits each output with each tap, as tensor cores' do in strided transposed convolutions."""
+        """FLOPs of a kernel that visits each output with each tap, also those that fall between the elements of the image."""
         return 2.0 * self.outputs * self.channels_in * self.taps
 
 
@@ -61,18 +61,19 @@ def described(image: Tensor, weight: Tensor, output: Tensor, flops: float) -> Co
 def _computed_s(gpu: Attainable, one: Convolution, dtype: str, tf32: bool) -> float:
     """Seconds of the arithmetic, the GPU being filled."""
     factors, plain = gpu.factors, gpu.plain_rate(dtype)
-    # Kernels without tensor cores skip some of the taps that fall between the elements of a strided transposed image.
-    skipping = (one.visited * min(one.needed, one.visited)) ** 0.5
+    # In a strided transposed convolution kernels skip some of the taps that fall between the elements of the image.
+    needed = min(one.needed, one.visited)
+    flops = needed * (one.visited / needed) ** factors["convolution.visits"]
     if one.groups > 1:
-        return one.visited / (plain * factors["convolution.grouped"])
+        return flops / (plain * factors["convolution.grouped"])
     if one.channels_in <= _FEW:
-        return one.visited / (plain * factors["convolution.few_channels"])
-    plainly = skipping / (plain * factors["convolution.plain"])
+        return flops / (plain * factors["convolution.few_channels"])
+    plainly = flops / (plain * factors["convolution.plain"])
     if one.sides == 3 and (one.channels_in % _STEP or one.channels_out % _STEP):
         return plainly
     tile = one.channels_out / (up(one.channels_out, _TILE) * _TILE)
     tensor = gpu.tensor_rate(dtype, tf32) * factors["convolution.tensor"] * tile ** factors["convolution.tile"]
-    return min(one.visited / tensor, plainly) if tensor else plainly
+    return min(flops / tensor, plainly) if tensor else plainly
 
 
 def convolution(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import prod
 
 from gpututor.devices.virtual.clock import convolutions, products, rows
-from gpututor.devices.virtual.clock.attainable import Attainable, calibrated
+from gpututor.devices.virtual.clock.attainable import Attainable, Factors, calibrated, fitted
 from gpututor.devices.virtual.clock.kinds import FREE, kind_of
 from gpututor.devices.virtual.clock.shapes import Tensor, element_bytes, tensor_bytes, total_bytes
 from gpututor.devices.virtual.specs import GpuSpec
@@ -66,16 +66,16 @@ def price(
     return Price(seconds + floor, moved, flops, min(max(fill, 0.0), 1.0))
 
 
-def launches(name: str, gpu: Attainable) -> float:
-    """What the operator costs the host, in launches of an elementwise one (`GpuSpec.launch_s`)."""
-    kind = kind_of(name)
+def launches(name: str, factors: Factors | None = None) -> float:
+    """What an operator costs the host, in launches of an elementwise one (`GpuSpec.launch_s`); some also for a view."""
+    factors, kind = factors or fitted(), kind_of(name)
     if kind == FREE:
-        return gpu.factors["host.view"]
+        return factors["host.view"]
     if kind.startswith("convolution"):
-        return gpu.factors["host.convolution"]
+        return factors["host.convolution"]
     if "norm" in kind:
-        return gpu.factors["host.norm"]
-    return gpu.factors["host.reduction"] if kind == "reduction" else 1.0
+        return factors["host.norm"]
+    return factors["host.reduction"] if kind == "reduction" else 1.0
 
 
 def _moved(kind: str, inputs: Tensors, outputs: Tensors) -> int:
@@ -103,7 +103,7 @@ def _seconds(
     """Seconds and filled share; whatever the shapes do not fit is priced by its bytes."""
     if inputs and inputs[0][0]:
         match kind:
-            case "matmul" if len(inputs) > 1:
+            case "matmul" if sum(1 for one in inputs if one[0]) > 1:
                 return products.product(gpu, inputs, outputs, tf32[0])
             case "attention" | "attention_backward" if len(inputs) > 2 and len(inputs[1][0]) > 1:
                 return products.attention(gpu, inputs, outputs, flops, tf32[0], kind == "attention_backward")

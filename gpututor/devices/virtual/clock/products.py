@@ -16,19 +16,18 @@ _THIN = 8
 """A product with so few rows or columns only reads its matrix: no tiles."""
 
 
-def sizes(inputs: Sequence[Tensor], output: Tensor) -> tuple[int, int, int, int]:
-    """(batch, rows, columns, inner) of a product, from the last two inputs that are no vectors of a bias; 1 where unknown."""
-    factors = [one[0] for one in inputs if one[0]][-2:]
-    if len(factors) < 2:
-        return 1, prod(output[0]), 1, 1
-    left, right = factors
-    inner = left[-1]
-    columns = right[-1] if len(right) > 1 and right[-2] == inner else prod(right) // max(inner, 1)
-    if len(right) == 1:
-        columns = 1
-    batch = prod(left[:-2]) if len(right) > 2 else 1
-    rows = prod(left) // max(inner * batch, 1)
-    return max(batch, 1), max(rows, 1), max(columns, 1), max(inner, 1)
+def _matrices(inputs: Sequence[Tensor]) -> list[Tensor]:
+    """The two factors among the inputs: a bias stands before or after them, and has fewer dimensions or comes first."""
+    matrices = [one for one in inputs if len(one[0]) > 1]
+    return (matrices if len(matrices) > 1 else [one for one in inputs if one[0]])[-2:]
+
+
+def _sizes(left: tuple[int, ...], right: tuple[int, ...]) -> tuple[int, int, int, int]:
+    """(batch, rows, columns, inner) of a product; the right factor (..., K, N), (N, K) as in linear, or (K,)."""
+    inner = max(left[-1], 1)
+    batch = max(prod(left[:-2]), 1) if len(right) > 2 else 1
+    columns = 1 if len(right) == 1 else right[-1] if right[-2] == inner else prod(right) // (inner * batch)
+    return batch, max(prod(left) // (inner * batch), 1), max(columns, 1), inner
 
 
 def _tiled_s(gpu: Attainable, batch: int, rows: int, columns: int, inner: int, rate: float) -> tuple[float, float]:
@@ -48,9 +47,8 @@ def _tiled_s(gpu: Attainable, batch: int, rows: int, columns: int, inner: int, r
 
 def product(gpu: Attainable, inputs: Sequence[Tensor], outputs: Sequence[Tensor], tf32: bool) -> tuple[float, float]:
     """Seconds and filled share of a (batched) matrix product."""
-    output = outputs[0] if outputs else inputs[0]
-    batch, rows, columns, inner = sizes(inputs, output)
-    dtype = inputs[-1][1] if inputs else "float32"
+    (left, dtype), (right, _) = _matrices(inputs)
+    batch, rows, columns, inner = _sizes(left, right)
     read, written = total_bytes(inputs), total_bytes(outputs)
     seconds = gpu.moved_s(read, read + written)
     if min(rows, columns) <= _THIN:

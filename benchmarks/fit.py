@@ -1,0 +1,128 @@
+"""Fits the factors of the clock's calibration.toml on the measured programs, by coordinate descent; always the same result.
+
+    python benchmarks/fit.py [--write]
+
+Prints each factor before and after; `--write` puts the new ones into the file. Those marked (kept) there stay.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+from programs import MODELS, Measured, measured, modelled_s
+
+from gpututor.devices.virtual.clock import attainable as rates
+from gpututor.devices.virtual.clock.attainable import attainable, fitted
+from gpututor.devices.virtual.specs import spec
+
+FILE = Path(rates.__file__).parent / "calibration.toml"
+_START = {
+    "memory.hbm": 0.9, "memory.gddr_ecc": 0.8, "memory.mixed_types": 1.0, "memory.rearranged": 1.0,
+    "matmul.float32_64_lanes": 0.85, "matmul.float32_128_lanes": 0.85, "matmul.tile_64": 0.8, "matmul.epilogue": 1.0,
+    "convolution.read_passes": 2.0, "convolution.write_passes": 2.0, "convolution.transposed_passes": 2.0,
+    "convolution.pointwise_passes": 1.0, "convolution.tensor": 0.5, "convolution.tile": 0.5, "convolution.visits": 0.5,
+    "convolution.plain": 0.7, "convolution.few_channels": 0.5, "convolution.grouped": 0.3,
+    "convolution.depthwise_base": 50.0, "convolution.depthwise_tap": 2.0,
+    "norm.batch_block_gb_s": 6.0, "norm.group_block_gb_s": 6.0, "norm.layer_block_gb_s": 6.0,
+    "softmax.passes": 4.0, "pool.tap_cycles": 0.5, "scan.slowdown": 1.5, "loss.nll_step_us": 0.5,
+    "host.view": 0.5, "host.convolution": 3.0, "host.reduction": 1.0, "power.watts_7_5": 0.025, "power.watts_9_0": 0.014,
+}  # fmt: skip
+"""Guesses from which every fit begins, whatever calibration.toml says: a fit without some data must know nothing of it."""
+_STEPS = (1.4, 1.12, 1.04)
+_ROUNDS = 3
+_LARGE_WEIGHT = 3.0
+"""Large programs say more of the GPU; of the small ones, the host is most."""
+_AT_MOST = {"matmul.float32_64_lanes": 0.95, "matmul.float32_128_lanes": 0.95, "matmul.tile_64": 1.0, "memory.hbm": 0.95,
+            "memory.gddr_ecc": 0.95, "convolution.tensor": 0.9, "convolution.plain": 0.95, "convolution.visits": 1.0,
+            "convolution.few_channels": 0.95, "convolution.grouped": 0.95}  # fmt: skip
+_AT_LEAST = {"memory.rearranged": 1.0, "memory.mixed_types": 1.0, "matmul.epilogue": 1.0, "scan.slowdown": 1.0,
+             "convolution.read_passes": 1.0, "convolution.write_passes": 1.0, "convolution.transposed_passes": 1.0,
+             "convolution.pointwise_passes": 1.0, "softmax.passes": 1.0}  # fmt: skip
+
+
+def free_factors() -> list[str]:
+    """Names of the factors that are fitted: those not marked (kept)."""
+    section, names, last = "", [], ""
+    for line in FILE.read_text(encoding="utf-8").splitlines():
+        if found := re.match(r"\[(\w+)\]", line):
+            section = found[1]
+        elif found := re.match(r"(\w+) = ", line):
+            last = f"{section}.{found[1]}"
+            if section != "power":
+                names.append(last)
+        elif line.startswith("#") and "(kept)" in line and last in names:
+            names.remove(last)
+    return [*names, "power.watts_7_5", "power.watts_9_0"]
+
+
+def _losses(programs: Sequence[Measured], factors: Mapping[str, float]) -> np.ndarray:
+    """What each program adds: most between 10 % and 40 % of error, little more beyond, so that outliers do not pull."""
+    gpus = {model: attainable(spec(model), factors) for model in MODELS.values()}
+    found = np.array([np.log(modelled_s(one, gpus[one.model]) / one.seconds) for one in programs])
+    weights = np.array([_LARGE_WEIGHT if one.size == "large" else 1.0 for one in programs])
+    square = found**2
+    return np.asarray(weights * (square / (square + 0.22**2) + 0.25 * np.minimum(np.abs(found), 1.5)))
+
+
+def _touched(name: str, programs: Sequence[Measured]) -> list[int]:
+    """Places of the programs whose time a factor can change."""
+    section = name.split(".")[0]
+    if section in ("memory", "power", "host"):
+        return list(range(len(programs)))
+    wanted = {"matmul": ("matmul", "convolution"), "loss": ("nll",)}.get(section, (section,))
+    return [place for place, one in enumerate(programs) if any(word in kind for kind in one.kinds for word in wanted)]
+
+
+def fit(programs: Sequence[Measured]) -> dict[str, float]:
+    """Factors that fit the programs; each in turn goes up or down by smaller and smaller steps."""
+    factors = {**fitted(), **_START}
+    losses = _losses(programs, factors)
+    names = [(name, _touched(name, programs)) for name in free_factors()]
+    for step in _STEPS * 2:
+        for _ in range(_ROUNDS):
+            before = losses.sum()
+            for name, places in names:
+                few = [programs[place] for place in places]
+                for ratio in (step, 1 / step):
+                    trial = factors[name] * ratio
+                    while places and _AT_LEAST.get(name, 0.0) <= trial <= _AT_MOST.get(name, 1e9):
+                        found = _losses(few, {**factors, name: trial})
+                        if found.sum() >= losses[places].sum() - 1e-9:
+                            break
+                        factors[name] = trial
+                        losses[places] = found
+                        trial *= ratio
+            if before - losses.sum() < 0.05:
+                break
+    return factors
+
+
+def _write(factors: Mapping[str, float]) -> None:
+    section, lines = "", []
+    for line in FILE.read_text(encoding="utf-8").splitlines():
+        if found := re.match(r"\[(\w+)\]", line):
+            section = found[1]
+        elif (found := re.match(r"(\w+) = ", line)) and f"{section}.{found[1]}" in set(free_factors()):
+            line = f"{found[1]} = {factors[f'{section}.{found[1]}']:.4g}"
+        lines.append(line)
+    FILE.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def main() -> None:
+    """Fits, prints, writes if asked."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--write", action="store_true")
+    write = parser.parse_args().write
+    old, new = fitted(), fit(measured())
+    for name in free_factors():
+        print(f"{name:32} {old[name]:10.4g} → {new[name]:10.4g}")
+    if write:
+        _write(new)
+
+
+if __name__ == "__main__":
+    main()
