@@ -1,4 +1,4 @@
-"""Measured programs beside what the virtual GPU's prices say of them: shared by calibration.py, fit.py and the tests."""
+"""Measured programs, and the time that the virtual GPU's prices give them; for calibration.py, fit.py and tests."""
 
 from __future__ import annotations
 

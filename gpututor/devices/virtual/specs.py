@@ -13,7 +13,6 @@ from typing import Any
 from gpututor.errors import UsageError
 
 _HERE = Path(__file__).parent
-_RATES = ("float64", "float32", "tf32", "float16", "bfloat16", "float8", "int8")
 _MAKERS = re.compile(r"^(nvidia|tesla|geforce)+")
 
 
@@ -93,7 +92,7 @@ def all_specs() -> dict[str, GpuSpec]:
     for name, entry in _entries("gpus.toml").items():
         major, minor = entry["capability"]
         limits = capabilities[f"{major}.{minor}"]
-        link = entry["link"]
+        rates, link = entry["flops_t"], entry["link"]
         specs[name] = GpuSpec(
             name,
             entry["reported_name"],
@@ -112,7 +111,13 @@ def all_specs() -> dict[str, GpuSpec]:
             limits["shared_kib_per_block_at_most"] << 10,
             limits["float32_lanes_per_multiprocessor"],
             limits["load_units_per_multiprocessor"],
-            *(entry["flops_t"][dtype] * 1e12 for dtype in _RATES),
+            rates["float64"] * 1e12,
+            rates["float32"] * 1e12,
+            rates["tf32"] * 1e12,
+            rates["float16"] * 1e12,
+            rates["bfloat16"] * 1e12,
+            rates["float8"] * 1e12,
+            rates["int8"] * 1e12,
             entry["memory_kind"],
             entry["board_watts"],
             entry["launch_us"] / 1e6,

@@ -1,1 +1,1 @@
-"""What work on a virtual GPU costs in time: prices of kernels, from spec sheets and a few fitted factors. Imports no torch."""
+"""Prices of kernels on a virtual GPU, from spec sheets and a few fitted factors. Imports no torch."""

@@ -14,14 +14,18 @@ Factors = Mapping[str, float]
 """By section and name, such as `matmul.tensor`."""
 
 _L2_WHOLE, _L2_NONE = 0.25, 0.5
-"""Shares of the L2 cache: a working set up to the first stays in it from kernel to kernel, one beyond the second does not."""
+"""Shares of the L2 cache: a working set up to the first stays there between kernels, one beyond the second does not."""
 
 
 @cache
 def fitted() -> dict[str, float]:
     """The factors of calibration.toml."""
     sections = tomllib.loads((Path(__file__).parent / "calibration.toml").read_text(encoding="utf-8"))
-    return {f"{section}.{name}": float(value) for section, all_of_it in sections.items() for name, value in all_of_it.items()}
+    return {
+        f"{section}.{name}": float(value)
+        for section, all_of_it in sections.items()
+        for name, value in all_of_it.items()
+    }
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import prod
+from math import pow, prod
 
 from gpututor.devices.virtual.clock.attainable import Attainable
 from gpututor.devices.virtual.clock.shapes import Tensor, tensor_bytes, total_bytes, up
@@ -13,6 +13,8 @@ _FEW = 4
 """Input channels that fill no tile."""
 _STEP, _TILE = 32, 128
 """Channels: 3-d kernels for tensor cores take whole steps; a tile has so many output channels."""
+_TUNED_TAPS = 9
+"""Elements of the largest kernel that cuDNN has its fastest kernels for."""
 _BLOCK_OUTPUTS = 128 * 64
 """Elements of the result that one block computes."""
 
@@ -37,15 +39,15 @@ class Convolution:
 
     @property
     def visited(self) -> float:
-        """FLOPs of a kernel that visits each output with each tap, also those that fall between the elements of the image."""
+        """FLOPs of a kernel that visits each output with each tap, also those between the image's elements."""
         return 2.0 * self.outputs * self.channels_in * self.taps
 
 
 def described(image: Tensor, weight: Tensor, output: Tensor, flops: float) -> Convolution:
-    """A convolution from image (N, C, ...), weight (O, C/groups, ...) or, transposed, (C, O/groups, ...), and output."""
+    """From image (N, C, ...), weight (O, C/groups, ...) or, transposed, (C, O/groups, ...), and output (N, O, ...)."""
     channels, made, (first, second, *window) = image[0][1], output[0][1], weight[0]
-    forward = first == made and second and channels % second == 0
-    backward = first == channels and second and made % second == 0
+    forward = first == made and channels % max(second, 1) == 0
+    backward = first == channels and made % max(second, 1) == 0
     if forward and backward:
         as_forward = 2.0 * prod(output[0]) * second * prod(window)
         as_backward = 2.0 * prod(image[0]) * second * prod(window)
@@ -63,7 +65,7 @@ def _computed_s(gpu: Attainable, one: Convolution, dtype: str, tf32: bool) -> fl
     factors, plain = gpu.factors, gpu.plain_rate(dtype)
     # In a strided transposed convolution kernels skip some of the taps that fall between the elements of the image.
     needed = min(one.needed, one.visited)
-    flops = needed * (one.visited / needed) ** factors["convolution.visits"]
+    flops = needed * pow(one.visited / needed, factors["convolution.visits"])
     if one.groups > 1:
         return flops / (plain * factors["convolution.grouped"])
     if one.channels_in <= _FEW:
@@ -72,7 +74,9 @@ def _computed_s(gpu: Attainable, one: Convolution, dtype: str, tf32: bool) -> fl
     if one.sides == 3 and (one.channels_in % _STEP or one.channels_out % _STEP):
         return plainly
     tile = one.channels_out / (up(one.channels_out, _TILE) * _TILE)
-    tensor = gpu.tensor_rate(dtype, tf32) * factors["convolution.tensor"] * tile ** factors["convolution.tile"]
+    tensor = gpu.tensor_rate(dtype, tf32) * factors["convolution.tensor"] * pow(tile, factors["convolution.tile"])
+    if not one.transposed and one.taps > _TUNED_TAPS:
+        tensor *= pow(_TUNED_TAPS / one.taps, factors["convolution.window"])
     return min(flops / tensor, plainly) if tensor else plainly
 
 

@@ -140,7 +140,8 @@ def _by_bytes(
     gpu: Attainable, kind: str, inputs: Tensors, outputs: Tensors, flops: float, moved: int
 ) -> tuple[float, float]:
     """Seconds and filled share of elementwise kernels, copies, reductions, and of what is not known."""
-    elements = max((prod(one[0]) for one in (*outputs, *inputs)), default=1)
+    sizes = [prod(one[0]) for one in outputs] if kind == "gather" else [prod(one[0]) for one in (*outputs, *inputs)]
+    elements = max(sizes, default=1)
     widest = max((*inputs, *outputs), key=lambda one: element_bytes(one[1]), default=((), "float32"))[1]
     seconds = gpu.moved_s(moved)
     match kind:

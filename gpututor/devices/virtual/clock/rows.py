@@ -105,7 +105,7 @@ def factorisation(gpu: Attainable, inputs: Tensors, outputs: Tensors) -> tuple[f
 
 
 def fourier(gpu: Attainable, inputs: Tensors, outputs: Tensors) -> tuple[float, float]:
-    """Seconds and filled share of a Fourier transform: five operations an element and level, two trips through memory."""
+    """Seconds and filled share of a Fourier transform: five operations an element and level, two passes."""
     elements = max((prod(one[0]) for one in (*inputs, *outputs)), default=1)
     dtype = inputs[0][1] if inputs else "float32"
     computed = 5.0 * elements * log2(max(elements, 2)) / gpu.plain_rate(dtype)

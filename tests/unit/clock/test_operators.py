@@ -1,0 +1,85 @@
+"""Every operator that PyTorch's own samples dispatch has a price."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from typing import Any
+
+import torch
+from torch.utils import _pytree as pytree
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from gpututor.devices.virtual.clock.cost import price
+from gpututor.devices.virtual.clock.kinds import FREE, kind_of
+from gpututor.devices.virtual.clock.shapes import Tensor
+from gpututor.devices.virtual.specs import spec
+
+_NAMES_IN_LISTS = {"mm", "addmm", "bmm", "convolution", "native_batch_norm", "native_layer_norm", "_softmax", "cumsum"}
+
+
+def _plain(value: Any) -> list[Tensor]:
+    tensors = [one for one in pytree.tree_leaves(value) if isinstance(one, torch.Tensor)]
+    return [(tuple(one.shape), str(one.dtype).removeprefix("torch.")) for one in tensors]
+
+
+class _Dispatched(TorchDispatchMode):
+    """Collects each operator with the shapes that it was first seen with."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: dict[str, tuple[Any, list[Tensor], list[Tensor]]] = {}
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        out = func(*args, **(kwargs or {}))
+        if str(func) not in self.seen:
+            self.seen[str(func)] = (func, _plain((args, kwargs)), _plain(out))
+        return out
+
+
+def _dispatched() -> dict[str, tuple[Any, list[Tensor], list[Tensor]]]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        from torch.testing._internal.common_methods_invocations import op_db
+
+        mode = _Dispatched()
+        for op in op_db:
+            # Sparse tensors have no one shape of memory; the compiled ones need a real GPU.
+            if torch.float32 not in op.dtypes or "sparse" in op.name or "jiterator" in op.name:
+                continue
+            sample = next(iter(op.sample_inputs("cpu", torch.float32, requires_grad=op.supports_autograd)), None)
+            if sample is None:
+                continue
+            with mode:
+                out = op(sample.input, *sample.args, **sample.kwargs)
+                used = [one for one in pytree.tree_leaves(out) if isinstance(one, torch.Tensor) and one.requires_grad]
+                if used and op.supports_autograd:
+                    torch.autograd.backward([one.abs().sum() for one in used])
+    return mode.seen
+
+
+def test_every_operator_of_op_db_has_a_price_and_views_have_none() -> None:
+    seen = _dispatched()
+    assert len(seen) > 500
+    assert {kind_of(name) for name in seen} >= {"matmul", "convolution", "pool", "fft", "linalg", "sort"}
+    wrong = []
+    for name, (func, inputs, outputs) in seen.items():
+        found = price(spec("T4"), name, inputs, outputs)
+        writes = any(one.alias_info is not None and one.alias_info.is_write for one in func._schema.arguments)
+        is_view = not writes and any(one.alias_info is not None for one in func._schema.returns)
+        if is_view and found.seconds != 0:
+            wrong.append(f"{name} is a view and has a price")
+        if kind_of(name) != FREE and not (math.isfinite(found.seconds) and 1e-6 < found.seconds < 1):
+            wrong.append(f"{name} costs {found.seconds} s")
+        if not 0 <= found.fill <= 1:
+            wrong.append(f"{name} fills {found.fill}")
+    assert wrong == []
+
+
+def test_the_names_in_the_lists_are_operators_of_torch() -> None:
+    from gpututor.devices.virtual.clock.kinds import _lists
+
+    listed = set(_lists())
+    assert listed >= _NAMES_IN_LISTS
+    known = {name.split("::")[1].split(".")[0].removesuffix("_") for name in torch._C._dispatch_get_all_op_names()}
+    assert sorted(name for name in listed if name not in known) == []
