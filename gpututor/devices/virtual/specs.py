@@ -47,6 +47,8 @@ class GpuSpec:
     load_units_per_multiprocessor: int
     float64_flops: float
     """Peak rates a second, dense, with float32 accumulation."""
+    float64_tensor_flops: float
+    """On tensor cores, for matrix products; 0 where they have no float64."""
     float32_flops: float
     """Without tensor cores."""
     tf32_flops: float
@@ -112,6 +114,7 @@ def all_specs() -> dict[str, GpuSpec]:
             limits["float32_lanes_per_multiprocessor"],
             limits["load_units_per_multiprocessor"],
             rates["float64"] * 1e12,
+            rates["float64_tensor"] * 1e12,
             rates["float32"] * 1e12,
             rates["tf32"] * 1e12,
             rates["float16"] * 1e12,

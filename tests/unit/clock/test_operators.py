@@ -27,7 +27,7 @@ class _Dispatched(TorchDispatchMode):
     """Collects each operator with the shapes that it was first seen with."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.seen: dict[str, tuple[Any, list[Tensor], list[Tensor]]] = {}
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:

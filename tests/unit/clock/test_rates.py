@@ -15,7 +15,11 @@ def test_rates_follow_from_lanes_and_clocks_and_links_from_generations(name: str
     gpu = spec(name)
     lanes = gpu.multiprocessors * gpu.float32_lanes_per_multiprocessor
     assert gpu.float32_flops == pytest.approx(2 * lanes * gpu.clock_khz * 1e3, rel=0.03)
-    assert gpu.float64_flops in (pytest.approx(gpu.float32_flops / 2, rel=0.03),) or gpu.float64_flops < gpu.float32_flops / 30
+    if gpu.capability in ((6, 0), (8, 0), (9, 0), (10, 0)):
+        assert gpu.float64_flops == pytest.approx(gpu.float32_flops / 2, rel=0.03)
+    else:
+        assert gpu.float32_flops / 65 < gpu.float64_flops < gpu.float32_flops / 30
+    assert gpu.float64_tensor_flops == 0 or gpu.float64_tensor_flops >= gpu.float64_flops
     assert gpu.tf32_flops <= gpu.float16_flops
     if gpu.capability >= (8, 0):
         assert gpu.bfloat16_flops == gpu.float16_flops >= gpu.float32_flops

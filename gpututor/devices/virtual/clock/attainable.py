@@ -50,7 +50,12 @@ class Attainable:
         """FLOPs a second of tensor cores at their peak, clock under load; 0 where there are none for the type."""
         spec = self.spec
         rates = {"float32": spec.tf32_flops if tf32 else 0.0, "float16": spec.float16_flops}
-        rates |= {"bfloat16": spec.bfloat16_flops, "int8": spec.int8_flops, "uint8": spec.int8_flops}
+        rates |= {
+            "float64": spec.float64_tensor_flops,
+            "bfloat16": spec.bfloat16_flops,
+            "int8": spec.int8_flops,
+            "uint8": spec.int8_flops,
+        }
         peak = spec.float8_flops if dtype.startswith("float8") else rates.get(dtype, 0.0)
         return peak * self.clock_hz / (spec.clock_khz * 1e3)
 

@@ -70,11 +70,13 @@ def _computed_s(gpu: Attainable, one: Convolution, dtype: str, tf32: bool) -> fl
         return flops / (plain * factors["convolution.grouped"])
     if one.channels_in <= _FEW:
         return flops / (plain * factors["convolution.few_channels"])
+    # cuDNN has no float64 kernels on tensor cores.
+    peak = 0.0 if dtype == "float64" else gpu.tensor_rate(dtype, tf32)
     plainly = flops / (plain * factors["convolution.plain"])
     if one.sides == 3 and (one.channels_in % _STEP or one.channels_out % _STEP):
         return plainly
     tile = one.channels_out / (up(one.channels_out, _TILE) * _TILE)
-    tensor = gpu.tensor_rate(dtype, tf32) * factors["convolution.tensor"] * pow(tile, factors["convolution.tile"])
+    tensor = peak * factors["convolution.tensor"] * pow(tile, factors["convolution.tile"])
     if not one.transposed and one.taps > _TUNED_TAPS:
         tensor *= pow(_TUNED_TAPS / one.taps, factors["convolution.window"])
     return min(flops / tensor, plainly) if tensor else plainly

@@ -52,7 +52,8 @@ def price(
 ) -> Price:
     """Seconds on the GPU of one operator.
 
-    `name` as in `aten.mm.default`; tensors as (shape, type), such as `((2, 3), "float32")`; `flops` as
+    `name` as in `aten.mm.default`; tensors as (shape, type), such as `((2, 3), "float32")`, what is
+    written in place among the outputs too; `flops` as
     torch.utils.flop_counter has them, 0 where they are not known. `tf32` and `convolution_tf32` are the switches of
     `torch.backends.cuda.matmul` and `torch.backends.cudnn`. `gpu` takes other factors than the fitted ones.
     """
