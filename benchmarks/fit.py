@@ -28,7 +28,7 @@ _START = {
     "convolution.plain": 0.7, "convolution.few_channels": 0.5, "convolution.grouped": 0.3,
     "convolution.depthwise_base": 50.0, "convolution.depthwise_tap": 4.0,
     "norm.batch_block_gb_s": 6.0, "norm.group_block_gb_s": 6.0, "norm.layer_block_gb_s": 6.0,
-    "softmax.passes": 4.0, "pool.tap_cycles": 0.5, "scan.slowdown": 1.5, "loss.nll_step_us": 0.5,
+    "pool.tap_cycles": 0.5, "scan.slowdown": 1.5, "scan.block_gb_s": 2.0, "loss.nll_step_us": 0.5,
     "host.view": 0.5, "host.convolution": 3.0, "host.reduction": 1.0,
     "power.watts_7_5": 0.025, "power.watts_9_0": 0.014, "convolution.window": 0.1,
 }  # fmt: skip
@@ -44,7 +44,7 @@ _AT_MOST = {
 }  # fmt: skip
 _AT_LEAST = {"memory.rearranged": 1.0, "memory.mixed_types": 1.0, "matmul.epilogue": 1.0, "scan.slowdown": 1.0,
              "convolution.read_passes": 1.0, "convolution.write_passes": 1.0, "convolution.transposed_passes": 1.0,
-             "convolution.pointwise_passes": 1.0, "softmax.passes": 1.0}  # fmt: skip
+             "convolution.pointwise_passes": 1.0}  # fmt: skip
 
 
 def free_factors() -> list[str]:

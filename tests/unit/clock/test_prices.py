@@ -201,6 +201,11 @@ def test_a_norm_of_few_long_rows_uses_few_multiprocessors() -> None:
     assert few > 10 * many
 
 
+def test_a_scan_of_few_long_rows_takes_longer_than_one_of_many_short_ones() -> None:
+    few, many = tensor(16, 2**16), tensor(2**12, 2**8)
+    assert seconds("H100", "cumsum", [few], [few]) > 5 * seconds("H100", "cumsum", [many], [many])
+
+
 def test_a_softmax_of_long_rows_reads_them_more_than_once() -> None:
     short, long = tensor(2**18, 512), tensor(2**12, 2**15)
     assert prod(short[0]) == prod(long[0])

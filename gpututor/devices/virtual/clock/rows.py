@@ -62,9 +62,11 @@ def pool(gpu: Attainable, inputs: Tensors, outputs: Tensors) -> tuple[float, flo
 
 
 def scan(gpu: Attainable, inputs: Tensors, outputs: Tensors) -> tuple[float, float]:
-    """Seconds and filled share of a scan."""
-    seconds = gpu.moved_s(total_bytes(inputs) + total_bytes(outputs)) * gpu.factors["scan.slowdown"]
-    return seconds, gpu.filled(prod(inputs[0][0]) / 4 if inputs else 1)
+    """Seconds and filled share of a scan along the last dimension: each row goes through one block, piece after piece."""
+    moved = total_bytes(inputs) + total_bytes(outputs)
+    rows = prod(inputs[0][0][:-1])
+    by_blocks_s = _by_blocks_s(gpu, moved, rows, gpu.factors["scan.block_gb_s"])
+    return max(gpu.moved_s(moved) * gpu.factors["scan.slowdown"], by_blocks_s), gpu.filled(rows * _ROW_THREADS)
 
 
 def loss(gpu: Attainable, inputs: Tensors, outputs: Tensors) -> tuple[float, float]:
