@@ -62,7 +62,7 @@ def pool(gpu: Attainable, inputs: Tensors, outputs: Tensors) -> tuple[float, flo
 
 
 def scan(gpu: Attainable, inputs: Tensors, outputs: Tensors) -> tuple[float, float]:
-    """Seconds and filled share of a scan along the last dimension: each row goes through one block, piece after piece."""
+    """Seconds and filled share of a scan of rows, each of which goes through one block, piece after piece."""
     moved = total_bytes(inputs) + total_bytes(outputs)
     rows = prod(inputs[0][0][:-1])
     by_blocks_s = _by_blocks_s(gpu, moved, rows, gpu.factors["scan.block_gb_s"])
