@@ -1,0 +1,221 @@
+"""When the work on one virtual GPU runs: streams, copy engines and kernels that share the GPU. Imports no torch.
+
+A discrete-event model. The host puts work at the end of a stream and goes on; nothing is decided then. When somebody
+needs to know, the work is played in the order of time: what is ready first starts first. A kernel starts when the work
+before it in its stream is done and the GPU has room for it beside the kernels that run; a copy when its engine is free.
+Times are whole nanoseconds since the machine was switched on, so that figures are the same on every computer.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+from heapq import heappop, heappush
+from typing import ClassVar
+
+WHOLE = 1_000_000
+"""A GPU's room for kernels, in millionths: whole numbers add up exactly."""
+FOREVER = 1 << 62
+
+
+@dataclass(slots=True, eq=False)
+class Task:
+    """One piece of work in a stream."""
+
+    launched: int
+    """When the host had launched it."""
+    duration: int
+    fill: int = 0
+    """The share of the GPU that a kernel needs, in millionths."""
+    engine: str = ""
+    """The copy engine that a copy needs; empty for a kernel."""
+    start: int = -1
+    end: int = -1
+    """-1 until it has been played."""
+
+
+@dataclass(slots=True, eq=False)
+class Mark:
+    """A place in a stream that others can wait for: what a recorded event points at."""
+
+    launched: int
+    time: int = -1
+    """When all work before it was done; -1 until that has been played."""
+
+
+@dataclass(slots=True, eq=False)
+class Wait:
+    """A stream goes on when `mark` has been reached."""
+
+    launched: int
+    mark: Mark
+
+
+@dataclass(slots=True, eq=False)
+class Stream:
+    """Work in its order."""
+
+    number: int
+    queue: deque[Task | Mark | Wait] = field(default_factory=deque)
+    free_at: int = 0
+    """When the work that has been played is done."""
+    pending: int = 0
+    """Kernels and copies that have not been played."""
+
+
+class Timeline:
+    """The streams and engines of one GPU.
+
+    `engines` are the names of its copy engines, one for each direction. Work may wait for marks of other timelines:
+    `peers` are the timelines of all GPUs of the machine, this one among them.
+    """
+
+    QUEUE: ClassVar[int] = 1024
+    """Launches that a stream takes before the host has to wait, as CUDA's drivers have it."""
+
+    def __init__(self, engines: tuple[str, ...] = ("h2d", "d2h", "p2p")) -> None:
+        self.streams: dict[int, Stream] = {0: Stream(0)}
+        self.peers: list[Timeline] = [self]
+        self._engine_free = dict.fromkeys(engines, 0)
+        self._running: list[tuple[int, int]] = []
+        self._room = WHOLE
+        self._last_start = 0
+
+    def stream(self, number: int) -> Stream:
+        """The stream of that number, which is made at its first use."""
+        found = self.streams.get(number)
+        if found is None:
+            found = self.streams[number] = Stream(number)
+        return found
+
+    def kernel(self, stream: Stream, launched: int, duration: int, fill: int) -> Task:
+        """Put a kernel at the end of a stream; `fill` is cut to the whole GPU."""
+        task = Task(launched, duration, min(max(fill, 1), WHOLE))
+        stream.queue.append(task)
+        stream.pending += 1
+        return task
+
+    def copy(self, stream: Stream, launched: int, duration: int, engine: str) -> Task:
+        """Put a copy at the end of a stream."""
+        task = Task(launched, duration, engine=engine)
+        stream.queue.append(task)
+        stream.pending += 1
+        return task
+
+    def mark(self, stream: Stream, launched: int) -> Mark:
+        """Remember this place in the stream."""
+        mark = Mark(launched)
+        if stream.queue:
+            stream.queue.append(mark)
+        else:
+            mark.time = max(stream.free_at, launched)
+        return mark
+
+    def wait(self, stream: Stream, launched: int, mark: Mark) -> None:
+        """Work that is put into the stream from now on waits for `mark`."""
+        if mark.time >= 0 and not stream.queue:
+            stream.free_at = max(stream.free_at, mark.time)
+        else:
+            stream.queue.append(Wait(launched, mark))
+
+    def drained(self, stream: Stream) -> int:
+        """Play until the stream is empty; when its last work is done."""
+        while stream.queue:
+            self._play_next()
+        return stream.free_at
+
+    def reached(self, mark: Mark) -> int:
+        """Play until `mark` is reached; when that is."""
+        while mark.time < 0:
+            self._play_next()
+        return mark.time
+
+    def all_drained(self) -> int:
+        """Play everything; when all of it is done."""
+        return max(self.drained(stream) for stream in list(self.streams.values()))
+
+    def play_until(self, time: int) -> None:
+        """Play whatever is ready at `time`; what is launched later cannot come before it."""
+        while any(timeline._play_one(time) for timeline in self.peers):
+            pass
+
+    def room_in_queue(self, stream: Stream) -> int:
+        """When the host can launch into this stream again; 0 for at once."""
+        time = 0
+        while stream.pending >= self.QUEUE:
+            before = stream.pending
+            self._play_next()
+            if stream.pending < before:
+                time = stream.free_at
+        return time
+
+    def _play_next(self) -> None:
+        """Start the one piece of work of any GPU that is ready first."""
+        timeline = min(self.peers, key=lambda one: one._next_ready())
+        if not timeline._play_one(FOREVER):
+            raise AssertionError("streams wait for each other")
+
+    def _settle(self, stream: Stream) -> Task | None:
+        """Pass marks and waits at the head of the queue; the task that comes then, if it need not wait for a mark."""
+        queue = stream.queue
+        while queue:
+            head = queue[0]
+            if type(head) is Task:
+                return head
+            if type(head) is Mark:
+                head.time = stream.free_at = max(stream.free_at, head.launched)
+            elif type(head) is Wait:
+                if head.mark.time < 0:
+                    return None
+                stream.free_at = max(stream.free_at, head.mark.time, head.launched)
+            queue.popleft()
+        return None
+
+    def _heads(self) -> list[tuple[int, int, int, Task, Stream]]:
+        """(ready, launched, stream, task, stream object) of each stream's next task."""
+        heads = []
+        for stream in self.streams.values():
+            if stream.queue:
+                task = self._settle(stream)
+                if task is not None:
+                    ready = max(task.launched, stream.free_at)
+                    heads.append((ready, task.launched, stream.number, task, stream))
+        return heads
+
+    def _next_ready(self) -> int:
+        return min((head[0] for head in self._heads()), default=FOREVER)
+
+    def _play_one(self, until: int) -> bool:
+        """Start the task that is ready first, if that is so by `until`; whether there was one."""
+        heads = self._heads()
+        if not heads:
+            return False
+        ready, _, _, task, stream = min(heads, key=lambda head: head[:3])
+        if ready > until:
+            return False
+        task.start = self._engine_start(task, ready) if task.engine else self._kernel_start(task, ready)
+        task.end = task.start + task.duration
+        stream.free_at = task.end
+        stream.queue.popleft()
+        stream.pending -= 1
+        if task.engine:
+            self._engine_free[task.engine] = task.end
+        else:
+            heappush(self._running, (task.end, task.fill))
+            self._room -= task.fill
+            self._last_start = task.start
+        self._settle(stream)
+        return True
+
+    def _engine_start(self, task: Task, ready: int) -> int:
+        return max(ready, self._engine_free[task.engine])
+
+    def _kernel_start(self, task: Task, ready: int) -> int:
+        """The first moment with room for it, and not before a kernel that was ready earlier."""
+        start = max(ready, self._last_start)
+        running = self._running
+        while running and (running[0][0] <= start or self._room < task.fill):
+            end, fill = heappop(running)
+            self._room += fill
+            start = max(start, end)
+        return start

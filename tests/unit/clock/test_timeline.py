@@ -1,0 +1,170 @@
+"""Streams, copy engines and kernels on the virtual clock."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gpututor.devices.virtual.clock.timeline import WHOLE, Mark, Task, Timeline
+
+
+def test_work_of_one_stream_runs_in_its_order_and_not_before_it_is_launched() -> None:
+    gpu = Timeline()
+    stream = gpu.stream(0)
+    first = gpu.kernel(stream, launched=10, duration=100, fill=1)
+    second = gpu.kernel(stream, launched=20, duration=5, fill=1)
+    third = gpu.kernel(stream, launched=500, duration=5, fill=1)
+    assert gpu.drained(stream) == 505
+    assert [(one.start, one.end) for one in (first, second, third)] == [(10, 110), (110, 115), (500, 505)]
+
+
+def test_light_kernels_of_two_streams_overlap_and_kernels_that_fill_the_gpu_do_not() -> None:
+    for fill, end in ((WHOLE // 4, 110), (WHOLE, 210), (WHOLE * 3 // 5, 210)):
+        gpu = Timeline()
+        for number in (1, 2):
+            gpu.kernel(gpu.stream(number), launched=10, duration=100, fill=fill)
+        assert gpu.all_drained() == end
+
+
+def test_two_full_streams_take_turns() -> None:
+    gpu = Timeline()
+    tasks = {
+        number: [gpu.kernel(gpu.stream(number), launched=number, duration=10, fill=WHOLE) for _ in range(3)]
+        for number in (1, 2)
+    }
+    assert gpu.all_drained() == 61
+    assert [one.start for one in tasks[1]] == [1, 21, 41]
+    assert [one.start for one in tasks[2]] == [11, 31, 51]
+
+
+def test_copies_run_beside_kernels_and_one_after_another_in_one_direction() -> None:
+    gpu = Timeline()
+    gpu.kernel(gpu.stream(0), 0, 100, WHOLE)
+    up = gpu.copy(gpu.stream(1), 0, 40, "h2d")
+    again = gpu.copy(gpu.stream(2), 0, 40, "h2d")
+    down = gpu.copy(gpu.stream(3), 0, 40, "d2h")
+    assert gpu.all_drained() == 100
+    assert [(one.start, one.end) for one in (up, again, down)] == [(0, 40), (40, 80), (0, 40)]
+
+
+def test_a_stream_waits_for_a_mark_of_another_also_on_another_gpu() -> None:
+    gpu, other = Timeline(), Timeline()
+    gpu.peers = other.peers = [gpu, other]
+    gpu.kernel(gpu.stream(1), 0, 100, 1)
+    mark = gpu.mark(gpu.stream(1), 5)
+    gpu.kernel(gpu.stream(1), 6, 50, 1)
+    other.wait(other.stream(0), 7, mark)
+    task = other.kernel(other.stream(0), 8, 10, 1)
+    assert other.drained(other.stream(0)) == 110
+    assert (task.start, mark.time) == (100, 100)
+    assert gpu.stream(1).pending <= 1
+
+
+def test_what_is_asked_at_a_time_plays_no_more_than_what_is_ready_then() -> None:
+    gpu = Timeline()
+    stream = gpu.stream(0)
+    tasks = [gpu.kernel(stream, 0, 100, 1) for _ in range(5)]
+    mark = gpu.mark(stream, 0)
+    gpu.play_until(250)
+    assert [one.start for one in tasks] == [0, 100, 200, -1, -1]
+    assert mark.time < 0
+    assert gpu.reached(mark) == 500
+
+
+def test_the_host_waits_when_a_stream_has_taken_all_that_it_can() -> None:
+    gpu = Timeline()
+    stream = gpu.stream(0)
+    for _ in range(Timeline.QUEUE - 1):
+        gpu.kernel(stream, 0, 10, 1)
+    assert gpu.room_in_queue(stream) == 0
+    gpu.kernel(stream, 0, 10, 1)
+    assert gpu.room_in_queue(stream) == 10
+
+
+def test_waiting_for_a_mark_that_has_been_reached_costs_nothing() -> None:
+    gpu = Timeline()
+    mark = gpu.mark(gpu.stream(1), 7)
+    assert mark.time == 7
+    gpu.wait(gpu.stream(0), 3, mark)
+    assert gpu.drained(gpu.stream(0)) == 7
+
+
+_STEPS = st.lists(
+    st.tuples(
+        st.sampled_from(["kernel", "copy", "mark", "wait", "play"]),
+        st.integers(0, 3),
+        st.integers(0, 50),
+        st.integers(1, WHOLE),
+    ),
+    max_size=60,
+)
+
+
+@settings(max_examples=200, deadline=None)
+@given(_STEPS)
+def test_no_program_breaks_the_rules(steps: list[tuple[str, int, int, int]]) -> None:
+    gpu = Timeline()
+    now = 0
+    by_stream: dict[int, list[Task]] = {}
+    copies: list[Task] = []
+    marks: list[tuple[Mark, Task | None]] = []
+    for kind, number, amount, fill in steps:
+        now += amount
+        stream = gpu.stream(number)
+        if kind == "play":
+            gpu.play_until(now)
+        elif kind == "mark":
+            last = by_stream.get(number, [None])[-1]  # type: ignore[list-item]
+            marks.append((gpu.mark(stream, now), last))
+        elif kind == "wait" and marks:
+            gpu.wait(stream, now, marks[amount % len(marks)][0])
+        elif kind in ("kernel", "copy"):
+            task = gpu.kernel(stream, now, amount, fill) if kind == "kernel" else gpu.copy(stream, now, amount, "h2d")
+            by_stream.setdefault(number, []).append(task)
+            copies += [task] if task.engine else []
+    gpu.all_drained()
+    for tasks in by_stream.values():
+        assert all(task.start >= task.launched for task in tasks)
+        assert all(one.end <= other.start for one, other in pairwise(tasks))
+    in_order = sorted(copies, key=lambda one: (one.start, one.end))
+    assert all(one.end <= other.start for one, other in pairwise(in_order))
+    kernels = [one for tasks in by_stream.values() for one in tasks if not one.engine and one.duration]
+    for one in kernels:
+        beside = sum(other.fill for other in kernels if other.start <= one.start < other.end)
+        assert beside <= WHOLE
+    for mark, last in marks:
+        assert mark.time >= (last.end if last is not None else 0)
+
+
+@settings(max_examples=50, deadline=None)
+@given(_STEPS, st.integers(1, 40))
+def test_when_somebody_asks_changes_no_times(steps: list[tuple[str, int, int, int]], every: int) -> None:
+    def run(ask: bool) -> list[tuple[int, int]]:
+        gpu, now, tasks = Timeline(), 0, []
+        for at, (kind, number, amount, fill) in enumerate(steps):
+            now += amount
+            if kind == "kernel":
+                tasks.append(gpu.kernel(gpu.stream(number), now, amount, fill))
+            elif kind == "copy":
+                tasks.append(gpu.copy(gpu.stream(number), now, amount, "d2h"))
+            if ask and at % every == 0:
+                # What the host launches from now on is launched later than now.
+                gpu.play_until(now)
+                now += 1
+            elif at % every == 0:
+                now += 1
+        gpu.all_drained()
+        return [(one.start, one.end) for one in tasks]
+
+    assert run(True) == run(False)
+
+
+def test_streams_are_not_made_to_wait_for_what_never_comes() -> None:
+    gpu = Timeline()
+    stray = Mark(0)
+    gpu.wait(gpu.stream(0), 0, stray)
+    with pytest.raises(AssertionError, match="wait for each other"):
+        gpu.drained(gpu.stream(0))
