@@ -117,7 +117,7 @@ def test_no_program_breaks_the_rules(steps: list[tuple[str, int, int, int]]) -> 
         if kind == "play":
             gpu.play_until(now)
         elif kind == "mark":
-            last = by_stream.get(number, [None])[-1]  # type: ignore[list-item]
+            last = by_stream.get(number, [None])[-1]
             marks.append((gpu.mark(stream, now), last))
         elif kind == "wait" and marks:
             gpu.wait(stream, now, marks[amount % len(marks)][0])

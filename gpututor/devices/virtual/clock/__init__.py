@@ -1,1 +1,1 @@
-"""Prices of kernels on a virtual GPU, from spec sheets and a few fitted factors. Imports no torch."""
+"""What work on a virtual GPU costs, and when it runs: prices from spec sheets and a few fitted factors, timelines."""

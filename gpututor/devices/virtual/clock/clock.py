@@ -63,7 +63,7 @@ class MachineClock:
             return timeline.kernel(queue, self._launched(timeline, queue), duration, fill)
 
     def copy(self, gpu: int, stream: int, size_bytes: int, engine: str, *, pinned: bool, asynchronous: bool) -> Task:
-        """A copy of `size_bytes` by the engine `h2d`, `d2h` or `p2p`; unless it is asynchronous, the host waits for it."""
+        """A copy by the engine `h2d`, `d2h` or `p2p`; unless it is asynchronous, the host waits for it."""
         link = self.links[gpu]
         rate = link.peer if engine == "p2p" else link.pinned if pinned else link.pageable
         with self._lock:
