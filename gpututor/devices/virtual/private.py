@@ -23,6 +23,9 @@ CHECKED_ON = ("2.9.1", "2.13.0")
 make_wrapper: Any = torch.Tensor._make_wrapper_subclass
 """Makes a tensor that has sizes, a device and a dtype but no memory."""
 
+make_subclass: Any = torch.Tensor._make_subclass
+"""Makes a tensor of another class that shares its memory."""
+
 plain_function: Any = torch._C._disabled_torch_function_impl
 """As a class's `__torch_function__`: results do not become that class."""
 
@@ -244,3 +247,34 @@ def script_class(value: Any) -> str:
         return ""
     kind: Any = value._type()
     return str(kind.name())
+
+
+# What others stand in for, as it is without them.
+run_engine: Any = torch.autograd._engine_run_backward  # type: ignore[attr-defined]
+parse_to: Any = torch._C._nn._parse_to
+to_dlpack: Any = torch._C._to_dlpack
+to_dlpack_versioned: Any = torch._C._to_dlpack_versioned
+group_tensors: Any = torch._C._group_tensors_by_device_and_dtype
+log_api_usage: Any = torch._C._log_api_usage_once
+Generator: Any = torch._C.Generator
+Profiler: Any = torch.profiler.profiler._KinetoProfile
+Graph: Any = torch._C.Graph
+ScriptMethod: Any = torch._C.ScriptMethod
+ScriptModule: Any = torch.jit._script.RecursiveScriptModule
+device_of, is_cuda_of = torch._C.TensorBase.device, torch._C.TensorBase.is_cuda
+
+has_cudnn: bool = torch._C._has_cudnn
+can_share_a_data_slot: Any = torch._has_compatible_shallow_copy_type
+"""Whether `tensor.data = other` keeps the kind of tensor."""
+tree_leaves: Any = torch.utils._pytree.tree_leaves
+
+# How files say that a tensor is made of a storage.
+rebuild_tensor: Any = torch._utils._rebuild_tensor
+rebuild_tensor_v2: Any = torch._utils._rebuild_tensor_v2
+rebuild_parameter: Any = torch._utils._rebuild_parameter
+
+# How small tensors travel together between GPUs.
+in_chunks: Any = torch._utils._take_tensors
+flattened: Any = torch._utils._flatten_dense_tensors
+unflattened: Any = torch._utils._unflatten_dense_tensors
+in_the_order_of: Any = torch._utils._reorder_tensors_as

@@ -6,25 +6,13 @@ from typing import Any
 
 import torch
 
+from tests.fidelity.amounts import MIB, allocated, reserved, taken
 from tests.fidelity.program import gives, raises
 
 ALLOCATOR = "c10/cuda/CUDACachingAllocator.cpp"
 SMALL = f"{ALLOCATOR}: kSmallBuffer"
 LARGE = f"{ALLOCATOR}: kLargeBuffer, kMinLargeAlloc, kRoundLarge"
 MEMORY_PY = "torch/cuda/memory.py"
-MIB = 2**20
-
-
-def allocated() -> int:
-    return torch.cuda.memory_allocated()
-
-
-def reserved() -> int:
-    return torch.cuda.memory_reserved()
-
-
-def taken(size_bytes: int) -> torch.Tensor:
-    return torch.empty(size_bytes, dtype=torch.uint8, device="cuda")
 
 
 @gives((2 * MIB, 2 * MIB), source=SMALL)

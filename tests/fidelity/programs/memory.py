@@ -7,24 +7,12 @@ from typing import Any
 import torch
 from torch import nn
 
+from tests.fidelity.amounts import MIB, allocated, reserved, taken
 from tests.fidelity.program import gives
 
 ALLOCATOR = "c10/cuda/CUDACachingAllocator.cpp"
 ROUNDING = f"{ALLOCATOR}: kMinBlockSize"
 MEMORY_PY = "torch/cuda/memory.py"
-MIB = 2**20
-
-
-def allocated() -> int:
-    return torch.cuda.memory_allocated()
-
-
-def reserved() -> int:
-    return torch.cuda.memory_reserved()
-
-
-def taken(size_bytes: int) -> torch.Tensor:
-    return torch.empty(size_bytes, dtype=torch.uint8, device="cuda")
 
 
 @gives([512, 512, 1024, 4096], source=ROUNDING)

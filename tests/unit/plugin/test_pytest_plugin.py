@@ -4,30 +4,14 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Iterator
 
 import pytest
 
 from gpututor import __version__
 from gpututor.devices.virtual import machine, virtual_gpu
+from tests.unit.plugin.inner import PLUGIN, run
 
 pytest_plugins = ["pytester"]
-
-# A plain name, as where the entry point is not installed; where it is, it is the same plugin.
-_PLUGIN = ("-p", "gpututor.pytest_plugin")
-
-
-@pytest.fixture(autouse=True)
-def _switched_off_afterwards(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-    with virtual_gpu():  # imports all of it, which pytester would forget again
-        pass
-    yield
-    assert not machine.is_on()
-
-
-def _run(pytester: pytest.Pytester, *arguments: str) -> pytest.RunResult:
-    return pytester.runpytest_inprocess(*_PLUGIN, "-p", "no:cacheprovider", "-p", "no:asyncio", *arguments)
 
 
 def test_the_gpus_are_there_before_the_first_conftest_and_while_modules_are_collected(
@@ -54,7 +38,7 @@ def test_the_gpus_are_there_before_the_first_conftest_and_while_modules_are_coll
             assert torch.cuda.get_device_properties(device).total_memory == 512 * 2**20
         """
     )
-    result = _run(pytester, "--virtual-gpus=2", "--virtual-gpu-model=h100", "--virtual-gpu-memory", "512MiB")
+    result = run(pytester, "--virtual-gpus=2", "--virtual-gpu-model=h100", "--virtual-gpu-memory", "512MiB")
     result.assert_outcomes(passed=3)
     result.stdout.fnmatch_lines([f"virtual GPU: 2 x NVIDIA H100 80GB HBM3 (modelled by gpututor {__version__})"])
 
@@ -70,8 +54,8 @@ def test_the_ini_file_may_ask_and_the_command_line_has_the_last_word(pytester: p
             print("saw", torch.cuda.device_count(), torch.cuda.get_device_name(), memory)
         """
     )
-    _run(pytester, "-s").stdout.fnmatch_lines([f"*saw 1 NVIDIA L4 {2**30}*"])
-    given = _run(pytester, "-s", "--virtual-gpus=3", "--virtual-gpu-memory=2000B")
+    run(pytester, "-s").stdout.fnmatch_lines([f"*saw 1 NVIDIA L4 {2**30}*"])
+    given = run(pytester, "-s", "--virtual-gpus=3", "--virtual-gpu-memory=2000B")
     given.stdout.fnmatch_lines(["*saw 3 NVIDIA L4 2000*"])
 
 
@@ -84,7 +68,7 @@ def test_without_the_option_there_is_no_gpu_and_no_header(pytester: pytest.Pytes
             assert not machine.is_on()
         """
     )
-    result = _run(pytester)
+    result = run(pytester)
     result.assert_outcomes(passed=1)
     result.stdout.no_fnmatch_line("virtual GPU*")
 
@@ -113,7 +97,7 @@ def test_generators_kept_memory_and_peaks_are_new_in_each_test(pytester: pytest.
             assert DRAWN[0] == DRAWN[1]
         """
     )
-    _run(pytester, "--virtual-gpus=1").assert_outcomes(passed=2)
+    run(pytester, "--virtual-gpus=1").assert_outcomes(passed=2)
 
 
 def test_a_marked_test_gets_its_own_machine_and_so_do_its_fixtures(pytester: pytest.Pytester) -> None:
@@ -146,7 +130,7 @@ def test_a_marked_test_gets_its_own_machine_and_so_do_its_fixtures(pytester: pyt
             assert not machine.is_on()
         """
     )
-    _run(pytester, "--strict-markers").assert_outcomes(passed=4)
+    run(pytester, "--strict-markers").assert_outcomes(passed=4)
 
 
 def test_a_marked_test_has_another_machine_than_the_session_and_gives_it_back(pytester: pytest.Pytester) -> None:
@@ -168,7 +152,7 @@ def test_a_marked_test_has_another_machine_than_the_session_and_gives_it_back(py
             assert (OF_THE_SESSION + 1).tolist() == [2.0, 2.0]
         """
     )
-    _run(pytester, "--virtual-gpus=1").assert_outcomes(passed=2)
+    run(pytester, "--virtual-gpus=1").assert_outcomes(passed=2)
 
 
 def test_the_fixture_gives_the_markers_machine_else_the_sessions(pytester: pytest.Pytester) -> None:
@@ -186,13 +170,13 @@ def test_the_fixture_gives_the_markers_machine_else_the_sessions(pytester: pytes
             assert torch.cuda.mem_get_info()[1] == 2**20
         """
     )
-    _run(pytester, "--virtual-gpus=2", "--virtual-gpu-model=H100").assert_outcomes(passed=2)
+    run(pytester, "--virtual-gpus=2", "--virtual-gpu-model=H100").assert_outcomes(passed=2)
 
 
 def test_a_session_inside_a_session_has_its_own_machine_and_gives_the_other_back(pytester: pytest.Pytester) -> None:
     pytester.makepyfile("import torch\ndef test_it(): assert torch.cuda.device_count() == 1\n")
     with virtual_gpu(2) as outer:
-        _run(pytester, "--virtual-gpus=1").assert_outcomes(passed=1)
+        run(pytester, "--virtual-gpus=1").assert_outcomes(passed=1)
         assert machine.active() is outer
 
 
@@ -201,7 +185,7 @@ def test_the_header_says_when_the_environment_hides_gpus(
 ) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1")
     pytester.makepyfile("import torch\ndef test_it(): assert torch.cuda.device_count() == 1\n")
-    result = _run(pytester, "--virtual-gpus=2")
+    result = run(pytester, "--virtual-gpus=2")
     result.assert_outcomes(passed=1)
     result.stdout.fnmatch_lines(
         ["virtual GPU: 2 x Tesla T4 (modelled by *), 1 of them visible by CUDA_VISIBLE_DEVICES"]
@@ -221,7 +205,7 @@ def test_workers_of_xdist_have_the_gpus_too(pytester: pytest.Pytester) -> None:
             assert torch.ones(2, device=f"cuda:{index}").sum().item() == 2
         """
     )
-    result = pytester.runpytest_subprocess(*_PLUGIN, "-p", "xdist", "-n", "1", "--virtual-gpus=3")
+    result = pytester.runpytest_subprocess(*PLUGIN, "-p", "xdist", "-n", "1", "--virtual-gpus=3")
     result.assert_outcomes(passed=3)
 
 

@@ -3,29 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
 import pytest
 
-from gpututor.devices.virtual import machine, virtual_gpu
+from tests.unit.plugin.inner import run
 
 pytest_plugins = ["pytester"]
-
-# A plain name, as where the entry point is not installed; where it is, it is the same plugin.
-_PLUGIN = ("-p", "gpututor.pytest_plugin")
-
-
-@pytest.fixture(autouse=True)
-def _switched_off_afterwards(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-    with virtual_gpu():  # imports all of it, which pytester would forget again
-        pass
-    yield
-    assert not machine.is_on()
-
-
-def _run(pytester: pytest.Pytester, *arguments: str) -> pytest.RunResult:
-    return pytester.runpytest_inprocess(*_PLUGIN, "-p", "no:cacheprovider", "-p", "no:asyncio", *arguments)
 
 
 def test_a_failure_shows_the_persons_lines_and_none_of_the_virtual_gpus(pytester: pytest.Pytester) -> None:
@@ -51,7 +34,7 @@ def test_a_failure_shows_the_persons_lines_and_none_of_the_virtual_gpus(pytester
             torch.ones(1, device="cuda:7")
         """
     )
-    result = _run(pytester, "--virtual-gpus=2")
+    result = run(pytester, "--virtual-gpus=2")
     result.assert_outcomes(failed=3)
     text = result.stdout.str()
     assert "devices/virtual" not in text.replace("\\", "/")
@@ -60,7 +43,7 @@ def test_a_failure_shows_the_persons_lines_and_none_of_the_virtual_gpus(pytester
     for line in ("return x + torch.ones(2)", "return gradient + torch.ones(2)", 'torch.ones(1, device="cuda:7")'):
         assert re.search(rf"^> +{re.escape(line)}$", text, re.MULTILINE)
     assert "found at least two devices, cuda:0 and cpu!" in text
-    whole = _run(pytester, "--virtual-gpus=2", "--full-trace", "-k", "test_mixed")
+    whole = run(pytester, "--virtual-gpus=2", "--full-trace", "-k", "test_mixed")
     assert "dispatch.py" in whole.stdout.str()
 
 
@@ -105,7 +88,7 @@ def test_a_suites_own_machine_takes_the_place_of_the_sessions(pytester: pytest.P
             assert torch.ones(1, device="cuda:1").item() == 1
         """
     )
-    _run(pytester, "--virtual-gpus=2").assert_outcomes(passed=4)
+    run(pytester, "--virtual-gpus=2").assert_outcomes(passed=4)
 
 
 def test_a_modules_machine_works_without_the_sessions_too(pytester: pytest.Pytester) -> None:
@@ -130,4 +113,4 @@ def test_a_modules_machine_works_without_the_sessions_too(pytester: pytest.Pytes
         """
     )
     pytester.makepyfile(test_z="import torch\ndef test_after():\n    assert not torch.cuda.is_available()\n")
-    _run(pytester).assert_outcomes(passed=4)
+    run(pytester).assert_outcomes(passed=4)

@@ -2,29 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
-from gpututor.devices.virtual import machine, virtual_gpu
+from tests.unit.plugin.inner import run
 
 pytest_plugins = ["pytester"]
-
-# A plain name, as where the entry point is not installed; where it is, it is the same plugin.
-_PLUGIN = ("-p", "gpututor.pytest_plugin")
-
-
-@pytest.fixture(autouse=True)
-def _switched_off_afterwards(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-    with virtual_gpu():  # imports all of it, which pytester would forget again
-        pass
-    yield
-    assert not machine.is_on()
-
-
-def _run(pytester: pytest.Pytester, *arguments: str) -> pytest.RunResult:
-    return pytester.runpytest_inprocess(*_PLUGIN, "-p", "no:cacheprovider", "-p", "no:asyncio", *arguments)
 
 
 @pytest.mark.parametrize(
@@ -53,21 +35,21 @@ def _run(pytester: pytest.Pytester, *arguments: str) -> pytest.RunResult:
 def test_what_cannot_be_is_a_usage_error_that_names_the_option(
     pytester: pytest.Pytester, arguments: list[str], words: str
 ) -> None:
-    result = _run(pytester, *arguments)
+    result = run(pytester, *arguments)
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines([f"ERROR: {words}"])
 
 
 def test_a_bad_ini_value_names_the_file(pytester: pytest.Pytester) -> None:
     pytester.makeini("[pytest]\nvirtual_gpus = many\n")
-    result = _run(pytester)
+    result = run(pytester)
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines(["ERROR: virtual_gpus in *tox.ini: a machine has 0 to 8 virtual GPUs, not many"])
 
 
 def test_a_model_in_the_ini_file_without_a_number_is_refused_as_the_option_is(pytester: pytest.Pytester) -> None:
     pytester.makeini("[pytest]\nvirtual_gpu_model = H100\n")
-    result = _run(pytester)
+    result = run(pytester)
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines(["ERROR: virtual_gpu_model in *tox.ini needs virtual_gpus beside it."])
 
@@ -92,7 +74,7 @@ def test_a_marker_that_cannot_be_fails_its_test_in_words(pytester: pytest.Pytest
         def test_after_them(): ...
         """
     )
-    result = _run(pytester)
+    result = run(pytester)
     result.assert_outcomes(passed=1, errors=4)
     result.stdout.fnmatch_lines(
         [

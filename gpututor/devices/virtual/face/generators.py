@@ -7,10 +7,10 @@ from typing import Any, cast
 
 import torch
 
-from gpututor.devices.virtual import errors
+from gpututor.devices.virtual import errors, private
 from gpututor.devices.virtual.machine import CPU, VirtualGpu, active, meant_device, python_device
 
-_RealGenerator: Any = torch._C.Generator
+_RealGenerator: Any = private.Generator
 
 
 class _Kind(type(_RealGenerator)):  # type: ignore[misc]

@@ -8,12 +8,12 @@ from typing import Any
 import torch
 import torch.profiler.profiler
 
-from gpututor.devices.virtual import errors
+from gpututor.devices.virtual import errors, private
 from gpututor.devices.virtual.machine import active
 
 _CUDA = torch.profiler.ProfilerActivity.CUDA
 _real_activities: Callable[[], set[Any]] = torch.profiler.supported_activities
-_real_profiler: Any = torch.profiler.profiler._KinetoProfile.__init__
+_real_profiler: Any = private.Profiler.__init__
 _real_old_profiler: Any = torch.autograd.profiler.profile.__init__
 _ADVICE = "Ask for ProfilerActivity.CPU alone."
 

@@ -6,17 +6,13 @@ from typing import Any
 
 import torch
 
-from gpututor.devices.virtual import errors
+from gpututor.devices.virtual import errors, private
 from gpututor.devices.virtual.machine import meant_device
 from gpututor.devices.virtual.tensors.gradients import seen_device
 from gpututor.devices.virtual.tensors.names import DeviceNames
 from gpututor.devices.virtual.tensors.tensor import VirtualTensor
 
-_real_to_dlpack: Any = torch._C._to_dlpack
-_real_to_dlpack_versioned: Any = torch._C._to_dlpack_versioned
 _real_nested: Any = torch.nested.nested_tensor
-_real_parse_to: Any = torch._C._nn._parse_to
-_real_engine = torch.autograd._engine_run_backward  # type: ignore[attr-defined]
 
 
 def _holds_virtual(value: Any) -> bool:
@@ -32,17 +28,17 @@ def _holds_virtual(value: Any) -> bool:
 def run_backward(*args: Any, **kwargs: Any) -> Any:
     """Stands in for the call of the autograd engine: hooks and custom Functions name devices too."""
     with DeviceNames():
-        return _real_engine(*args, **kwargs)
+        return private.run_engine(*args, **kwargs)
 
 
 def to_dlpack(tensor: Any) -> Any:
     """Stands in for `torch.utils.dlpack.to_dlpack`."""
-    return tensor.__dlpack__() if type(tensor) is VirtualTensor else _real_to_dlpack(tensor)
+    return tensor.__dlpack__() if type(tensor) is VirtualTensor else private.to_dlpack(tensor)
 
 
 def to_dlpack_versioned(tensor: Any, **options: Any) -> Any:
     """Stands in for what `Tensor.__dlpack__` calls."""
-    return tensor.__dlpack__() if type(tensor) is VirtualTensor else _real_to_dlpack_versioned(tensor, **options)
+    return tensor.__dlpack__() if type(tensor) is VirtualTensor else private.to_dlpack_versioned(tensor, **options)
 
 
 def nested_tensor(tensor_list: Any, *args: Any, **kwargs: Any) -> Any:
@@ -57,6 +53,6 @@ def parse_to(*args: Any, **kwargs: Any) -> Any:
     """Stands in for what reads the arguments of `module.to(...)`, such as a GPU's number, or a tensor that is there."""
     if args and type(args[0]) is int:
         args = (meant_device(args[0]), *args[1:])
-    device, *rest = _real_parse_to(*args, **kwargs)
+    device, *rest = private.parse_to(*args, **kwargs)
     like = args[0] if args else kwargs.get("tensor")
     return seen_device(device) if isinstance(like, torch.Tensor) else device, *rest

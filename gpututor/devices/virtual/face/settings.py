@@ -30,7 +30,7 @@ def cudnn_version() -> int | None:
     """Stands in for `torch.backends.cudnn.version`: the build's own number where it has one."""
     if not has_cudnn():
         return None
-    return (_real_cudnn_version() if torch.version.cuda and torch._C._has_cudnn else None) or _CUDNN_VERSION
+    return (_real_cudnn_version() if torch.version.cuda and private.has_cudnn else None) or _CUDNN_VERSION
 
 
 def is_off() -> bool:

@@ -35,7 +35,7 @@ class DeviceMemory:
         self.fraction = 1.0
         """The share of the total that this process may use."""
         self.small, self.large = Pool(is_small=True), Pool(is_small=False)
-        self.statistics = Statistics(self.small, self.large)
+        self.statistics = Statistics()
         self._freed: deque[tuple[Span, int]] = deque()
         self._lock = threading.Lock()
         self._next_address = _FIRST_ADDRESS + index * _BETWEEN_GPUS
@@ -210,10 +210,9 @@ class Block:
         self._free()
         self._span, self.size_bytes = span, -(-size_bytes // GRANULE) * GRANULE
 
-    def _free(self) -> None:
-        if self._span is not None:
-            self._memory.leave(self._span, self.size_bytes)
-
     def __del__(self) -> None:
+        self._free()
+
+    def _free(self) -> None:
         if self._span is not None:
             self._memory.leave(self._span, self.size_bytes)

@@ -94,10 +94,9 @@ class Statistics:
     An allocation only writes one row into a log; the figures are worked out of it when somebody asks.
     """
 
-    __slots__ = ("_all", "_large", "_log", "_pools", "_small", "out_of_memories", "retries")
+    __slots__ = ("_all", "_large", "_log", "_small", "out_of_memories", "retries")
 
-    def __init__(self, small: Pool, large: Pool) -> None:
-        self._pools = (small, large)
+    def __init__(self) -> None:
         self._all, self._small, self._large = _Figures(), _Figures(), _Figures()
         # Rows of: bytes, requested bytes (both negative for what is freed), small pool or not, the pool's split blocks
         # and their bytes from then on.

@@ -66,7 +66,7 @@ def mark_step_begin() -> None:
 def export(mod: Any, args: Any = (), kwargs: Any = None, **options: Any) -> Any:
     """Stands in for `torch.export.export`, which would look into the memory of its constants."""
     held = [*mod.parameters(), *mod.buffers()] if isinstance(mod, torch.nn.Module) else []
-    given = torch.utils._pytree.tree_leaves((args, kwargs))
+    given = private.tree_leaves((args, kwargs))
     if any(type(one) is VirtualTensor for one in (*held, *given)):
         raise errors.unsupported("torch.export.export on a device", "Export on the CPU.")
     return _real_export(mod, args, kwargs, **options)

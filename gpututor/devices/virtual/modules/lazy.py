@@ -7,14 +7,15 @@ from typing import Any
 import torch
 from torch.nn.parameter import UninitializedBuffer, UninitializedParameter
 
+from gpututor.devices.virtual import private
 from gpututor.devices.virtual.machine import meant_device
 from gpututor.devices.virtual.modules.swapping import swap_tensors
 from gpututor.devices.virtual.tensors.tensor import VirtualTensor
 
 _PLACE = "_virtual_device"
 _real_materialize: Any = UninitializedParameter.materialize
-_real_device: Any = torch._C.TensorBase.device
-_real_is_cuda: Any = torch._C.TensorBase.is_cuda
+_real_device: Any = private.device_of
+_real_is_cuda: Any = private.is_cuda_of
 
 
 def _place(tensor: Any) -> torch.device | None:
@@ -70,8 +71,8 @@ def _without_shape(cls: Any, device: Any, dtype: torch.dtype | None, requires_gr
     """An empty tensor of `cls`, on the CPU if `device` is a GPU."""
     like = torch.empty(0, device=device, dtype=dtype)
     if type(like) is not VirtualTensor:
-        return torch.Tensor._make_subclass(cls, like, requires_grad)
-    made = torch.Tensor._make_subclass(cls, torch.empty(0, device="cpu", dtype=like.dtype), requires_grad)
+        return private.make_subclass(cls, like, requires_grad)
+    made = private.make_subclass(cls, torch.empty(0, device="cpu", dtype=like.dtype), requires_grad)
     setattr(made, _PLACE, like.device)
     return made
 

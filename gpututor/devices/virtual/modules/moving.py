@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from gpututor.devices.virtual import errors
+from gpututor.devices.virtual import errors, private
 from gpututor.devices.virtual.modules import lazy
 from gpututor.devices.virtual.modules.swapping import swap_tensors
 from gpututor.devices.virtual.tensors.tensor import VirtualTensor
@@ -90,7 +90,7 @@ def apply_to_tensors(self: torch.nn.Module, fn: Any, recurse: bool = True) -> to
             continue
         gradient = parameter.grad
         # From a learner's own meta device, say, to the CPU.
-        unlike = not torch._has_compatible_shallow_copy_type(parameter, moved)
+        unlike = not private.can_share_a_data_slot(parameter, moved)
         if unlike or overwrite:
             parameter = self._parameters[name] = torch.nn.Parameter(moved, parameter.requires_grad)
         else:

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import torch
+from gpututor.devices.virtual import errors, private
 
-from gpututor.devices.virtual import errors
-
-_real_log: Any = torch._C._log_api_usage_once
+_real_log: Any = private.log_api_usage
 _SHARDING = {
     "torch.distributed.fsdp": "torch.distributed.fsdp.FullyShardedDataParallel",
     "torch.distributed.fsdp.fully_shard": "torch.distributed.fsdp.fully_shard",

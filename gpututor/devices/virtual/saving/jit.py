@@ -18,7 +18,7 @@ from typing import Any
 
 import torch
 
-from gpututor.devices.virtual import errors
+from gpututor.devices.virtual import errors, private
 from gpututor.devices.virtual.machine import meant_device, python_device
 from gpututor.devices.virtual.saving.jit_trace import ForTracing
 from gpututor.devices.virtual.tensors.tensor import VirtualTensor
@@ -34,7 +34,7 @@ _GPU_NAME = re.compile(rb"cuda:\d+")
 _real_trace: Any = torch.jit.trace
 _real_trace_module: Any = torch.jit.trace_module
 _real_load: Any = torch.jit.load
-_ScriptModule: Any = torch.jit._script.RecursiveScriptModule
+_ScriptModule: Any = private.ScriptModule
 _real_save: Any = _ScriptModule.save
 _real_save_to_buffer: Any = _ScriptModule.save_to_buffer
 _real_function_save: Any = torch.jit.ScriptFunction.save
@@ -171,10 +171,10 @@ def _translated(real: Any) -> Any:
     return lambda self: errors.in_cudas_words(real(self))
 
 
-graph_text = _translated(torch._C.Graph.__str__)
-graph_repr = _translated(torch._C.Graph.__repr__)
+graph_text = _translated(private.Graph.__str__)
+graph_repr = _translated(private.Graph.__repr__)
 code = property(_translated(_ScriptModule.code.fget))
-method_call = _saying(torch._C.ScriptMethod.__call__)
+method_call = _saying(private.ScriptMethod.__call__)
 function_call = _saying(torch.jit.ScriptFunction.__call__)
 
 

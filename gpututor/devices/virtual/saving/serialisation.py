@@ -33,7 +33,7 @@ class _Session(threading.local):
 
 _session = _Session()
 _real_save, _real_load = torch.save, torch.load
-_real_rebuild: Any = torch._utils._rebuild_tensor
+_real_rebuild: Any = private.rebuild_tensor
 
 
 def _during(call: Any, args: Any, kwargs: Any) -> Any:
@@ -135,12 +135,12 @@ def reduce(tensor: VirtualTensor) -> tuple[Any, ...]:
         _record(tensor._device, CPU, untyped.nbytes(), "torch.save")
     if is_parameter:
         plain = VirtualTensor(host, tensor._device, tensor._block)
-        return torch._utils._rebuild_parameter, (plain, tensor.requires_grad, OrderedDict())
+        return private.rebuild_parameter, (plain, tensor.requires_grad, OrderedDict())
     storage = torch.storage.TypedStorage(wrap_storage=untyped, dtype=host.dtype, _internal=True)
     geometry = (host.storage_offset(), tuple(host.size()), host.stride())
     told = {name: True for name, is_so in (("conj", host.is_conj()), ("neg", host.is_neg())) if is_so}
     described = (storage, *geometry, tensor.requires_grad, OrderedDict(), *([told] if told else []))
-    return torch._utils._rebuild_tensor_v2, described
+    return private.rebuild_tensor_v2, described
 
 
 def set_metadata(tensor: torch.Tensor, metadata: Any) -> None:
