@@ -162,6 +162,13 @@ def test_when_somebody_asks_changes_no_times(steps: list[tuple[str, int, int, in
     assert run(True) == run(False)
 
 
+def test_a_stream_with_nothing_but_a_wait_drains_when_the_last_kernel_of_another_is_done() -> None:
+    gpu = Timeline()
+    gpu.kernel(gpu.stream(1), 0, 10, 1)
+    gpu.wait(gpu.stream(0), 0, gpu.mark(gpu.stream(1), 0))
+    assert gpu.all_drained() == 10
+
+
 def test_streams_are_not_made_to_wait_for_what_never_comes() -> None:
     gpu = Timeline()
     stray = Mark(0)
