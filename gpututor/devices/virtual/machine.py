@@ -10,6 +10,7 @@ import torch
 
 from gpututor.devices.recorder import Recorder
 from gpututor.devices.virtual import errors, private
+from gpututor.devices.virtual.clock.clock import MachineClock
 from gpututor.devices.virtual.memory.allocator import DeviceMemory
 from gpututor.devices.virtual.options import MAX_GPUS
 from gpututor.devices.virtual.specs import GpuSpec
@@ -23,6 +24,10 @@ CUDA_DEFAULT_SEED = 67280421310721
 
 class _PerThread(threading.local):
     device_index = 0
+
+    def __init__(self) -> None:
+        self.streams: dict[int, int] = {}
+        """The current stream of each GPU, by its index; the default stream, 0, of those that are not in it."""
 
 
 class VirtualGpu:
@@ -65,6 +70,7 @@ class VirtualMachine:
         self.backends = backends
         self.recorder = recorder if recorder is not None else _silent()
         self.per_thread = _PerThread()
+        self.clock = MachineClock(len(gpus))
         self.started = False
         """Whether anything needed a GPU so far; asking how many there are does not."""
         self.gives_way = False
@@ -101,6 +107,11 @@ class VirtualMachine:
         if gpu is None:
             raise errors.forked_tensor() if self.in_bad_fork else errors.left_over()
         return gpu
+
+    def stream_of(self, gpu: VirtualGpu) -> int:
+        """The number of this thread's current stream on that GPU; 0 is the default stream."""
+        streams = self.per_thread.streams
+        return streams.get(gpu.index, 0) if streams else 0
 
     def set_current(self, index: int) -> None:
         self.per_thread.device_index = self.gpu(index).index

@@ -4,34 +4,43 @@ from __future__ import annotations
 
 import threading
 
-from gpututor.devices.virtual.clock.clock import HostCosts, Link, MachineClock
+from gpututor.devices.virtual.clock.clock import SYNCHRONISE, MachineClock
 from gpututor.devices.virtual.clock.host import READING
-from gpututor.devices.virtual.clock.timeline import WHOLE
+from gpututor.devices.virtual.clock.timeline import WHOLE, Task
 
 MS = 1_000_000
-LINK = Link(latency=10_000, pageable=6e9, pinned=12e9, peer=20e9)
+COST = 5_000
 
 
 def machine(gpus: int = 1) -> MachineClock:
-    return MachineClock([LINK] * gpus)
+    return MachineClock(gpus)
+
+
+def launch(clock: MachineClock, gpu: int, stream: int, duration: int, cost: int = COST) -> Task:
+    return clock.launch(gpu, stream, duration, WHOLE, cost)
+
+
+def copy(clock: MachineClock, stream: int, engine: str, *, pinned: bool, asynchronous: bool) -> Task:
+    duration = 10_000 + (MS if pinned else 2 * MS)
+    return clock.copy(0, stream, duration, engine, COST, asynchronous=asynchronous)
 
 
 def test_without_a_wait_the_host_sees_the_launch_only() -> None:
     clock = machine()
-    clock.launch(0, 0, 10 * MS, WHOLE)
+    launch(clock, 0, 0, 10 * MS)
     assert clock.host.now == 5_000
-    assert clock.synchronise(0) == 10 * MS - 3_000
+    assert clock.synchronise(0) == 10 * MS - SYNCHRONISE
     assert clock.host.now == 10 * MS + 5_000
 
 
 def test_a_pageable_copy_blocks_and_a_pinned_asynchronous_one_does_not() -> None:
     clock = machine()
-    clock.copy(0, 0, 12_000_000, "h2d", pinned=False, asynchronous=False)
+    copy(clock, 0, "h2d", pinned=False, asynchronous=False)
     assert clock.host.now == 5_000 + 10_000 + 2 * MS
     before = clock.host.now
-    clock.copy(0, 0, 12_000_000, "h2d", pinned=True, asynchronous=True)
+    copy(clock, 0, "h2d", pinned=True, asynchronous=True)
     assert clock.host.now == before + 5_000
-    clock.copy(0, 0, 12_000_000, "d2h", pinned=True, asynchronous=False)
+    copy(clock, 0, "d2h", pinned=True, asynchronous=False)
     assert clock.host.now == before + 5_000 + 2 * (MS + 10_000), "a stream's copies come one after another"
 
 
@@ -39,8 +48,8 @@ def _pipeline(streams: int, *, pinned: bool) -> int:
     clock = machine()
     for step in range(4):
         stream = 1 + step % streams
-        clock.copy(0, stream, 12_000_000, "h2d", pinned=pinned, asynchronous=pinned)
-        clock.launch(0, stream, MS, WHOLE)
+        copy(clock, stream, "h2d", pinned=pinned, asynchronous=pinned)
+        launch(clock, 0, stream, MS)
     clock.synchronise(0)
     return clock.host.now
 
@@ -53,7 +62,7 @@ def test_copies_overlap_with_kernels_on_two_streams_only_when_they_are_pinned() 
 def test_events_tell_what_the_device_took() -> None:
     clock = machine()
     start = clock.record(0, 0)
-    clock.launch(0, 0, 7 * MS, WHOLE)
+    launch(clock, 0, 0, 7 * MS)
     end = clock.record(0, 0)
     assert not clock.is_reached(0, end)
     assert not clock.is_idle(0, 0)
@@ -65,10 +74,10 @@ def test_events_tell_what_the_device_took() -> None:
 
 def test_a_stream_waits_for_another_gpu_and_the_host_does_not() -> None:
     clock = machine(2)
-    clock.launch(0, 0, 5 * MS, WHOLE)
+    launch(clock, 0, 0, 5 * MS)
     done = clock.record(0, 0)
     clock.wait_for(1, 0, done)
-    task = clock.launch(1, 0, MS, WHOLE)
+    task = launch(clock, 1, 0, MS)
     assert clock.host.now < MS
     clock.synchronise(1)
     assert task.start >= 5 * MS
@@ -76,9 +85,9 @@ def test_a_stream_waits_for_another_gpu_and_the_host_does_not() -> None:
 
 
 def test_the_host_cannot_run_ahead_for_ever() -> None:
-    clock = MachineClock([LINK], HostCosts(launch=1_000))
+    clock = machine()
     for _ in range(3000):
-        clock.launch(0, 0, MS, WHOLE)
+        launch(clock, 0, 0, MS, cost=1_000)
     assert clock.host.now > 1900 * MS
 
 

@@ -9,6 +9,7 @@ Times are whole nanoseconds since the machine was switched on, so that figures a
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from typing import ClassVar
@@ -16,6 +17,9 @@ from typing import ClassVar
 WHOLE = 1_000_000
 """A GPU's room for kernels, in millionths: whole numbers add up exactly."""
 FOREVER = 1 << 62
+
+Played = Callable[[int, int, int], None]
+"""Told when a task has its times: its row in the trace, its start, its end."""
 
 
 @dataclass(slots=True, eq=False)
@@ -29,6 +33,8 @@ class Task:
     """The share of the GPU that a kernel needs, in millionths."""
     engine: str = ""
     """The copy engine that a copy needs; empty for a kernel."""
+    row: int = -1
+    """Its row in the trace; -1 for none."""
     start: int = -1
     end: int = -1
     """-1 until it has been played."""
@@ -62,6 +68,21 @@ class Stream:
     pending: int = 0
     """Kernels and copies that have not been played."""
 
+    def settle(self) -> bool:
+        """Pass the marks and waits at the head of the queue; whether a mark was reached that others may wait for."""
+        queue, reached = self.queue, False
+        while queue:
+            head = queue[0]
+            if type(head) is Mark:
+                head.time = self.free_at = max(self.free_at, head.launched)
+                reached = True
+            elif type(head) is Wait and head.mark.time >= 0:
+                self.free_at = max(self.free_at, head.mark.time, head.launched)
+            else:
+                break
+            queue.popleft()
+        return reached
+
 
 class Timeline:
     """The streams and engines of one GPU.
@@ -73,9 +94,10 @@ class Timeline:
     QUEUE: ClassVar[int] = 1024
     """Launches that a stream takes before the host has to wait, as CUDA's drivers have it."""
 
-    def __init__(self, engines: tuple[str, ...] = ("h2d", "d2h", "p2p")) -> None:
+    def __init__(self, engines: tuple[str, ...] = ("h2d", "d2h", "p2p"), played: Played | None = None) -> None:
         self.streams: dict[int, Stream] = {0: Stream(0)}
         self.peers: list[Timeline] = [self]
+        self.played = played
         self._engine_free = dict.fromkeys(engines, 0)
         self._running: list[tuple[int, int]] = []
         self._room = WHOLE
@@ -88,16 +110,16 @@ class Timeline:
             found = self.streams[number] = Stream(number)
         return found
 
-    def kernel(self, stream: Stream, launched: int, duration: int, fill: int) -> Task:
+    def kernel(self, stream: Stream, launched: int, duration: int, fill: int, row: int = -1) -> Task:
         """Put a kernel at the end of a stream; `fill` is cut to the whole GPU."""
-        task = Task(launched, duration, min(max(fill, 1), WHOLE))
+        task = Task(launched, duration, fill if 0 < fill <= WHOLE else min(max(fill, 1), WHOLE), "", row)
         stream.queue.append(task)
         stream.pending += 1
         return task
 
-    def copy(self, stream: Stream, launched: int, duration: int, engine: str) -> Task:
+    def copy(self, stream: Stream, launched: int, duration: int, engine: str, row: int = -1) -> Task:
         """Put a copy at the end of a stream."""
-        task = Task(launched, duration, engine=engine)
+        task = Task(launched, duration, 0, engine, row)
         stream.queue.append(task)
         stream.pending += 1
         return task
@@ -136,7 +158,7 @@ class Timeline:
 
     def play_until(self, time: int) -> None:
         """Play whatever is ready at `time`; what is launched later cannot come before it."""
-        while any(timeline._play_one(time) for timeline in self.peers):
+        while self._play_one(time):
             pass
 
     def room_in_queue(self, stream: Stream) -> int:
@@ -150,71 +172,60 @@ class Timeline:
         return time
 
     def _play_next(self) -> None:
-        """Start the one piece of work of any GPU that is ready first."""
+        """Start the one piece of work of any GPU that is ready first, or go past marks and waits."""
         before = self._waiting()
-        timeline = min(self.peers, key=lambda one: one._next_ready())
-        # Without a task that can start, some stream may yet have gone past a mark that was reached meanwhile.
-        if not timeline._play_one(FOREVER) and self._waiting() == before:
+        if not self._play_one(FOREVER) and self._waiting() == before:
             raise AssertionError("streams wait for each other")
 
     def _waiting(self) -> int:
         """How much the streams of all GPUs still hold, marks and waits included."""
         return sum(len(stream.queue) for timeline in self.peers for stream in timeline.streams.values())
 
-    def _settle(self, stream: Stream) -> Task | None:
-        """Pass marks and waits at the head of the queue; the task that comes then, if it need not wait for a mark."""
-        queue = stream.queue
-        while queue:
-            head = queue[0]
-            if type(head) is Task:
-                return head
-            if type(head) is Mark:
-                head.time = stream.free_at = max(stream.free_at, head.launched)
-            elif type(head) is Wait:
-                if head.mark.time < 0:
-                    return None
-                stream.free_at = max(stream.free_at, head.mark.time, head.launched)
-            queue.popleft()
-        return None
-
-    def _heads(self) -> list[tuple[int, int, int, Task, Stream]]:
-        """(ready, launched, stream, task, stream object) of each stream's next task."""
-        heads = []
-        for stream in self.streams.values():
-            if stream.queue:
-                task = self._settle(stream)
-                if task is not None:
-                    ready = max(task.launched, stream.free_at)
-                    heads.append((ready, task.launched, stream.number, task, stream))
-        return heads
-
-    def _next_ready(self) -> int:
-        return min((head[0] for head in self._heads()), default=FOREVER)
-
     def _play_one(self, until: int) -> bool:
-        """Start the task that is ready first, if that is so by `until`; whether there was one."""
-        heads = self._heads()
-        if not heads:
+        """Start the task of any GPU that is ready first, if that is so by `until`; whether there was one."""
+        found = self._first_ready()
+        if found is None or found[0] > until:
             return False
-        ready, _, _, task, stream = min(heads, key=lambda head: head[:3])
-        if ready > until:
-            return False
-        task.start = self._engine_start(task, ready) if task.engine else self._kernel_start(task, ready)
-        task.end = task.start + task.duration
-        stream.free_at = task.end
-        stream.queue.popleft()
+        ready, timeline, stream = found
+        timeline._start(stream, ready)
+        return True
+
+    def _first_ready(self) -> tuple[int, Timeline, Stream] | None:
+        """(when, GPU, stream) of the task that is ready first; of several, the one that was launched first."""
+        again = True
+        while again:
+            again = False
+            best: tuple[int, int] | None = None
+            chosen: tuple[Timeline, Stream] | None = None
+            for timeline in self.peers:
+                for stream in timeline.streams.values():
+                    queue = stream.queue
+                    if not queue:
+                        continue
+                    if type(queue[0]) is not Task and stream.settle():
+                        again = True
+                    if queue and type(head := queue[0]) is Task:
+                        key = (max(head.launched, stream.free_at), head.launched)
+                        if best is None or key < best:
+                            best, chosen = key, (timeline, stream)
+        return None if best is None or chosen is None else (best[0], *chosen)
+
+    def _start(self, stream: Stream, ready: int) -> None:
+        task = stream.queue.popleft()
+        assert type(task) is Task
         stream.pending -= 1
         if task.engine:
-            self._engine_free[task.engine] = task.end
+            task.start = max(ready, self._engine_free[task.engine])
+            task.end = self._engine_free[task.engine] = task.start + task.duration
         else:
+            task.start = self._kernel_start(task, ready)
+            task.end = task.start + task.duration
             heappush(self._running, (task.end, task.fill))
             self._room -= task.fill
             self._last_start = task.start
-        self._settle(stream)
-        return True
-
-    def _engine_start(self, task: Task, ready: int) -> int:
-        return max(ready, self._engine_free[task.engine])
+        stream.free_at = task.end
+        if task.row >= 0 and self.played is not None:
+            self.played(task.row, task.start, task.end)
 
     def _kernel_start(self, task: Task, ready: int) -> int:
         """The first moment with room for it, and not before a kernel that was ready earlier."""
