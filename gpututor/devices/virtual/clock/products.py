@@ -30,6 +30,15 @@ def _sizes(left: tuple[int, ...], right: tuple[int, ...]) -> tuple[int, int, int
     return batch, max(prod(left) // (inner * batch), 1), max(columns, 1), inner
 
 
+def product_flops(kind: str, inputs: Sequence[Tensor]) -> float:
+    """FLOPs of a matrix product by its shapes, two for each product; 0 for another kind of operator."""
+    if kind != "matmul" or sum(1 for one in inputs if one[0]) < 2:
+        return 0.0
+    (left, _), (right, _) = _matrices(inputs)
+    batch, rows, columns, inner = _sizes(left, right)
+    return 2.0 * batch * rows * columns * inner
+
+
 def _tiled_s(gpu: Attainable, batch: int, rows: int, columns: int, inner: int, rate: float) -> tuple[float, float]:
     """Seconds and filled share of the best of the tiles, in whole waves over the multiprocessors."""
     best, filled = float("inf"), 1.0

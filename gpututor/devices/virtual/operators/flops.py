@@ -1,0 +1,66 @@
+"""FLOPs of one call of an operator, by the formulas of torch.utils.flop_counter."""
+
+from __future__ import annotations
+
+from math import isfinite
+from typing import Any
+
+import torch
+from torch.utils.flop_counter import flop_registry
+
+aten = torch.ops.aten
+
+_TWINS = {
+    aten._scaled_dot_product_flash_attention_for_cpu: aten._scaled_dot_product_flash_attention,
+    aten._scaled_dot_product_fused_attention_overrideable: aten._scaled_dot_product_flash_attention,
+    aten._scaled_dot_product_flash_attention_for_cpu_backward: aten._scaled_dot_product_flash_attention_backward,
+    aten._int_mm: aten.mm,
+    aten._addmm_activation: aten.addmm,
+}
+"""Operators that compute what another one does, which has a formula."""
+
+
+def _convolution_forward(image: Any, weight: Any, *_: Any, out_val: Any = None, **__: Any) -> int:
+    """Of operators with other arguments, never transposed: image (N, C, ...), weight (O, C/groups, ...)."""
+    return int(2 * out_val.numel() * weight[0].numel())
+
+
+def _vector_product(*tensors: Any, out_val: Any = None, **__: Any) -> int:
+    """Of a matrix and a vector, or of two vectors: each element of the larger is used once."""
+    return 2 * max(one.numel() for one in tensors if isinstance(one, torch.Tensor))
+
+
+def _batches_added(_: Any, left: Any, right: Any, *__: Any, **___: Any) -> int:
+    return int(2 * left.numel() * right.shape[-1])
+
+
+_FORMULAS = {
+    **flop_registry,
+    **{twin: flop_registry[other] for twin, other in _TWINS.items() if other in flop_registry},
+    aten.mkldnn_convolution: _convolution_forward,
+    aten._slow_conv2d_forward: _convolution_forward,
+    aten.slow_conv3d_forward: _convolution_forward,
+    aten._conv_depthwise2d: _convolution_forward,
+    aten.conv_depthwise3d: _convolution_forward,
+    aten.mv: _vector_product,
+    aten.addmv: _vector_product,
+    aten.dot: _vector_product,
+    aten.vdot: _vector_product,
+    aten.addbmm: _batches_added,
+}
+
+
+def flops_of(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any] | None, out: Any) -> float:
+    """FLOPs of `func(*args, **kwargs)`, which returned `out`; 0 for an operator without a formula, or odd shapes.
+
+    `func` is an operator's overload. Tensors may be of any device, as only their shapes are read. Never raises.
+    """
+    formula = _FORMULAS.get(getattr(func, "overloadpacket", None))
+    if formula is None:
+        return 0.0
+    try:
+        found = float(formula(*args, **(kwargs or {}), out_val=out))
+    # The formulas are another project's, and raise whatever they like at shapes that they do not expect.
+    except Exception:
+        return 0.0
+    return found if isfinite(found) and found > 0 else 0.0
