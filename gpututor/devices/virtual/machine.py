@@ -10,8 +10,11 @@ import torch
 
 from gpututor.devices.recorder import Recorder
 from gpututor.devices.virtual import errors, private
+from gpututor.devices.virtual.clock import cost
 from gpututor.devices.virtual.clock.clock import MachineClock
+from gpututor.devices.virtual.clock.graphs import Capture
 from gpututor.devices.virtual.memory.allocator import DeviceMemory
+from gpututor.devices.virtual.memory.watch import MemoryWatch
 from gpututor.devices.virtual.options import MAX_GPUS
 from gpututor.devices.virtual.specs import GpuSpec
 
@@ -42,6 +45,10 @@ class VirtualGpu:
         """What Python sees. One object for each GPU of each machine: devices, and machines, are told apart by it."""
         self.name = str(self.device)
         self.memory = DeviceMemory(index, memory_bytes)
+        self.launch_ns = round(spec.launch_s * 1e9)
+        """What a launch costs the host, in nanoseconds."""
+        self.view_ns = round(spec.launch_s * cost.launches("aten::view") * 1e9)
+        """What an operator costs the host that launches nothing."""
         self._generator: torch.Generator | None = None
 
     @property
@@ -70,7 +77,14 @@ class VirtualMachine:
         self.backends = backends
         self.recorder = recorder if recorder is not None else _silent()
         self.per_thread = _PerThread()
-        self.clock = MachineClock(len(gpus))
+        self.clock = MachineClock(len(gpus), self.recorder.set_times)
+        self.recorder.finish = self.finish
+        self.capture: Capture | None = None
+        """The graph that is being captured, if one is."""
+        self.sync_debug = 0
+        """What `torch.cuda.set_sync_debug_mode` chose: 1 warns of waits, 2 forbids them."""
+        for gpu in gpus:
+            gpu.memory.watch = MemoryWatch(gpu.name, self.clock.host, self.recorder)
         self.started = False
         """Whether anything needed a GPU so far; asking how many there are does not."""
         self.gives_way = False
@@ -112,6 +126,12 @@ class VirtualMachine:
         """The number of this thread's current stream on that GPU; 0 is the default stream."""
         streams = self.per_thread.streams
         return streams.get(gpu.index, 0) if streams else 0
+
+    def finish(self) -> None:
+        """Play all work and count all freed memory, so that the trace has every time and every event."""
+        self.clock.finish()
+        for gpu in self.gpus:
+            gpu.memory.settle()
 
     def set_current(self, index: int) -> None:
         self.per_thread.device_index = self.gpu(index).index

@@ -193,6 +193,34 @@ def active_modes() -> tuple[int, int]:
     return _count_function_modes(), _count_dispatch_modes()
 
 
+_pop_function_mode: Any = torch._C._pop_torch_function_stack
+_push_function_mode: Any = torch._C._push_on_torch_function_stack
+
+
+@contextmanager
+def function_modes_aside() -> Iterator[None]:
+    """No function mode is on in here, nor kept by what starts in here and copies the thread's state, as gloo does."""
+    modes = [_pop_function_mode() for _ in range(_count_function_modes())]
+    try:
+        yield
+    finally:
+        for mode in reversed(modes):
+            _push_function_mode(mode)
+
+
+_fp32_precision: Any = torch._C._get_fp32_precision_getter
+
+
+def matmul_precision() -> str:
+    """`tf32` where products of float32 matrices may use TF32, as `torch.backends.cuda.matmul` has it."""
+    return str(_fp32_precision("cuda", "matmul"))
+
+
+def convolution_precision() -> str:
+    """The same for convolutions, as `torch.backends.cudnn` has it."""
+    return str(_fp32_precision("cuda", "conv"))
+
+
 _no_dispatch: Any = torch._C._DisableTorchDispatch
 
 

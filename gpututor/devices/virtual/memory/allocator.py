@@ -15,6 +15,7 @@ from gpututor.devices.virtual import errors
 from gpututor.devices.virtual.memory import host
 from gpututor.devices.virtual.memory.pool import GRANULE, ROUND_LARGE, SMALL_SIZE, Pool, Span, segment_size
 from gpututor.devices.virtual.memory.statistics import Statistics
+from gpututor.devices.virtual.memory.watch import MemoryWatch, Moment
 
 _FIRST_ADDRESS = 0x7F00_0000_0000
 _BETWEEN_GPUS = 1 << 38
@@ -27,7 +28,10 @@ class DeviceMemory:
     notes what is free, in one step that nothing can interrupt, and the next allocation or question settles it.
     """
 
-    __slots__ = ("_freed", "_lock", "_next_address", "fraction", "index", "large", "small", "statistics", "total")
+    __slots__ = (
+        *("_freed", "_lock", "_next_address", "fraction", "index", "large", "small", "statistics", "total"),
+        "watch",
+    )
 
     def __init__(self, index: int, total: int) -> None:
         self.index = index
@@ -36,7 +40,9 @@ class DeviceMemory:
         """The share of the total that this process may use."""
         self.small, self.large = Pool(is_small=True), Pool(is_small=False)
         self.statistics = Statistics()
-        self._freed: deque[tuple[Span, int]] = deque()
+        self.watch: MemoryWatch | None = None
+        """Who writes down what happens."""
+        self._freed: deque[tuple[Span, int, Moment | None]] = deque()
         self._lock = threading.Lock()
         self._next_address = _FIRST_ADDRESS + index * _BETWEEN_GPUS
 
@@ -54,11 +60,13 @@ class DeviceMemory:
                 assert span is not None
             span.requested = requested
             self.statistics.note(pool, size, requested)
+            if self.watch is not None:
+                self.watch.taken(size, self.small.allocated + self.large.allocated)
         return span
 
     def leave(self, span: Span, size: int) -> None:
         """A storage of `size` bytes (a multiple of 512) is gone."""
-        self._freed.append((span, size))
+        self._freed.append((span, size, None if self.watch is None else self.watch.moment()))
 
     def expect(self, requested: int) -> None:
         """Raises CUDA's out-of-memory error if a storage of that size would not fit; takes nothing.
@@ -147,10 +155,12 @@ class DeviceMemory:
     def _settle(self) -> None:
         freed = self._freed
         while freed:
-            span, size = freed.popleft()
+            span, size, moment = freed.popleft()
             pool, requested = span.pool, span.requested
             pool.give_back(span, size)
             self.statistics.note(pool, -size, -requested)
+            if moment is not None and self.watch is not None:
+                self.watch.left(size, self.small.allocated + self.large.allocated, moment)
 
     def _grow(self, pool: Pool, size: int) -> None:
         wanted = segment_size(size)
@@ -173,6 +183,8 @@ class DeviceMemory:
     def _out_of_memory(self, size: int) -> Exception:
         self.statistics.out_of_memories += 1
         allocated = self.small.allocated + self.large.allocated
+        if self.watch is not None:
+            self.watch.short(size, allocated)
         return errors.out_of_memory(
             self.index,
             wanted=segment_size(size),

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from gpututor.devices.virtual import errors, private
+from gpututor.devices.virtual import errors, private, work
 from gpututor.devices.virtual.machine import CPU, active, is_on, python_device
 from gpututor.devices.virtual.operators import mixing, second_ways
 from gpututor.devices.virtual.operators.forecast import WIDEST, could_fill, could_grow, forecast
@@ -15,7 +15,7 @@ from gpututor.devices.virtual.operators.inputs import Inputs, bytes_of
 from gpututor.devices.virtual.operators.kernels import check_dtype, in_cudas_name
 from gpututor.devices.virtual.operators.numbers import numbers_as_tensors
 from gpututor.devices.virtual.operators.outputs import follow_host, fresh, resolved, wrap
-from gpututor.devices.virtual.operators.overloads import OPERATORS, RULES, Operator, describe
+from gpututor.devices.virtual.operators.overloads import OPERATORS, RULES, Operator, describe, operator_of
 from gpututor.devices.virtual.operators.sparse import run_sparse
 from gpututor.devices.virtual.tensors.moves import pin
 from gpututor.devices.virtual.tensors.tensor import VirtualTensor, on_device
@@ -75,10 +75,8 @@ class DeviceMode(TorchDispatchMode):
             if settled is None:
                 raise
             out = op.call(*settled, **kwargs)
-        if op.is_kernel and is_on():
-            recorder = active().recorder
-            if recorder.enabled and _device_of(out, args) == "cpu":
-                recorder.kernel(op.name, "cpu", bytes_of(args) + bytes_of(out))
+        if op.is_kernel and is_on() and _device_of(out, args) == "cpu":
+            work.host_kernel(active(), op, args, bytes_of(args) + bytes_of(out), out)
         return None if op.returns_nothing else out
 
 
@@ -127,8 +125,12 @@ def run(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
             return func.decompose(*args, **kwargs)
     if op.is_view:
         first, *rest = args
-        if type(first) is VirtualTensor and first._layout is _STRIDED and id(first._device) in active().by_device:
-            return on_device(op.call(first._host, *rest, **kwargs), first._device, first._block)
+        if type(first) is VirtualTensor and first._layout is _STRIDED:
+            machine = active()
+            gpu = machine.by_device.get(id(first._device))
+            if gpu is not None:
+                machine.clock.host.spend(gpu.view_ns)
+                return on_device(op.call(first._host, *rest, **kwargs), first._device, first._block)
     inputs = Inputs()
     hosts = inputs.unwrap_all(args, op)
     given = kwargs
@@ -168,11 +170,10 @@ def run(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
             out = draw(op, hosts, kwargs, gpu.generator) if op.random else op.call(*hosts, **kwargs)
     except second_ways.REFUSALS as error:
         out = second_ways.after_refusal(error, op, hosts, kwargs)
-    recorder = machine.recorder
-    if op.is_kernel and recorder.enabled:
-        recorder.kernel(op.name, gpu.name, inputs.size_bytes + bytes_of(out))
+    if op.is_kernel:
+        work.kernel(machine, gpu, op, inputs.wrappers, inputs.size_bytes + bytes_of(out), out, (hosts, kwargs))
         if op.waits is not None and op.waits(args):
-            recorder.synchronise(op.name, gpu.name)
+            work.wait(machine, gpu, op.name, machine.stream_of(gpu))
     if op.returns_nothing:
         return None
     if op.is_fresh:
@@ -213,7 +214,7 @@ def _put_with_strays(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -
     if any(type(one) is VirtualTensor for one in (target, value)):
         return run(func, settled, kwargs)
     if is_on():
-        active().recorder.kernel(func._schema.name, "cpu", bytes_of(settled))
+        work.host_kernel(active(), operator_of(func), settled, bytes_of(settled), target)
     return func(*settled, **kwargs)
 
 
@@ -237,7 +238,7 @@ def make(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     except NotImplementedError as error:
         raise in_cudas_name(error, op) from None
     if op.is_kernel:
-        machine.recorder.kernel(op.name, gpu.name, bytes_of(out))
+        work.kernel(machine, gpu, op, (), bytes_of(out), out, (args, named))
     return wrap(out, [], gpu.device)
 
 

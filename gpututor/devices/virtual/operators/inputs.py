@@ -6,8 +6,8 @@ from typing import Any
 
 import torch
 
-from gpututor.devices.virtual import private
-from gpututor.devices.virtual.machine import active, is_on
+from gpututor.devices.virtual import private, work
+from gpututor.devices.virtual.machine import CPU, active, is_on
 from gpututor.devices.virtual.operators.overloads import Operator
 from gpututor.devices.virtual.tensors import bits
 from gpututor.devices.virtual.tensors.tensor import VirtualTensor
@@ -86,5 +86,5 @@ class Inputs:
                 self.mixed = True
             elif self.device is not None and is_on():
                 # CUDA moves index tensors to the device of what they index.
-                active().recorder.transfer("cpu", str(self.device), bytes_of(value), name=op.name)
+                work.copy(active(), CPU, self.device, bytes_of(value), op.name)
         return private.with_memory(value)

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from gpututor.devices.virtual import private
+from gpututor.devices.virtual.clock.kinds import kind_of
 from gpututor.devices.virtual.operators.kernels import kernels
 
 Waits = Callable[[tuple[Any, ...]], bool]
@@ -124,6 +125,18 @@ _QUICK: dict[Any, Any] = {
     _aten._foreach_div_.ScalarList: torch._foreach_div_, _aten._foreach_addcdiv_.ScalarList: torch._foreach_addcdiv_,
 }
 # fmt: on
+_MULTIPLYING = frozenset({"matmul", "convolution", "convolution_backward", "attention", "attention_backward"})
+_COLLECTIVES = frozenset({"c10d", "_c10d_functional"})
+
+
+def _collective(func: Any) -> Callable[..., Any]:
+    """A collective that keeps no mode: gloo's threads may let go of it as Python ends, and could not free a mode."""
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        with private.function_modes_aside():
+            return func._op(*args, **kwargs)
+
+    return call
 
 
 class Operator:
@@ -144,6 +157,7 @@ class Operator:
         "is_view",
         "made_of_others",
         "may_resize",
+        "multiplies",
         "name",
         "out_names",
         "puts_at_indices",
@@ -163,10 +177,12 @@ class Operator:
         is_view = any(one.alias_info is not None and not one.alias_info.is_write for one in schema.returns)
         aliases = [one.alias_info for one in schema.returns]
         self.func = func
-        self.call = _QUICK.get(func, func._op)
+        self.call = _collective(func) if func.namespace in _COLLECTIVES else _QUICK.get(func, func._op)
         """The operator by its shortest way from Python."""
         self.rule = RULES.get(func) or RULES.get(func.namespace)
         self.name = schema.name
+        self.multiplies = kind_of(schema.name) in _MULTIPLYING
+        """It multiplies matrices in some form, so that its FLOPs count, and TF32 matters."""
         self.cuda_kernel = kernels().get(short) if func.namespace == "aten" else None
         """What CUDA's kernel lacks; None for most."""
         self.hidden_view = short in _HIDDEN_VIEWS

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from gpututor.devices.virtual import errors, private
+from gpututor.devices.virtual import errors, private, work
 from gpututor.devices.virtual.machine import CPU, active, python_device
 from gpututor.devices.virtual.operators.inputs import Inputs, bytes_of
 from gpututor.devices.virtual.operators.outputs import follow_host, resolved
@@ -84,9 +84,7 @@ def _copy_in_place(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> 
 
 def _scalar(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     tensor = args[0]
-    recorder = active().recorder
-    recorder.transfer(str(tensor._device), "cpu", tensor.element_size(), name="aten::_local_scalar_dense")
-    recorder.synchronise("aten::_local_scalar_dense", str(tensor._device))
+    work.copy_to_host(active(), tensor._device, tensor.element_size(), "aten::_local_scalar_dense")
     return func(resolved(tensor._host))
 
 
@@ -131,7 +129,8 @@ def _pack_padded(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> An
             f"{lengths.dim()}D {lengths._device} {kind} tensor"
         )
     values, batch_sizes = func(resolved(source._host), lengths, *rest, **kwargs)
-    active().recorder.kernel(func._schema.name, str(source._device), 2 * bytes_of(values))
+    machine = active()
+    work.kernel_of_bytes(machine, machine.home(source._device), func._schema.name, 2 * bytes_of(values))
     return VirtualTensor(values, source._device), batch_sizes
 
 

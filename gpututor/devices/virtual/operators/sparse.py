@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from gpututor.devices.virtual import work
 from gpututor.devices.virtual.machine import CPU, active, python_device
 from gpututor.devices.virtual.operators import second_ways
 from gpututor.devices.virtual.operators.overloads import Operator
@@ -47,11 +48,12 @@ def run_sparse(op: Operator, wrappers: list[VirtualTensor], hosts: Any, kwargs: 
         out = op.call(*hosts, **kwargs)
     except second_ways.REFUSALS as error:
         out = second_ways.after_refusal(error, op, hosts, kwargs)
-    recorder = active().recorder
-    if op.is_kernel and recorder.enabled:
-        recorder.kernel(op.name, str(device), all_bytes([*hosts, *kwargs.values()]) + all_bytes(out))
+    if op.is_kernel:
+        machine = active()
+        gpu = machine.home(device)
+        work.kernel_of_bytes(machine, gpu, op.name, all_bytes([*hosts, *kwargs.values()]) + all_bytes(out))
         if op.waits is not None and op.waits(hosts):
-            recorder.synchronise(op.name, str(device))
+            work.wait(machine, gpu, op.name, machine.stream_of(gpu))
     if op.returns_nothing:
         for wrapper in wrappers:
             if is_sparse(wrapper):

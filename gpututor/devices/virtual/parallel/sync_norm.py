@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from gpututor.devices.virtual import work
 from gpututor.devices.virtual.machine import active
 from gpututor.devices.virtual.operators.inputs import bytes_of
 from gpututor.devices.virtual.operators.outputs import wrap
@@ -127,8 +128,9 @@ def _ruled(compute: Callable[..., Any]) -> Rule:
         hosts = [one._host if type(one) is VirtualTensor else one for one in (given[name] for name in names)]
         out = compute(*hosts)
         device = wrappers[0]._device
-        recorder = active().recorder
-        recorder.kernel(func._schema.name, str(device), sum(map(bytes_of, wrappers)) + bytes_of(out))
+        machine = active()
+        moved = sum(map(bytes_of, wrappers)) + bytes_of(out)
+        work.kernel_of_bytes(machine, machine.home(device), func._schema.name, moved)
         return wrap(out, wrappers, device)
 
     return rule

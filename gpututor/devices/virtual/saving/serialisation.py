@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import torch
 
-from gpututor.devices.virtual import errors, private
+from gpututor.devices.virtual import errors, private, work
 from gpututor.devices.virtual.machine import CPU, active, meant_device
 from gpututor.devices.virtual.memory.allocator import Block
 from gpututor.devices.virtual.tensors import bits
@@ -178,7 +178,8 @@ def deep_copy(tensor: VirtualTensor, memo: dict[int, Any]) -> VirtualTensor:
             memory = active().home(tensor._device).memory
             memory.expect(untyped.nbytes())
             memo[key] = (untyped.clone(), Block(memory, untyped.nbytes()))
-            active().recorder.kernel("aten::clone", str(tensor._device), 2 * untyped.nbytes())
+            machine = active()
+            work.kernel_of_bytes(machine, machine.home(tensor._device), "aten::clone", 2 * untyped.nbytes())
         storage, block = memo[key]
         copied_host = torch.empty((0,), dtype=host.dtype).set_(
             storage, host.storage_offset(), host.size(), host.stride()

@@ -11,7 +11,7 @@ import weakref
 
 import torch
 
-from gpututor.devices.virtual import private
+from gpututor.devices.virtual import private, work
 from gpututor.devices.virtual.machine import active
 
 _pinned_storages: dict[int, weakref.ref[torch.UntypedStorage]] = {}
@@ -50,26 +50,29 @@ def record_copy(
     host_pinned: bool,
     name: str,
 ) -> None:
-    """Write down a copy of `count` elements; on one device it is a kernel."""
-    recorder = active().recorder
-    if count == 0 or not recorder.enabled:
+    """A copy of `count` elements, put on the clock and written down; on one device it is a kernel."""
+    if count == 0:
         return
+    machine = active()
     source_bytes, target_bytes = count * source_dtype.itemsize, count * target_dtype.itemsize
     if source == target:
-        recorder.kernel(name, str(source), source_bytes + target_bytes)
+        if source.type == "cuda":
+            work.kernel_of_bytes(machine, machine.home(source), name, source_bytes + target_bytes)
+        else:
+            work.host_copy(machine, name, source_bytes + target_bytes)
         return
     converts = source_dtype is not target_dtype
     if source.type == "cpu":
         crossing = source_bytes if non_blocking else target_bytes
-        recorder.transfer("cpu", str(target), crossing, non_blocking and host_pinned, name)
+        asynchronous = non_blocking and host_pinned
+        work.copy(machine, source, target, crossing, name, asynchronous=asynchronous, pinned=host_pinned)
         if converts and non_blocking:
-            recorder.kernel("aten::copy_", str(target), source_bytes + target_bytes)
+            work.kernel_of_bytes(machine, machine.home(target), "aten::copy_", source_bytes + target_bytes)
     elif target.type == "cpu":
         if converts and non_blocking:
-            recorder.kernel("aten::_to_copy", str(source), source_bytes + target_bytes)
+            work.kernel_of_bytes(machine, machine.home(source), "aten::_to_copy", source_bytes + target_bytes)
+        crossing = target_bytes if non_blocking else source_bytes
         asynchronous = non_blocking and host_pinned
-        recorder.transfer(str(source), "cpu", target_bytes if non_blocking else source_bytes, asynchronous, name)
-        if not asynchronous:
-            recorder.synchronise(name, str(source))
+        work.copy(machine, source, target, crossing, name, asynchronous=asynchronous, pinned=host_pinned)
     else:
-        recorder.transfer(str(source), str(target), target_bytes, True, name)
+        work.copy(machine, source, target, target_bytes, name)

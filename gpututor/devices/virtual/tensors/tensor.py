@@ -6,9 +6,9 @@ from typing import Any, cast
 
 import torch
 
-from gpututor.devices.virtual import errors, private
+from gpututor.devices.virtual import errors, private, work
 from gpututor.devices.virtual.face.types import meant
-from gpututor.devices.virtual.machine import CPU, META, active, is_on
+from gpututor.devices.virtual.machine import META, active, is_on
 from gpututor.devices.virtual.memory.allocator import Block
 from gpututor.devices.virtual.tensors import bits
 from gpututor.devices.virtual.tensors.sparse import PARTS, deep_copy_sparse, parts_of, reduce_sparse, sparse_on_device
@@ -259,7 +259,4 @@ def size_bytes(tensor: torch.Tensor) -> int:
 def record_copy_to_host(tensor: VirtualTensor, name: str) -> None:
     """A blocking copy of the whole tensor to the host: one transfer and one wait."""
     if is_on() and tensor.numel() and id(tensor._device) in active().by_device:
-        recorder = active().recorder
-        device = str(tensor._device)
-        recorder.transfer(device, str(CPU), size_bytes(tensor), name=name)
-        recorder.synchronise(name, device)
+        work.copy_to_host(active(), tensor._device, size_bytes(tensor), name)

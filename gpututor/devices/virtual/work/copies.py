@@ -1,0 +1,78 @@
+"""Copies between devices: on a copy engine of the GPU, over the link that the machine has."""
+
+from __future__ import annotations
+
+import torch
+
+from gpututor.devices.virtual.clock import links
+from gpututor.devices.virtual.machine import VirtualGpu, VirtualMachine
+from gpututor.devices.virtual.work.waits import record_wait
+
+
+def copy(
+    machine: VirtualMachine,
+    source: torch.device,
+    target: torch.device,
+    size_bytes: int,
+    name: str,
+    *,
+    asynchronous: bool = False,
+    pinned: bool = False,
+) -> None:
+    """A copy of `size_bytes` from one device to another, on the current stream of the GPU that is part of it.
+
+    Unless it is `asynchronous` the host waits for it; `pinned` says whether the host's side is page-locked. A copy of
+    nothing is none.
+    """
+    if size_bytes == 0:
+        return
+    if source.type == "cpu":
+        gpu = machine.gpus[target.index]
+        _over_pcie(machine, gpu, "h2d", size_bytes, name, asynchronous, pinned)
+    elif target.type == "cpu":
+        gpu = machine.gpus[source.index]
+        began = _over_pcie(machine, gpu, "d2h", size_bytes, name, asynchronous, pinned)
+        if not asynchronous:
+            record_wait(machine, gpu, name, machine.stream_of(gpu), began)
+    else:
+        _between_gpus(machine, machine.gpus[source.index], machine.gpus[target.index], size_bytes, name)
+
+
+def copy_to_host(machine: VirtualMachine, source: torch.device, size_bytes: int, name: str) -> None:
+    """A blocking copy to pageable memory, as `.item()` and `print` make them: one copy, one wait."""
+    copy(machine, source, torch.device("cpu"), size_bytes, name)
+
+
+def _over_pcie(
+    machine: VirtualMachine,
+    gpu: VirtualGpu,
+    direction: str,
+    size_bytes: int,
+    name: str,
+    asynchronous: bool,
+    pinned: bool,
+) -> int:
+    """Put it on the clock and into the trace; when the host had started it."""
+    clock, recorder, spec = machine.clock, machine.recorder, gpu.spec
+    stream = machine.stream_of(gpu)
+    row, started = -1, clock.host.now + gpu.launch_ns
+    if recorder.enabled:
+        source, target = ("cpu", gpu.name) if direction == "h2d" else (gpu.name, "cpu")
+        row = recorder.transfer(source, target, size_bytes, asynchronous, name, stream=stream, launched=started)
+    duration = round(links.copy_s(spec, size_bytes, pinned=pinned) * 1e9)
+    clock.copy(gpu.index, stream, duration, direction, gpu.launch_ns, asynchronous=asynchronous, row=row)
+    return started
+
+
+def _between_gpus(machine: VirtualMachine, source: VirtualGpu, target: VirtualGpu, size_bytes: int, name: str) -> None:
+    """On the source's stream, and the target's waits: both see the copy in their order (Copy.cu)."""
+    clock, recorder = machine.clock, machine.recorder
+    here, there = machine.stream_of(source), machine.stream_of(target)
+    row = -1
+    if recorder.enabled:
+        launched = clock.host.now + source.launch_ns
+        row = recorder.transfer(source.name, target.name, size_bytes, True, name, stream=here, launched=launched)
+    clock.wait_for(source.index, here, clock.record(target.index, there))
+    duration = round(links.peer_s(source.spec, size_bytes) * 1e9)
+    clock.copy(source.index, here, duration, "p2p", source.launch_ns, asynchronous=True, row=row)
+    clock.wait_for(target.index, there, clock.record(source.index, here))

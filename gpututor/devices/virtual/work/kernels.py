@@ -1,0 +1,58 @@
+"""Kernels: on a GPU they are launched and the host goes on; on the CPU the host computes them itself."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from gpututor.devices.virtual.machine import VirtualGpu, VirtualMachine
+from gpututor.devices.virtual.operators.overloads import Operator
+from gpututor.devices.virtual.work import prices
+from gpututor.devices.virtual.work.prices import Cost
+
+
+def kernel(
+    machine: VirtualMachine, gpu: VirtualGpu, op: Operator, tensors: Sequence[Any], size_bytes: int, out: Any, call: Any
+) -> None:
+    """Launch an operator's kernels on the current stream of `gpu`.
+
+    `tensors` are its virtual inputs, `size_bytes` the bytes of inputs and outputs, `out` what the CPU gave, `call` the
+    (arguments, keywords) that it was called with on the CPU.
+    """
+    cost = prices.cost_on_gpu(gpu.spec, op, tensors, size_bytes, out, call)
+    _launch(machine, gpu, op.name, size_bytes, cost)
+
+
+def kernel_of_bytes(machine: VirtualMachine, gpu: VirtualGpu, name: str, size_bytes: int) -> None:
+    """Launch a kernel that reads and writes so many bytes together, such as a copy on one device."""
+    _launch(machine, gpu, name, size_bytes, prices.cost_of_bytes(gpu.spec, name, size_bytes))
+
+
+def _launch(machine: VirtualMachine, gpu: VirtualGpu, name: str, size_bytes: int, cost: Cost) -> None:
+    clock, recorder = machine.clock, machine.recorder
+    stream = machine.stream_of(gpu)
+    row = -1
+    if recorder.enabled:
+        launched = clock.host.now + cost.host
+        row = recorder.kernel(name, gpu.name, size_bytes, stream=stream, flops=cost.flops, launched=launched)
+    clock.launch(gpu.index, stream, cost.duration, cost.fill, cost.host, row)
+
+
+def host_kernel(machine: VirtualMachine, op: Operator, args: Sequence[Any], size_bytes: int, out: Any) -> None:
+    """An operator on the CPU, which takes the host that long."""
+    inputs = prices.tensors_of(tuple(args))
+    cost = prices.cost_on_cpu(op, inputs, out, (args, {}))
+    _on_host(machine, op.name, size_bytes, cost)
+
+
+def host_copy(machine: VirtualMachine, name: str, size_bytes: int) -> None:
+    """A copy within the host's memory, of which `size_bytes` are read and written together."""
+    _on_host(machine, name, size_bytes, prices.cost_of_host_bytes(name, size_bytes))
+
+
+def _on_host(machine: VirtualMachine, name: str, size_bytes: int, cost: Cost) -> None:
+    host, recorder = machine.clock.host, machine.recorder
+    began = host.now
+    host.spend(cost.host)
+    if recorder.enabled:
+        recorder.kernel(name, "cpu", size_bytes, flops=cost.flops, launched=began, start=began, end=host.now)

@@ -1,0 +1,38 @@
+"""What may not be done now: waits while a graph is captured, and where `torch.cuda.set_sync_debug_mode` forbids them."""
+
+from __future__ import annotations
+
+import warnings
+
+from gpututor.devices.virtual import errors
+from gpututor.devices.virtual.machine import VirtualMachine
+
+WARN, ERROR = 1, 2
+_WORDS = "called a synchronizing CUDA operation"
+
+
+def ask(machine: VirtualMachine) -> None:
+    """Whether work is done may not be asked during a capture, which fails by it; raises CUDA's error."""
+    capture = machine.capture
+    if capture is not None:
+        capture.failed = True
+        raise errors.while_capturing()
+
+
+def wait(machine: VirtualMachine) -> None:
+    """The host is about to wait; raises CUDA's error in a capture."""
+    if machine.capture is not None:
+        ask(machine)
+
+
+def wait_for_stream(machine: VirtualMachine) -> None:
+    """The same for a stream or a copy, of which torch's debug mode tells (c10/cuda/CUDAFunctions.cpp).
+
+    Waits for all of a GPU and for events are not among them.
+    """
+    if machine.capture is not None:
+        ask(machine)
+    if machine.sync_debug == WARN:
+        warnings.warn(_WORDS, UserWarning, stacklevel=2)
+    elif machine.sync_debug == ERROR:
+        raise RuntimeError(_WORDS)
