@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from gpututor.errors import CourseError
-from gpututor.trace.events import Trace
+from gpututor.trace.columns import Trace
 from gpututor.wire.observed import ObservedModule, ObservedTensor, TensorFact
 
 Applies = Callable[["Machine"], bool] | str

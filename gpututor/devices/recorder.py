@@ -16,86 +16,266 @@ Conventions, the same for the virtual GPU and for real devices (`gpututor.device
   synchronise. `print` is one transfer of the tensor's bytes and one synchronise. Operators that wait for a count are
   one synchronise and no transfer. A host-to-device copy of pageable memory blocks too, but only for its own length,
   and is not counted as a wait.
+- **Memory** is an event for each tensor's memory that is taken, given back or refused, with the bytes that are
+  allocated on the device after it.
+- A **hazard** is two streams that use the same memory, at least one of them to write, with nothing between that says
+  which comes first: `read after write`, `write after read`, `write after write`, as the host launched them; and
+  `freed in use`, where memory went back while another stream still used it, without `record_stream`. It is written
+  down where the later of the two is launched, and points at the earlier one.
+- A **range** is what the host gave a name (NVTX), from its push to its pop.
+
+Times are whole nanoseconds since the machine was switched on, or since the recording began; -1 where nobody knows. The
+host's part (`launched`) is known at once; when a kernel or a copy ran is often known later (`set_times`). A wait begins
+when the host begins to wait, and ends when it goes on.
 """
 
 from __future__ import annotations
 
-import sys
-import threading
-from collections.abc import Collection
-from types import CodeType, FrameType
+from collections.abc import Callable, Collection
 
-from gpututor.trace.events import Kind, Trace
+from gpututor.devices.places import Place, Places
+from gpututor.trace.columns import LIMIT, Trace
+from gpututor.trace.events import Kind
+
+MAX_NAME = 200
+"""Characters of a name that a program made up; what is longer is cut."""
+
+
+Where = Place | None
+__all__ = ["Place", "Recorder"]
+
+
+def _nothing() -> None:
+    """Nothing is unfinished."""
 
 
 class Recorder:
-    """Writes events into a trace, each with the line of the learner's file that caused it."""
+    """Writes events into a trace, each with the line of the learner's file that caused it.
 
-    def __init__(self, learner_files: Collection[str] = ()) -> None:
-        self.trace = Trace()
+    Every method gives the event's index in the trace, or -1 where nothing was written. `place` is where the event
+    belongs, when that is not where the call is made (see `place()`). No lock is taken: memory may be given back, and
+    written down, in the middle of anything.
+    """
+
+    def __init__(
+        self,
+        learner_files: Collection[str] = (),
+        *,
+        is_learners: Callable[[str], bool] | None = None,
+        limit: int | None = LIMIT,
+    ) -> None:
+        """Whose code is a learner's: see `Places`. `limit` is how many events are kept, None for all."""
+        self.trace = Trace(limit)
         self.enabled = True
-        self._learner_files = frozenset(learner_files)
-        # By the code object's id: to hash one reads all of its code. The objects are kept, so that no id is used twice.
-        self._is_learners: dict[int, bool] = {}
-        self._codes: list[CodeType] = []
-        # A trace is eight columns: two threads that append at once would mix their rows.
-        self._lock = threading.Lock()
+        self.finish: Callable[[], None] = _nothing
+        """Called before the trace is read: lets a clock find out when the work that is still queued runs."""
+        self._place = Places(learner_files, is_learners).find
 
-    def kernel(self, name: str, device: str, size_bytes: int) -> None:
+    def complete(self) -> Trace:
+        """The trace, with the times of all events that are known by now."""
+        self.finish()
+        return self.trace
+
+    def kernel(
+        self,
+        name: str,
+        device: str,
+        size_bytes: int,
+        *,
+        stream: int = 0,
+        flops: float = 0.0,
+        launched: int = -1,
+        start: int = -1,
+        end: int = -1,
+        place: Where = None,
+    ) -> int:
         """Work that was launched on `device`; `size_bytes` of its inputs and outputs."""
-        if self.enabled:
-            line = self.line()
-            with self._lock:
-                self.trace.add(Kind.KERNEL, name, device, size_bytes=size_bytes, line=line)
+        if not self.enabled:
+            return -1
+        file, line = place or self._place()
+        return self.trace.add(
+            Kind.KERNEL,
+            name,
+            device,
+            stream=stream,
+            size_bytes=size_bytes,
+            flops=flops,
+            launched=launched,
+            start=start,
+            end=end,
+            file=file,
+            line=line,
+        )
 
     def transfer(
-        self, source: str, target: str, size_bytes: int, asynchronous: bool = False, name: str = "aten::_to_copy"
-    ) -> None:
+        self,
+        source: str,
+        target: str,
+        size_bytes: int,
+        asynchronous: bool = False,
+        name: str = "aten::_to_copy",
+        *,
+        stream: int = 0,
+        launched: int = -1,
+        start: int = -1,
+        end: int = -1,
+        place: Where = None,
+    ) -> int:
         """A copy of `size_bytes` from `source` to `target`."""
         if not self.enabled or size_bytes == 0:
-            return
-        line = self.line()
-        with self._lock:
-            self.trace.add(
-                Kind.TRANSFER,
-                name,
-                source if target == "cpu" else target,
-                source=source,
-                target=target,
-                size_bytes=size_bytes,
-                asynchronous=asynchronous,
-                line=line,
-            )
+            return -1
+        file, line = place or self._place()
+        return self.trace.add(
+            Kind.TRANSFER,
+            name,
+            source if target == "cpu" else target,
+            stream=stream,
+            source=source,
+            target=target,
+            size_bytes=size_bytes,
+            asynchronous=asynchronous,
+            launched=launched,
+            start=start,
+            end=end,
+            file=file,
+            line=line,
+        )
 
-    def collective(self, name: str, device: str, size_bytes: int) -> None:
+    def collective(
+        self,
+        name: str,
+        device: str,
+        size_bytes: int,
+        *,
+        stream: int = 0,
+        launched: int = -1,
+        start: int = -1,
+        end: int = -1,
+        place: Where = None,
+    ) -> int:
         """What `device` does together with those of other processes; `size_bytes` that it sends."""
-        if self.enabled:
-            line = self.line()
-            with self._lock:
-                self.trace.add(Kind.COLLECTIVE, name, device, size_bytes=size_bytes, asynchronous=True, line=line)
+        if not self.enabled:
+            return -1
+        file, line = place or self._place()
+        return self.trace.add(
+            Kind.COLLECTIVE,
+            name,
+            device,
+            stream=stream,
+            size_bytes=size_bytes,
+            asynchronous=True,
+            launched=launched,
+            start=start,
+            end=end,
+            file=file,
+            line=line,
+        )
 
-    def synchronise(self, name: str, device: str) -> None:
-        """The host waited for `device`."""
-        if self.enabled:
-            line = self.line()
-            with self._lock:
-                self.trace.add(Kind.SYNCHRONISE, name, device, line=line)
+    def synchronise(
+        self,
+        name: str,
+        device: str,
+        *,
+        stream: int = 0,
+        launched: int = -1,
+        start: int = -1,
+        end: int = -1,
+        place: Where = None,
+    ) -> int:
+        """The host waited for `device`, from `start` (else `launched`) to `end`."""
+        if not self.enabled:
+            return -1
+        file, line = place or self._place()
+        return self.trace.add(
+            Kind.SYNCHRONISE,
+            name,
+            device,
+            stream=stream,
+            launched=launched,
+            start=start if start >= 0 else launched,
+            end=end,
+            file=file,
+            line=line,
+        )
 
-    def line(self) -> int | None:
-        """The line of the nearest frame that runs a learner's file; None when there is none."""
-        known = self._is_learners
-        frame: FrameType | None = sys._getframe(1)
-        while frame is not None:
-            learners = known.get(id(frame.f_code))
-            if learners is None:
-                learners = self._meet(frame.f_code)
-            if learners:
-                return frame.f_lineno
-            frame = frame.f_back
-        return None
+    def allocate(
+        self, device: str, size_bytes: int, allocated: int, *, launched: int = -1, stream: int = 0, place: Where = None
+    ) -> int:
+        """`size_bytes` of `device` were taken; `allocated` is what is in use after it."""
+        return self._memory(Kind.ALLOCATE, device, size_bytes, allocated, launched, stream, place)
 
-    def _meet(self, code: CodeType) -> bool:
-        """Whether a learner wrote that code, which was not seen before."""
-        self._codes.append(code)
-        learners = self._is_learners[id(code)] = code.co_filename in self._learner_files
-        return learners
+    def free(
+        self, device: str, size_bytes: int, allocated: int, *, launched: int = -1, stream: int = 0, place: Where = None
+    ) -> int:
+        """`size_bytes` of `device` were given back; `allocated` is what is in use after it."""
+        return self._memory(Kind.FREE, device, size_bytes, allocated, launched, stream, place)
+
+    def out_of_memory(
+        self, device: str, size_bytes: int, allocated: int, *, launched: int = -1, stream: int = 0, place: Where = None
+    ) -> int:
+        """`size_bytes` of `device` were asked for, and it had no room beside the `allocated` ones."""
+        return self._memory(Kind.OUT_OF_MEMORY, device, size_bytes, allocated, launched, stream, place)
+
+    def hazard(
+        self,
+        name: str,
+        device: str,
+        *,
+        stream: int = 0,
+        partner: int = -1,
+        launched: int = -1,
+        place: Where = None,
+    ) -> int:
+        """Work on `stream` collides with the earlier event `partner`, in the way that `name` says."""
+        if not self.enabled:
+            return -1
+        file, line = place or self._place()
+        return self.trace.add(
+            Kind.HAZARD,
+            name,
+            device,
+            stream=stream,
+            partner=partner,
+            launched=launched,
+            start=launched,
+            end=launched,
+            file=file,
+            line=line,
+        )
+
+    def range(self, name: str, *, launched: int, end: int, device: str = "cpu", place: Where = None) -> int:
+        """The host was in the part `name` of the program from `launched` to `end`."""
+        if not self.enabled:
+            return -1
+        file, line = place or self._place()
+        return self.trace.add(
+            Kind.RANGE, name[:MAX_NAME], device, launched=launched, start=launched, end=end, file=file, line=line
+        )
+
+    def set_times(self, index: int, start: int, end: int) -> None:
+        """When event `index` ran; -1 is an event that was not written down."""
+        self.trace.set_times(index, start, end)
+
+    def _memory(
+        self, kind: Kind, device: str, size_bytes: int, allocated: int, launched: int, stream: int, place: Where
+    ) -> int:
+        if not self.enabled:
+            return -1
+        file, line = place or self._place()
+        return self.trace.add(
+            kind,
+            str(kind),
+            device,
+            stream=stream,
+            size_bytes=size_bytes,
+            allocated=allocated,
+            launched=launched,
+            start=launched,
+            end=launched,
+            file=file,
+            line=line,
+        )
+
+    def place(self) -> Place:
+        """The learner's file and line that run now; `("", None)` when there is none."""
+        return self._place()

@@ -15,7 +15,8 @@ from gpututor.judge.channel import DeadlinePassed
 from gpututor.judge.machines import seen_by_checks
 from gpututor.judge.troubles import Trouble
 from gpututor.judge.workers import Worker
-from gpututor.trace.events import Kind, Trace, TraceError
+from gpututor.trace.columns import LIMIT, Trace, TraceError
+from gpututor.trace.events import Kind
 from gpututor.wire.frames import Bounds, EndOfFrames, Frame, FrameError
 from gpututor.wire.messages import Failure, MachineSpec
 from gpututor.wire.observed import ValueRefused
@@ -90,8 +91,8 @@ def conduct(
     observation = Observation(Run(seen_by_checks(spec, worker.devices), tuple(calls), source, exercise.entry), trouble)
     observation.printed, observation.printed_dropped_bytes = channel.printed.text, channel.printed.dropped_bytes
     for call in calls:
-        for event in call.trace:
-            observation.kinds[event.kind] = observation.kinds.get(event.kind, 0) + 1
+        for kind, times in call.trace.kinds().items():
+            observation.kinds[kind] = observation.kinds.get(kind, 0) + times
     return observation
 
 
@@ -116,7 +117,7 @@ def _read_call(frame: Frame, drawn: dict[str, Any], source: str) -> Call:
     line = frame.header.get("line")
     trace = Trace.from_json(frame.header.get("trace"))
     if trace.dropped:
-        message = f"the devices did more than {trace.limit:,} things in one call; only these are written down"
+        message = f"the devices did more than {LIMIT:,} things in one call; only these are written down"
         raise _Failed(Failure("refused", "", message, None, ""))
     return Call(
         drawn=drawn,

@@ -1,16 +1,23 @@
-"""The trace: what a device did, kept in columns. Written by a recorder, read by checks, summaries and pictures."""
+"""The events of a trace: what a device did, whichever device it was."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
 
 
 class Kind(StrEnum):
-    """What kind of thing a device did."""
+    """What kind of thing a device did, or the host did with it."""
+
+    number: int
+    """From 1, in the order below: how a trace keeps it."""
+
+    def __new__(cls, value: str) -> Kind:
+        member = str.__new__(cls, value)
+        member._value_ = value
+        member.number = len(cls.__members__) + 1
+        return member
 
     KERNEL = "kernel"
     """Work that was launched on a device."""
@@ -20,28 +27,55 @@ class Kind(StrEnum):
     """The host waited for a device."""
     COLLECTIVE = "collective"
     """Work that a device does together with those of other processes, such as an all-reduce."""
+    ALLOCATE = "allocate"
+    """Memory of a device was taken."""
+    FREE = "free"
+    """Memory of a device was given back."""
+    OUT_OF_MEMORY = "out of memory"
+    """Memory of a device was asked for that it does not have."""
+    HAZARD = "hazard"
+    """Two streams use the same memory, one of them writes it, and nothing says which comes first."""
+    RANGE = "range"
+    """A part of the program that the host gave a name, such as an NVTX range."""
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One thing that a device did."""
+    """One thing that a device did. Times are whole nanoseconds of one clock, which starts with the recording."""
 
     kind: Kind
     name: str
-    """The operator or call that caused it, such as `aten::mm` or `torch.cuda.synchronize`."""
+    """The operator or call that caused it, such as `aten::mm` or `torch.cuda.synchronize`. For a hazard: which one,
+    such as `read after write`. For a range: the name that it was given."""
     device: str
     """The device that did it, such as `cuda:0`. For a transfer: the accelerator's side of it."""
+    stream: int
+    """The number of the stream; 0 is the default stream."""
     source: str
     """For a transfer: the device that the bytes came from. Else empty."""
     target: str
     """For a transfer: the device that the bytes went to. Else empty."""
     size_bytes: int
     """For a transfer: bytes moved. For a kernel: bytes of its inputs and outputs. For a collective: bytes sent.
-    Else 0."""
+    For memory: bytes taken, given back or asked for. Else 0."""
+    flops: float
+    """For a kernel: floating-point operations, where they are known; else 0."""
     asynchronous: bool
     """For a transfer: the host did not wait for it (pinned memory and `non_blocking=True`). True for a collective."""
+    launched: int
+    """When the host caused it; -1 where that is not known."""
+    start: int
+    """When it began: for kernels and copies on the device, for a wait when the host began to wait. -1: not known."""
+    end: int
+    """When it was done, as `start`. For memory and hazards all three times are the same."""
+    allocated: int
+    """For memory: bytes allocated on the device after it. Else 0."""
+    partner: int
+    """For a hazard: the index of the earlier event that it collides with. Else, or where that is not known, -1."""
+    file: str
+    """The learner's file that caused it; empty when none did."""
     line: int | None
-    """The line of the learner's file that caused it; None when none of its lines did."""
+    """The line of that file, from 1; None when none of its lines caused it."""
 
     @property
     def to_device(self) -> bool:
@@ -55,95 +89,10 @@ class Event:
     def between_devices(self) -> bool:
         return self.kind is Kind.TRANSFER and self.source != "cpu" and self.target != "cpu"
 
-
-_COLUMNS: dict[str, type | tuple[type, ...]] = {
-    "kind": str,
-    "name": str,
-    "device": str,
-    "source": str,
-    "target": str,
-    "size_bytes": int,
-    "asynchronous": bool,
-    "line": (int, type(None)),
-}
-
-
-class TraceError(ValueError):
-    """Columns that are not a trace."""
-
-
-@dataclass(slots=True)
-class Trace:
-    """The events of one run, in the order in which the host caused them. One list per field of `Event`."""
-
-    columns: dict[str, list[Any]] = field(default_factory=lambda: {name: [] for name in _COLUMNS})
-    dropped: int = 0
-    """How many events came after the limit and were only counted."""
-    limit: int = 1_000_000
-
-    def add(
-        self,
-        kind: Kind,
-        name: str,
-        device: str,
-        *,
-        source: str = "",
-        target: str = "",
-        size_bytes: int = 0,
-        asynchronous: bool = False,
-        line: int | None = None,
-    ) -> None:
-        columns = self.columns
-        if len(columns["kind"]) >= self.limit:
-            self.dropped += 1
-            return
-        columns["kind"].append(str(kind))
-        columns["name"].append(name)
-        columns["device"].append(device)
-        columns["source"].append(source)
-        columns["target"].append(target)
-        columns["size_bytes"].append(size_bytes)
-        columns["asynchronous"].append(asynchronous)
-        columns["line"].append(line)
-
-    def __len__(self) -> int:
-        return len(self.columns["kind"])
-
-    def __iter__(self) -> Iterator[Event]:
-        for kind, *rest in zip(*(self.columns[name] for name in _COLUMNS), strict=True):
-            yield Event(Kind(kind), *rest)
-
-    def since(self, start: int) -> Trace:
-        """The events from index `start` on, as a trace of their own."""
-        columns = {name: values[start:] for name, values in self.columns.items()}
-        return Trace(columns, self.dropped, self.limit)
-
-    def to_json(self) -> dict[str, Any]:
-        return {"columns": self.columns, "dropped": self.dropped}
-
-    @classmethod
-    def from_json(cls, data: object, *, limit: int = 1_000_000) -> Trace:
-        """Read what `to_json` wrote; raises `TraceError` for anything else, however strange."""
-        if not isinstance(data, dict) or not isinstance(data.get("columns"), dict):
-            raise TraceError("a trace is an object with columns")
-        columns: dict[str, list[Any]] = {}
-        for name, wanted in _COLUMNS.items():
-            values = data["columns"].get(name)
-            if not isinstance(values, list):
-                raise TraceError(f"column {name!r} is missing")
-            for value in values:
-                if not isinstance(value, wanted) or (isinstance(value, bool) and wanted is not bool):
-                    raise TraceError(f"column {name!r} holds {value!r}")
-            columns[name] = values
-        lengths = {len(values) for values in columns.values()}
-        if len(lengths) != 1 or max(lengths) > limit:
-            raise TraceError("the columns differ in length or are too long")
-        if not set(columns["kind"]) <= set(Kind):
-            raise TraceError("a kind of event that nobody knows")
-        dropped = data.get("dropped", 0)
-        if not isinstance(dropped, int) or dropped < 0:
-            raise TraceError("dropped must be a count")
-        return cls(columns, dropped, limit)
+    @property
+    def duration(self) -> int:
+        """Nanoseconds from start to end; 0 where they are not known."""
+        return self.end - self.start if self.start >= 0 and self.end >= self.start else 0
 
 
 def lines_of(events: list[Event]) -> list[tuple[int, int]]:

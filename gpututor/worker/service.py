@@ -12,6 +12,7 @@ from typing import Any, BinaryIO
 
 import torch
 
+from gpututor.trace.columns import LIMIT
 from gpututor.wire.frames import EndOfFrames, FrameError, read_frame, write_frame
 from gpututor.wire.messages import Failure, MachineSpec
 from gpututor.wire.observed import ValueRefused
@@ -67,7 +68,8 @@ def _serve_call(
 ) -> None:
     """Call the learner's function; what the devices do meanwhile is recorded, and nothing before or after."""
     recorder = machine.recorder
-    before = len(recorder.trace)
+    before = len(recorder.complete())
+    recorder.trace.limit = before + LIMIT
     packer = Packer(machine.view)
     header: dict[str, Any]
     try:
@@ -79,7 +81,7 @@ def _serve_call(
         header = {"event": "returned", "line": line, **_packed(packer, output, arguments, path)}
     except SubmissionFailed as error:
         header, packer = {"event": "failed", "failure": error.failure.to_json()}, Packer()
-    _answer(stream, {**header, "trace": recorder.trace.since(before).to_json()}, packer.buffers)
+    _answer(stream, {**header, "trace": recorder.complete().since(before).to_json()}, packer.buffers)
 
 
 def _packed(packer: Packer, output: Any, arguments: dict[str, Any], path: Path) -> dict[str, Any]:

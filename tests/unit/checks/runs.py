@@ -8,7 +8,8 @@ from typing import Any
 import torch
 
 from gpututor.checks.core import Call, Check, Finding, Machine, Run
-from gpututor.trace.events import Kind, Trace
+from gpututor.trace.columns import Trace
+from gpututor.trace.events import Kind
 from gpututor.wire.observed import ObservedTensor
 from gpututor.wire.packer import Packer
 from gpututor.wire.unpacker import Unpacker, facts_by_path

@@ -16,9 +16,11 @@ import pytest
 from gpututor.grading.client import GradingClient
 from gpututor.grading.events import Cancelled, Graded, GradeRequest, RunStarted, VerdictReached
 from gpututor.grading.report import Outcome, Report, Status
+from gpututor.trace.columns import Trace
 from tests.unit.judge.conftest import Grade
 
 RIGHT = "def twice(number):\n    return 2 * number\n"
+EMPTY_TRACE = Trace().to_json()
 
 
 def failure(report: Report) -> tuple[str, str, int | None]:
@@ -234,8 +236,7 @@ def test_a_forged_answer_must_still_be_right(grade: Grade) -> None:
     report = grade(
         "import os, json, struct\n\n\ndef twice(number):\n"
         "    node = {'k': 'int', 'v': '0'}\n"
-        "    names = 'kind name device source target size_bytes asynchronous line'.split()\n"
-        "    trace = {'dropped': 0, 'columns': {n: [] for n in names}}\n"
+        f"    trace = {EMPTY_TRACE!r}\n"
         "    answer = {'event': 'returned', 'output': node, 'arguments': {}, 'buffers': [], 'trace': trace}\n"
         "    text = json.dumps(answer).encode()\n"
         "    for descriptor in range(3, 32):\n        try:\n"

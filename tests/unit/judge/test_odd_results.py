@@ -8,7 +8,7 @@ import pytest
 
 from gpututor.grading.report import Outcome
 from tests.unit.judge.conftest import Grade
-from tests.unit.judge.test_grading import RIGHT, failure, short_limit
+from tests.unit.judge.test_grading import EMPTY_TRACE, RIGHT, failure, short_limit
 
 HEAD = "import os, torch\nimport numpy as np\n\n\n"
 ODD_DICT = "class Odd(dict):\n    def items(self):\n        raise ValueError('no items')\n\n\n"
@@ -76,8 +76,7 @@ def test_a_forged_answer_with_endless_shapes_is_refused_at_once(grade: Grade) ->
         "                offset=0, identity='1', storage='1', requires_grad=False, is_leaf=True, pinned=False,\n"
         "                layout='strided')\n"
         "    node = {'k': 'tensor', 'fact': fact, 'buffer': 0, 'grad': None}\n"
-        "    names = 'kind name device source target size_bytes asynchronous line'.split()\n"
-        "    trace = {'dropped': 0, 'columns': {n: [] for n in names}}\n"
+        f"    trace = {EMPTY_TRACE!r}\n"
         "    import sys\n    sys.set_int_max_str_digits(0)\n"
         "    answer = {'event': 'returned', 'output': node, 'arguments': {}, 'buffers': [4], 'trace': trace}\n"
         "    text = json.dumps(answer).encode()\n"
