@@ -50,6 +50,76 @@ def device_assert() -> Exception:
     )
 
 
+def _named_in_cudas_list(name: str, words: str) -> Exception:
+    """An error of CUDA with the place where it is described (c10/cuda/CUDAMiscFunctions.cpp)."""
+    return torch.AcceleratorError(
+        f"CUDA error: {words}\nSearch for `{name}' in https://docs.nvidia.com/cuda/cuda-runtime-api/"
+        "group__CUDART__TYPES.html for more information." + _ASYNCHRONOUS
+    )
+
+
+def invalid_resource_handle() -> Exception:
+    """The time between events of two GPUs."""
+    return _named_in_cudas_list("cudaErrorInvalidResourceHandle", "invalid resource handle")
+
+
+def while_capturing() -> Exception:
+    """A wait, or a question about one, while a graph is captured."""
+    return _named_in_cudas_list("cudaErrorStreamCaptureUnsupported", "operation not permitted when stream is capturing")
+
+
+def capture_failed() -> Exception:
+    """Whatever comes after an error in a capture."""
+    return _named_in_cudas_list(
+        "cudaErrorStreamCaptureInvalidated", "operation failed due to a previous error during capture"
+    )
+
+
+def capture_unjoined() -> Exception:
+    """The end of a capture with work on another stream that the first one did not wait for."""
+    return _named_in_cudas_list("cudaErrorStreamCaptureUnjoined", "capturing stream has unjoined work")
+
+
+def capture_of_uncaptured() -> Exception:
+    """A wait, in a capture, for an event that was recorded outside of it."""
+    return _named_in_cudas_list(
+        "cudaErrorStreamCaptureIsolation", "dependency created on uncaptured work in another stream"
+    )
+
+
+def capture_of_pageable() -> RuntimeError:
+    """A copy of memory that is not page-locked, in a capture (aten/src/ATen/native/cuda/Copy.cu)."""
+    return RuntimeError(
+        "Cannot copy between CPU and CUDA tensors during CUDA graph capture unless the CPU tensor is pinned. "
+        "Please use tensor.pin_memory() or allocate the tensor with pin_memory=True."
+    )
+
+
+def capture_of_default_stream() -> Exception:
+    """The default stream was to wait for an event of a capture."""
+    return _named_in_cudas_list(
+        "cudaErrorStreamCaptureImplicit",
+        "operation would make the legacy stream depend on a capturing blocking stream",
+    )
+
+
+def captured_event() -> Exception:
+    """A question about an event that is part of a graph."""
+    return _named_in_cudas_list(
+        "cudaErrorCapturedEvent", "operation not permitted on an event last recorded in a capturing stream"
+    )
+
+
+def event_of_another_device(event: int, stream: int) -> RuntimeError:
+    """Recording an event on two GPUs (c10/cuda/CUDAEvent.h), whose numbers are printed as characters there."""
+    return RuntimeError(f"Event device {chr(event)} does not match recording stream's device {chr(stream)}.")
+
+
+def left_over_event() -> RuntimeError:
+    """An event of an earlier machine, whose times mean nothing on a later one."""
+    return RuntimeError("This event was recorded on a virtual GPU that is switched off: record it again.")
+
+
 def no_gpus() -> RuntimeError:
     """What a CUDA build says on a machine whose driver shows no GPU.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -12,11 +12,13 @@ from gpututor.devices.recorder import Recorder
 from gpututor.devices.virtual import errors, private
 from gpututor.devices.virtual.clock import cost
 from gpututor.devices.virtual.clock.clock import MachineClock
-from gpututor.devices.virtual.clock.graphs import Capture
 from gpututor.devices.virtual.memory.allocator import DeviceMemory
 from gpututor.devices.virtual.memory.watch import MemoryWatch
 from gpututor.devices.virtual.options import MAX_GPUS
 from gpututor.devices.virtual.specs import GpuSpec
+
+if TYPE_CHECKING:
+    from gpututor.devices.virtual.work.captures import Capture
 
 CPU = torch.device("cpu")
 META = tuple(torch.device("meta", index) for index in range(MAX_GPUS))

@@ -57,18 +57,18 @@ class MachineClock:
             self.host.wait_until(done)
             return self.host.now - before
 
-    def record(self, gpu: int, stream: int) -> Mark:
+    def record(self, gpu: int, stream: int, cost: int = EVENT) -> Mark:
         """A mark after all work that the stream has been given."""
         with self._lock:
             timeline, queue = self._at(gpu, stream)
-            self.host.spend(EVENT)
+            self.host.spend(cost)
             return timeline.mark(queue, self.host.now)
 
-    def wait_for(self, gpu: int, stream: int, mark: Mark) -> None:
+    def wait_for(self, gpu: int, stream: int, mark: Mark, cost: int = EVENT) -> None:
         """The stream's later work waits for `mark`; the host does not."""
         with self._lock:
             timeline, queue = self._at(gpu, stream)
-            self.host.spend(EVENT)
+            self.host.spend(cost)
             timeline.wait(queue, self.host.now, mark)
 
     def is_reached(self, gpu: int, mark: Mark) -> bool:
@@ -106,6 +106,7 @@ class MachineClock:
     def _launched(self, timeline: Timeline, stream: Stream, cost: int) -> int:
         host = self.host
         host.spend(cost)
-        if stream.pending >= Timeline.QUEUE:
+        # What costs nothing is part of a graph, which was launched as a whole.
+        if stream.pending >= Timeline.QUEUE and cost:
             host.wait_until(timeline.room_in_queue(stream))
         return host.now

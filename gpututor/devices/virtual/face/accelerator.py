@@ -6,7 +6,9 @@ from typing import Any
 
 import torch
 
+from gpututor.devices.virtual import work
 from gpututor.devices.virtual.face import devices, streams
+from gpututor.devices.virtual.face.generic import make_current
 from gpututor.devices.virtual.machine import active
 
 _ORDER = ("cuda", "mps", "xpu")
@@ -71,13 +73,19 @@ def set_index(index: int) -> None:
 
 
 def get_stream(index: int) -> Any:
-    return streams.current_stream(index) if _on_cuda() else IdleStream()
+    return streams.current_generic_stream(index) if _on_cuda() else IdleStream()
+
+
+def set_stream(stream: Any) -> None:
+    """Its GPU becomes the current one, too."""
+    if _on_cuda():
+        make_current(stream)
 
 
 def synchronize_device(index: int) -> None:
     if not _on_cuda():
         return
-    active().recorder.synchronise("torch.accelerator.synchronize", devices.gpu_of(index).name)
+    work.wait(active(), devices.gpu_of(index), "torch.accelerator.synchronize")
 
 
 def empty_host_cache() -> None:

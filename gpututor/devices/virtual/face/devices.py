@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from gpututor.devices.virtual import errors, private
+from gpututor.devices.virtual import private, work
 from gpututor.devices.virtual.face.properties import DeviceProperties, properties_of
 from gpututor.devices.virtual.machine import VirtualGpu, active
+from gpututor.devices.virtual.work import permits
 
 
 def gpu_of(device: Any = None) -> VirtualGpu:
@@ -122,21 +123,31 @@ def get_arch_list() -> list[str]:
 
 
 def synchronize(device: Any = None) -> None:
-    active().recorder.synchronise("torch.cuda.synchronize", gpu_of(device).name)
+    """The host waits for all streams of a GPU."""
+    gpu = gpu_of(device)
+    work.wait(active(), gpu, "torch.cuda.synchronize")
 
 
 def get_sync_debug_mode() -> int:
-    """Waits are neither warned about nor forbidden: 0."""
-    active().start()
-    return 0
+    machine = active()
+    machine.start()
+    return machine.sync_debug
+
+
+_SYNC_DEBUG = {"default": 0, "warn": permits.WARN, "error": permits.ERROR}
 
 
 def set_sync_debug_mode(debug_mode: int | str) -> None:
-    active().start()
-    if isinstance(debug_mode, str) and debug_mode not in ("default", "warn", "error"):
-        raise RuntimeError("invalid value of debug_mode, expected one of `default`, `warn`, `error`")
-    if debug_mode not in (0, "default"):
-        raise errors.unsupported(f"torch.cuda.set_sync_debug_mode({debug_mode!r})")
+    """What is to be said of waits for streams and of blocking copies: nothing, a warning or an error."""
+    machine = active()
+    machine.start()
+    if isinstance(debug_mode, str):
+        if debug_mode not in _SYNC_DEBUG:
+            raise RuntimeError("invalid value of debug_mode, expected one of `default`, `warn`, `error`")
+        debug_mode = _SYNC_DEBUG[debug_mode]
+    if debug_mode not in _SYNC_DEBUG.values():
+        raise RuntimeError("invalid value of debug_mode, expected one of 0,1,2")
+    machine.sync_debug = debug_mode
 
 
 def cudnn_is_acceptable(tensor: Any) -> bool:

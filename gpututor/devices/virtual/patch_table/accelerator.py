@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from gpututor.devices.virtual.face import accelerator, generic, memory, profiling, streams
+from gpututor.devices.virtual.face import accelerator, events, generic, memory, profiling, streams
 from gpututor.devices.virtual.face import devices as cuda
-from gpututor.devices.virtual.face.refused import refused_function
 from gpututor.devices.virtual.patch_table.rows import each, refuse_classes
 from gpututor.devices.virtual.patches import Patch
 
@@ -19,7 +18,7 @@ PATCHES: tuple[Patch, ...] = (
         _accelerator_exchangeDevice=accelerator.exchange_device,
         _accelerator_maybeExchangeDevice=accelerator.maybe_exchange_device,
         _accelerator_getStream=accelerator.get_stream,
-        _accelerator_setStream=refused_function("torch.accelerator.set_stream"),
+        _accelerator_setStream=accelerator.set_stream,
         _accelerator_synchronizeDevice=accelerator.synchronize_device,
         _accelerator_getDeviceCapability=accelerator.device_capability,
         _accelerator_isAllocatorInitialized=cuda.is_initialized,
@@ -32,7 +31,12 @@ PATCHES: tuple[Patch, ...] = (
     ),
     *refuse_classes("torch.accelerator", "Graph"),
     *refuse_classes("torch.accelerator.graphs", "Graph"),
-    *each("torch", "the CPU's would be given silently", Stream=generic.Stream, Event=generic.Event),
+    *each(
+        "torch",
+        "those of a virtual GPU are on its clock; C++ would give the CPU's",
+        Stream=generic.Stream,
+        Event=events.GenericEvent,
+    ),
     *each("torch.profiler.profiler._KinetoProfile", "a virtual GPU has no times", __init__=profiling.profiler),
     *each("torch.autograd.profiler.profile", "a virtual GPU has no times", __init__=profiling.old_profiler),
     *each("torch.autograd.profiler.emit_nvtx", "no profiler listens", __enter__=profiling.emit_nvtx),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from gpututor.devices.virtual.face import devices as cuda
-from gpututor.devices.virtual.face import generators, nvtx, settings, streams, types
+from gpututor.devices.virtual.face import events, generators, nvtx, settings, streams, types
 from gpututor.devices.virtual.parallel import threads
 from gpututor.devices.virtual.patch_table.rows import each, refuse, refuse_classes
 from gpututor.devices.virtual.patches import Patch
@@ -55,33 +55,58 @@ PATCHES: tuple[Patch, ...] = (
     ),
     *each(
         "torch.cuda",
-        "waiting is recorded; there is one stream",
-        synchronize=cuda.synchronize,
+        "streams and events are on the machine's clock; torch's own `stream` and `set_stream` call the last but two",
+        Stream=streams.CudaStream,
+        ExternalStream=streams.ExternalStream,
+        Event=events.CudaEvent,
         current_stream=streams.current_stream,
-        default_stream=streams.current_stream,
-        stream=streams.stream,
-        is_current_stream_capturing=streams.is_current_stream_capturing,
+        default_stream=streams.default_stream,
+        _set_stream_by_id=streams.set_stream_by_id,
+        synchronize=cuda.synchronize,
+        _sleep=streams.sleep,
+    ),
+    *each(
+        "torch.cuda",
+        "what is said of waits is chosen for each machine",
         get_sync_debug_mode=cuda.get_sync_debug_mode,
         set_sync_debug_mode=cuda.set_sync_debug_mode,
+    ),
+    *each(
+        "torch.cuda.streams",
+        "the same classes by their other names",
+        Stream=streams.CudaStream,
+        ExternalStream=streams.ExternalStream,
+        Event=events.CudaEvent,
+    ),
+    *each(
+        "torch._C",
+        "what compilers and tests call instead of torch.cuda's functions",
+        _cuda_getCurrentStream=streams.current_stream_data,
+        _cuda_getDefaultStream=streams.default_stream_data,
+        _cuda_getCurrentRawStream=streams.current_raw_stream,
+        _cuda_setStream=streams.set_stream_by_id,
+        _cuda_isCurrentStreamCapturing=streams.is_current_stream_capturing,
+    ),
+    *each(
+        "torch.cuda",
+        "whether a graph is captured is known in Python",
+        is_current_stream_capturing=streams.is_current_stream_capturing,
     ),
     *each(
         "torch.cuda.graphs",
         "the same function by its other name",
         is_current_stream_capturing=streams.is_current_stream_capturing,
     ),
-    *refuse_classes(
-        "torch.cuda", "Stream", "ExternalStream", "Event", "CUDAGraph", "graph", "MemPool", "StreamContext"
-    ),
-    *refuse_classes("torch.cuda", "GreenContext", "CUDAPluggableAllocator"),
-    *refuse_classes("torch.cuda.streams", "Stream", "ExternalStream", "Event"),
+    *refuse_classes("torch.cuda", "MemPool", "GreenContext", "CUDAPluggableAllocator"),
+    *refuse_classes("torch.cuda", "CUDAGraph", "graph"),
     *refuse_classes("torch.cuda.graphs", "CUDAGraph", "graph"),
     *refuse_classes("torch.cuda.memory", "MemPool", "CUDAPluggableAllocator"),
     *refuse_classes("torch.cuda.green_contexts", "GreenContext"),
     *refuse_classes("torch.cuda.gds", "GdsFile"),
     *refuse("torch.cuda.gds", "gds_register_buffer", "gds_deregister_buffer"),
-    *refuse("torch.cuda", "set_stream", "get_stream_from_external", "make_graphed_callables"),
+    *refuse("torch.cuda", "get_stream_from_external", "_busy_wait_for_flag", "make_graphed_callables"),
     *refuse("torch.cuda.graphs", "make_graphed_callables", "graph_pool_handle"),
-    *refuse("torch.cuda", "graph_pool_handle", "_sleep", "cudart", "check_error", "_compile_kernel", "use_mem_pool"),
+    *refuse("torch.cuda", "graph_pool_handle", "cudart", "check_error", "_compile_kernel", "use_mem_pool"),
     *refuse("torch.cuda", "current_blas_handle", "current_solver_handle"),
     *refuse_classes("torch.cuda", "CudaError"),
     *refuse("torch.cuda.memory", "use_mem_pool"),

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import torch
 
+from gpututor.devices.virtual import errors
 from gpututor.devices.virtual.clock import links
 from gpututor.devices.virtual.machine import VirtualGpu, VirtualMachine
+from gpututor.devices.virtual.work import permits
 from gpututor.devices.virtual.work.waits import record_wait
+
+_OF_TENSORS = ("aten::copy_", "aten::_to_copy")
+"""Copies that torch makes through its copy kernel, which looks whether the host's side is page-locked."""
 
 
 def copy(
@@ -53,21 +58,52 @@ def _over_pcie(
     pinned: bool,
 ) -> int:
     """Put it on the clock and into the trace; when the host had started it."""
-    clock, recorder, spec = machine.clock, machine.recorder, gpu.spec
+    clock = machine.clock
     stream = machine.stream_of(gpu)
-    row, started = -1, clock.host.now + gpu.launch_ns
+    capture = machine.capture
+    captured = capture is not None and capture.takes(gpu.index, stream)
+    if captured and not pinned and name in _OF_TENSORS:
+        raise errors.capture_of_pageable()
+    if not asynchronous:
+        permits.wait_for_stream(machine)
+    duration = round(links.copy_s(gpu.spec, size_bytes, pinned=pinned) * 1e9)
+    if capture is not None and captured:
+        capture.copy(stream, name, size_bytes, direction, duration)
+        return clock.host.now
+    started = clock.host.now + gpu.launch_ns
+    put_copy(machine, gpu, stream, size_bytes, name, direction, duration, gpu.launch_ns, asynchronous=asynchronous)
+    return started
+
+
+def put_copy(
+    machine: VirtualMachine,
+    gpu: VirtualGpu,
+    stream: int,
+    size_bytes: int,
+    name: str,
+    direction: str,
+    duration: int,
+    cost: int,
+    *,
+    asynchronous: bool,
+) -> None:
+    """Put a copy between host and GPU into a stream, and into the trace; `cost` is the host's, in nanoseconds."""
+    clock, recorder = machine.clock, machine.recorder
+    row = -1
     if recorder.enabled:
         source, target = ("cpu", gpu.name) if direction == "h2d" else (gpu.name, "cpu")
-        row = recorder.transfer(source, target, size_bytes, asynchronous, name, stream=stream, launched=started)
-    duration = round(links.copy_s(spec, size_bytes, pinned=pinned) * 1e9)
-    clock.copy(gpu.index, stream, duration, direction, gpu.launch_ns, asynchronous=asynchronous, row=row)
-    return started
+        launched = clock.host.now + cost
+        row = recorder.transfer(source, target, size_bytes, asynchronous, name, stream=stream, launched=launched)
+    clock.copy(gpu.index, stream, duration, direction, cost, asynchronous=asynchronous, row=row)
 
 
 def _between_gpus(machine: VirtualMachine, source: VirtualGpu, target: VirtualGpu, size_bytes: int, name: str) -> None:
     """On the source's stream, and the target's waits: both see the copy in their order (Copy.cu)."""
     clock, recorder = machine.clock, machine.recorder
     here, there = machine.stream_of(source), machine.stream_of(target)
+    capture = machine.capture
+    if capture is not None and (capture.takes(source.index, here) or capture.takes(target.index, there)):
+        raise errors.unsupported("CUDA graphs on several GPUs", "Capture one graph for each GPU.")
     row = -1
     if recorder.enabled:
         launched = clock.host.now + source.launch_ns

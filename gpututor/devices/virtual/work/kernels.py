@@ -28,9 +28,23 @@ def kernel_of_bytes(machine: VirtualMachine, gpu: VirtualGpu, name: str, size_by
     _launch(machine, gpu, name, size_bytes, prices.cost_of_bytes(gpu.spec, name, size_bytes))
 
 
+def kernel_of_length(machine: VirtualMachine, gpu: VirtualGpu, name: str, duration: int, fill: int) -> None:
+    """Launch a kernel that takes so many nanoseconds and that share of the GPU, in millionths."""
+    _launch(machine, gpu, name, 0, Cost(duration, fill, gpu.launch_ns, 0.0))
+
+
 def _launch(machine: VirtualMachine, gpu: VirtualGpu, name: str, size_bytes: int, cost: Cost) -> None:
-    clock, recorder = machine.clock, machine.recorder
     stream = machine.stream_of(gpu)
+    capture = machine.capture
+    if capture is not None and capture.takes(gpu.index, stream):
+        capture.kernel(stream, name, size_bytes, cost)
+    else:
+        launch(machine, gpu, stream, name, size_bytes, cost)
+
+
+def launch(machine: VirtualMachine, gpu: VirtualGpu, stream: int, name: str, size_bytes: int, cost: Cost) -> None:
+    """Put a kernel into a stream, and into the trace."""
+    clock, recorder = machine.clock, machine.recorder
     row = -1
     if recorder.enabled:
         launched = clock.host.now + cost.host

@@ -1,10 +1,11 @@
-"""What may not be done now: waits while a graph is captured, and where `torch.cuda.set_sync_debug_mode` forbids them."""
+"""What may not be done now: waits while a graph is captured, and where `set_sync_debug_mode` forbids them."""
 
 from __future__ import annotations
 
 import warnings
 
 from gpututor.devices.virtual import errors
+from gpututor.devices.virtual.face.warned import nearest_outside
 from gpututor.devices.virtual.machine import VirtualMachine
 
 WARN, ERROR = 1, 2
@@ -33,6 +34,14 @@ def wait_for_stream(machine: VirtualMachine) -> None:
     if machine.capture is not None:
         ask(machine)
     if machine.sync_debug == WARN:
-        warnings.warn(_WORDS, UserWarning, stacklevel=2)
+        _warn()
     elif machine.sync_debug == ERROR:
         raise RuntimeError(_WORDS)
+
+
+def _warn() -> None:
+    """Once for each line, as torch warns."""
+    frame = nearest_outside()
+    if frame is not None:
+        registry = frame.f_globals.setdefault("__warningregistry__", {})
+        warnings.warn_explicit(_WORDS, UserWarning, frame.f_code.co_filename, frame.f_lineno, registry=registry)

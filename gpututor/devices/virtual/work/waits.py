@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from gpututor.devices.virtual.clock.timeline import Mark
 from gpututor.devices.virtual.machine import VirtualGpu, VirtualMachine
+from gpututor.devices.virtual.work import permits
 
 
 def wait(machine: VirtualMachine, gpu: VirtualGpu, name: str, stream: int | None = None) -> None:
     """The host waits for a stream, or for all streams of a GPU; `name` is the call that made it wait."""
+    if stream is None:
+        permits.wait(machine)
+    else:
+        permits.wait_for_stream(machine)
     began = machine.clock.host.now
     machine.clock.synchronise(gpu.index, stream)
     record_wait(machine, gpu, name, 0 if stream is None else stream, began)
@@ -15,6 +20,7 @@ def wait(machine: VirtualMachine, gpu: VirtualGpu, name: str, stream: int | None
 
 def wait_for_mark(machine: VirtualMachine, gpu: VirtualGpu, name: str, stream: int, mark: Mark) -> None:
     """The host waits until a stream has reached a mark, as for an event."""
+    permits.wait(machine)
     began = machine.clock.host.now
     machine.clock.wait_for_mark(gpu.index, mark)
     record_wait(machine, gpu, name, stream, began)

@@ -1,0 +1,179 @@
+"""The capture of a CUDA graph: work that is remembered instead of run, stream by stream, and how it is run again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from itertools import count
+from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
+
+from gpututor.devices.virtual import errors
+from gpututor.devices.virtual.clock.timeline import Mark
+
+if TYPE_CHECKING:
+    from gpututor.devices.virtual.machine import VirtualGpu, VirtualMachine
+    from gpututor.devices.virtual.work.prices import Cost
+
+_FIRST_BRANCH = 1000
+_branches: WeakKeyDictionary[VirtualMachine, count[int]] = WeakKeyDictionary()
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """A kernel of a graph."""
+
+    branch: int
+    """0 for the stream on which the capture began; others in the order in which they joined it."""
+    name: str
+    size_bytes: int
+    cost: Cost
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """A copy between the host's page-locked memory and the GPU."""
+
+    branch: int
+    name: str
+    size_bytes: int
+    engine: str
+    duration: int
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """An event: a place in a branch, which `mark` stands for; or a branch that waits for it."""
+
+    branch: int
+    mark: Mark
+    waits: bool
+
+
+Node = Kernel | Copy | Place
+
+
+class Capture:
+    """What is captured so far. `failed` says that something happened that no graph can hold."""
+
+    def __init__(self, machine: VirtualMachine, gpu: VirtualGpu, stream: int) -> None:
+        self.machine = machine
+        self.gpu = gpu
+        self.nodes: list[Node] = []
+        self.steps: list[Callable[[], None]] = []
+        """Each computes the values of one operator again, where they were when it was captured."""
+        self.failed = False
+        self._branch_of = {stream: 0}
+        # Of each branch: how much of each branch's work comes before what is next in it.
+        self._before: list[dict[int, int]] = [{}]
+        self._before_mark: dict[Mark, dict[int, int]] = {}
+
+    def takes(self, gpu: int, stream: int) -> bool:
+        """Whether what is put into that stream becomes part of the graph."""
+        return stream in self._branch_of and gpu == self.gpu.index
+
+    def kernel(self, stream: int, name: str, size_bytes: int, cost: Cost) -> None:
+        branch = self._next(stream)
+        self.nodes.append(Kernel(branch, name, size_bytes, replace(cost, host=0)))
+
+    def copy(self, stream: int, name: str, size_bytes: int, engine: str, duration: int) -> None:
+        branch = self._next(stream)
+        self.nodes.append(Copy(branch, name, size_bytes, engine, duration))
+
+    def record(self, stream: int) -> Mark:
+        """An event in a stream that is captured."""
+        self.check()
+        branch = self._branch_of[stream]
+        mark = Mark(-1)
+        self._before_mark[mark] = dict(self._before[branch])
+        self.nodes.append(Place(branch, mark, waits=False))
+        return mark
+
+    def wait(self, gpu: int, stream: int, mark: Mark) -> None:
+        """A stream waits for an event, and so becomes part of the graph; raises CUDA's error where it cannot."""
+        self.check()
+        before = self._before_mark.get(mark)
+        if before is None:
+            self.failed = True
+            raise errors.capture_of_uncaptured()
+        if gpu != self.gpu.index:
+            self.failed = True
+            raise errors.unsupported("CUDA graphs on several GPUs", "Capture one graph for each GPU.")
+        if stream not in self._branch_of:
+            if stream == 0:
+                self.failed = True
+                raise errors.capture_of_default_stream()
+            self._branch_of[stream] = len(self._before)
+            self._before.append({})
+        branch = self._branch_of[stream]
+        mine = self._before[branch]
+        for other, amount in before.items():
+            mine[other] = max(mine.get(other, 0), amount)
+        self.nodes.append(Place(branch, mark, waits=True))
+
+    def finish(self) -> None:
+        """The capture ends; raises CUDA's error after a failure, and for work that was not waited for."""
+        self.check()
+        main = self._before[0]
+        if any(main.get(branch, 0) < before.get(branch, 0) for branch, before in enumerate(self._before)):
+            raise errors.capture_unjoined()
+
+    def check(self) -> None:
+        if self.failed:
+            raise errors.capture_failed()
+
+    def _next(self, stream: int) -> int:
+        self.check()
+        branch = self._branch_of[stream]
+        before = self._before[branch]
+        before[branch] = before.get(branch, 0) + 1
+        return branch
+
+    @property
+    def branches(self) -> int:
+        return len(self._before)
+
+
+class CapturedWork:
+    """The work of a graph, which can be put into any stream, as often as one likes."""
+
+    def __init__(self, capture: Capture) -> None:
+        self._gpu = capture.gpu
+        self._nodes = tuple(capture.nodes)
+        numbers = _branches.setdefault(capture.machine, count(_FIRST_BRANCH))
+        self._streams = [-1, *(next(numbers) for _ in range(capture.branches - 1))]
+
+    @property
+    def is_empty(self) -> bool:
+        return all(type(node) is Place for node in self._nodes)
+
+    def launch(self, machine: VirtualMachine) -> None:
+        """One launch for the host; kernels follow each other on the GPU without waiting for it."""
+        from gpututor.devices.virtual.work.copies import put_copy
+        from gpututor.devices.virtual.work.kernels import launch
+
+        gpu, clock = self._gpu, machine.clock
+        streams = [machine.stream_of(gpu), *self._streams[1:]]
+        clock.host.spend(gpu.launch_ns)
+        marks: dict[Mark, Mark] = {}
+        for node in self._nodes:
+            stream = streams[node.branch]
+            if type(node) is Kernel:
+                launch(machine, gpu, stream, node.name, node.size_bytes, node.cost)
+            elif type(node) is Copy:
+                put_copy(
+                    machine,
+                    gpu,
+                    stream,
+                    node.size_bytes,
+                    node.name,
+                    node.engine,
+                    node.duration,
+                    0,
+                    asynchronous=True,
+                )
+            elif type(node) is Place:
+                if node.waits:
+                    clock.wait_for(gpu.index, stream, marks[node.mark], 0)
+                else:
+                    marks[node.mark] = clock.record(gpu.index, stream, 0)
