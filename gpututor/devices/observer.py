@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -23,6 +23,15 @@ def _tensors(values: Any) -> Iterator[Tensor]:
             yield value
         elif isinstance(value, list | tuple):
             yield from _tensors(value)
+
+
+def _at(places: Iterable[int | str], args: Any, kwargs: Any) -> Iterator[Any]:
+    """The arguments at these positions and of these names, as far as the call has them."""
+    for place in places:
+        if isinstance(place, str):
+            yield kwargs.get(place)
+        elif place < len(args):
+            yield args[place]
 
 
 def name_of(device: torch.device) -> str:
@@ -68,14 +77,12 @@ class ObservingMode(TorchDispatchMode):
         device = next((one for one in devices if one != "cpu"), "cpu" if devices else "")
         if not device:
             return
-        if device != "cpu" and op.takes_host_indices:
-            for index in _tensors([args[1]]):
+        if device != "cpu":
+            for index in _tensors(_at(op.host_places, args, kwargs)):
                 if index.device.type == "cpu":
                     self.recorder.transfer("cpu", device, bytes_of(index), name=op.name)
-        inputs = [one for one in found if one is not out]
-        self.recorder.kernel(
-            op.name, device, sum(map(bytes_of, inputs)) + bytes_of(out if isinstance(out, Tensor) else 0)
-        )
+        # What is written in place is among the arguments and the results: it is read, and it is written.
+        self.recorder.kernel(op.name, device, sum(map(bytes_of, found)))
         if device != "cpu" and op.waits is not None and op.waits(args):
             self.recorder.synchronise(op.name, device)
 

@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Callable
 
 import pytest
 import torch
+from torch import Tensor
 
+from gpututor.devices import observer
 from gpututor.devices.observer import observe
 from gpututor.devices.recorder import Recorder
 from gpututor.trace.events import Kind
@@ -56,6 +59,31 @@ def test_a_copy_to_another_kind_of_device_is_a_transfer() -> None:
         ("cpu", "meta:0", 8),
         ("cpu", "meta:0", 16),
     ]
+
+
+@pytest.mark.parametrize(
+    ("call", "expected"),
+    [
+        (lambda x, i: x[i], [(Kind.TRANSFER, 16), (Kind.KERNEL, 16 + 16 + 8)]),
+        (lambda x, i: torch.ops.aten.index(x, indices=[i]), [(Kind.TRANSFER, 16), (Kind.KERNEL, 16 + 16 + 8)]),
+        (lambda x, i: x.index_put_([i], x[:2]), [(Kind.TRANSFER, 16), (Kind.KERNEL, 16 + 16 + 8 + 16)]),
+        (lambda x, i: x[i.to("meta")], [(Kind.TRANSFER, 16), (Kind.KERNEL, 16 + 16 + 8)]),
+        (lambda x, i: x + 1, [(Kind.KERNEL, 32)]),
+        (lambda x, i: x.add_(1), [(Kind.KERNEL, 32)]),
+        (lambda x, i: torch.cat([x, x]), [(Kind.KERNEL, 64)]),
+    ],
+)
+def test_kernels_of_an_accelerator_are_recorded_with_the_indices_that_cross(
+    monkeypatch: pytest.MonkeyPatch, call: Callable[[Tensor, Tensor], object], expected: list[tuple[Kind, int]]
+) -> None:
+    # The meta device stands for an accelerator, under the name of one.
+    monkeypatch.setattr(observer, "name_of", lambda device: "cuda:0" if device.type == "meta" else "cpu")
+    x, index = torch.ones(4, device="meta"), torch.tensor([0, 1])
+    recorder = Recorder([__file__])
+    with observe(recorder):
+        call(x, index)
+    assert [(event.kind, event.size_bytes) for event in recorder.trace] == expected
+    assert {event.device for event in recorder.trace} == {"cuda:0"}
 
 
 def test_everything_is_restored_and_off_means_off() -> None:
