@@ -49,8 +49,22 @@ _ABSENT = object()
 @contextmanager
 def applied(table: Sequence[Patch]) -> Iterator[None]:
     """Every patch of `table`, and torch's list of storage loaders, for the time of the block."""
-    undo: list[tuple[Any, str, Any]] = []
     loader = (serialisation.PRIORITY, serialisation.location_of, serialisation.place)
+    with replaced(table):
+        try:
+            private.storage_loaders.insert(0, loader)
+            private.set_only_lift_cpu_tensors(True)
+            yield
+        finally:
+            private.set_only_lift_cpu_tensors(False)
+            if loader in private.storage_loaders:
+                private.storage_loaders.remove(loader)
+
+
+@contextmanager
+def replaced(table: Sequence[Patch]) -> Iterator[None]:
+    """Every patch of `table` for the time of the block."""
+    undo: list[tuple[Any, str, Any]] = []
     try:
         for patch in table:
             owner = patch.owner_object()
@@ -60,13 +74,8 @@ def applied(table: Sequence[Patch]) -> Iterator[None]:
                 # torch._dynamo, where it is imported while this stands in, looks below torch's own decorators.
                 patch.replacement.__wrapped__ = before.__wrapped__  # type: ignore[attr-defined]
             setattr(owner, patch.name, patch.replacement)
-        private.storage_loaders.insert(0, loader)
-        private.set_only_lift_cpu_tensors(True)
         yield
     finally:
-        private.set_only_lift_cpu_tensors(False)
-        if loader in private.storage_loaders:
-            private.storage_loaders.remove(loader)
         for owner, name, before in reversed(undo):
             if before is _ABSENT:
                 delattr(owner, name)

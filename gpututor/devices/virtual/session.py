@@ -10,6 +10,7 @@ import torch
 
 from gpututor.devices.recorder import Recorder
 from gpututor.devices.virtual import patches, private, versions
+from gpututor.devices.virtual.clock.reading import virtual_time_of
 from gpututor.devices.virtual.face.visible import visible_slots
 from gpututor.devices.virtual.machine import VirtualGpu, VirtualMachine, active, is_on, switch
 from gpututor.devices.virtual.modules import autocast
@@ -20,7 +21,7 @@ from gpututor.devices.virtual.options import DEFAULT_MODEL, check_arguments
 from gpututor.devices.virtual.parallel import inheritance
 from gpututor.devices.virtual.parallel.collectives import collective_rules
 from gpututor.devices.virtual.parallel.inheritance import MachineSettings
-from gpututor.devices.virtual.patch_table import CUDA_BUILD, PATCHES
+from gpututor.devices.virtual.patch_table import CUDA_BUILD, PATCHES, TIME
 from gpututor.devices.virtual.specs import spec
 from gpututor.devices.virtual.tensors import moves
 from gpututor.devices.virtual.tensors.calls import fill_handlers
@@ -38,20 +39,22 @@ def virtual_gpu(
     memory_bytes: int | None = None,
     backends: Sequence[str] = ("cuda",),
     obey_environment: bool = True,
+    virtual_time: bool = True,
     recorder: Recorder | None = None,
 ) -> Iterator[VirtualMachine]:
     """A machine with `count` GPUs of that model, for the time of the block.
 
     `CUDA_VISIBLE_DEVICES`, read on entering, says which of them the process sees, unless `obey_environment` is False.
     `memory_bytes` replaces the model's own memory. `backends` says which of cuda, mps and xpu report themselves
-    available: without `cuda` there are no GPUs, and mps and xpu can be asked about but not computed on. Raises
+    available: without `cuda` there are no GPUs, and mps and xpu can be asked about but not computed on. With
+    `virtual_time`, `time` and its like read the machine's clock in learner code, and `time.sleep` moves it. Raises
     `ValueError` for a count or backend that cannot be, `TutorError` for an unknown model, `RuntimeError` when a
     virtual GPU is on already. Only that of a pytest session gives way to another for the time of the block.
     """
     versions.warn_of(torch.__version__)
     machine = _built(count, model, memory_bytes, backends, recorder, obey_environment)
     if is_on() and active().gives_way:
-        settings = MachineSettings(count, model, memory_bytes, tuple(backends), obey_environment)
+        settings = MachineSettings(count, model, memory_bytes, tuple(backends), obey_environment, virtual_time)
         with _in_its_place(machine, settings):
             yield machine
         return
@@ -64,9 +67,15 @@ def virtual_gpu(
         switch(machine)
     context_before = private.global_device_context()
     try:
-        settings = MachineSettings(count, model, memory_bytes, tuple(backends), obey_environment)
+        settings = MachineSettings(count, model, memory_bytes, tuple(backends), obey_environment, virtual_time)
         table = (*PATCHES, *(CUDA_BUILD if "cuda" in machine.backends else ()))
-        with patches.applied(table), inheritance.passed_on(settings), dropout.fused(), ThreadModes():
+        with (
+            patches.applied(table),
+            _time_of(machine, virtual_time),
+            inheritance.passed_on(settings),
+            dropout.fused(),
+            ThreadModes(),
+        ):
             try:
                 yield machine
             finally:
@@ -84,16 +93,28 @@ def virtual_gpu(
 def virtual_gpu_or_another(
     count: int = 1, model: str = DEFAULT_MODEL, *, memory_bytes: int | None = None
 ) -> Iterator[VirtualMachine]:
-    """As `virtual_gpu`, for a test or a session of tests: it takes the place of one that is on, and gives way."""
+    """As `virtual_gpu`, for a test or a session of tests: it takes the place of one that is on, and gives way.
+
+    Time is real: tests have durations and limits of their own.
+    """
     if is_on():
         machine = _built(count, model, memory_bytes, ("cuda",), None, True)
         machine.gives_way = True
-        with _in_its_place(machine, MachineSettings(count, model, memory_bytes, ("cuda",))):
+        with _in_its_place(machine, MachineSettings(count, model, memory_bytes, ("cuda",), virtual_time=False)):
             yield machine
         return
-    with virtual_gpu(count, model, memory_bytes=memory_bytes) as machine:
+    with virtual_gpu(count, model, memory_bytes=memory_bytes, virtual_time=False) as machine:
         machine.gives_way = True
         yield machine
+
+
+@contextmanager
+def _time_of(machine: VirtualMachine, virtual: bool) -> Iterator[None]:
+    """This thread is on the machine, and `time` reads its clock, if time is virtual, for the block."""
+    host = machine.clock.host
+    host.begin(None)
+    with patches.replaced(TIME if virtual else ()), virtual_time_of(host if virtual else None):
+        yield
 
 
 class _Place:
@@ -106,6 +127,7 @@ class _Place:
         self.undo = ExitStack()
         switch(machine)
         self.undo.callback(switch, before)
+        self.undo.enter_context(_time_of(machine, settings.virtual_time))
         self.undo.enter_context(inheritance.passed_on(settings))
 
 

@@ -37,6 +37,7 @@ class MachineSettings:
     memory_bytes: int | None
     backends: tuple[str, ...]
     obey_environment: bool = True
+    virtual_time: bool = True
 
     @classmethod
     def from_json(cls, text: str) -> MachineSettings:
@@ -94,6 +95,7 @@ def enter(settings: MachineSettings) -> None:
             memory_bytes=settings.memory_bytes,
             backends=settings.backends,
             obey_environment=settings.obey_environment,
+            virtual_time=settings.virtual_time,
         )
     )
     _Process.inherited = stack

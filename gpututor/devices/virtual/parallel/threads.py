@@ -1,41 +1,66 @@
-"""Threads: torch's modes belong to one thread, so each thread enters them as it starts."""
+"""Threads: torch's modes belong to one thread, so each thread enters them as it starts; so does its clock.
+
+A thread begins at the time of the thread that started it; who joins it goes on no earlier than it ended.
+"""
 
 from __future__ import annotations
 
 import _thread
-import concurrent.futures.thread
+import sys
 import threading
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
-from functools import wraps
-from multiprocessing.pool import ThreadPool
 from typing import Any
 
+from gpututor.devices.virtual.clock.host import Stamp
 from gpututor.devices.virtual.face.devices import lazy_init
-from gpututor.devices.virtual.machine import is_on
+from gpututor.devices.virtual.machine import active, is_on
+from gpututor.devices.virtual.parallel.handing_over import gave_up, host_clock, stamp
 from gpututor.devices.virtual.tensors.names import ThreadModes, thread_has_modes
 
-_real_bootstrap: Any = threading.Thread._bootstrap_inner  # type: ignore[attr-defined]
-_real_item: Any = concurrent.futures.thread._WorkItem.run
+_Thread: Any = threading.Thread
+_real_bootstrap, _real_thread_start, _real_join = _Thread._bootstrap_inner, _Thread.start, _Thread.join
 _real_start: Any = _thread.start_new_thread
 
 
-def thread_bootstrap(self: threading.Thread) -> None:
-    """Stands in for the start of every `threading.Thread`, those of pools included."""
+def thread_start(self: Any) -> None:
+    """Stands in for `threading.Thread.start`."""
+    self.virtual_start = stamp()
+    _real_thread_start(self)
+
+
+def thread_bootstrap(self: Any) -> None:
+    """Stands in for the start of every `threading.Thread`, those of pools included, in the new thread."""
     if not is_on():
         _real_bootstrap(self)
         return
+    host = active().clock.host
+    host.begin(getattr(self, "virtual_start", None))
     with ThreadModes():
-        _real_bootstrap(self)
+        try:
+            _real_bootstrap(self)
+        finally:
+            self.virtual_end = host.end()
+
+
+def thread_join(self: Any, timeout: float | None = None) -> None:
+    """Stands in for `threading.Thread.join`."""
+    _real_join(self, timeout)
+    host = host_clock()
+    if host is not None and not self.is_alive():
+        host.meet(getattr(self, "virtual_end", None))
+    else:
+        gave_up(sys._getframe(1), timeout)
 
 
 def start_new_thread(function: Callable[..., object], args: tuple[Any, ...], kwargs: Any = None, /) -> int:
     """Stands in for `_thread.start_new_thread`."""
+    started: Stamp | None = stamp()
 
     def on_the_machine() -> None:
         if not is_on():
             function(*args, **(kwargs or {}))
             return
+        active().clock.host.begin(started)
         with ThreadModes():
             function(*args, **(kwargs or {}))
 
@@ -44,39 +69,6 @@ def start_new_thread(function: Callable[..., object], args: tuple[Any, ...], kwa
     return int(
         _real_start(on_the_machine, ()) if right else _real_start(function, args, *([] if kwargs is None else [kwargs]))
     )
-
-
-def _modes() -> AbstractContextManager[Any]:
-    """For a piece of work in a thread that may have been started before the machine was entered."""
-    return ThreadModes() if is_on() and not thread_has_modes() else nullcontext()
-
-
-def run_item(self: Any, *context: Any) -> None:
-    """Stands in for what a `ThreadPoolExecutor` runs for each call that it was given."""
-    with _modes():
-        _real_item(self, *context)
-
-
-def giver_of_work(name: str) -> Any:
-    """Stands in for a method of `multiprocessing.pool.ThreadPool` that gives a function to its threads."""
-    real: Any = getattr(ThreadPool, name)
-
-    @wraps(real)
-    def give(self: Any, func: Any, *args: Any, **options: Any) -> Any:
-        return real(self, _OnTheMachine(func) if callable(func) else func, *args, **options)
-
-    return give
-
-
-class _OnTheMachine:
-    """A function of a pool of threads."""
-
-    def __init__(self, function: Callable[..., Any]) -> None:
-        self._function = function
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        with _modes():
-            return self._function(*args, **kwargs)
 
 
 def start_cuda() -> None:

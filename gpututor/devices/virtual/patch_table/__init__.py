@@ -11,6 +11,8 @@ from gpututor.devices.virtual.patch_table import (
     random,
     saving,
     tensors,
+    threads,
+    time,
 )
 from gpututor.devices.virtual.patches import Patch
 
@@ -23,7 +25,11 @@ PATCHES: tuple[Patch, ...] = (
     *modules.PATCHES,
     *saving.PATCHES,
     *parallel.PATCHES,
+    *threads.PATCHES,
 )
 
 CUDA_BUILD: tuple[Patch, ...] = cuda.CUDA_BUILD
 """What more is changed where cuda is among the backends: a value that nothing asks a function for."""
+
+TIME: tuple[Patch, ...] = time.TIME
+"""What more is changed where time is virtual."""

@@ -1,11 +1,11 @@
-"""Several devices, threads and processes."""
+"""Several devices and processes."""
 
 from __future__ import annotations
 
 from gpututor.devices.virtual import private
 from gpututor.devices.virtual.face import streams
 from gpututor.devices.virtual.face.refused import refused_function
-from gpututor.devices.virtual.parallel import comm, groups, nccl, refusals, spawning, threads
+from gpututor.devices.virtual.parallel import comm, groups, nccl, refusals, spawning
 from gpututor.devices.virtual.patch_table.rows import each
 from gpututor.devices.virtual.patches import Patch
 
@@ -62,16 +62,6 @@ PATCHES: tuple[Patch, ...] = (
         _get_stream=streams.current_stream,
     ),
     *each("torch._C", "FSDP names itself here before it starts", _log_api_usage_once=refusals.log_api_usage_once),
-    *each("threading.Thread", "torch's modes belong to one thread", _bootstrap_inner=threads.thread_bootstrap),
-    *each("_thread", "torch's modes belong to one thread", start_new_thread=threads.start_new_thread),
-    *each(
-        "concurrent.futures.thread._WorkItem", "a pool's threads may be older than the machine", run=threads.run_item
-    ),
-    *each(
-        "multiprocessing.pool.ThreadPool",
-        "a pool's threads may be older than the machine",
-        **{name: threads.giver_of_work(name) for name in ("apply_async", "_map_async", "imap", "imap_unordered")},
-    ),
     *each(
         "multiprocessing.spawn",
         "children are on a machine like their parent's",
