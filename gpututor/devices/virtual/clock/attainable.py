@@ -45,6 +45,8 @@ class Attainable:
     """Of float32, in the whole GPU."""
     threads: int
     """That the GPU holds at once."""
+    tensor_share: float
+    """Of the tensor cores' peak that a large matrix product reaches, clock under load."""
 
     def tensor_rate(self, dtype: str, tf32: bool) -> float:
         """FLOPs a second of tensor cores at their peak, clock under load; 0 where there are none for the type."""
@@ -85,6 +87,7 @@ def attainable(spec: GpuSpec, factors: Factors) -> Attainable:
     return Attainable(
         spec, factors, spec.bytes_per_s * factors[f"memory.{memory}"], hertz * kept, spec.float32_flops * share,
         spec.float64_flops * share, spec.multiprocessors, lanes, spec.multiprocessors * spec.threads_per_multiprocessor,
+        factors["matmul.tensor_8" if spec.capability[0] == 8 else "matmul.tensor"],
     )  # fmt: skip
 
 

@@ -9,18 +9,40 @@ from math import prod
 from gpututor.devices.virtual.clock import convolutions, products, rows
 from gpututor.devices.virtual.clock.attainable import Attainable, Factors, calibrated, fitted
 from gpututor.devices.virtual.clock.kinds import FREE, kind_of
-from gpututor.devices.virtual.clock.shapes import Tensor, element_bytes, tensor_bytes, total_bytes
+from gpututor.devices.virtual.clock.shapes import Tensor, element_bytes
+from gpututor.devices.virtual.clock.traffic import is_multi_tensor, moved_bytes, multi_tensor_kernels
 from gpututor.devices.virtual.specs import GpuSpec
 
 Tensors = Sequence[Tensor]
 _PER_THREAD = 4
 """Elements that a thread of an elementwise kernel computes."""
-_SECTOR = 32
-"""Bytes that a read at an index moves at least."""
 _PLAIN_FLOPS, _TRANSCENDENTAL_FLOPS = 2, 30
 """Instructions an element; of a function such as exp, its polynomial and the rest."""
 _KERNELS = {"batch_norm": 3, "group_norm": 2, "loss": 2, "sort": 8, "norm_backward": 3, "attention_backward": 3}
 """Kernels that an operator launches, where it is more than one."""
+_SHAPED = frozenset(
+    {
+        "matmul",
+        "attention",
+        "attention_backward",
+        "convolution",
+        "convolution_backward",
+        "batch_norm",
+        "eval_norm",
+        "group_norm",
+        "layer_norm",
+        "norm_backward",
+        "softmax",
+        "pool",
+        "scan",
+        "loss",
+        "nll",
+        "sort",
+        "linalg",
+        "fft",
+    }
+)
+"""Kinds that are priced by more than their bytes; an empty tensor among the first ones is not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,17 +83,30 @@ def price(
     if kind == FREE:
         return FREE_PRICE
     gpu = gpu or calibrated(spec)
-    moved = _moved(kind, inputs, outputs)
-    seconds, fill = _seconds(gpu, kind, inputs, outputs, flops, (tf32, convolution_tf32), moved)
-    floor = gpu.factors["memory.floor_us"] / 1e6 * _KERNELS.get(kind, 1)
+    moved = moved_bytes(name, kind, inputs, outputs)
+    if is_multi_tensor(name):
+        kernels, fill = (
+            multi_tensor_kernels(name, inputs),
+            gpu.filled(sum(prod(one[0]) for one in inputs) / _PER_THREAD),
+        )
+        seconds = gpu.moved_s(moved)
+    else:
+        kernels = _KERNELS.get(kind, 1)
+        seconds, fill = _seconds(gpu, name, kind, inputs, outputs, flops, (tf32, convolution_tf32), moved)
+    floor = gpu.factors["memory.floor_us"] / 1e6 * kernels
     return Price(seconds + floor, moved, flops, min(max(fill, 0.0), 1.0))
 
 
-def launches(name: str, factors: Factors | None = None) -> float:
-    """What an operator costs the host, in launches of an elementwise one (`GpuSpec.launch_s`); some also for a view."""
+def launches(name: str, factors: Factors | None = None, tensors: int = 1) -> float:
+    """What an operator costs the host, in launches of an elementwise one (`GpuSpec.launch_s`); some also for a view.
+
+    `tensors` is how many an operator on lists has.
+    """
     factors, kind = factors or fitted(), kind_of(name)
     if kind == FREE:
         return factors["host.view"]
+    if is_multi_tensor(name):
+        return 1.0 + factors["host.listed"] * tensors
     if kind.startswith("convolution"):
         return factors["host.convolution"]
     if "norm" in kind:
@@ -79,21 +114,9 @@ def launches(name: str, factors: Factors | None = None) -> float:
     return factors["host.reduction"] if kind == "reduction" else 1.0
 
 
-def _moved(kind: str, inputs: Tensors, outputs: Tensors) -> int:
-    """Bytes read and written, each tensor once; of tables only what is read at the indices."""
-    written = total_bytes(outputs)
-    if kind == "gather" and inputs:
-        largest = max(inputs, key=tensor_bytes)
-        row = max(element_bytes(largest[1]) * (largest[0][-1] if len(largest[0]) > 1 else 1), 1)
-        spread = max(_SECTOR / row, 1.0)
-        return int(min(tensor_bytes(largest), written * spread)) + total_bytes(inputs) - tensor_bytes(largest) + written
-    if kind == "nll" and len(inputs) > 1:
-        return prod(inputs[1][0]) * (_SECTOR + 8) + written
-    return total_bytes(inputs) + written
-
-
 def _seconds(
     gpu: Attainable,
+    name: str,
     kind: str,
     inputs: Tensors,
     outputs: Tensors,
@@ -102,7 +125,7 @@ def _seconds(
     moved: int,
 ) -> tuple[float, float]:
     """Seconds and filled share; whatever the shapes do not fit is priced by its bytes."""
-    if inputs and inputs[0][0]:
+    if kind in _SHAPED and inputs and inputs[0][0] and all(map(prod, (one[0] for one in (*inputs[:3], *outputs)))):
         match kind:
             case "matmul" if sum(1 for one in inputs if one[0]) > 1:
                 return products.product(gpu, inputs, outputs, tf32[0])
@@ -114,6 +137,8 @@ def _seconds(
                 return convolutions.convolution_backward(gpu, inputs, outputs, tf32[1])
             case "batch_norm" | "eval_norm" | "group_norm" | "layer_norm":
                 return rows.norm(gpu, kind, inputs, outputs)
+            case "norm_backward":
+                return rows.norm_backward(gpu, name, inputs, outputs)
             case "softmax":
                 return rows.softmax(gpu, inputs)
             case "pool":
@@ -150,8 +175,6 @@ def _by_bytes(
             seconds *= gpu.factors["memory.rearranged"]
         case "gather" | "scatter":
             seconds *= gpu.factors["memory.gathered"]
-        case "norm_backward":
-            seconds += gpu.moved_s(total_bytes(inputs[:2]))
         case "elementwise" | "transcendental" if len({one[1] for one in inputs if one[0]}) > 1:
             seconds *= gpu.factors["memory.mixed_types"]
     each = _TRANSCENDENTAL_FLOPS if kind == "transcendental" else _PLAIN_FLOPS

@@ -60,10 +60,12 @@ def product(gpu: Attainable, inputs: Sequence[Tensor], outputs: Sequence[Tensor]
     batch, rows, columns, inner = _sizes(left, right)
     read, written = total_bytes(inputs), total_bytes(outputs)
     seconds = gpu.moved_s(read, read + written)
-    if min(rows, columns) <= _THIN:
-        return seconds + gpu.moved_s(written, read + written), gpu.filled(batch * rows * columns * 32)
-    tensor = gpu.tensor_rate(dtype, tf32) * gpu.factors["matmul.tensor"]
+    tensor = gpu.tensor_rate(dtype, tf32) * gpu.tensor_share
     rate = max(tensor, gpu.plain_rate(dtype)) / (4 if dtype.startswith("complex") else 1)
+    if min(rows, columns) <= _THIN:
+        computed = 2.0 * batch * rows * columns * inner / rate
+        moved = seconds + gpu.moved_s(written, read + written)
+        return max(moved, computed), gpu.filled(batch * rows * columns * 32)
     computed, filled = _tiled_s(gpu, batch, rows, columns, inner, rate)
     return max(computed, seconds) + gpu.moved_s(written, read + written) * gpu.factors["matmul.epilogue"], filled
 
@@ -75,8 +77,12 @@ def attention(
     query, key = (inputs[0], inputs[1]) if len(inputs) > 1 else (inputs[0], inputs[0])
     if not flops:
         flops = 4.0 * prod(query[0]) * key[0][-2] * (2.5 if backward else 1.0)
-    tensor = gpu.tensor_rate(query[1], tf32) * gpu.factors["matmul.tensor"]
-    rate = max(tensor, gpu.plain_rate(query[1])) * gpu.factors["attention.fused"]
+    # The kernels are written for the tensor cores of 8.0; later ones do more a cycle than these can feed.
+    share = gpu.factors["attention.tensor" if gpu.spec.capability < (9, 0) else "attention.tensor_9_0"]
+    peak = 0.0 if query[1] == "float64" else gpu.tensor_rate(query[1], tf32)
+    rate = max(peak * share, gpu.plain_rate(query[1]) * gpu.factors["attention.plain"])
+    if backward:
+        rate *= gpu.factors["attention.backward"]
     moved = total_bytes(inputs) + tensor_bytes(outputs[0] if outputs else query)
     blocks = up(prod(query[0][:-1]), 128)
     filled = min(1.0, blocks / gpu.multiprocessors)

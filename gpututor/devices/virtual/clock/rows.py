@@ -33,11 +33,26 @@ def norm(gpu: Attainable, kind: str, inputs: Tensors, outputs: Tensors) -> tuple
     if kind == "layer_norm":
         groups = groups or prod(image[0][:-1])
         again = once if once / max(groups, 1) > _CACHED_ROW else 0
-        moved = once + again + total_bytes(inputs[1:]) + written
-        seconds = _by_blocks_s(gpu, moved, groups, gpu.factors["norm.layer_block_gb_s"])
-        return seconds, gpu.filled(groups * 128)
+        rows = once + again + written
+        by_blocks_s = rows / (max(groups, 1) * gpu.factors["norm.layer_block_gb_s"] * 1e9)
+        moved = rows + total_bytes(inputs[1:]) + total_bytes(outputs[1:])
+        return max(gpu.moved_s(moved), by_blocks_s), gpu.filled(groups * 128)
     block = gpu.factors["norm.batch_block_gb_s" if kind == "batch_norm" else "norm.group_block_gb_s"]
     return _by_blocks_s(gpu, once, groups, block) + apply_s, gpu.filled(max(groups, 1) * _ROW_THREADS)
+
+
+def norm_backward(gpu: Attainable, name: str, inputs: Tensors, outputs: Tensors) -> tuple[float, float]:
+    """Seconds and filled share of the gradients of a normalisation; inputs are (gradient, image, ...).
+
+    Two reductions read gradient and image, then both are read again for the gradient of the image. One block has one
+    channel of a batch norm, as in the forward pass.
+    """
+    both, image = total_bytes(inputs[:2]), inputs[0][0]
+    total_s = gpu.moved_s(both + total_bytes(inputs) + total_bytes(outputs))
+    if "batch_norm" not in name or len(image) < 2:
+        return total_s, gpu.filled(prod(image) / 4)
+    by_blocks_s = both / (image[1] * gpu.factors["norm.batch_block_gb_s"] * 1e9)
+    return total_s + max(by_blocks_s - gpu.moved_s(both), 0.0), gpu.filled(image[1] * _ROW_THREADS)
 
 
 def softmax(gpu: Attainable, inputs: Tensors) -> tuple[float, float]:
