@@ -12,6 +12,7 @@ from gpututor.devices.recorder import Recorder
 from gpututor.devices.virtual import errors, private
 from gpututor.devices.virtual.clock import cost
 from gpututor.devices.virtual.clock.clock import MachineClock
+from gpututor.devices.virtual.clock.order import Access
 from gpututor.devices.virtual.memory.allocator import DeviceMemory
 from gpututor.devices.virtual.memory.watch import MemoryWatch
 from gpututor.devices.virtual.options import MAX_GPUS
@@ -81,12 +82,14 @@ class VirtualMachine:
         self.per_thread = _PerThread()
         self.clock = MachineClock(len(gpus), self.recorder.set_times)
         self.recorder.finish = self.finish
+        self.pending_copies: dict[int, tuple[Access, bool]] = {}
+        """By page-locked storage: the last asynchronous copy, and whether it writes there."""
         self.capture: Capture | None = None
         """The graph that is being captured, if one is."""
         self.sync_debug = 0
         """What `torch.cuda.set_sync_debug_mode` chose: 1 warns of waits, 2 forbids them."""
         for gpu in gpus:
-            gpu.memory.watch = MemoryWatch(gpu.name, self.clock.host, self.recorder)
+            gpu.memory.watch = MemoryWatch(gpu.index, gpu.name, self.clock, self.recorder, self.per_thread)
         self.started = False
         """Whether anything needed a GPU so far; asking how many there are does not."""
         self.gives_way = False

@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 
 from gpututor.devices.virtual.clock.host import HostClocks
+from gpututor.devices.virtual.clock.order import Order
 from gpututor.devices.virtual.clock.timeline import Mark, Played, Stream, Task, Timeline
 
 SYNCHRONISE = 3_000
@@ -25,6 +26,8 @@ class MachineClock:
 
     def __init__(self, gpus: int, played: Played | None = None) -> None:
         self.host = HostClocks()
+        self.order = Order()
+        """What is done before what, whatever the times are."""
         self.gpus = [Timeline(played=played) for _ in range(gpus)]
         for timeline in self.gpus:
             timeline.peers = self.gpus
@@ -34,7 +37,9 @@ class MachineClock:
         """The host launches a kernel, which costs it `cost`, and goes on; it waits only where the queue is full."""
         with self._lock:
             timeline, queue = self._at(gpu, stream)
-            return timeline.kernel(queue, self._launched(timeline, queue, cost), duration, fill, row)
+            task = timeline.kernel(queue, self._launched(timeline, queue, cost), duration, fill, row)
+            task.number = self.order.launched(gpu, stream)
+            return task
 
     def copy(
         self, gpu: int, stream: int, duration: int, engine: str, cost: int, *, asynchronous: bool, row: int = -1
@@ -43,8 +48,10 @@ class MachineClock:
         with self._lock:
             timeline, queue = self._at(gpu, stream)
             task = timeline.copy(queue, self._launched(timeline, queue, cost), duration, engine, row)
+            task.number = self.order.launched(gpu, stream)
             if not asynchronous:
                 self.host.wait_until(timeline.drained(queue))
+                self.order.host_waited(gpu, stream)
             return task
 
     def synchronise(self, gpu: int, stream: int | None = None) -> int:
@@ -55,6 +62,7 @@ class MachineClock:
             before = self.host.now
             done = timeline.all_drained() if stream is None else timeline.drained(timeline.stream(stream))
             self.host.wait_until(done)
+            self.order.host_waited(gpu, stream)
             return self.host.now - before
 
     def record(self, gpu: int, stream: int, cost: int = EVENT) -> Mark:
@@ -62,7 +70,9 @@ class MachineClock:
         with self._lock:
             timeline, queue = self._at(gpu, stream)
             self.host.spend(cost)
-            return timeline.mark(queue, self.host.now)
+            mark = timeline.mark(queue, self.host.now)
+            mark.known = self.order.record(gpu, stream)
+            return mark
 
     def wait_for(self, gpu: int, stream: int, mark: Mark, cost: int = EVENT) -> None:
         """The stream's later work waits for `mark`; the host does not."""
@@ -70,13 +80,17 @@ class MachineClock:
             timeline, queue = self._at(gpu, stream)
             self.host.spend(cost)
             timeline.wait(queue, self.host.now, mark)
+            self.order.wait_for(gpu, stream, mark.known)
 
     def is_reached(self, gpu: int, mark: Mark) -> bool:
         """Whether all work before `mark` is done by now."""
         with self._lock:
             self.host.spend(EVENT)
             self.gpus[gpu].play_until(self.host.now)
-            return 0 <= mark.time <= self.host.now
+            reached = 0 <= mark.time <= self.host.now
+            if reached:
+                self.order.host_waited_for(mark.known)
+            return reached
 
     def is_idle(self, gpu: int, stream: int) -> bool:
         """Whether all work of a stream is done by now."""
@@ -84,7 +98,10 @@ class MachineClock:
             self.host.spend(EVENT)
             timeline, queue = self._at(gpu, stream)
             timeline.play_until(self.host.now)
-            return not queue.pending and queue.free_at <= self.host.now
+            idle = not queue.pending and queue.free_at <= self.host.now
+            if idle:
+                self.order.host_waited(gpu, stream)
+            return idle
 
     def wait_for_mark(self, gpu: int, mark: Mark) -> int:
         """The host waits for `mark`; how many nanoseconds it waited."""
@@ -92,6 +109,7 @@ class MachineClock:
             self.host.spend(SYNCHRONISE)
             before = self.host.now
             self.host.wait_until(self.gpus[gpu].reached(mark))
+            self.order.host_waited_for(mark.known)
             return self.host.now - before
 
     def finish(self) -> int:

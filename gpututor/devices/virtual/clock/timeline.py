@@ -35,6 +35,8 @@ class Task:
     """The copy engine that a copy needs; empty for a kernel."""
     row: int = -1
     """Its row in the trace; -1 for none."""
+    number: int = 0
+    """Its place among all launches of the machine."""
     start: int = -1
     end: int = -1
     """-1 until it has been played."""
@@ -47,6 +49,8 @@ class Mark:
     launched: int
     time: int = -1
     """When all work before it was done; -1 until that has been played."""
+    known: dict[tuple[int, int], int] = field(default_factory=dict)
+    """What is done when it is reached: by GPU and stream, the number of the last launch."""
 
 
 @dataclass(slots=True, eq=False)

@@ -12,6 +12,7 @@ from collections import deque
 from typing import Any
 
 from gpututor.devices.virtual import errors
+from gpututor.devices.virtual.clock.order import Access, Key
 from gpututor.devices.virtual.memory import host
 from gpututor.devices.virtual.memory.pool import GRANULE, ROUND_LARGE, SMALL_SIZE, Pool, Span, segment_size
 from gpututor.devices.virtual.memory.statistics import Statistics
@@ -30,7 +31,7 @@ class DeviceMemory:
 
     __slots__ = (
         *("_freed", "_lock", "_next_address", "fraction", "index", "large", "small", "statistics", "total"),
-        "watch",
+        *("watch", "writer"),
     )
 
     def __init__(self, index: int, total: int) -> None:
@@ -42,6 +43,8 @@ class DeviceMemory:
         self.statistics = Statistics()
         self.watch: MemoryWatch | None = None
         """Who writes down what happens."""
+        self.writer: Access | None = None
+        """The launch that writes what is allocated next; None where nothing does."""
         self._freed: deque[tuple[Span, int, Moment | None]] = deque()
         self._lock = threading.Lock()
         self._next_address = _FIRST_ADDRESS + index * _BETWEEN_GPUS
@@ -199,11 +202,20 @@ class DeviceMemory:
 class Block:
     """The device memory of one storage; every view of it holds the same block, and the last one frees it."""
 
-    __slots__ = ("__weakref__", "_memory", "_span", "size_bytes")
+    __slots__ = ("__weakref__", "_memory", "_span", "home", "other_reads", "read", "recorded", "size_bytes", "written")
 
     def __init__(self, memory: DeviceMemory, size_bytes: int) -> None:
         self.size_bytes = 0
         self._memory = memory
+        self.written: Access | None = memory.writer
+        """The launch that wrote to it last; what allocates writes first."""
+        self.read: Access | None = None
+        self.other_reads: dict[Key, Access] | None = None
+        """The last read since then, and the last ones of other streams."""
+        self.home = 0 if memory.watch is None else memory.watch.stream()
+        """The stream that allocated it, and gets it back."""
+        self.recorded: set[int] | None = None
+        """Streams that `record_stream` told of."""
         self._span: Span | None = None
         if size_bytes:
             self._span = memory.take(size_bytes)
@@ -225,6 +237,13 @@ class Block:
     def __del__(self) -> None:
         self._free()
 
+    def reads(self) -> list[Access]:
+        """The last reads since it was written, one for each stream."""
+        found = [] if self.other_reads is None else list(self.other_reads.values())
+        return found if self.read is None else [*found, self.read]
+
     def _free(self) -> None:
         if self._span is not None:
+            if self._memory.watch is not None:
+                self._memory.watch.freed(self)
             self._memory.leave(self._span, self.size_bytes)

@@ -2,10 +2,22 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from gpututor.devices.recorder import Place, Recorder
-from gpututor.devices.virtual.clock.host import HostClocks
+from gpututor.devices.virtual.clock.clock import MachineClock
+
+if TYPE_CHECKING:
+    from gpututor.devices.virtual.memory.allocator import Block
+
+FREED_IN_USE = "freed in use"
+"""A hazard, beside those of `gpututor.devices.virtual.work.hazards`."""
+
+
+class StreamsOfThread(Protocol):
+    """What is different in each thread."""
+
+    streams: dict[int, int]
 
 
 class Moment(NamedTuple):
@@ -18,12 +30,22 @@ class Moment(NamedTuple):
 class MemoryWatch:
     """What one GPU's memory tells the trace. All sizes are bytes, times nanoseconds."""
 
-    __slots__ = ("_device", "_host", "_recorder")
+    __slots__ = ("_device", "_host", "_index", "_order", "_recorder", "_streams_of")
 
-    def __init__(self, device: str, host: HostClocks, recorder: Recorder) -> None:
+    def __init__(
+        self, index: int, device: str, clock: MachineClock, recorder: Recorder, streams_of: StreamsOfThread
+    ) -> None:
+        self._index = index
         self._device = device
-        self._host = host
+        self._host = clock.host
+        self._order = clock.order
         self._recorder = recorder
+        self._streams_of = streams_of
+
+    def stream(self) -> int:
+        """The number of this thread's current stream on the GPU."""
+        streams = self._streams_of.streams
+        return streams.get(self._index, 0) if streams else 0
 
     def moment(self) -> Moment | None:
         """Now and here, for what is freed; None while nothing is recorded. Takes no lock: destructors call it."""
@@ -34,11 +56,22 @@ class MemoryWatch:
         """A storage was allocated; `allocated` is what all of them take now."""
         recorder = self._recorder
         if recorder.enabled:
-            recorder.allocate(self._device, size, allocated, launched=self._host.now)
+            recorder.allocate(self._device, size, allocated, launched=self._host.now, stream=self.stream())
 
     def left(self, size: int, allocated: int, moment: Moment) -> None:
         """A storage was freed at that moment."""
         self._recorder.free(self._device, size, allocated, launched=moment.time, place=moment.place)
+
+    def freed(self, block: Block) -> None:
+        """Report memory that goes back to its stream while another uses it. Takes no lock: destructors call it."""
+        order = self._order
+        if not order.active or not self._recorder.enabled:
+            return
+        for use in (*block.reads(), *(() if block.written is None else (block.written,))):
+            recorded = block.recorded is not None and use.stream[1] in block.recorded
+            if not recorded and not order.is_before(use, self._index, block.home) and not order.host_knows(use):
+                now, stream = self._host.now, block.home
+                self._recorder.hazard(FREED_IN_USE, self._device, stream=stream, partner=use.row, launched=now)
 
     def short(self, size: int, allocated: int) -> None:
         """A storage did not fit."""

@@ -9,7 +9,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from gpututor.devices.virtual import errors, private, work
 from gpututor.devices.virtual.machine import CPU, active, is_on, python_device
-from gpututor.devices.virtual.operators import mixing, second_ways
+from gpututor.devices.virtual.operators import mixing, replaying, second_ways
 from gpututor.devices.virtual.operators.forecast import WIDEST, could_fill, could_grow, forecast
 from gpututor.devices.virtual.operators.inputs import Inputs, bytes_of
 from gpututor.devices.virtual.operators.kernels import check_dtype, in_cudas_name
@@ -19,6 +19,7 @@ from gpututor.devices.virtual.operators.overloads import OPERATORS, RULES, Opera
 from gpututor.devices.virtual.operators.sparse import run_sparse
 from gpututor.devices.virtual.tensors.moves import pin
 from gpututor.devices.virtual.tensors.tensor import VirtualTensor, on_device
+from gpututor.devices.virtual.work.prices import tensors_of
 
 Tensor = torch.Tensor
 _STRIDED = torch.strided
@@ -75,6 +76,8 @@ class DeviceMode(TorchDispatchMode):
             if settled is None:
                 raise
             out = op.call(*settled, **kwargs)
+        if is_on() and active().pending_copies:
+            work.hazards.on_host(active(), tensors_of(args), op.written_among(args, kwargs))
         if op.is_kernel and is_on() and _device_of(out, args) == "cpu":
             work.host_kernel(active(), op, args, bytes_of(args) + bytes_of(out), out)
         return None if op.returns_nothing else out
@@ -147,6 +150,7 @@ def run(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     if inputs.sparse:
         if inputs.lazy:
             hosts = [resolved(one) if isinstance(one, Tensor) else one for one in hosts]
+        replaying.refuse_sparse(machine, gpu)
         return run_sparse(op, inputs.wrappers, hosts, kwargs, device)
     if kwargs and kwargs.get("device") is not None:
         wanted = python_device(kwargs["device"])
@@ -171,9 +175,13 @@ def run(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     except second_ways.REFUSALS as error:
         out = second_ways.after_refusal(error, op, hosts, kwargs)
     if op.is_kernel:
+        if machine.capture is not None:
+            out = replaying.keep(machine, gpu, op, inputs.wrappers, (hosts, kwargs), out)
         work.kernel(machine, gpu, op, inputs.wrappers, inputs.size_bytes + bytes_of(out), out, (hosts, kwargs))
         if op.waits is not None and op.waits(args):
             work.wait(machine, gpu, op.name, machine.stream_of(gpu))
+    else:
+        gpu.memory.writer = None
     if op.returns_nothing:
         return None
     if op.is_fresh:
@@ -238,7 +246,11 @@ def make(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     except NotImplementedError as error:
         raise in_cudas_name(error, op) from None
     if op.is_kernel:
+        if machine.capture is not None:
+            out = replaying.keep(machine, gpu, op, (), (args, named), out)
         work.kernel(machine, gpu, op, (), bytes_of(out), out, (args, named))
+    else:
+        gpu.memory.writer = None
     return wrap(out, [], gpu.device)
 
 

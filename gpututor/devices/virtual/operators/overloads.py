@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -168,6 +168,7 @@ class Operator:
         "rule",
         "takes_generator",
         "waits",
+        "writes",
     )
 
     def __init__(self, func: Any) -> None:
@@ -193,6 +194,12 @@ class Operator:
         """It gives one new tensor, or a list of such."""
         self.is_view = one_tensor and is_view and not writes and str(schema.arguments[0].type) == "Tensor"
         """Its result is a view of its first argument."""
+        self.writes = [
+            (position, one.name)
+            for position, one in enumerate(schema.arguments)
+            if one.alias_info is not None and one.alias_info.is_write
+        ]
+        """Positions and names of the arguments that it writes to."""
         self.returns_nothing = not schema.returns
         self.returns_first = (
             one_tensor
@@ -221,6 +228,15 @@ class Operator:
         self.composite = func.namespace == "aten" and private.has_composite_kernel(func.name())
         self.made_of_others = private.explicit_composite(func)
         """Runs one that PyTorch writes in terms of others with a gradient of its own; None for a kernel."""
+
+    def written_among(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Iterator[Any]:
+        """The tensors among the arguments that it writes to."""
+        for position, name in self.writes:
+            value = args[position] if position < len(args) else kwargs.get(name)
+            if type(value) is list or type(value) is tuple:
+                yield from value
+            elif value is not None:
+                yield value
 
     def argument(self, where: int | str) -> str:
         """The name of an argument, given its position or its name."""

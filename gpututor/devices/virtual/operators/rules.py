@@ -11,12 +11,14 @@ from gpututor.devices.virtual.machine import CPU, active, python_device
 from gpututor.devices.virtual.operators.inputs import Inputs, bytes_of
 from gpututor.devices.virtual.operators.outputs import follow_host, resolved
 from gpututor.devices.virtual.operators.overloads import Rule, operator_of
+from gpututor.devices.virtual.operators.replaying import keep_copy
 from gpututor.devices.virtual.operators.second_ways import refusing_rules
 from gpututor.devices.virtual.operators.sparse import copy_sparse
 from gpututor.devices.virtual.tensors import bits
 from gpututor.devices.virtual.tensors.moves import pin, pinned, record_copy
 from gpututor.devices.virtual.tensors.sparse import follow_sparse
 from gpututor.devices.virtual.tensors.tensor import VirtualTensor
+from gpututor.devices.virtual.work import hazards
 
 aten = torch.ops.aten
 
@@ -47,7 +49,9 @@ def _to_copy(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     if target.type == "cpu" and non_blocking:
         # CUDA gives such a copy page-locked memory, so that the host need not wait for it.
         pin(out)
-    record_copy(
+    if active().capture is not None:
+        keep_copy(active(), (source, target), out, host)
+    access = record_copy(
         source,
         target,
         host.numel(),
@@ -57,6 +61,8 @@ def _to_copy(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         host_pinned=pinned(out if target.type == "cpu" else host),
         name="aten::_to_copy",
     )
+    moved_to = out if target.type == "cpu" else None
+    hazards.copied(active(), access, args[0], moved_to, asynchronous=non_blocking)
     return VirtualTensor(out, target) if target.type == "cuda" else out
 
 
@@ -65,11 +71,13 @@ def _copy_in_place(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> 
     source, source_host = _device_and_host(args[1])
     non_blocking = bool(args[2] if len(args) > 2 else kwargs.get("non_blocking", False))
     func(target_host, source_host)
+    if active().capture is not None:
+        keep_copy(active(), (source, target), target_host, source_host)
     if target_host.layout is not torch.strided:
         if type(args[0]) is VirtualTensor:
             follow_sparse(args[0])
         return args[0]
-    record_copy(
+    access = record_copy(
         source,
         target,
         target_host.numel(),
@@ -79,6 +87,7 @@ def _copy_in_place(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> 
         host_pinned=pinned(target_host if target.type == "cpu" else source_host),
         name="aten::copy_",
     )
+    hazards.copied(active(), access, args[1], args[0], asynchronous=non_blocking)
     return args[0]
 
 

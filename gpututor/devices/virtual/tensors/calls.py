@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from gpututor.devices.virtual import errors, private
+from gpututor.devices.virtual import errors, private, work
 from gpututor.devices.virtual.machine import active, cpp_device, meant_device
 from gpututor.devices.virtual.modules.moving import set_data_across_devices
 from gpututor.devices.virtual.tensors.gradients import (
@@ -121,6 +121,14 @@ def _device(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 def _refuse_numpy(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     if type(args[0]) is VirtualTensor:
         return args[0].numpy(**kwargs)
+    return func(*args, **kwargs)
+
+
+def _tolist(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """C++ reads a CPU tensor's values without an operator: a copy may still be writing them."""
+    machine = active()
+    if machine.pending_copies and type(args[0]) is not VirtualTensor:
+        work.hazards.on_host(machine, args)
     return func(*args, **kwargs)
 
 
@@ -268,6 +276,7 @@ def fill_handlers() -> None:
             _attribute("is_cuda"): is_cuda_attribute,
             _attribute("is_meta"): is_meta_attribute,
             Tensor.numpy: _refuse_numpy,
+            Tensor.tolist: _tolist,
             torch.ctc_loss: _ctc_loss,
             torch.nn.functional.ctc_loss: _ctc_loss,
             private.set_grad: _set_gradient,

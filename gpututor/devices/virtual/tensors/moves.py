@@ -12,6 +12,7 @@ import weakref
 import torch
 
 from gpututor.devices.virtual import private, work
+from gpututor.devices.virtual.clock.order import Access
 from gpututor.devices.virtual.machine import active
 
 _pinned_storages: dict[int, weakref.ref[torch.UntypedStorage]] = {}
@@ -49,30 +50,32 @@ def record_copy(
     non_blocking: bool,
     host_pinned: bool,
     name: str,
-) -> None:
-    """A copy of `count` elements, put on the clock and written down; on one device it is a kernel."""
+) -> Access | None:
+    """A copy of `count` elements, put on the clock and written down; on one device it is a kernel.
+
+    Gives the launch that reads and writes, None for one that has none, such as a copy on the host.
+    """
     if count == 0:
-        return
+        return None
     machine = active()
     source_bytes, target_bytes = count * source_dtype.itemsize, count * target_dtype.itemsize
     if source == target:
         if source.type == "cuda":
-            work.kernel_of_bytes(machine, machine.home(source), name, source_bytes + target_bytes)
-        else:
-            work.host_copy(machine, name, source_bytes + target_bytes)
-        return
+            return work.kernel_of_bytes(machine, machine.home(source), name, source_bytes + target_bytes)
+        work.host_copy(machine, name, source_bytes + target_bytes)
+        return None
     converts = source_dtype is not target_dtype
     if source.type == "cpu":
         crossing = source_bytes if non_blocking else target_bytes
         asynchronous = non_blocking and host_pinned
-        work.copy(machine, source, target, crossing, name, asynchronous=asynchronous, pinned=host_pinned)
+        access = work.copy(machine, source, target, crossing, name, asynchronous=asynchronous, pinned=host_pinned)
         if converts and non_blocking:
             work.kernel_of_bytes(machine, machine.home(target), "aten::copy_", source_bytes + target_bytes)
-    elif target.type == "cpu":
+        return access
+    if target.type == "cpu":
         if converts and non_blocking:
             work.kernel_of_bytes(machine, machine.home(source), "aten::_to_copy", source_bytes + target_bytes)
         crossing = target_bytes if non_blocking else source_bytes
         asynchronous = non_blocking and host_pinned
-        work.copy(machine, source, target, crossing, name, asynchronous=asynchronous, pinned=host_pinned)
-    else:
-        work.copy(machine, source, target, target_bytes, name)
+        return work.copy(machine, source, target, crossing, name, asynchronous=asynchronous, pinned=host_pinned)
+    return work.copy(machine, source, target, target_bytes, name)

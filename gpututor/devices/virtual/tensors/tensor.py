@@ -7,6 +7,7 @@ from typing import Any, cast
 import torch
 
 from gpututor.devices.virtual import errors, private, work
+from gpututor.devices.virtual.face import pools
 from gpututor.devices.virtual.face.types import meant
 from gpututor.devices.virtual.machine import META, active, is_on
 from gpututor.devices.virtual.memory.allocator import Block
@@ -167,7 +168,10 @@ class VirtualTensor(torch.Tensor):
         return self
 
     def record_stream(self, stream: Any) -> None:
-        """The memory of a virtual tensor lives as long as the tensor: nothing to remember."""
+        """Say that a stream uses the memory: once the tensor is gone, it is kept until that stream is done."""
+        if self._block.recorded is None:
+            self._block.recorded = set()
+        self._block.recorded.add(pools.number_of(stream.stream_id))
 
     def data_ptr(self) -> int:
         active().home(self._device)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gpututor.devices.virtual.work import hazards
 from gpututor.devices.virtual.work.copies import copy, copy_to_host
 from gpututor.devices.virtual.work.kernels import host_copy, host_kernel, kernel, kernel_of_bytes
 from gpututor.devices.virtual.work.waits import wait, wait_for_mark
@@ -9,6 +10,7 @@ from gpututor.devices.virtual.work.waits import wait, wait_for_mark
 __all__ = [
     "copy",
     "copy_to_host",
+    "hazards",
     "host_copy",
     "host_kernel",
     "kernel",

@@ -62,17 +62,32 @@ class Capture:
         self.nodes: list[Node] = []
         self.steps: list[Callable[[], None]] = []
         """Each computes the values of one operator again, where they were when it was captured."""
+        self._kernels: tuple[str, ...] = ()
         self.failed = False
         self._branch_of = {stream: 0}
         # Of each branch: how much of each branch's work comes before what is next in it.
         self._before: list[dict[int, int]] = [{}]
         self._before_mark: dict[Mark, dict[int, int]] = {}
 
+    def began_on(self, gpu: int, stream: int) -> bool:
+        """Whether that is the stream on which the capture began."""
+        return gpu == self.gpu.index and self._branch_of.get(stream) == 0
+
     def takes(self, gpu: int, stream: int) -> bool:
         """Whether what is put into that stream becomes part of the graph."""
         return stream in self._branch_of and gpu == self.gpu.index
 
+    def add(self, step: Callable[[], None], kernels: tuple[str, ...]) -> None:
+        """What the kernels and copies of that name compute, which come next."""
+        self.check()
+        self.steps.append(step)
+        self._kernels = kernels
+
     def kernel(self, stream: int, name: str, size_bytes: int, cost: Cost) -> None:
+        """A kernel whose values are known; raises `NotImplementedError` for any other."""
+        if name not in self._kernels and size_bytes:
+            self.failed = True
+            raise errors.unsupported(f"{name} in CUDA graphs")
         branch = self._next(stream)
         self.nodes.append(Kernel(branch, name, size_bytes, replace(cost, host=0)))
 
@@ -138,7 +153,7 @@ class CapturedWork:
     """The work of a graph, which can be put into any stream, as often as one likes."""
 
     def __init__(self, capture: Capture) -> None:
-        self._gpu = capture.gpu
+        self.gpu = capture.gpu
         self._nodes = tuple(capture.nodes)
         numbers = _branches.setdefault(capture.machine, count(_FIRST_BRANCH))
         self._streams = [-1, *(next(numbers) for _ in range(capture.branches - 1))]
@@ -152,7 +167,7 @@ class CapturedWork:
         from gpututor.devices.virtual.work.copies import put_copy
         from gpututor.devices.virtual.work.kernels import launch
 
-        gpu, clock = self._gpu, machine.clock
+        gpu, clock = self.gpu, machine.clock
         streams = [machine.stream_of(gpu), *self._streams[1:]]
         clock.host.spend(gpu.launch_ns)
         marks: dict[Mark, Mark] = {}

@@ -6,6 +6,7 @@ import torch
 
 from gpututor.devices.virtual import errors
 from gpututor.devices.virtual.clock import links
+from gpututor.devices.virtual.clock.order import Access
 from gpututor.devices.virtual.machine import VirtualGpu, VirtualMachine
 from gpututor.devices.virtual.work import permits
 from gpututor.devices.virtual.work.waits import record_wait
@@ -23,24 +24,25 @@ def copy(
     *,
     asynchronous: bool = False,
     pinned: bool = False,
-) -> None:
+) -> Access | None:
     """A copy of `size_bytes` from one device to another, on the current stream of the GPU that is part of it.
 
     Unless it is `asynchronous` the host waits for it; `pinned` says whether the host's side is page-locked. A copy of
-    nothing is none.
+    nothing is none. Gives the launch, for `hazards`; None in a capture, or for nothing.
     """
     if size_bytes == 0:
-        return
+        return None
     if source.type == "cpu":
         gpu = machine.gpus[target.index]
-        _over_pcie(machine, gpu, "h2d", size_bytes, name, asynchronous, pinned)
-    elif target.type == "cpu":
+        return _over_pcie(machine, gpu, "h2d", size_bytes, name, asynchronous, pinned)
+    if target.type == "cpu":
         gpu = machine.gpus[source.index]
-        began = _over_pcie(machine, gpu, "d2h", size_bytes, name, asynchronous, pinned)
+        began = machine.clock.host.now + gpu.launch_ns
+        access = _over_pcie(machine, gpu, "d2h", size_bytes, name, asynchronous, pinned)
         if not asynchronous:
             record_wait(machine, gpu, name, machine.stream_of(gpu), began)
-    else:
-        _between_gpus(machine, machine.gpus[source.index], machine.gpus[target.index], size_bytes, name)
+        return access
+    return _between_gpus(machine, machine.gpus[source.index], machine.gpus[target.index], size_bytes, name)
 
 
 def copy_to_host(machine: VirtualMachine, source: torch.device, size_bytes: int, name: str) -> None:
@@ -56,9 +58,8 @@ def _over_pcie(
     name: str,
     asynchronous: bool,
     pinned: bool,
-) -> int:
-    """Put it on the clock and into the trace; when the host had started it."""
-    clock = machine.clock
+) -> Access | None:
+    """Put it on the clock and into the trace."""
     stream = machine.stream_of(gpu)
     capture = machine.capture
     captured = capture is not None and capture.takes(gpu.index, stream)
@@ -69,10 +70,10 @@ def _over_pcie(
     duration = round(links.copy_s(gpu.spec, size_bytes, pinned=pinned) * 1e9)
     if capture is not None and captured:
         capture.copy(stream, name, size_bytes, direction, duration)
-        return clock.host.now
-    started = clock.host.now + gpu.launch_ns
-    put_copy(machine, gpu, stream, size_bytes, name, direction, duration, gpu.launch_ns, asynchronous=asynchronous)
-    return started
+        return None
+    return put_copy(
+        machine, gpu, stream, size_bytes, name, direction, duration, gpu.launch_ns, asynchronous=asynchronous
+    )
 
 
 def put_copy(
@@ -86,7 +87,7 @@ def put_copy(
     cost: int,
     *,
     asynchronous: bool,
-) -> None:
+) -> Access:
     """Put a copy between host and GPU into a stream, and into the trace; `cost` is the host's, in nanoseconds."""
     clock, recorder = machine.clock, machine.recorder
     row = -1
@@ -94,10 +95,14 @@ def put_copy(
         source, target = ("cpu", gpu.name) if direction == "h2d" else (gpu.name, "cpu")
         launched = clock.host.now + cost
         row = recorder.transfer(source, target, size_bytes, asynchronous, name, stream=stream, launched=launched)
-    clock.copy(gpu.index, stream, duration, direction, cost, asynchronous=asynchronous, row=row)
+    task = clock.copy(gpu.index, stream, duration, direction, cost, asynchronous=asynchronous, row=row)
+    access = gpu.memory.writer = Access((gpu.index, stream), task.number, row)
+    return access
 
 
-def _between_gpus(machine: VirtualMachine, source: VirtualGpu, target: VirtualGpu, size_bytes: int, name: str) -> None:
+def _between_gpus(
+    machine: VirtualMachine, source: VirtualGpu, target: VirtualGpu, size_bytes: int, name: str
+) -> Access:
     """On the source's stream, and the target's waits: both see the copy in their order (Copy.cu)."""
     clock, recorder = machine.clock, machine.recorder
     here, there = machine.stream_of(source), machine.stream_of(target)
@@ -110,5 +115,7 @@ def _between_gpus(machine: VirtualMachine, source: VirtualGpu, target: VirtualGp
         row = recorder.transfer(source.name, target.name, size_bytes, True, name, stream=here, launched=launched)
     clock.wait_for(source.index, here, clock.record(target.index, there))
     duration = round(links.peer_s(source.spec, size_bytes) * 1e9)
-    clock.copy(source.index, here, duration, "p2p", source.launch_ns, asynchronous=True, row=row)
+    task = clock.copy(source.index, here, duration, "p2p", source.launch_ns, asynchronous=True, row=row)
     clock.wait_for(target.index, there, clock.record(source.index, here))
+    access = target.memory.writer = Access((source.index, here), task.number, row)
+    return access

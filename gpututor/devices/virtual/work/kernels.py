@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from gpututor.devices.virtual.clock.order import Access
 from gpututor.devices.virtual.machine import VirtualGpu, VirtualMachine
 from gpututor.devices.virtual.operators.overloads import Operator
-from gpututor.devices.virtual.work import prices
+from gpututor.devices.virtual.work import hazards, prices
 from gpututor.devices.virtual.work.prices import Cost
 
 
@@ -20,12 +21,17 @@ def kernel(
     (arguments, keywords) that it was called with on the CPU.
     """
     cost = prices.cost_on_gpu(gpu.spec, op, tensors, size_bytes, out, call)
-    _launch(machine, gpu, op.name, size_bytes, cost)
+    access = _launch(machine, gpu, op.name, size_bytes, cost)
+    if access is not None:
+        hazards.used(machine, gpu, op, tensors, call, access)
 
 
-def kernel_of_bytes(machine: VirtualMachine, gpu: VirtualGpu, name: str, size_bytes: int) -> None:
-    """Launch a kernel that reads and writes so many bytes together, such as a copy on one device."""
-    _launch(machine, gpu, name, size_bytes, prices.cost_of_bytes(gpu.spec, name, size_bytes))
+def kernel_of_bytes(machine: VirtualMachine, gpu: VirtualGpu, name: str, size_bytes: int) -> Access | None:
+    """Launch a kernel that reads and writes so many bytes together, such as a copy on one device.
+
+    Gives the launch, for `hazards`; None in a capture.
+    """
+    return _launch(machine, gpu, name, size_bytes, prices.cost_of_bytes(gpu.spec, name, size_bytes))
 
 
 def kernel_of_length(machine: VirtualMachine, gpu: VirtualGpu, name: str, duration: int, fill: int) -> None:
@@ -33,23 +39,26 @@ def kernel_of_length(machine: VirtualMachine, gpu: VirtualGpu, name: str, durati
     _launch(machine, gpu, name, 0, Cost(duration, fill, gpu.launch_ns, 0.0))
 
 
-def _launch(machine: VirtualMachine, gpu: VirtualGpu, name: str, size_bytes: int, cost: Cost) -> None:
+def _launch(machine: VirtualMachine, gpu: VirtualGpu, name: str, size_bytes: int, cost: Cost) -> Access | None:
     stream = machine.stream_of(gpu)
     capture = machine.capture
     if capture is not None and capture.takes(gpu.index, stream):
         capture.kernel(stream, name, size_bytes, cost)
-    else:
-        launch(machine, gpu, stream, name, size_bytes, cost)
+        gpu.memory.writer = None
+        return None
+    return launch(machine, gpu, stream, name, size_bytes, cost)
 
 
-def launch(machine: VirtualMachine, gpu: VirtualGpu, stream: int, name: str, size_bytes: int, cost: Cost) -> None:
+def launch(machine: VirtualMachine, gpu: VirtualGpu, stream: int, name: str, size_bytes: int, cost: Cost) -> Access:
     """Put a kernel into a stream, and into the trace."""
     clock, recorder = machine.clock, machine.recorder
     row = -1
     if recorder.enabled:
         launched = clock.host.now + cost.host
         row = recorder.kernel(name, gpu.name, size_bytes, stream=stream, flops=cost.flops, launched=launched)
-    clock.launch(gpu.index, stream, cost.duration, cost.fill, cost.host, row)
+    task = clock.launch(gpu.index, stream, cost.duration, cost.fill, cost.host, row)
+    access = gpu.memory.writer = Access((gpu.index, stream), task.number, row)
+    return access
 
 
 def host_kernel(machine: VirtualMachine, op: Operator, args: Sequence[Any], size_bytes: int, out: Any) -> None:

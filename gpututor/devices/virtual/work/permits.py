@@ -6,10 +6,15 @@ import warnings
 
 from gpututor.devices.virtual import errors
 from gpututor.devices.virtual.face.warned import nearest_outside
-from gpututor.devices.virtual.machine import VirtualMachine
+from gpututor.devices.virtual.machine import VirtualGpu, VirtualMachine
 
 WARN, ERROR = 1, 2
 _WORDS = "called a synchronizing CUDA operation"
+
+
+def is_captured(machine: VirtualMachine, gpu: VirtualGpu) -> bool:
+    """Whether this thread's work on `gpu` becomes part of a graph."""
+    return machine.capture is not None and machine.capture.takes(gpu.index, machine.stream_of(gpu))
 
 
 def ask(machine: VirtualMachine) -> None:

@@ -1,0 +1,117 @@
+"""Races: memory that one stream reads or writes while another writes it, with no event or wait between.
+
+On a GPU such a program gives wrong numbers now and then, or on another GPU; here its values are right, as everything
+runs in the order of the calls, and the race is an event in the trace. What counts is what the program orders
+(`gpututor.devices.virtual.clock.order`), never the times that the clock found. Names of hazards:
+
+- `read after write`, `write after read`, `write after write`: two streams, nothing between them;
+- `freed in use`: memory goes back to the stream that allocated it while another still uses it, and nobody said
+  `record_stream`;
+- `host read during copy`, `host write during copy`: the host uses page-locked memory that an asynchronous copy still
+  writes, or changes what it still reads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import torch
+
+from gpututor.devices.virtual import private
+from gpututor.devices.virtual.clock.order import Access
+from gpututor.devices.virtual.machine import VirtualGpu, VirtualMachine
+from gpututor.devices.virtual.memory.allocator import Block
+from gpututor.devices.virtual.operators.overloads import Operator
+
+READ_AFTER_WRITE = "read after write"
+WRITE_AFTER_READ = "write after read"
+WRITE_AFTER_WRITE = "write after write"
+HOST_READ = "host read during copy"
+HOST_WRITE = "host write during copy"
+
+
+def used(
+    machine: VirtualMachine, gpu: VirtualGpu, op: Operator, tensors: Sequence[Any], call: Any, access: Access
+) -> None:
+    """An operator's launch reads `tensors`, virtual ones, and writes those that its schema names among `call`.
+
+    `call` is what it was called with on the CPU.
+    """
+    if not op.writes:
+        if not machine.clock.order.active:
+            for one in tensors:
+                one._block.read = access
+            return
+        written: set[int] = set()
+    else:
+        written = {id(one) for one in op.written_among(*call)}
+    for one in tensors:
+        if id(one._host) in written:
+            _write(machine, one._block, access)
+        else:
+            _read(machine, one._block, access)
+
+
+def copied(machine: VirtualMachine, access: Access | None, source: Any, target: Any, *, asynchronous: bool) -> None:
+    """A copy from one tensor to another, each a virtual one or on the host; None is one about to be made."""
+    if access is None:
+        return
+    if hasattr(source, "_block"):
+        _read(machine, source._block, access)
+    elif asynchronous:
+        machine.pending_copies[private.storage_id(source)] = (access, False)
+    if hasattr(target, "_block"):
+        _write(machine, target._block, access)
+    elif target is not None and asynchronous:
+        machine.pending_copies[private.storage_id(target)] = (access, True)
+
+
+def on_host(machine: VirtualMachine, reads: Iterable[Any], writes: Iterable[Any] = ()) -> None:
+    """The host reads and writes those CPU tensors now. Called only while copies may be pending."""
+    for tensors, name in ((reads, HOST_READ), (writes, HOST_WRITE)):
+        for one in tensors:
+            if isinstance(one, torch.Tensor) and one.layout is torch.strided and not one.is_meta:
+                _check_pending(machine, private.storage_id(one), name)
+
+
+def _check_pending(machine: VirtualMachine, storage: int, name: str) -> None:
+    pending = machine.pending_copies.get(storage)
+    if pending is None:
+        return
+    access, writes = pending
+    if machine.clock.order.host_knows(access):
+        del machine.pending_copies[storage]
+    elif writes or name == HOST_WRITE:
+        _report(machine, HOST_READ if writes and name == HOST_READ else HOST_WRITE, access, access)
+        # Once is enough for one copy.
+        del machine.pending_copies[storage]
+
+
+def _read(machine: VirtualMachine, block: Block, access: Access) -> None:
+    order = machine.clock.order
+    if order.active and block.written is not None and not order.is_before(block.written, *access.stream):
+        _report(machine, READ_AFTER_WRITE, block.written, access)
+    before = block.read
+    if before is not None and before.stream != access.stream:
+        if block.other_reads is None:
+            block.other_reads = {}
+        block.other_reads[before.stream] = before
+    block.read = access
+
+
+def _write(machine: VirtualMachine, block: Block, access: Access) -> None:
+    order = machine.clock.order
+    if order.active:
+        if block.written is not None and not order.is_before(block.written, *access.stream):
+            _report(machine, WRITE_AFTER_WRITE, block.written, access)
+        for read in block.reads():
+            if not order.is_before(read, *access.stream):
+                _report(machine, WRITE_AFTER_READ, read, access)
+    block.written, block.read, block.other_reads = access, None, None
+
+
+def _report(machine: VirtualMachine, name: str, earlier: Access, access: Access) -> None:
+    gpu, stream = access.stream
+    now = machine.clock.host.now
+    machine.recorder.hazard(name, machine.gpus[gpu].name, stream=stream, partner=earlier.row, launched=now)
