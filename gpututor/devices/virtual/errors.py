@@ -103,6 +103,11 @@ def capture_of_default_stream() -> Exception:
     )
 
 
+def nothing_captured() -> Exception:
+    """The end of a capture that was not begun."""
+    return _named_in_cudas_list("cudaErrorIllegalState", "the operation cannot be performed in the present state")
+
+
 def captured_event() -> Exception:
     """A question about an event that is part of a graph."""
     return _named_in_cudas_list(
@@ -118,6 +123,11 @@ def event_of_another_device(event: int, stream: int) -> RuntimeError:
 def left_over_event() -> RuntimeError:
     """An event of an earlier machine, whose times mean nothing on a later one."""
     return RuntimeError("This event was recorded on a virtual GPU that is switched off: record it again.")
+
+
+def left_over_graph() -> RuntimeError:
+    """A graph of an earlier machine, whose tensors are gone."""
+    return RuntimeError("This graph was captured on a virtual GPU that is switched off: capture it again.")
 
 
 def no_gpus() -> RuntimeError:

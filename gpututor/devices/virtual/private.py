@@ -295,6 +295,7 @@ has_cudnn: bool = torch._C._has_cudnn
 can_share_a_data_slot: Any = torch._has_compatible_shallow_copy_type
 """Whether `tensor.data = other` keeps the kind of tensor."""
 tree_leaves: Any = torch.utils._pytree.tree_leaves
+tree_map: Any = torch.utils._pytree.tree_map
 
 # How files say that a tensor is made of a storage.
 rebuild_tensor: Any = torch._utils._rebuild_tensor

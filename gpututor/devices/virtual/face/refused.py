@@ -6,7 +6,7 @@ from typing import Any
 
 from gpututor.devices.virtual import errors
 
-_GRAPHS = "Nothing is captured here: call the function itself, which runs the same operators."
+_GRAPHS = "Capture the work by torch.cuda.graph()."
 _STREAMS = "Streams of other libraries are not there: make one by torch.cuda.Stream()."
 _SENSORS = "It reads a real GPU's sensors, which a model has not: ask torch.cuda.mem_get_info() about memory."
 _HANDLES = "It gives a handle for CUDA's own libraries, which are not there: use torch's functions."
@@ -17,7 +17,7 @@ _KERNELS = "It compiles CUDA C++ for a real GPU: write the function with torch's
 _SETTINGS = "cuBLAS is not there, and takes no memory: leave it out."
 _FILES = "It moves files to a real GPU's memory: use torch.load(..., map_location='cuda')."
 _WHY = {
-    _GRAPHS: ("CUDAGraph", "graph", "make_graphed_callables", "graph_pool_handle", "Graph"),
+    _GRAPHS: ("Graph",),
     _STREAMS: ("ExternalStream", "get_stream_from_external", "GreenContext"),
     _SENSORS: ("utilization", "temperature", "power_draw", "clock_rate", "memory_usage", "device_memory_used"),
     _HANDLES: ("cudart", "check_error", "CudaError", "current_blas_handle", "current_solver_handle"),

@@ -70,15 +70,6 @@ class CudaStream(Stream):
 CudaStream.__module__, CudaStream.__name__, CudaStream.__qualname__ = "torch.cuda.streams", "Stream", "Stream"
 
 
-class ExternalStream(CudaStream):
-    """Stands in for `torch.cuda.ExternalStream`: no other library makes streams of a virtual GPU."""
-
-    refuses = "torch.cuda.ExternalStream"
-
-    def __new__(cls, *args: Any, **options: Any) -> Any:
-        raise errors.unsupported(cls.refuses, _OTHERS)
-
-
 def current_stream(device: Any = None) -> CudaStream:
     """This thread's current stream of a GPU, None for the current one."""
     gpu = gpu_of(device)

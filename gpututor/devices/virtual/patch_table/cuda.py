@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from gpututor.devices.virtual.face import devices as cuda
-from gpututor.devices.virtual.face import events, generators, nvtx, settings, streams, types
+from gpututor.devices.virtual.face import events, generators, graphs, nvtx, settings, streams, types
 from gpututor.devices.virtual.parallel import threads
 from gpututor.devices.virtual.patch_table.rows import each, refuse, refuse_classes
 from gpututor.devices.virtual.patches import Patch
@@ -57,7 +57,6 @@ PATCHES: tuple[Patch, ...] = (
         "torch.cuda",
         "streams and events are on the machine's clock; torch's own `stream` and `set_stream` call the last but two",
         Stream=streams.CudaStream,
-        ExternalStream=streams.ExternalStream,
         Event=events.CudaEvent,
         current_stream=streams.current_stream,
         default_stream=streams.default_stream,
@@ -75,7 +74,6 @@ PATCHES: tuple[Patch, ...] = (
         "torch.cuda.streams",
         "the same classes by their other names",
         Stream=streams.CudaStream,
-        ExternalStream=streams.ExternalStream,
         Event=events.CudaEvent,
     ),
     *each(
@@ -98,15 +96,23 @@ PATCHES: tuple[Patch, ...] = (
         is_current_stream_capturing=streams.is_current_stream_capturing,
     ),
     *refuse_classes("torch.cuda", "MemPool", "GreenContext", "CUDAPluggableAllocator"),
-    *refuse_classes("torch.cuda", "CUDAGraph", "graph"),
-    *refuse_classes("torch.cuda.graphs", "CUDAGraph", "graph"),
+    *each("torch.cuda", "graphs are captured and replayed in Python", CUDAGraph=graphs.CUDAGraph),
+    *each(
+        "torch.cuda.graphs",
+        "the same class by its other name, and what torch's own functions call",
+        CUDAGraph=graphs.CUDAGraph,
+        _graph_pool_handle=graphs.new_pool,
+    ),
+    *each("torch.cuda.graphs.graph", "a stream of this machine would be kept", default_capture_stream=None),
+    *each("torch._C", "what torch.cuda.graph calls before a capture", _host_emptyCache=graphs.empty_host_memory),
+    *refuse_classes("torch.cuda", "ExternalStream"),
+    *refuse_classes("torch.cuda.streams", "ExternalStream"),
     *refuse_classes("torch.cuda.memory", "MemPool", "CUDAPluggableAllocator"),
     *refuse_classes("torch.cuda.green_contexts", "GreenContext"),
     *refuse_classes("torch.cuda.gds", "GdsFile"),
     *refuse("torch.cuda.gds", "gds_register_buffer", "gds_deregister_buffer"),
-    *refuse("torch.cuda", "get_stream_from_external", "_busy_wait_for_flag", "make_graphed_callables"),
-    *refuse("torch.cuda.graphs", "make_graphed_callables", "graph_pool_handle"),
-    *refuse("torch.cuda", "graph_pool_handle", "cudart", "check_error", "_compile_kernel", "use_mem_pool"),
+    *refuse("torch.cuda", "get_stream_from_external", "_busy_wait_for_flag"),
+    *refuse("torch.cuda", "cudart", "check_error", "_compile_kernel", "use_mem_pool"),
     *refuse("torch.cuda", "current_blas_handle", "current_solver_handle"),
     *refuse_classes("torch.cuda", "CudaError"),
     *refuse("torch.cuda.memory", "use_mem_pool"),

@@ -1,0 +1,103 @@
+"""The values of a CUDA graph: each captured operator is computed again, into the tensors that it gave then."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from gpututor.devices.virtual import errors, private
+from gpututor.devices.virtual.machine import VirtualGpu, VirtualMachine
+from gpututor.devices.virtual.operators import second_ways
+from gpututor.devices.virtual.operators.outputs import resolved
+from gpututor.devices.virtual.operators.overloads import Operator
+from gpututor.devices.virtual.tensors.tensor import VirtualTensor
+from gpututor.devices.virtual.work.captures import Capture
+
+Tensor = torch.Tensor
+_COPIES = ("aten::copy_", "aten::_to_copy")
+
+
+def _capture(machine: VirtualMachine, gpu: VirtualGpu) -> Capture | None:
+    """The capture that takes what this thread does on `gpu`; raises CUDA's error where it has failed."""
+    capture = machine.capture
+    if capture is None or not capture.takes(gpu.index, machine.stream_of(gpu)):
+        return None
+    capture.check()
+    return capture
+
+
+def keep(
+    machine: VirtualMachine, gpu: VirtualGpu, op: Operator, wrappers: Sequence[VirtualTensor], call: Any, out: Any
+) -> Any:
+    """Remember an operator that was called on the CPU with `call`, as (arguments, keywords), and gave `out`.
+
+    `wrappers` are its virtual tensors. Returns what it gave, as the tensors that replays write to.
+    """
+    capture = _capture(machine, gpu)
+    if capture is None:
+        return out
+    virtual = {id(one._host) for one in wrappers}
+    args, kwargs = private.tree_map(lambda one: _at_capture(one, virtual), (tuple(call[0]), call[1]))
+    known = {private.storage_id(one) for one in private.tree_leaves((args, kwargs)) if isinstance(one, Tensor)}
+    out = _resolved(out)
+    capture.add(lambda: _write(_compute(op, args, kwargs, gpu), out, known), (op.name,))
+    return out
+
+
+def _at_capture(value: Any, virtual: set[int]) -> Any:
+    """What a graph keeps of an argument: of a tensor that stands for a number, on the CPU, its value at that time."""
+    return value.clone() if isinstance(value, Tensor) and id(value) not in virtual else value
+
+
+def _compute(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any], gpu: VirtualGpu) -> Any:
+    from gpututor.devices.virtual.operators.dispatch import draw
+
+    try:
+        return draw(op, args, kwargs, gpu.generator) if op.random else op.call(*args, **kwargs)
+    except second_ways.REFUSALS as error:
+        return second_ways.after_refusal(error, op, list(args), kwargs)
+
+
+def keep_copy(machine: VirtualMachine, devices: tuple[torch.device, ...], target: Tensor, source: Tensor) -> None:
+    """Remember a copy between `devices`, from one CPU tensor to another."""
+    device = next((one for one in devices if one.type == "cuda"), None)
+    capture = None if device is None else _capture(machine, machine.gpus[device.index])
+    if capture is not None:
+        capture.add(lambda: _overwrite(target, source), _COPIES)
+
+
+def refuse_sparse(machine: VirtualMachine, gpu: VirtualGpu) -> None:
+    """Raises `NotImplementedError` in a capture."""
+    if _capture(machine, gpu) is not None:
+        raise errors.unsupported("sparse tensors in CUDA graphs")
+
+
+def replay(steps: tuple[Callable[[], None], ...]) -> None:
+    """Compute everything again, in order; nothing of it is put on the clock."""
+    with torch.no_grad(), private.host_only():
+        for step in steps:
+            step()
+
+
+def _overwrite(target: Tensor, source: Tensor) -> None:
+    target.copy_(source)
+
+
+def _resolved(out: Any) -> Any:
+    if type(out) is Tensor:
+        return resolved(out)
+    if type(out) in (list, tuple):
+        return type(out)(_resolved(one) for one in out)
+    return out
+
+
+def _write(new: Any, old: Any, known: set[int]) -> None:
+    """New values into the tensors of the capture; those that share memory with an input have them already."""
+    if isinstance(old, Tensor):
+        if private.storage_id(old) not in known:
+            old.copy_(new)
+    elif type(old) in (list, tuple):
+        for one_new, one_old in zip(new, old, strict=True):
+            _write(one_new, one_old, known)
