@@ -1,7 +1,7 @@
 """CUDA graphs: what is captured, and launched again; torch's own `graph` and `make_graphed_callables` call it.
 
-On CUDA nothing is computed during a capture, and the outputs hold anything until the first replay. Here they are
-computed: an unspecified value that happens to be right.
+On CUDA nothing runs during a capture, and what it makes holds anything until the first replay. Here that is computed:
+an unspecified value that happens to be right. What was there before is as before, generators too.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 
 from gpututor.devices.virtual import errors
 from gpututor.devices.virtual.machine import VirtualMachine, active
-from gpututor.devices.virtual.operators.replaying import replay
+from gpututor.devices.virtual.operators.replaying import forget_effects, replay
 from gpututor.devices.virtual.work import permits
 from gpututor.devices.virtual.work.captures import Capture, CapturedWork
 
@@ -43,6 +43,7 @@ class CUDAGraph:
         self._steps: tuple[Any, ...] = ()
         self._pool = (0, 0)
         self._is_executable = False
+        self._drawn: Any = None
 
     def capture_begin(
         self, pool: Any = None, capture_error_mode: str = "global", check_input_liveness: bool = False
@@ -70,6 +71,7 @@ class CUDAGraph:
             raise errors.unsupported("two captures of CUDA graphs at the same time", "End the first one before.")
         self._machine, self._pool = machine, (next(_own_pools), 0) if pool is None else tuple(pool)
         self._capture = machine.capture = Capture(machine, gpu, stream)
+        self._drawn = gpu.generator.get_state()
 
     def capture_end(self) -> None:
         """The graph is whole; raises CUDA's errors where something happened that cannot be part of one."""
@@ -79,6 +81,8 @@ class CUDAGraph:
         if not capture.began_on(machine.current.index, machine.stream_of(machine.current)):
             raise RuntimeError("Capture must end on the same stream it began on.")
         self._capture = machine.capture = None
+        forget_effects(capture)
+        capture.gpu.generator.set_state(self._drawn)
         capture.finish()
         self._work, self._steps = CapturedWork(capture), tuple(capture.steps)
         if self._work.is_empty:

@@ -166,6 +166,8 @@ def run(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     large = op.growth == "always" or (op.growth and inputs.size_bytes**2 * WIDEST > gpu.memory.room)
     if large and could_grow(op, inputs, gpu.memory):
         gpu.memory.expect_all(forecast(func, hosts, kwargs))
+    if machine.capture is not None:
+        replaying.save_before(machine, gpu, op, hosts, kwargs)
     try:
         if inputs.lazy:
             with private.bits_respected():

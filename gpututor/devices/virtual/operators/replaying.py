@@ -1,8 +1,13 @@
-"""The values of a CUDA graph: each captured operator is computed again, into the tensors that it gave then."""
+"""The values of a CUDA graph: each captured operator is computed again, into the tensors that it gave then.
+
+CUDA runs nothing during a capture. Here operators are computed, as their outputs are needed for what comes next; what
+they wrote to that was there before is put back at the end.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -17,6 +22,8 @@ from gpututor.devices.virtual.work.captures import Capture
 
 Tensor = torch.Tensor
 _COPIES = ("aten::copy_", "aten::_to_copy")
+_WRITTEN_UNSAID = {"aten::native_batch_norm": (3, 4)}
+"""Arguments that an operator writes to, though its schema does not say so: the running mean and variance."""
 
 
 def _capture(machine: VirtualMachine, gpu: VirtualGpu) -> Capture | None:
@@ -26,6 +33,43 @@ def _capture(machine: VirtualMachine, gpu: VirtualGpu) -> Capture | None:
         return None
     capture.check()
     return capture
+
+
+def save_before(machine: VirtualMachine, gpu: VirtualGpu, op: Operator, args: Sequence[Any], kwargs: Any) -> None:
+    """An operator is about to be called on the CPU: what it writes to is put back when the capture ends."""
+    capture = _capture(machine, gpu)
+    if capture is not None:
+        places = _WRITTEN_UNSAID.get(op.name, ())
+        for one in (*op.written_among(args, kwargs), *(args[place] for place in places if place < len(args))):
+            _save(capture, one)
+
+
+def save_before_copy(machine: VirtualMachine, devices: tuple[torch.device, ...], target: Tensor) -> None:
+    """The same for a copy between `devices`."""
+    capture = _capture_of_copy(machine, devices)
+    if capture is not None:
+        _save(capture, target)
+
+
+def _save(capture: Capture, written: Any) -> None:
+    if not isinstance(written, Tensor):
+        return
+    key = private.storage_id(written)
+    if key not in capture.undo and key not in capture.own:
+        storage = written.untyped_storage()
+        capture.undo[key] = partial(_restore, storage, storage.clone())
+
+
+def _restore(storage: torch.UntypedStorage, saved: torch.UntypedStorage) -> None:
+    if storage.nbytes() == saved.nbytes():
+        storage.copy_(saved)
+
+
+def forget_effects(capture: Capture) -> None:
+    """Put everything back that the capture wrote to: on CUDA nothing has run so far."""
+    with private.host_only():
+        for undo in capture.undo.values():
+            undo()
 
 
 def keep(
@@ -42,6 +86,7 @@ def keep(
     args, kwargs = private.tree_map(lambda one: _at_capture(one, virtual), (tuple(call[0]), call[1]))
     known = {private.storage_id(one) for one in private.tree_leaves((args, kwargs)) if isinstance(one, Tensor)}
     out = _resolved(out)
+    capture.own |= {private.storage_id(one) for one in private.tree_leaves(out) if isinstance(one, Tensor)} - known
     capture.add(lambda: _write(_compute(op, args, kwargs, gpu), out, known), (op.name,))
     return out
 
@@ -62,10 +107,14 @@ def _compute(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any], gpu: V
 
 def keep_copy(machine: VirtualMachine, devices: tuple[torch.device, ...], target: Tensor, source: Tensor) -> None:
     """Remember a copy between `devices`, from one CPU tensor to another."""
-    device = next((one for one in devices if one.type == "cuda"), None)
-    capture = None if device is None else _capture(machine, machine.gpus[device.index])
+    capture = _capture_of_copy(machine, devices)
     if capture is not None:
         capture.add(lambda: _overwrite(target, source), _COPIES)
+
+
+def _capture_of_copy(machine: VirtualMachine, devices: tuple[torch.device, ...]) -> Capture | None:
+    device = next((one for one in devices if one.type == "cuda"), None)
+    return None if device is None else _capture(machine, machine.gpus[device.index])
 
 
 def refuse_sparse(machine: VirtualMachine, gpu: VirtualGpu) -> None:

@@ -11,7 +11,7 @@ from gpututor.devices.virtual.machine import CPU, active, python_device
 from gpututor.devices.virtual.operators.inputs import Inputs, bytes_of
 from gpututor.devices.virtual.operators.outputs import follow_host, resolved
 from gpututor.devices.virtual.operators.overloads import Rule, operator_of
-from gpututor.devices.virtual.operators.replaying import keep_copy
+from gpututor.devices.virtual.operators.replaying import keep_copy, save_before_copy
 from gpututor.devices.virtual.operators.second_ways import refusing_rules
 from gpututor.devices.virtual.operators.sparse import copy_sparse
 from gpututor.devices.virtual.tensors import bits
@@ -70,6 +70,8 @@ def _copy_in_place(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> 
     target, target_host = _device_and_host(args[0])
     source, source_host = _device_and_host(args[1])
     non_blocking = bool(args[2] if len(args) > 2 else kwargs.get("non_blocking", False))
+    if active().capture is not None:
+        save_before_copy(active(), (source, target), target_host)
     func(target_host, source_host)
     if active().capture is not None:
         keep_copy(active(), (source, target), target_host, source_host)

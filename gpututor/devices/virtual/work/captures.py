@@ -62,6 +62,10 @@ class Capture:
         self.nodes: list[Node] = []
         self.steps: list[Callable[[], None]] = []
         """Each computes the values of one operator again, where they were when it was captured."""
+        self.undo: dict[int, Callable[[], None]] = {}
+        """By storage: puts back what was there before the capture and has been written to since."""
+        self.own: set[int] = set()
+        """The storages that the capture made."""
         self._kernels: tuple[str, ...] = ()
         self.failed = False
         self._branch_of = {stream: 0}
