@@ -16,7 +16,8 @@ from pathlib import Path
 
 from gpututor.devices.virtual.clock import products
 from gpututor.devices.virtual.clock.kinds import FREE, kind_of
-from gpututor.devices.virtual.clock.shapes import Tensor, element_bytes, total_bytes
+from gpututor.devices.virtual.clock.shapes import Tensor, element_bytes, tensor_bytes, total_bytes
+from gpututor.devices.virtual.clock.traffic import is_in_place
 from gpututor.errors import UsageError
 
 _GRAIN = 32768
@@ -25,10 +26,19 @@ _PRODUCT_GRAIN = 500_000
 """FLOPs that one thread takes at least in a product."""
 _BUSY = 0.8
 """Share of the peak bandwidth of the memory that all cores together draw."""
-_PRODUCT, _CONVOLUTION, _OTHERS = 0.75, 0.5, 0.1
+_PRODUCT, _CONVOLUTION, _OTHERS = 0.9, 0.6, 0.1
 """Shares of the peak rate that oneMKL's products attain, oneDNN's convolutions, and everything else."""
-_CYCLES = {"transcendental": 1.5, "sort": 60.0, "gather": 1.0, "scatter": 4.0, "scan": 2.0}
-"""Cycles of one core for each element, where the arithmetic is not counted in FLOPs. Estimates."""
+_CYCLES = {
+    "transcendental": 1.0, "softmax": 2.5, "batch_norm": 1.0, "group_norm": 1.0, "layer_norm": 1.0,
+    "norm_backward": 1.0, "softmax_backward": 1.0, "pool": 4.0, "sort": 150.0, "gather": 0.2, "scatter": 4.0,
+    "scan": 3.0,
+}  # fmt: skip
+"""Cycles of one core for each element, where the arithmetic is not counted in FLOPs: benchmarks/cpu_prices.py."""
+_FRESH, _PAGE, _FAULT_S = 32 << 20, 4096, 0.25e-6
+"""From this size on the C library asks the system for fresh pages, each of which is cleared at its first touch."""
+_USUAL_THREADS = 8
+"""Cores that a rented machine has for each GPU: 4 beside a T4, 6 beside an A100, 12 beside an H100 (Amazon EC2 instance
+types g4dn, p4d, p5)."""
 _SERIAL = frozenset({"scan", "scatter", "sort"})
 """Kinds that run on one thread."""
 
@@ -110,12 +120,13 @@ def cpu_price_s(
 ) -> float:
     """Seconds that an operator takes the thread that calls it, the call included.
 
-    Names, tensors and `flops` as `cost.price` takes them. `threads` is how many PyTorch may use, all cores by default.
+    Names, tensors and `flops` as `cost.price` takes them. `threads` is how many PyTorch may use, by
+    default the eight cores that a rented machine often has for each GPU.
     """
     kind = kind_of(name)
     if kind == FREE:
         return cpu.operator_s / 2
-    most = max(min(threads or cpu.cores, cpu.cores), 1)
+    most = max(min(threads or _USUAL_THREADS, cpu.cores), 1)
     elements = max((prod(one[0]) for one in (*inputs, *outputs)), default=0)
     moved = total_bytes(inputs) + total_bytes(outputs)
     flops = flops or products.product_flops(kind, inputs)
@@ -126,5 +137,6 @@ def cpu_price_s(
     # Half precision is computed in float32.
     rate = cpu.clock_hz * cpu.float32_flops_per_cycle * used * share / (2 if widest >= 8 else 1)
     computed = max(flops, elements) / rate + elements * _CYCLES.get(kind, 0.0) / (cpu.clock_hz * used)
-    kernel = max(computed, moved / cpu.bytes_per_s(moved, used))
+    fresh = sum(size for size in map(tensor_bytes, outputs) if size >= _FRESH and not is_in_place(name))
+    kernel = max(computed, moved / cpu.bytes_per_s(moved, used)) + fresh / _PAGE * _FAULT_S / used
     return cpu.operator_s + kernel + (cpu.threads_s if used > 1 else 0.0)
