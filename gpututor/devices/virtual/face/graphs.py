@@ -12,6 +12,7 @@ from typing import Any
 
 from gpututor.devices.virtual import errors
 from gpututor.devices.virtual.machine import VirtualMachine, active
+from gpututor.devices.virtual.memory.allocator import DeviceMemory
 from gpututor.devices.virtual.operators.replaying import forget_effects, replay
 from gpututor.devices.virtual.work import permits
 from gpututor.devices.virtual.work.captures import Capture, CapturedWork
@@ -44,6 +45,7 @@ class CUDAGraph:
         self._pool = (0, 0)
         self._is_executable = False
         self._drawn: Any = None
+        self._memory: DeviceMemory | None = None
 
     def capture_begin(
         self, pool: Any = None, capture_error_mode: str = "global", check_input_liveness: bool = False
@@ -72,6 +74,7 @@ class CUDAGraph:
         self._machine, self._pool = machine, (next(_own_pools), 0) if pool is None else tuple(pool)
         self._capture = machine.capture = Capture(machine, gpu, stream)
         self._drawn = gpu.generator.get_state()
+        gpu.memory.graphs.begin(self._pool, lambda: permits.is_captured(machine, gpu))
 
     def capture_end(self) -> None:
         """The graph is whole; raises CUDA's errors where something happened that cannot be part of one."""
@@ -81,6 +84,8 @@ class CUDAGraph:
         if not capture.began_on(machine.current.index, machine.stream_of(machine.current)):
             raise RuntimeError("Capture must end on the same stream it began on.")
         self._capture = machine.capture = None
+        capture.gpu.memory.graphs.end()
+        self._memory = capture.gpu.memory
         forget_effects(capture)
         capture.gpu.generator.set_state(self._drawn)
         capture.finish()
@@ -113,7 +118,13 @@ class CUDAGraph:
 
     def reset(self) -> None:
         """Forget the graph, and its memory where no tensor holds it."""
+        if self._memory is not None:
+            self._memory.graphs.leave(self._pool)
         self._forget()
+
+    def __del__(self) -> None:
+        if getattr(self, "_memory", None) is not None:
+            self.reset()
 
     def pool(self) -> Any:
         """The graph's memory, which others may share."""

@@ -100,7 +100,7 @@ def snapshot(mempool: Any = None) -> dict[str, Any]:
     segments = []
     for gpu in active().gpus:
         gpu.memory.settle()
-        for pool in (gpu.memory.small, gpu.memory.large):
+        for pool in gpu.memory.pools:
             segments += [_segment(gpu.index, pool, address, first) for address, first in pool.segments.items()]
     return {
         "segments": sorted(segments, key=lambda one: int(one["address"])),

@@ -14,6 +14,7 @@ from typing import Any
 from gpututor.devices.virtual import errors
 from gpututor.devices.virtual.clock.order import Access, Key
 from gpututor.devices.virtual.memory import host
+from gpututor.devices.virtual.memory.graph_pools import GraphPool, GraphPools
 from gpututor.devices.virtual.memory.pool import GRANULE, ROUND_LARGE, SMALL_SIZE, Pool, Span, segment_size
 from gpututor.devices.virtual.memory.statistics import Statistics
 from gpututor.devices.virtual.memory.watch import MemoryWatch, Moment
@@ -31,7 +32,7 @@ class DeviceMemory:
 
     __slots__ = (
         *("_freed", "_lock", "_next_address", "fraction", "index", "large", "small", "statistics", "total"),
-        *("watch", "writer"),
+        *("graphs", "watch", "writer"),
     )
 
     def __init__(self, index: int, total: int) -> None:
@@ -40,6 +41,7 @@ class DeviceMemory:
         self.fraction = 1.0
         """The share of the total that this process may use."""
         self.small, self.large = Pool(is_small=True), Pool(is_small=False)
+        self.graphs = GraphPools()
         self.statistics = Statistics()
         self.watch: MemoryWatch | None = None
         """Who writes down what happens."""
@@ -52,7 +54,10 @@ class DeviceMemory:
     def take(self, requested: int) -> Span:
         """Memory for a storage of `requested` bytes (more than 0); raises CUDA's out-of-memory error."""
         size = -(-requested // GRANULE) * GRANULE
-        pool = self.small if size <= SMALL_SIZE else self.large
+        pools: DeviceMemory | GraphPool = self
+        if self.graphs.capturing is not None:
+            pools = self.graphs.chosen() or self
+        pool = pools.small if size <= SMALL_SIZE else pools.large
         with self._lock:
             if self._freed:
                 self._settle()
@@ -64,7 +69,7 @@ class DeviceMemory:
             span.requested = requested
             self.statistics.note(pool, size, requested)
             if self.watch is not None:
-                self.watch.taken(size, self.small.allocated + self.large.allocated)
+                self.watch.taken(size, self._in_use)
         return span
 
     def leave(self, span: Span, size: int) -> None:
@@ -136,13 +141,23 @@ class DeviceMemory:
     @property
     def reserved(self) -> int:
         """The bytes of all segments."""
-        return self.small.reserved + self.large.reserved
+        return sum(pool.reserved for pool in self.pools)
 
     @property
     def allocated(self) -> int:
         """The bytes of all live storages, each rounded up to 512."""
         self.settle()
-        return self.small.allocated + self.large.allocated
+        return self._in_use
+
+    @property
+    def _in_use(self) -> int:
+        in_use = self.small.allocated + self.large.allocated
+        return in_use + sum(pool.allocated for pool in self.graphs.all()) if self.graphs.by_id else in_use
+
+    @property
+    def pools(self) -> list[Pool]:
+        """All pools, those of graphs too."""
+        return [self.small, self.large, *self.graphs.all()]
 
     @property
     def free(self) -> int:
@@ -152,7 +167,7 @@ class DeviceMemory:
     @property
     def room(self) -> int:
         """Bytes that can be allocated without a second look, quick to tell: on this GPU and on the host."""
-        left = self.limit - self.small.allocated - self.large.allocated
+        left = self.limit - self._in_use
         return left if left < host.LARGE else host.LARGE
 
     def _settle(self) -> None:
@@ -163,7 +178,7 @@ class DeviceMemory:
             pool.give_back(span, size)
             self.statistics.note(pool, -size, -requested)
             if moment is not None and self.watch is not None:
-                self.watch.left(size, self.small.allocated + self.large.allocated, moment)
+                self.watch.left(size, self._in_use, moment)
 
     def _grow(self, pool: Pool, size: int) -> None:
         wanted = segment_size(size)
@@ -177,7 +192,7 @@ class DeviceMemory:
         self.statistics.segments_changed(pool, 1, wanted)
 
     def _release_idle(self) -> None:
-        for pool in (self.small, self.large):
+        for pool in (self.small, self.large, *self.graphs.left()):
             before = pool.reserved
             count = pool.release_idle()
             if count:
@@ -185,7 +200,7 @@ class DeviceMemory:
 
     def _out_of_memory(self, size: int) -> Exception:
         self.statistics.out_of_memories += 1
-        allocated = self.small.allocated + self.large.allocated
+        allocated = self._in_use
         if self.watch is not None:
             self.watch.short(size, allocated)
         return errors.out_of_memory(
