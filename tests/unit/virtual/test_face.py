@@ -148,10 +148,9 @@ def test_an_unknown_model_is_refused_with_the_nearest_name() -> None:
 @pytest.mark.parametrize(
     ("name", "call"),
     [
-        ("torch.cuda.Stream", lambda: torch.cuda.Stream()),
-        ("torch.cuda.Event", lambda: torch.cuda.Event(enable_timing=True)),
-        ("torch.cuda.CUDAGraph", lambda: torch.cuda.CUDAGraph()),
-        ("torch.cuda.set_stream", lambda: torch.cuda.set_stream(torch.cuda.current_stream())),
+        ("torch.cuda.ExternalStream", lambda: torch.cuda.ExternalStream(1)),
+        ("torch.cuda.Event.ipc_handle", lambda: torch.cuda.Event(interprocess=True).ipc_handle()),
+        ("torch.cuda.CUDAGraph.debug_dump", lambda: torch.cuda.CUDAGraph().debug_dump("graph.dot")),
         ("torch.nested.nested_tensor", lambda: torch.nested.nested_tensor([torch.ones(1, device="cuda")])),
         ("quantised", lambda: torch.quantize_per_tensor(torch.ones(1, device="cuda"), 1.0, 0, torch.qint8)),
         ("__dlpack__", lambda: torch.utils.dlpack.from_dlpack(torch.ones(1, device="cuda"))),
@@ -166,8 +165,7 @@ def test_what_is_not_built_refuses_and_names_itself(two_gpus: VirtualMachine, na
 @pytest.mark.parametrize(
     ("call", "words"),
     [
-        (lambda: torch.cuda.CUDAGraph(), "CUDAGraph. Nothing is captured here: call the function itself"),
-        (lambda: torch.cuda.Event(), "Event. Work runs at once and nothing is timed"),
+        (lambda: torch.cuda.ExternalStream(1), "ExternalStream. Streams of other libraries are not there"),
         (lambda: torch.cuda.cudart(), "cudart. It gives a handle for CUDA's own libraries"),
         (lambda: torch.cuda.utilization(), "utilization. It reads a real GPU's sensors"),
         (lambda: torch.cuda.temperature(), "temperature. It reads a real GPU's sensors"),

@@ -226,7 +226,7 @@ def test_the_accelerator_agrees_with_cuda_in_everything(two_gpus: VirtualMachine
         (torch.accelerator.max_memory_allocated, CUDA.max_memory_allocated),
         (torch.accelerator.max_memory_reserved, CUDA.max_memory_reserved),
         (torch.accelerator.memory_stats, CUDA.memory_stats),
-        (torch.accelerator.current_stream, CUDA.current_stream),
+        (lambda *of: torch.accelerator.current_stream(*of).stream_id, lambda *of: CUDA.current_stream(*of).stream_id),
     ]
     if hasattr(torch.accelerator, "get_memory_info"):  # torch 2.9 has none
         pairs.append((torch.accelerator.get_memory_info, CUDA.mem_get_info))
@@ -262,13 +262,36 @@ def test_ranges_of_nvtx_nest(two_gpus: VirtualMachine) -> None:
     nvtx.range_end(nvtx.range_start("loose"))
 
 
-def test_waits_may_be_debugged_by_default_only(two_gpus: VirtualMachine) -> None:
-    CUDA.set_sync_debug_mode("default")
+def test_waits_for_streams_and_blocking_copies_are_warned_of_or_forbidden(two_gpus: VirtualMachine) -> None:
+    words = "called a synchronizing CUDA operation"
+    x = torch.ones(3, device="cuda")
     assert CUDA.get_sync_debug_mode() == 0
-    with pytest.raises(NotImplementedError, match=r"torch.cuda.set_sync_debug_mode\('error'\)"):
-        CUDA.set_sync_debug_mode("error")
+    CUDA.set_sync_debug_mode("warn")
+    assert CUDA.get_sync_debug_mode() == 1
+    with pytest.warns(UserWarning, match=words) as caught:
+        x.sum().item()
+    assert caught[0].filename == __file__
+    CUDA.set_sync_debug_mode(2)
+    for wait in (
+        lambda: x[0].item(),
+        x.nonzero,
+        x.cpu,
+        CUDA.current_stream().synchronize,
+        lambda: x.copy_(torch.ones(3)),
+    ):
+        with pytest.raises(RuntimeError, match=words):
+            wait()
+    # Neither of these asks (c10/cuda/CUDAFunctions.h).
+    event = CUDA.Event()
+    event.record()
+    event.synchronize()
+    CUDA.synchronize()
+    CUDA.set_sync_debug_mode("default")
+    assert x.sum().item() == 3
     with pytest.raises(RuntimeError, match=r"invalid value of debug_mode"):
         CUDA.set_sync_debug_mode("loud")
+    with pytest.raises(RuntimeError, match=r"invalid value of debug_mode, expected one of 0,1,2"):
+        CUDA.set_sync_debug_mode(3)
 
 
 def test_plan_caches_are_empty_and_remember_their_limit(two_gpus: VirtualMachine) -> None:

@@ -1,4 +1,4 @@
-"""Profilers, and the streams and events of no named device: what a virtual GPU lacks is refused, the CPU's work."""
+"""Profilers, and the CPU's streams and events: what a virtual GPU lacks is refused, the CPU's work as ever."""
 
 from __future__ import annotations
 
@@ -19,11 +19,6 @@ def _work() -> None:
 @pytest.mark.parametrize(
     ("call", "name"),
     [
-        (lambda: torch.Stream(), r"torch\.Stream"),
-        (lambda: torch.Stream("cuda"), r"torch\.Stream"),
-        (lambda: torch.Stream(device=1), r"torch\.Stream"),
-        (lambda: torch.Event(), r"torch\.Event"),
-        (lambda: torch.Event("cuda:1"), r"torch\.Event"),
         (lambda: profile(activities=[ProfilerActivity.CUDA]), r"ProfilerActivity\.CUDA"),
         (lambda: profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]), r"ProfilerActivity\.CUDA"),
         (lambda: torch.autograd.profiler.profile(use_device="cuda"), r"torch\.autograd\.profiler\.profile"),

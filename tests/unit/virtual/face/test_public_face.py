@@ -28,7 +28,8 @@ _CLASS = "an exception class, a base class or an enumeration"
 SAFE = {
     "torch.cuda": {
         _CLASS: "AcceleratorError DeferredCudaCallError OutOfMemoryError cudaStatus",
-        _PYTHON: "device device_of get_gencode_flags is_tf32_supported memory_cached max_memory_cached "
+        _PYTHON: "StreamContext device device_of get_gencode_flags graph graph_pool_handle is_tf32_supported "
+        "make_graphed_callables memory_cached max_memory_cached set_stream stream "
         "memory_summary memory_stats reset_max_memory_cached reset_max_memory_allocated caching_allocator_disabled",
         _THROUGH_C: "empty_cache get_allocator_backend get_per_process_memory_fraction memory_snapshot "
         "memory_stats_as_nested_dict reset_accumulated_memory_stats reset_peak_memory_stats "
@@ -41,7 +42,10 @@ SAFE = {
     "torch.cuda.amp.grad_scaler": {_PLAIN: "GradScaler OptState"},
     "torch.cuda.comm": {_PYTHON: "broadcast broadcast_coalesced gather reduce_add reduce_add_coalesced scatter"},
     "torch.cuda.gds": {_CLASS: "Storage"},
-    "torch.cuda.graphs": {_CLASS: "Tensor"},
+    "torch.cuda.graphs": {
+        _CLASS: "Tensor Union overload",
+        _PYTHON: "graph graph_pool_handle make_graphed_callables",
+    },
     "torch.cuda.jiterator": {_CLASS: "Tensor"},
     "torch.cuda.memory": {
         _PYTHON: "memory_cached max_memory_cached memory_summary memory_stats reset_max_memory_cached "
