@@ -64,3 +64,10 @@ def test_the_factors_in_the_file_are_those_that_the_fit_finds() -> None:
         {name: file[name] for name in free_factors()}, rel=2e-3
     )
     assert sys.modules["fit"].__file__ == str(_BENCHMARKS / "fit.py")
+
+
+def test_well_known_kernels_take_about_what_others_have_published() -> None:
+    from published import KNOWN, found
+
+    assert len(KNOWN) > 20
+    assert [(one.gpu, one.label, found(one)) for one in KNOWN if not one.low <= found(one) <= one.high] == []

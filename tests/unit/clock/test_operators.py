@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import math
+import sys
 import warnings
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
+import pytest
 import torch
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from gpututor.devices.virtual.clock.cost import price
+from gpututor.devices.virtual.clock.cpu import cpu_price_s, cpu_spec
 from gpututor.devices.virtual.clock.kinds import FREE, kind_of
 from gpututor.devices.virtual.clock.shapes import Tensor
 from gpututor.devices.virtual.specs import spec
@@ -58,8 +63,61 @@ def _dispatched() -> dict[str, tuple[Any, list[Tensor], list[Tensor]]]:
     return mode.seen
 
 
-def test_every_operator_of_op_db_has_a_price_and_views_have_none() -> None:
-    seen = _dispatched()
+_Seen = dict[str, tuple[Any, list[Tensor], list[Tensor]]]
+
+
+@pytest.fixture(scope="module")
+def seen() -> _Seen:
+    return _dispatched()
+
+
+def _with_types(tensors: list[Tensor], dtype: str) -> list[Tensor]:
+    return [(shape, dtype) for shape, _ in tensors]
+
+
+def _emptied(tensors: list[Tensor]) -> list[Tensor]:
+    return [((*shape[:-1], 0) if shape else (), dtype) for shape, dtype in tensors]
+
+
+def test_no_type_and_no_empty_tensor_is_without_a_price(seen: _Seen) -> None:
+    changes: list[Callable[[list[Tensor]], list[Tensor]]] = [_emptied]
+    for one in ("bool", "float8_e4m3fn", "complex64", "complex128", "bfloat16", "float64", "int64", "bits16"):
+        changes.append(partial(_with_types, dtype=one))
+    wrong = []
+    for name, (_, inputs, outputs) in seen.items():
+        for change in changes:
+            ins, outs = change(inputs), change(outputs)
+            for gpu in ("T4", "P100", "B200"):
+                found = price(spec(gpu), name, ins, outs, tf32=True)
+                if (found.seconds > 0) != (kind_of(name) != FREE) or not found.seconds < 1 or not 0 <= found.fill <= 1:
+                    wrong.append((name, gpu, ins, outs))
+            if not 0 < cpu_price_s(cpu_spec(), name, ins, outs) < 1:
+                wrong.append((name, "CPU", ins, outs))
+    assert wrong == []
+
+
+def test_a_price_is_found_quickly_enough_to_be_found_for_each_new_shape(seen: _Seen) -> None:
+    # A bound on the work, not on the time: Python calls that one price makes.
+    def calls(name: str, inputs: list[Tensor], outputs: list[Tensor]) -> int:
+        count = 0
+
+        def counting(frame: Any, event: str, _: Any) -> None:
+            nonlocal count
+            count += event == "call"
+
+        sys.setprofile(counting)
+        try:
+            price(spec("A100"), name, inputs, outputs)
+        finally:
+            sys.setprofile(None)
+        return count
+
+    for name, (_, inputs, outputs) in seen.items():
+        price(spec("A100"), name, inputs, outputs)
+        assert calls(name, inputs, outputs) < 60 + 10 * (len(inputs) + len(outputs)), name
+
+
+def test_every_operator_of_op_db_has_a_price_and_views_have_none(seen: _Seen) -> None:
     assert len(seen) > 500
     assert {kind_of(name) for name in seen} >= {"matmul", "convolution", "pool", "fft", "linalg", "sort"}
     wrong = []

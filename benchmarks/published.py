@@ -1,0 +1,108 @@
+"""What the clock gives for well-known kernels, beside ranges from what others have published. Prints a table.
+
+    python benchmarks/published.py
+
+The ranges are of other people's measurements, of other versions and boards; the model is not fitted on them, but for
+the shares of the tensor cores' peak that calibration.toml marks as kept.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gpututor.devices.virtual.clock.cost import price
+from gpututor.devices.virtual.clock.shapes import Tensor
+from gpututor.devices.virtual.specs import spec
+
+_BEST = "at most {}, at the best shape: ml-engineering, Maximum Achievable Matmul FLOPS; the range begins at 0.8 of it"
+_FLASH2 = "FlashAttention-2, Dao, 2023: {} of an A100's peak"
+_FLASH3 = "FlashAttention-3, Shah and others, 2024: the second version attains 0.35 of an H100's peak"
+_COPY = "bound by memory: what a plain copy attains, 0.8 to 0.95 of HBM's peak, 0.7 to 0.9 of GDDR6's with ECC"
+
+
+@dataclass(frozen=True)
+class Known:
+    """One kernel and the range that was published."""
+
+    gpu: str
+    label: str
+    name: str
+    inputs: list[Tensor]
+    outputs: list[Tensor]
+    flops: float
+    """0 for a kernel whose bandwidth counts."""
+    low: float
+    """TFLOPS, or share of the peak bandwidth."""
+    high: float
+    source: str
+
+
+def _product(gpu: str, size: int, dtype: str, low: float, high: float, source: str) -> Known:
+    square = ((size, size), dtype)
+    label = f"{size}³ in {dtype}"
+    return Known(gpu, label, "mm", [square, square], [square], 2.0 * size**3, low, high, source)
+
+
+def _attention(gpu: str, length: int, width: int, backward: bool, low: float, high: float, source: str) -> Known:
+    batch, heads = max(16384 // length, 1), 2048 // width
+    one = ((batch, heads, length, width), "bfloat16")
+    flops = 4.0 * batch * heads * length**2 * width * (2.5 if backward else 1)
+    way = "_backward" if backward else ""
+    name, label = f"_scaled_dot_product_flash_attention{way}", f"attention{way}, {length} × {width}"
+    return Known(
+        gpu, label, name, [one] * (5 if backward else 3), [one] * (3 if backward else 1), flops, low, high, source
+    )
+
+
+def _traffic(gpu: str, label: str, name: str, inputs: list[Tensor], outputs: list[Tensor], low: float) -> Known:
+    return Known(gpu, label, name, inputs, outputs, 0.0, low, 0.95, _COPY)
+
+
+_LARGE: Tensor = ((2**28,), "float32")
+_ROWS: Tensor = ((2**16, 1024), "float32")
+_STATS: Tensor = ((2**16,), "float32")
+_PARAMETERS: list[Tensor] = [((10**6,), "float32")] * 400 + [((), "float32")] * 100
+KNOWN = [
+    *[_product("A100 80", size, "bfloat16", 0.8 * 271.2, 271.2, _BEST.format(271.2)) for size in (4096, 8192, 16384)],
+    *[_product("H100", size, "bfloat16", 0.8 * 794.5, 794.5, _BEST.format(794.5)) for size in (4096, 8192, 16384)],
+    _product("B200", 16384, "bfloat16", 0.8 * 1745, 1745, _BEST.format(1745)),
+    _product("T4", 4096, "float16", 22, 40, "NVIDIA developer forum, topic 264462: 24, held down by its power limit"),
+    _attention("A100 80", 2048, 64, False, 0.5 * 312, 0.73 * 312, _FLASH2.format("0.5 to 0.73")),
+    _attention("A100 80", 8192, 128, False, 0.5 * 312, 0.73 * 312, _FLASH2.format("0.5 to 0.73")),
+    _attention("A100 80", 8192, 128, True, 0.4 * 312, 0.63 * 312, _FLASH2.format("backward up to 0.63")),
+    _attention("H100", 8192, 128, False, 0.3 * 989, 0.45 * 989, _FLASH3),
+    *[
+        one
+        for gpu, low in (("T4", 0.7), ("A100 80", 0.8), ("H100", 0.8))
+        for one in (
+            _traffic(gpu, "add of 2²⁸", "aten::add", [_LARGE, _LARGE], [_LARGE], low),
+            _traffic(gpu, "layer norm, rows of 1024", "aten::native_layer_norm", [_ROWS], [_ROWS, _STATS, _STATS], low),
+            _traffic(gpu, "softmax, rows of 1024", "aten::_softmax", [_ROWS], [_ROWS], low),
+            _traffic(gpu, "fused Adam, 10⁸ parameters", "aten::_fused_adam_", _PARAMETERS, [], low),
+        )
+    ],
+]
+
+
+def found(one: Known) -> float:
+    """TFLOPS, or the share of the peak bandwidth, that the model gives."""
+    modelled = price(spec(one.gpu), one.name, one.inputs, one.outputs)
+    if one.flops:
+        return one.flops / modelled.seconds / 1e12
+    return modelled.bytes / modelled.seconds / spec(one.gpu).bytes_per_s
+
+
+def main() -> None:
+    """Prints the table."""
+    print(f"{'':10}{'':34}{'modelled':>10}   range (its source)")
+    for one in KNOWN:
+        value, unit = found(one), "TFLOPS" if one.flops else "of peak"
+        aside = "" if one.low <= value <= one.high else "   outside"
+        form = ".1f" if one.flops else ".2f"
+        print(
+            f"{one.gpu:10}{one.label:34}{value:10{form}}   {one.low:.3g} to {one.high:.3g} {unit} ({one.source}){aside}"
+        )
+
+
+if __name__ == "__main__":
+    main()
