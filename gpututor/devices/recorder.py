@@ -119,9 +119,10 @@ class Recorder:
         launched: int = -1,
         start: int = -1,
         end: int = -1,
+        partner: int = -1,
         place: Where = None,
     ) -> int:
-        """A copy of `size_bytes` from `source` to `target`."""
+        """A copy of `size_bytes` from `source` to `target`; `partner` is an earlier one that brought the same bytes."""
         if not self.enabled or size_bytes == 0:
             return -1
         file, line = place or self._place()
@@ -137,6 +138,7 @@ class Recorder:
             launched=launched,
             start=start,
             end=end,
+            partner=partner,
             file=file,
             line=line,
         )

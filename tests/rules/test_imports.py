@@ -20,6 +20,7 @@ TORCH_FREE = [
     "gpututor.trace.columns",
     "gpututor.trace.events",
     "gpututor.trace.exchange",
+    "gpututor.devices.recorder",
     "gpututor.wire.frames",
     "gpututor.wire.messages",
     "gpututor.devices.virtual.specs",

@@ -1,0 +1,194 @@
+"""A trace as a file: for Chrome's and Perfetto's viewers, and as a plain list of events. Written piece by piece.
+
+The format of the viewers is the Trace Event Format (https://perfetto.dev/docs/getting-started/other-formats): one
+process for the host and one for each device, a lane for each stream and each copy engine, times in microseconds.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from itertools import islice
+from typing import Protocol
+
+import numpy as np
+
+from gpututor.trace.columns import TYPES, Trace
+from gpututor.trace.events import Event, Kind
+from gpututor.trace.hazards import sentence_of
+from gpututor.trace.rows import Mask, Numbers, Rows
+
+LAUNCH = 5_000
+"""Nanoseconds that a launch is drawn with, where there is room: a trace only knows when it was over."""
+MOST_ARROWS = 100_000
+"""With more kernels and copies than that, launches and arrows are left out: viewers would not open the file."""
+_BATCH = 10_000
+
+
+class TextFile(Protocol):
+    """What is written to."""
+
+    def write(self, text: str, /) -> object: ...
+
+
+def write_chrome(trace: Trace, file: TextFile) -> None:
+    """Write `trace` for `chrome://tracing` and https://ui.perfetto.dev; events without times are left out."""
+    _write(file, '{"displayTimeUnit":"ms","traceEvents":[\n', _Picture(trace).events(), "\n]}\n")
+
+
+def write_events(trace: Trace, file: TextFile) -> None:
+    """Write `trace` as JSON: an object with `dropped` and `events`, one to a line, fields at their default left out."""
+    defaults: dict[str, object] = {
+        "size_bytes": 0,
+        "stream": 0,
+        "flops": 0.0,
+        "allocated": 0,
+        "asynchronous": False,
+        "line": None,
+    }
+    defaults |= {"source": "", "target": "", "file": ""} | dict.fromkeys(("launched", "start", "end", "partner"), -1)
+
+    def line(event: Event) -> str:
+        values = {name: getattr(event, name) for name in TYPES}
+        return json.dumps({name: value for name, value in values.items() if defaults.get(name, ...) != value})
+
+    _write(file, f'{{"dropped":{trace.dropped},"events":[\n', map(line, _renumbered(trace)), "\n]}\n")
+
+
+def _renumbered(trace: Trace) -> Iterator[Event]:
+    """The events, with partners as positions in the list."""
+    return iter(trace.since(0))
+
+
+def _write(file: TextFile, head: str, pieces: Iterator[str], tail: str) -> None:
+    file.write(head)
+    first = True
+    while batch := list(islice(pieces, _BATCH)):
+        file.write(("" if first else ",\n") + ",\n".join(batch))
+        first = False
+    file.write(tail)
+
+
+class _Picture:
+    """The lanes of a trace, and what is in them."""
+
+    def __init__(self, trace: Trace) -> None:
+        self._rows = rows = Rows(trace)
+        self._names = [json.dumps(name) for name in rows.names]
+        self._devices = rows.accelerators()
+        numbers = {rows.trace.devices[name]: place for place, name in enumerate(self._devices, 1)}
+        self._process = np.array([numbers.get(number, 0) for number in range(len(rows.devices))])[rows.device]
+        self._host: Mask = rows.on("cpu") & rows.of(Kind.KERNEL)
+        self._work: Mask = rows.of(Kind.KERNEL, Kind.TRANSFER, Kind.COLLECTIVE) & ~self._host & rows.timed
+        self._arrows = int(self._work.sum()) <= MOST_ARROWS
+
+    def events(self) -> Iterator[str]:
+        yield from self._lane_names()
+        yield from self._on_devices()
+        yield from self._on_the_host()
+        yield from self._ranges()
+        yield from self._memory()
+        yield from self._moments()
+
+    def _lane(self) -> Numbers:
+        """The lane of each row on a device: streams are even, copy engines 1, 3 and 5."""
+        rows = self._rows
+        cpu = rows.trace.devices.get("cpu", -1)
+        engine = np.where(rows.source == cpu, 1, np.where(rows.target == cpu, 3, 5))
+        streams = np.unique(rows.stream, return_inverse=True)[1] * 2 + 2
+        lane: Numbers = np.where(rows.of(Kind.TRANSFER), engine, streams)
+        return lane
+
+    def _lane_names(self) -> Iterator[str]:
+        rows = self._rows
+        yield _named("process", 0, 0, "host")
+        for process, device in enumerate(self._devices, 1):
+            yield _named("process", process, 0, device)
+        engines = {1: "copies to the device", 3: "copies to the host", 5: "copies between devices"}
+        lane = self._lane()
+        for (process, number), group in rows.groups(self._work, self._process, lane):
+            stream = int(rows.stream[group[0]])
+            words = engines.get(number) or ("default stream" if stream == 0 else f"stream {stream}")
+            yield _named("thread", process, number, words)
+
+    def _on_devices(self) -> Iterator[str]:
+        rows, lane = self._rows, self._lane()
+        for row in np.flatnonzero(self._work):
+            start, end = int(rows.start[row]), int(rows.end[row])
+            where = f'"pid":{self._process[row]},"tid":{lane[row]}'
+            yield (
+                f'{{"ph":"X","name":{self._names[rows.name[row]]},{where},"ts":{_us(start)},"dur":{_us(end - start)},'
+                f'"args":{self._facts(int(row))}}}'
+            )
+            if self._arrows and rows.launched[row] >= 0:
+                yield f'{{"ph":"f","bp":"e","id":{row},"name":"launch","cat":"launch",{where},"ts":{_us(start)}}}'
+
+    def _facts(self, row: int) -> str:
+        rows = self._rows
+        facts = [f'"bytes":{rows.size[row]}']
+        if rows.flops[row]:
+            facts.append(f'"flops":{rows.flops[row]}')
+        if rows.asynchronous[row]:
+            facts.append('"asynchronous":true')
+        if rows.line[row]:
+            facts.append(f'"place":{json.dumps(str(rows.place_of(int(rows.place[row]))))}')
+        return f"{{{','.join(facts)}}}"
+
+    def _on_the_host(self) -> Iterator[str]:
+        """Launches, waits and the CPU's own work. What overlaps, as of several threads, goes into lanes of its own."""
+        rows = self._rows
+        launches = self._work & (rows.launched >= 0) if self._arrows else np.zeros_like(self._work)
+        shown = np.flatnonzero(launches | (rows.timed & (self._host | rows.of(Kind.SYNCHRONISE))))
+        end = np.where(launches, rows.launched, rows.end)[shown]
+        begin = np.where(launches, np.maximum(rows.launched - LAUNCH, 0), rows.start)[shown]
+        free: list[int] = []
+        for at in np.lexsort((begin, end)):
+            row, start, stop = int(shown[at]), int(begin[at]), int(end[at])
+            if launches[row] and free:
+                start = min(max(start, free[0]), stop)
+            lane = next((number for number, moment in enumerate(free) if moment <= start), len(free))
+            if lane == len(free):
+                free.append(0)
+                yield _named("thread", 0, lane, "host" if lane == 0 else f"host ({lane + 1})")
+            free[lane] = stop
+            name = self._names[rows.name[row]]
+            yield (
+                f'{{"ph":"X","name":{name},"pid":0,"tid":{lane},"ts":{_us(start)},"dur":{_us(stop - start)},'
+                f'"args":{self._facts(row)}}}'
+            )
+            if launches[row]:
+                where = f'"pid":0,"tid":{lane},"ts":{_us(start)}'
+                yield f'{{"ph":"s","id":{row},"name":"launch","cat":"launch",{where}}}'
+
+    def _ranges(self) -> Iterator[str]:
+        rows = self._rows
+        shown = np.flatnonzero(rows.of(Kind.RANGE) & rows.timed)
+        if shown.size:
+            yield _named("thread", 0, 1000, "ranges")
+        for row in shown:
+            times = f'"ts":{_us(int(rows.start[row]))},"dur":{_us(int(rows.duration[row]))}'
+            yield f'{{"ph":"X","name":{self._names[rows.name[row]]},"pid":0,"tid":1000,{times}}}'
+
+    def _memory(self) -> Iterator[str]:
+        rows = self._rows
+        for row in np.flatnonzero(rows.of(Kind.ALLOCATE, Kind.FREE) & (rows.launched >= 0)):
+            where = f'"pid":{self._process[row]},"ts":{_us(int(rows.launched[row]))}'
+            yield f'{{"ph":"C","name":"allocated memory",{where},"args":{{"bytes":{rows.allocated[row]}}}}}'
+
+    def _moments(self) -> Iterator[str]:
+        """Hazards and out-of-memory: marks of their process, with words."""
+        rows = self._rows
+        for row in np.flatnonzero(rows.of(Kind.HAZARD, Kind.OUT_OF_MEMORY) & (rows.launched >= 0)):
+            where = f'"pid":{self._process[row]},"tid":0,"ts":{_us(int(rows.launched[row]))}'
+            hazard = rows.kind[row] == Kind.HAZARD.number
+            words = sentence_of(rows, int(row)) if hazard else str(rows.place_of(int(rows.place[row])))
+            name = json.dumps(f"hazard: {rows.names[rows.name[row]]}" if hazard else "out of memory")
+            yield f'{{"ph":"i","s":"p","name":{name},{where},"args":{{"words":{json.dumps(words)}}}}}'
+
+
+def _named(what: str, process: int, lane: int, name: str) -> str:
+    return f'{{"ph":"M","name":"{what}_name","pid":{process},"tid":{lane},"args":{{"name":{json.dumps(name)}}}}}'
+
+
+def _us(nanoseconds: int) -> str:
+    return f"{nanoseconds // 1000}.{nanoseconds % 1000:03}"

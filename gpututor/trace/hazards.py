@@ -1,0 +1,80 @@
+"""Hazards of a trace, in words: those of the same two lines are one."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+from gpututor.trace.events import Kind
+from gpututor.trace.rows import Place, Rows
+
+_WORDS = {
+    "read after write": "{later} reads what {earlier} writes on another stream",
+    "write after read": "{later} writes what {earlier} reads on another stream",
+    "write after write": "{later} writes what {earlier} writes on another stream",
+    "freed in use": "{later} frees memory that {earlier} still uses on another stream",
+}
+_ADVICE = {
+    "freed in use": "Call `tensor.record_stream(stream)` for the other stream, or keep the tensor until it is done.",
+}
+_WAIT = (
+    "Let the later stream wait: `stream.wait_stream(other)`, or `other.record_event()` and `stream.wait_event(event)`."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class HazardGroup:
+    """The hazards of one kind between the same two lines."""
+
+    name: str
+    device: str
+    place: Place
+    """Where the later of the two was launched."""
+    earlier: Place
+    """Where the earlier one was; nowhere, when that is not known."""
+    earlier_name: str
+    """The operator that the earlier one was; empty when that is not known."""
+    count: int
+
+    @property
+    def sentence(self) -> str:
+        """What is wrong, without a full stop."""
+        earlier = self.earlier_name or "other work"
+        if self.earlier.line is not None:
+            earlier = f"{earlier} at {self.earlier}"
+        words = _WORDS.get(self.name, f"{{later}} and {{earlier}} collide ({self.name})")
+        return words.format(later=str(self.place), earlier=earlier) + ", and nothing says which comes first"
+
+    @property
+    def what_to_do(self) -> str:
+        return _ADVICE.get(self.name, _WAIT)
+
+
+def sentence_of(rows: Rows, row: int) -> str:
+    """What is wrong at the hazard in row `row`, without a full stop."""
+    return _group(rows, _key(rows, row), 1).sentence
+
+
+def hazards_of(rows: Rows) -> tuple[HazardGroup, ...]:
+    """The hazards in groups, the one that was met first comes first."""
+    counts = Counter(_key(rows, int(row)) for row in rows.of(Kind.HAZARD).nonzero()[0])
+    return tuple(_group(rows, key, count) for key, count in counts.items())
+
+
+def _key(rows: Rows, row: int) -> tuple[int, ...]:
+    """Numbers of the name and the device, and of both places and the earlier operator."""
+    partner = int(rows.partner[row])
+    earlier = (int(rows.place[partner]), int(rows.name[partner])) if partner >= 0 else (0, 0)
+    return int(rows.name[row]), int(rows.device[row]), int(rows.place[row]), *earlier
+
+
+def _group(rows: Rows, key: tuple[int, ...], count: int) -> HazardGroup:
+    name, device, place, earlier, earlier_name = key
+    return HazardGroup(
+        rows.names[name],
+        rows.devices[device],
+        rows.place_of(place),
+        rows.place_of(earlier),
+        rows.names[earlier_name],
+        count,
+    )

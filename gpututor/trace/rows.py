@@ -1,0 +1,142 @@
+"""A trace for arithmetic: its columns as NumPy arrays, and what summaries and advice count with."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from os.path import basename
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpututor.trace.columns import TYPES, Trace
+from gpututor.trace.events import Kind
+
+Numbers = NDArray[np.int64]
+Mask = NDArray[np.bool_]
+
+
+class Place(NamedTuple):
+    """A line of somebody's file; `NOWHERE` is none."""
+
+    file: str
+    line: int | None
+
+    def __str__(self) -> str:
+        """`train.py:12`, without the folder."""
+        return f"{basename(self.file)}:{self.line}" if self.line is not None else "outside your files"
+
+
+NOWHERE = Place("", None)
+
+
+class Intervals(NamedTuple):
+    """Times in nanoseconds, from `start` to `end`, in the order of their starts."""
+
+    start: Numbers
+    end: Numbers
+
+    @property
+    def total(self) -> int:
+        """The sum of their lengths."""
+        return int((self.end - self.start).sum())
+
+
+class Rows:
+    """The columns of a trace. Times are in nanoseconds, int64; a mask picks rows."""
+
+    def __init__(self, trace: Trace) -> None:
+        self.trace = trace
+        columns = trace.columns()
+        found = {name: np.frombuffer(columns[name], dtype=columns[name].typecode) for name in TYPES}
+        self.kind, self.name, self.device, self.stream = (found[one] for one in ("kind", "name", "device", "stream"))
+        self.source, self.target, self.size = (found[one] for one in ("source", "target", "size_bytes"))
+        self.flops, self.asynchronous = found["flops"], found["asynchronous"].astype(bool)
+        self.launched, self.start, self.end = (found[one] for one in ("launched", "start", "end"))
+        self.allocated, self.partner, self.file, self.line = (
+            found[one] for one in ("allocated", "partner", "file", "line")
+        )
+        self.names, self.devices, self.files = (one.texts() for one in (trace.names, trace.devices, trace.files))
+        self.timed: Mask = (self.start >= 0) & (self.end >= self.start)
+        self.duration: Numbers = np.where(self.timed, self.end - self.start, 0)
+        self.place: Numbers = (self.file.astype(np.int64) << 32) | self.line
+        """A number for each file and line; 0 is none."""
+        known = [values[values >= 0] for values in (self.launched, self.start, self.end)]
+        self.begin = min((int(one.min()) for one in known if one.size), default=0)
+        self.finish = max((int(one.max()) for one in known if one.size), default=0)
+
+    @property
+    def span(self) -> int:
+        """Nanoseconds from the first thing to the last."""
+        return self.finish - self.begin
+
+    def of(self, *kinds: Kind) -> Mask:
+        """The rows of these kinds."""
+        mask: Mask = np.isin(self.kind, [kind.number for kind in kinds])
+        return mask
+
+    def on(self, device: str) -> Mask:
+        """The rows of one device."""
+        mask: Mask = self.device == self.trace.devices.get(device, -1)
+        return mask
+
+    def accelerators(self) -> list[str]:
+        """The devices that did something, without the CPU, in the order of their names."""
+        used = {self.devices[number] for number in np.unique(self.device)}
+        return sorted(used - {"", "cpu"}, key=lambda name: (name.split(":")[0], len(name), name))
+
+    def place_of(self, number: int) -> Place:
+        """The place for a number of the column `place`."""
+        line = int(number) & 0xFFFFFFFF
+        return Place(self.files[int(number) >> 32], line) if line else NOWHERE
+
+    def intervals(self, mask: Mask) -> Intervals:
+        """When the rows ran, those whose times are known."""
+        mask = mask & self.timed
+        start, end = self.start[mask], self.end[mask]
+        order = np.argsort(start, kind="stable")
+        return Intervals(start[order], end[order])
+
+    def groups(self, mask: Mask, *keys: NDArray[Any]) -> Iterator[tuple[tuple[int, ...], Numbers]]:
+        """The rows of `mask` in groups with the same values of `keys`: (values, the numbers of the rows)."""
+        rows = np.flatnonzero(mask)
+        if not rows.size:
+            return
+        stacked = np.stack([key[rows].astype(np.int64) for key in keys])
+        order = np.lexsort(stacked[::-1])
+        stacked, rows = stacked[:, order], rows[order]
+        cuts = np.flatnonzero((stacked[:, 1:] != stacked[:, :-1]).any(axis=0)) + 1
+        for begin, end in zip([0, *cuts], [*cuts, rows.size], strict=True):
+            yield tuple(int(value) for value in stacked[:, begin]), np.sort(rows[begin:end])
+
+
+def merged(intervals: Intervals) -> Intervals:
+    """The same times without overlaps: intervals that touch become one."""
+    start, end = intervals
+    if not start.size:
+        return intervals
+    reached = np.maximum.accumulate(end)
+    opens = np.flatnonzero(np.append(True, start[1:] > reached[:-1]))
+    return Intervals(start[opens], reached[np.append(opens[1:] - 1, start.size - 1)])
+
+
+def within(intervals: Intervals, begin: int, end: int) -> Intervals:
+    """The parts between two moments."""
+    start, stop = np.clip(intervals.start, begin, end), np.clip(intervals.end, begin, end)
+    return Intervals(start, stop)
+
+
+def common(left: Intervals, right: Intervals) -> int:
+    """Nanoseconds in which both are; each without overlaps of its own (`merged`)."""
+    if not left.start.size or not right.start.size:
+        return 0
+    return int((_covered(right, left.end) - _covered(right, left.start)).sum())
+
+
+def _covered(intervals: Intervals, moments: Numbers) -> Numbers:
+    """How much of merged intervals lies before each moment."""
+    lengths = np.append(0, np.cumsum(intervals.end - intervals.start))
+    number = np.searchsorted(intervals.start, moments, side="right")
+    inside = np.where(number > 0, moments - intervals.end[np.maximum(number - 1, 0)], 0)
+    covered: Numbers = lengths[number] + np.minimum(inside, 0)
+    return covered

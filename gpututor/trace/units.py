@@ -1,0 +1,32 @@
+"""Numbers with their units, for people."""
+
+from __future__ import annotations
+
+_SIZES = (("TiB", 1 << 40), ("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10))
+_TIMES = (("s", 1_000_000_000), ("ms", 1_000_000), ("µs", 1_000))
+
+
+def duration(nanoseconds: float) -> str:
+    """`12.3 µs`, `4.57 ms`, `125 s`: three figures, from nanoseconds."""
+    # From 999.5 on, three figures of the smaller unit would be 1000.
+    for unit, worth in _TIMES:
+        if abs(nanoseconds) >= worth * 0.9995:
+            return f"{_three(nanoseconds / worth)} {unit}"
+    return f"{round(nanoseconds)} ns"
+
+
+def size(size_bytes: float) -> str:
+    """`512 bytes`, `1.50 KiB`, `16.0 GiB`: three figures, from bytes."""
+    for unit, worth in _SIZES:
+        if abs(size_bytes) >= worth:
+            return f"{_three(size_bytes / worth)} {unit}"
+    return f"{round(size_bytes)} bytes"
+
+
+def share(value: float) -> str:
+    """`37 %`, `0.4 %`: from 0 to 1."""
+    return f"{100 * value:.0f} %" if value >= 0.0995 or value == 0 else f"{100 * value:.1f} %"
+
+
+def _three(value: float) -> str:
+    return f"{value:.2f}" if abs(value) < 9.995 else f"{value:.1f}" if abs(value) < 99.95 else f"{value:,.0f}"

@@ -1,0 +1,118 @@
+"""Traces of small programs, built by hand: a host that launches, and a GPU that runs one thing after another."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gpututor.trace.columns import Trace
+from gpututor.trace.events import Kind
+
+US, MS = 1_000, 1_000_000
+FILE = "/home/somebody/train.py"
+
+
+class Program:
+    """A host and the streams of one GPU. Times are nanoseconds; each call names the line that makes it."""
+
+    def __init__(self, device: str = "cuda:0") -> None:
+        self.trace = Trace()
+        self.device = device
+        self.now = 0
+        self.free_at: dict[int, int] = {}
+        self.allocated = 0
+
+    def kernel(
+        self, line: int, time: int, *, name: str = "aten::mm", stream: int = 0, launch: int = 5 * US, flops: float = 0.0
+    ) -> int:
+        """The host launches a kernel, and goes on."""
+        self.now += launch
+        start, end = self._run(stream, time)
+        return self.trace.add(
+            Kind.KERNEL,
+            name,
+            self.device,
+            stream=stream,
+            size_bytes=1 << 20,
+            flops=flops,
+            launched=self.now,
+            start=start,
+            end=end,
+            file=FILE,
+            line=line,
+        )
+
+    def copy(
+        self,
+        line: int,
+        time: int,
+        size_bytes: int = 1 << 20,
+        *,
+        asynchronous: bool = False,
+        stream: int = 0,
+        partner: int = -1,
+        up: bool = True,
+    ) -> int:
+        """A copy to the device, or from it; the host waits for it unless it is asynchronous."""
+        self.now += 5 * US
+        launched = self.now
+        start, end = self._run(stream, time)
+        if not asynchronous:
+            self.now = end
+        return self.trace.add(
+            Kind.TRANSFER,
+            "aten::_to_copy",
+            self.device,
+            stream=stream,
+            source="cpu" if up else self.device,
+            target=self.device if up else "cpu",
+            size_bytes=size_bytes,
+            asynchronous=asynchronous,
+            launched=launched,
+            start=start,
+            end=end,
+            partner=partner,
+            file=FILE,
+            line=line,
+        )
+
+    def wait(self, line: int, name: str = "torch.cuda.synchronize") -> int:
+        """The host waits for all streams."""
+        began = self.now
+        self.now = max(self.now + 3 * US, *self.free_at.values())
+        return self.trace.add(
+            Kind.SYNCHRONISE, name, self.device, launched=began, start=began, end=self.now, file=FILE, line=line
+        )
+
+    def compute(self, line: int, time: int) -> int:
+        """An operator on the CPU."""
+        began = self.now
+        self.now += time
+        return self.trace.add(
+            Kind.KERNEL, "aten::add", "cpu", launched=began, start=began, end=self.now, file=FILE, line=line
+        )
+
+    def allocate(self, line: int, size_bytes: int) -> int:
+        """Memory is taken; a negative number of bytes is given back."""
+        self.allocated += size_bytes
+        return self._moment(
+            Kind.ALLOCATE if size_bytes > 0 else Kind.FREE,
+            "",
+            line,
+            size_bytes=abs(size_bytes),
+            allocated=self.allocated,
+        )
+
+    def out_of_memory(self, line: int, size_bytes: int) -> int:
+        return self._moment(Kind.OUT_OF_MEMORY, "", line, size_bytes=size_bytes, allocated=self.allocated)
+
+    def hazard(self, line: int, name: str, partner: int, *, stream: int = 1) -> int:
+        return self._moment(Kind.HAZARD, name, line, partner=partner, stream=stream)
+
+    def _moment(self, kind: Kind, name: str, line: int, **fields: Any) -> int:
+        times: dict[str, Any] = dict.fromkeys(("launched", "start", "end"), self.now)
+        return self.trace.add(kind, name or str(kind), self.device, file=FILE, line=line, **times, **fields)
+
+    def _run(self, stream: int, time: int) -> tuple[int, int]:
+        start = max(self.now, self.free_at.get(stream, 0))
+        self.free_at[stream] = start + time
+        return start, start + time
