@@ -15,7 +15,7 @@ from gpututor.devices.virtual.machine import active
 from gpututor.devices.virtual.operators.inputs import bytes_of
 from gpututor.devices.virtual.operators.outputs import wrap
 from gpututor.devices.virtual.operators.overloads import Rule
-from gpututor.devices.virtual.parallel import reductions
+from gpututor.devices.virtual.parallel import lending, reductions
 from gpututor.devices.virtual.parallel.groups import carrier_of, is_nccl
 from gpututor.devices.virtual.parallel.sync_norm import sync_norm_rules
 from gpututor.devices.virtual.parallel.works import DeviceWork
@@ -33,6 +33,8 @@ _IN_PLACE = frozenset({"allreduce_", "allreduce_coalesced_", "broadcast_", "recv
 _FLAT = frozenset({"_allgather_base_", "_reduce_scatter_base_"})
 """NCCL counts their elements, gloo looks at their shapes."""
 _SENDING = frozenset({"barrier", "send"})
+_WITHOUT_A_THREAD = frozenset({"recv_", "recv_any_source_", "send"})
+"""Gloo starts these in the caller's thread."""
 _KNOWN = _OUTPUTS_FIRST | _IN_PLACE | _SENDING
 
 
@@ -56,8 +58,9 @@ class Unwrapped:
     def _host(self, value: Any) -> Any:
         if type(value) is VirtualTensor:
             active().home(value._device)
-            self.by_host[id(value._host)] = value
-            return value._host
+            host = lending.to_lend(value._host)
+            self.by_host[id(host)] = value
+            return host
         if isinstance(value, torch.Tensor):
             # As NCCL's check_gpu_single_tensor (torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp).
             raise ValueError("Tensors must be CUDA and dense")
@@ -93,13 +96,17 @@ def _collective(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any
     recorder = active().recorder
     sent = args[1] if name in _OUTPUTS_FIRST else args[0]
     recorder.collective(func._schema.name, str(unwrapped.device), sum(map(bytes_of, tensors_in(sent))))
-    out = func(*hosts, **kwargs)
+    in_a_thread = name not in _WITHOUT_A_THREAD
+    with private.function_modes_aside():
+        out = func(*hosts, **kwargs)
+    if in_a_thread:
+        lending.lend(tensors_in(hosts))
     if out is None:
         return None
     written = [] if name in _SENDING else list(tensors_in(args[0]))
     if type(out) is tuple:
-        return args[0], DeviceWork(out[1], written, finish).boxed()
-    return DeviceWork(out, written, finish).boxed()
+        return args[0], DeviceWork(out[1], written, finish, in_a_thread).boxed()
+    return DeviceWork(out, written, finish, in_a_thread).boxed()
 
 
 def _functional(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -122,7 +129,10 @@ def _functional(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any
     averages = str(given.get("reduce_op", "")).lower() == "avg"
     if averages:
         given["reduce_op"] = "sum"
-    out = func(**given)
+    with private.function_modes_aside():
+        out = func(**given)
+    if "group_name" in given:
+        lending.lend(tensors_in([*unwrapped.values, out]))
     for one in tensors_in(out) if averages else ():
         torch.ops._c10d_functional.wait_tensor(one).div_(group.size())
     return _on_device(out, unwrapped)
@@ -132,7 +142,9 @@ def _on_device(out: Any, unwrapped: Unwrapped) -> Any:
     if type(out) is list or type(out) is tuple:
         return [_on_device(one, unwrapped) for one in out]
     found = unwrapped.by_host.get(id(out))
-    return wrap(out, list(unwrapped.by_host.values()), unwrapped.device) if found is None else found
+    if found is not None:
+        return found
+    return wrap(lending.to_lend(out), list(unwrapped.by_host.values()), unwrapped.device)
 
 
 def collective_rules() -> dict[Any, Rule]:

@@ -8,6 +8,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from gpututor.devices.virtual import private
+from gpututor.devices.virtual.parallel import lending
 
 
 class _Caught(Exception):
@@ -46,8 +47,10 @@ def is_average(reduction: Any) -> bool:
     if "alone" not in _known:
         _known["alone"] = private.lonely_group()
     try:
-        with private.host_only():
-            work = torch.ops.c10d.allreduce_([torch.zeros(1)], _known["alone"].boxed(), reduction, None)[1]
+        with private.host_only(), private.function_modes_aside():
+            value = torch.zeros(1)
+            work = torch.ops.c10d.allreduce_([value], _known["alone"].boxed(), reduction, None)[1]
+            lending.lend([value])
             private.CollectiveWork.unbox(work).wait()
     except (RuntimeError, ValueError) as error:
         return "ReduceOp.AVG" in str(error)

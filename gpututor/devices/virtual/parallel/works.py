@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import atexit
+import time
 from collections import deque
 from collections.abc import Callable
 from datetime import timedelta
@@ -10,28 +12,64 @@ from typing import Any
 import torch
 
 from gpututor.devices.virtual import private
+from gpututor.devices.virtual.parallel import lending
+
+LAST_WORKS_S = 2.0
+"""How long the end of Python waits for collectives that are still under way."""
+
+
+class _Done:
+    """Answers as a work of gloo does that was waited for, and holds no tensors."""
+
+    def wait(self, timeout: timedelta = timedelta(0)) -> bool:
+        return True
+
+    def is_completed(self) -> bool:
+        return True
+
+    def is_success(self) -> bool:
+        return True
+
+    def exception(self) -> None:
+        return None
+
+    def _source_rank(self) -> int:
+        raise RuntimeError(
+            "sourceRank() may only be called on work objects that correspond to a recv or recv-from-any call."
+        )
 
 
 class DeviceWork(private.CollectiveWork):  # type: ignore[misc]
     """Stands in for torch's `Work`: gloo's own carries the CPU tensors, the results are device tensors."""
 
-    def __init__(self, carried: Any, results: list[torch.Tensor], finish: Callable[[], None] | None) -> None:
+    def __init__(
+        self, carried: Any, results: list[torch.Tensor], finish: Callable[[], None] | None, in_a_thread: bool
+    ) -> None:
+        """`in_a_thread`: one of gloo's threads carries it out and holds its tensors."""
         super().__init__()
-        self._carried = private.CollectiveWork.unbox(carried)
+        self._carried: Any = private.CollectiveWork.unbox(carried)
         self._results = results
         self._finish = finish
+        self._in_a_thread = in_a_thread
         # C++ holds its own half only, and would wait for ever without this one.
         _under_way.append(self)
 
     def wait(self, timeout: timedelta = timedelta(0)) -> bool:
         """Until the collective is done here; a timeout of 0 is the group's. Raises what gloo raises."""
-        done = bool(self._carried.wait(timeout) if timeout else self._carried.wait())
+        carried = self._carried
+        done = bool(carried.wait(timeout) if timeout else carried.wait())
         finish, self._finish = self._finish, None
         if finish is not None:
             finish()
         if self in _under_way:
             _under_way.remove(self)
+        self.let_go()
         return done
+
+    def let_go(self) -> None:
+        """Keep what gloo says of a work that is done, and no longer the work with its tensors."""
+        if self._in_a_thread and self._carried.is_completed():
+            self._carried = _Done()
 
     def synchronize(self) -> None:
         self.wait()
@@ -65,3 +103,14 @@ class DeviceWork(private.CollectiveWork):  # type: ignore[misc]
 
 _under_way: deque[DeviceWork] = deque(maxlen=4096)
 """Bounded: a program may never wait for what it started."""
+
+
+def finish_last_works() -> None:
+    """Called as Python ends: gloo's threads let go of tensors while they still can."""
+    deadline = time.monotonic() + LAST_WORKS_S
+    while not lending.wait_for_return(0.01) and time.monotonic() < deadline:
+        for work in list(_under_way):
+            work.let_go()
+
+
+atexit.register(finish_last_works)
