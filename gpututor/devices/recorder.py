@@ -278,6 +278,9 @@ class Recorder:
             line=line,
         )
 
-    def place(self) -> Place:
-        """The learner's file and line that run now; `("", None)` when there is none."""
-        return self._place()
+    def place(self, skip: int = 0) -> Place:
+        """The learner's file and line that run now; `("", None)` when there is none.
+
+        `skip` callers, beginning with who calls this, are known to be no learner's.
+        """
+        return self._place(skip + 1)

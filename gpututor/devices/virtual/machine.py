@@ -12,7 +12,7 @@ from gpututor.devices.recorder import Recorder
 from gpututor.devices.virtual import errors, private
 from gpututor.devices.virtual.clock import cost
 from gpututor.devices.virtual.clock.clock import MachineClock
-from gpututor.devices.virtual.clock.order import Access
+from gpututor.devices.virtual.clock.timeline import Task
 from gpututor.devices.virtual.memory.allocator import DeviceMemory
 from gpututor.devices.virtual.memory.watch import MemoryWatch
 from gpututor.devices.virtual.options import MAX_GPUS
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from gpututor.devices.virtual.work.captures import Capture
 
 CPU = torch.device("cpu")
+NOWHERE = torch.device("meta")
+"""Where tensors have a shape only."""
 META = tuple(torch.device("meta", index) for index in range(MAX_GPUS))
 """The devices that C++ sees. A learner's own meta tensors have no index."""
 CUDA_DEFAULT_SEED = 67280421310721
@@ -73,8 +75,13 @@ class VirtualMachine:
         gpus: tuple[VirtualGpu, ...],
         backends: frozenset[str],
         recorder: Recorder | None,
+        values: bool = True,
     ) -> None:
         self.gpus = gpus
+        self.values = values
+        """Whether tensors have values; without, they have shapes only, and nothing is computed."""
+        self.host_device = CPU if values else NOWHERE
+        """Where what is behind the virtual tensors is kept."""
         self.by_device = {id(gpu.device): gpu for gpu in gpus}
         """Each GPU by the identity of its device object, which no tensor of another machine has."""
         self.backends = backends
@@ -82,13 +89,14 @@ class VirtualMachine:
         self.per_thread = _PerThread()
         self.clock = MachineClock(len(gpus), self.recorder.set_times)
         self.recorder.finish = self.finish
-        self.pending_copies: dict[int, tuple[Access, bool]] = {}
+        self.pending_copies: dict[int, tuple[Task, bool]] = {}
         """By page-locked storage: the last asynchronous copy, and whether it writes there."""
         self.capture: Capture | None = None
         """The graph that is being captured, if one is."""
         self.sync_debug = 0
         """What `torch.cuda.set_sync_debug_mode` chose: 1 warns of waits, 2 forbids them."""
         for gpu in gpus:
+            gpu.memory.values_on_host = values
             gpu.memory.watch = MemoryWatch(gpu.index, gpu.name, self.clock, self.recorder, self.per_thread)
         self.started = False
         """Whether anything needed a GPU so far; asking how many there are does not."""

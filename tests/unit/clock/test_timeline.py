@@ -79,9 +79,9 @@ def test_the_host_waits_when_a_stream_has_taken_all_that_it_can() -> None:
     stream = gpu.stream(0)
     for _ in range(Timeline.QUEUE - 1):
         gpu.kernel(stream, 0, 10, 1)
-    assert gpu.room_in_queue(stream) == 0
+    assert gpu.room_in_queue(stream, 0) == 0
     gpu.kernel(stream, 0, 10, 1)
-    assert gpu.room_in_queue(stream) == 10
+    assert gpu.room_in_queue(stream, 0) == 10
 
 
 def test_waiting_for_a_mark_that_has_been_reached_costs_nothing() -> None:

@@ -28,7 +28,7 @@ class MachineClock:
         self.host = HostClocks()
         self.order = Order()
         """What is done before what, whatever the times are."""
-        self.gpus = [Timeline(played=played) for _ in range(gpus)]
+        self.gpus = [Timeline(index, played=played) for index in range(gpus)]
         for timeline in self.gpus:
             timeline.peers = self.gpus
         self._lock = threading.RLock()
@@ -36,7 +36,8 @@ class MachineClock:
     def launch(self, gpu: int, stream: int, duration: int, fill: int, cost: int, row: int = -1) -> Task:
         """The host launches a kernel, which costs it `cost`, and goes on; it waits only where the queue is full."""
         with self._lock:
-            timeline, queue = self._at(gpu, stream)
+            timeline = self.gpus[gpu]
+            queue = timeline.streams.get(stream) or timeline.stream(stream)
             task = timeline.kernel(queue, self._launched(timeline, queue, cost), duration, fill, row)
             task.number = self.order.launched(gpu, stream)
             return task
@@ -123,8 +124,9 @@ class MachineClock:
 
     def _launched(self, timeline: Timeline, stream: Stream, cost: int) -> int:
         host = self.host
-        host.spend(cost)
+        now = host.now = host.now + cost
         # What costs nothing is part of a graph, which was launched as a whole.
         if stream.pending >= Timeline.QUEUE and cost:
-            host.wait_until(timeline.room_in_queue(stream))
-        return host.now
+            host.wait_until(timeline.room_in_queue(stream, now))
+            return host.now
+        return now

@@ -7,22 +7,12 @@ there are only default streams nothing can be out of order, and next to nothing 
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from gpututor.devices.virtual.clock.timeline import Task
 
 Key = tuple[int, int]
 """A GPU's index and a stream's number."""
 Known = dict[Key, int]
 """By stream, the number of its last launch that is known to be done."""
-
-
-class Access(NamedTuple):
-    """A launch that reads or writes some memory."""
-
-    stream: Key
-    number: int
-    """Its place among all launches of the machine."""
-    row: int
-    """Its row in the trace; -1 for none."""
 
 
 class Order:
@@ -83,13 +73,13 @@ class Order:
                 if key[0] == gpu:
                     _learn(self.host, known)
 
-    def is_before(self, earlier: Access, gpu: int, stream: int) -> bool:
+    def is_before(self, earlier: Task, gpu: int, stream: int) -> bool:
         """Whether a launch is done before the next one on that stream."""
-        return earlier.stream == (gpu, stream) or self.known(gpu, stream).get(earlier.stream, 0) >= earlier.number
+        return earlier.key == (gpu, stream) or self.known(gpu, stream).get(earlier.key, 0) >= earlier.number
 
-    def host_knows(self, earlier: Access) -> bool:
+    def host_knows(self, earlier: Task) -> bool:
         """Whether the host knows that a launch is done."""
-        return self.host.get(earlier.stream, 0) >= earlier.number
+        return self.host.get(earlier.key, 0) >= earlier.number
 
 
 def _learn(known: Known, more: Known) -> None:

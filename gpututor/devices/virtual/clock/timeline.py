@@ -35,8 +35,12 @@ class Task:
     """The copy engine that a copy needs; empty for a kernel."""
     row: int = -1
     """Its row in the trace; -1 for none."""
+    key: tuple[int, int] = (0, 0)
+    """The GPU's index and the stream's number."""
     number: int = 0
     """Its place among all launches of the machine."""
+    place: tuple[str, int | None] | None = None
+    """The file and line that caused it, where somebody asked."""
     start: int = -1
     end: int = -1
     """-1 until it has been played."""
@@ -65,7 +69,8 @@ class Wait:
 class Stream:
     """Work in its order."""
 
-    number: int
+    key: tuple[int, int]
+    """The GPU's index and the stream's number."""
     queue: deque[Task | Mark | Wait] = field(default_factory=deque)
     free_at: int = 0
     """When the work that has been played is done."""
@@ -98,8 +103,11 @@ class Timeline:
     QUEUE: ClassVar[int] = 1024
     """Launches that a stream takes before the host has to wait, as CUDA's drivers have it."""
 
-    def __init__(self, engines: tuple[str, ...] = ("h2d", "d2h", "p2p"), played: Played | None = None) -> None:
-        self.streams: dict[int, Stream] = {0: Stream(0)}
+    def __init__(
+        self, index: int = 0, engines: tuple[str, ...] = ("h2d", "d2h", "p2p"), played: Played | None = None
+    ) -> None:
+        self.index = index
+        self.streams: dict[int, Stream] = {0: Stream((index, 0))}
         self.peers: list[Timeline] = [self]
         self.played = played
         self._engine_free = dict.fromkeys(engines, 0)
@@ -111,19 +119,19 @@ class Timeline:
         """The stream of that number, which is made at its first use."""
         found = self.streams.get(number)
         if found is None:
-            found = self.streams[number] = Stream(number)
+            found = self.streams[number] = Stream((self.index, number))
         return found
 
     def kernel(self, stream: Stream, launched: int, duration: int, fill: int, row: int = -1) -> Task:
         """Put a kernel at the end of a stream; `fill` is cut to the whole GPU."""
-        task = Task(launched, duration, fill if 0 < fill <= WHOLE else min(max(fill, 1), WHOLE), "", row)
+        task = Task(launched, duration, fill if 0 < fill <= WHOLE else min(max(fill, 1), WHOLE), "", row, stream.key)
         stream.queue.append(task)
         stream.pending += 1
         return task
 
     def copy(self, stream: Stream, launched: int, duration: int, engine: str, row: int = -1) -> Task:
         """Put a copy at the end of a stream."""
-        task = Task(launched, duration, 0, engine, row)
+        task = Task(launched, duration, 0, engine, row, stream.key)
         stream.queue.append(task)
         stream.pending += 1
         return task
@@ -162,11 +170,15 @@ class Timeline:
 
     def play_until(self, time: int) -> None:
         """Play whatever is ready at `time`; what is launched later cannot come before it."""
-        while self._play_one(time):
-            pass
+        while True:
+            found = self._first_ready()
+            if found is None or found[0] > time:
+                return
+            found[1]._start(found[2], found[0])
 
-    def room_in_queue(self, stream: Stream) -> int:
-        """When the host can launch into this stream again; 0 for at once."""
+    def room_in_queue(self, stream: Stream, now: int) -> int:
+        """When the host, whose time is `now`, can launch into this stream again; 0 for at once."""
+        self.play_until(now)
         time = 0
         while stream.pending >= self.QUEUE:
             before = stream.pending
@@ -177,22 +189,11 @@ class Timeline:
 
     def _play_next(self) -> None:
         """Start the one piece of work of any GPU that is ready first, or go past marks and waits."""
-        before = self._waiting()
-        if not self._play_one(FOREVER) and self._waiting() == before:
-            raise AssertionError("streams wait for each other")
-
-    def _waiting(self) -> int:
-        """How much the streams of all GPUs still hold, marks and waits included."""
-        return sum(len(stream.queue) for timeline in self.peers for stream in timeline.streams.values())
-
-    def _play_one(self, until: int) -> bool:
-        """Start the task of any GPU that is ready first, if that is so by `until`; whether there was one."""
         found = self._first_ready()
-        if found is None or found[0] > until:
-            return False
-        ready, timeline, stream = found
-        timeline._start(stream, ready)
-        return True
+        if found is not None:
+            found[1]._start(found[2], found[0])
+        elif any(stream.queue for timeline in self.peers for stream in timeline.streams.values()):
+            raise AssertionError("streams wait for each other")
 
     def _first_ready(self) -> tuple[int, Timeline, Stream] | None:
         """(when, GPU, stream) of the task that is ready first; of several, the one that was launched first."""
@@ -209,7 +210,8 @@ class Timeline:
                     if type(queue[0]) is not Task and stream.settle():
                         again = True
                     if queue and type(head := queue[0]) is Task:
-                        key = (max(head.launched, stream.free_at), head.launched)
+                        launched, free_at = head.launched, stream.free_at
+                        key = (launched if launched > free_at else free_at, launched)
                         if best is None or key < best:
                             best, chosen = key, (timeline, stream)
         return None if best is None or chosen is None else (best[0], *chosen)

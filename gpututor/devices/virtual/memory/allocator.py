@@ -12,7 +12,8 @@ from collections import deque
 from typing import Any
 
 from gpututor.devices.virtual import errors
-from gpututor.devices.virtual.clock.order import Access, Key
+from gpututor.devices.virtual.clock.order import Key
+from gpututor.devices.virtual.clock.timeline import Task
 from gpututor.devices.virtual.memory import host
 from gpututor.devices.virtual.memory.graph_pools import GraphPool, GraphPools
 from gpututor.devices.virtual.memory.pool import GRANULE, ROUND_LARGE, SMALL_SIZE, Pool, Span, segment_size
@@ -32,7 +33,7 @@ class DeviceMemory:
 
     __slots__ = (
         *("_freed", "_lock", "_next_address", "fraction", "index", "large", "small", "statistics", "total"),
-        *("graphs", "watch", "writer"),
+        *("graphs", "values_on_host", "watch", "writer"),
     )
 
     def __init__(self, index: int, total: int) -> None:
@@ -45,7 +46,9 @@ class DeviceMemory:
         self.statistics = Statistics()
         self.watch: MemoryWatch | None = None
         """Who writes down what happens."""
-        self.writer: Access | None = None
+        self.values_on_host = True
+        """Whether what is stored here takes as much of the host's memory."""
+        self.writer: Task | None = None
         """The launch that writes what is allocated next; None where nothing does."""
         self._freed: deque[tuple[Span, int, Moment | None]] = deque()
         self._lock = threading.Lock()
@@ -69,7 +72,7 @@ class DeviceMemory:
             span.requested = requested
             self.statistics.note(pool, size, requested)
             if self.watch is not None:
-                self.watch.taken(size, self._in_use)
+                self.watch.taken(size, self._in_use, self.writer)
         return span
 
     def leave(self, span: Span, size: int) -> None:
@@ -90,7 +93,8 @@ class DeviceMemory:
             if not fits_now and segment_size(size) > self.limit - self.reserved + idle:
                 self._release_idle()
                 raise self._out_of_memory(size)
-        host.expect(requested)
+        if self.values_on_host:
+            host.expect(requested)
 
     def expect_all(self, sizes: list[int]) -> None:
         """The same for several new storages: each has to fit, and so has their sum."""
@@ -168,7 +172,7 @@ class DeviceMemory:
     def room(self) -> int:
         """Bytes that can be allocated without a second look, quick to tell: on this GPU and on the host."""
         left = self.limit - self._in_use
-        return left if left < host.LARGE else host.LARGE
+        return left if left < host.LARGE or not self.values_on_host else host.LARGE
 
     def _settle(self) -> None:
         freed = self._freed
@@ -222,12 +226,13 @@ class Block:
     def __init__(self, memory: DeviceMemory, size_bytes: int) -> None:
         self.size_bytes = 0
         self._memory = memory
-        self.written: Access | None = memory.writer
+        writer = memory.writer
+        self.written: Task | None = writer
         """The launch that wrote to it last; what allocates writes first."""
-        self.read: Access | None = None
-        self.other_reads: dict[Key, Access] | None = None
+        self.read: Task | None = None
+        self.other_reads: dict[Key, Task] | None = None
         """The last read since then, and the last ones of other streams."""
-        self.home = 0 if memory.watch is None else memory.watch.stream()
+        self.home = writer.key[1] if writer is not None else 0 if memory.watch is None else memory.watch.stream()
         """The stream that allocated it, and gets it back."""
         self.recorded: set[int] | None = None
         """Streams that `record_stream` told of."""
@@ -252,7 +257,7 @@ class Block:
     def __del__(self) -> None:
         self._free()
 
-    def reads(self) -> list[Access]:
+    def reads(self) -> list[Task]:
         """The last reads since it was written, one for each stream."""
         found = [] if self.other_reads is None else list(self.other_reads.values())
         return found if self.read is None else [*found, self.read]

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from gpututor.devices.recorder import Place, Recorder
 from gpututor.devices.virtual.clock.clock import MachineClock
+from gpututor.devices.virtual.clock.timeline import Task
 
 if TYPE_CHECKING:
     from gpututor.devices.virtual.memory.allocator import Block
@@ -50,13 +51,15 @@ class MemoryWatch:
     def moment(self) -> Moment | None:
         """Now and here, for what is freed; None while nothing is recorded. Takes no lock: destructors call it."""
         recorder = self._recorder
-        return Moment(self._host.now, recorder.place()) if recorder.enabled else None
+        # Its callers are the destructor and what that calls.
+        return Moment(self._host.now, recorder.place(3)) if recorder.enabled else None
 
-    def taken(self, size: int, allocated: int) -> None:
-        """A storage was allocated; `allocated` is what all of them take now."""
+    def taken(self, size: int, allocated: int, writer: Task | None) -> None:
+        """A storage was allocated; `allocated` is what all of them take now. `writer` is the launch that fills it."""
         recorder = self._recorder
         if recorder.enabled:
-            recorder.allocate(self._device, size, allocated, launched=self._host.now, stream=self.stream())
+            stream, place = (self.stream(), None) if writer is None else (writer.key[1], writer.place)
+            recorder.allocate(self._device, size, allocated, launched=self._host.now, stream=stream, place=place)
 
     def left(self, size: int, allocated: int, moment: Moment) -> None:
         """A storage was freed at that moment."""
@@ -68,7 +71,7 @@ class MemoryWatch:
         if not order.active or not self._recorder.enabled:
             return
         for use in (*block.reads(), *(() if block.written is None else (block.written,))):
-            recorded = block.recorded is not None and use.stream[1] in block.recorded
+            recorded = block.recorded is not None and use.key[1] in block.recorded
             if not recorded and not order.is_before(use, self._index, block.home) and not order.host_knows(use):
                 now, stream = self._host.now, block.home
                 self._recorder.hazard(FREED_IN_USE, self._device, stream=stream, partner=use.row, launched=now)

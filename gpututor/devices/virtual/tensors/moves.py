@@ -12,7 +12,7 @@ import weakref
 import torch
 
 from gpututor.devices.virtual import private, work
-from gpututor.devices.virtual.clock.order import Access
+from gpututor.devices.virtual.clock.timeline import Task
 from gpututor.devices.virtual.machine import active
 
 _pinned_storages: dict[int, weakref.ref[torch.UntypedStorage]] = {}
@@ -50,7 +50,7 @@ def record_copy(
     non_blocking: bool,
     host_pinned: bool,
     name: str,
-) -> Access | None:
+) -> Task | None:
     """A copy of `count` elements, put on the clock and written down; on one device it is a kernel.
 
     Gives the launch that reads and writes, None for one that has none, such as a copy on the host.

@@ -146,7 +146,9 @@ class VirtualTypedStorage(VirtualStorage):
         if place.type != "cuda":
             raise errors.unsupported(f"TypedStorage._new_shared() on {place}", "Name the tensor's own device.")
         size_bytes = size * self.dtype.itemsize
-        block = Block(active().home(place).memory, size_bytes)
+        memory = active().home(place).memory
+        memory.writer = None
+        block = Block(memory, size_bytes)
         return VirtualTypedStorage(private.new_storage(torch.UntypedStorage, size_bytes), block, place, self.dtype)
 
     def untyped(self) -> VirtualStorage:

@@ -6,7 +6,7 @@ import torch
 
 from gpututor.devices.virtual import errors
 from gpututor.devices.virtual.clock import links
-from gpututor.devices.virtual.clock.order import Access
+from gpututor.devices.virtual.clock.timeline import Task
 from gpututor.devices.virtual.machine import VirtualGpu, VirtualMachine
 from gpututor.devices.virtual.work import permits
 from gpututor.devices.virtual.work.waits import record_wait
@@ -24,7 +24,7 @@ def copy(
     *,
     asynchronous: bool = False,
     pinned: bool = False,
-) -> Access | None:
+) -> Task | None:
     """A copy of `size_bytes` from one device to another, on the current stream of the GPU that is part of it.
 
     Unless it is `asynchronous` the host waits for it; `pinned` says whether the host's side is page-locked. A copy of
@@ -58,7 +58,7 @@ def _over_pcie(
     name: str,
     asynchronous: bool,
     pinned: bool,
-) -> Access | None:
+) -> Task | None:
     """Put it on the clock and into the trace."""
     stream = machine.stream_of(gpu)
     capture = machine.capture
@@ -87,7 +87,7 @@ def put_copy(
     cost: int,
     *,
     asynchronous: bool,
-) -> Access:
+) -> Task:
     """Put a copy between host and GPU into a stream, and into the trace; `cost` is the host's, in nanoseconds."""
     clock, recorder = machine.clock, machine.recorder
     row = -1
@@ -96,13 +96,11 @@ def put_copy(
         launched = clock.host.now + cost
         row = recorder.transfer(source, target, size_bytes, asynchronous, name, stream=stream, launched=launched)
     task = clock.copy(gpu.index, stream, duration, direction, cost, asynchronous=asynchronous, row=row)
-    access = gpu.memory.writer = Access((gpu.index, stream), task.number, row)
-    return access
+    gpu.memory.writer = task
+    return task
 
 
-def _between_gpus(
-    machine: VirtualMachine, source: VirtualGpu, target: VirtualGpu, size_bytes: int, name: str
-) -> Access:
+def _between_gpus(machine: VirtualMachine, source: VirtualGpu, target: VirtualGpu, size_bytes: int, name: str) -> Task:
     """On the source's stream, and the target's waits: both see the copy in their order (Copy.cu)."""
     clock, recorder = machine.clock, machine.recorder
     here, there = machine.stream_of(source), machine.stream_of(target)
@@ -117,5 +115,5 @@ def _between_gpus(
     duration = round(links.peer_s(source.spec, size_bytes) * 1e9)
     task = clock.copy(source.index, here, duration, "p2p", source.launch_ns, asynchronous=True, row=row)
     clock.wait_for(target.index, there, clock.record(source.index, here))
-    access = target.memory.writer = Access((source.index, here), task.number, row)
-    return access
+    target.memory.writer = task
+    return task

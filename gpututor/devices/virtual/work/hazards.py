@@ -19,7 +19,7 @@ from typing import Any
 import torch
 
 from gpututor.devices.virtual import private
-from gpututor.devices.virtual.clock.order import Access
+from gpututor.devices.virtual.clock.timeline import Task
 from gpututor.devices.virtual.machine import VirtualGpu, VirtualMachine
 from gpututor.devices.virtual.memory.allocator import Block
 from gpututor.devices.virtual.operators.overloads import Operator
@@ -32,7 +32,7 @@ HOST_WRITE = "host write during copy"
 
 
 def used(
-    machine: VirtualMachine, gpu: VirtualGpu, op: Operator, tensors: Sequence[Any], call: Any, access: Access
+    machine: VirtualMachine, gpu: VirtualGpu, op: Operator, tensors: Sequence[Any], call: Any, access: Task
 ) -> None:
     """An operator's launch reads `tensors`, virtual ones, and writes those that its schema names among `call`.
 
@@ -53,7 +53,7 @@ def used(
             _read(machine, one._block, access)
 
 
-def copied(machine: VirtualMachine, access: Access | None, source: Any, target: Any, *, asynchronous: bool) -> None:
+def copied(machine: VirtualMachine, access: Task | None, source: Any, target: Any, *, asynchronous: bool) -> None:
     """A copy from one tensor to another, each a virtual one or on the host; None is one about to be made."""
     if access is None:
         return
@@ -88,30 +88,30 @@ def _check_pending(machine: VirtualMachine, storage: int, name: str) -> None:
         del machine.pending_copies[storage]
 
 
-def _read(machine: VirtualMachine, block: Block, access: Access) -> None:
+def _read(machine: VirtualMachine, block: Block, access: Task) -> None:
     order = machine.clock.order
-    if order.active and block.written is not None and not order.is_before(block.written, *access.stream):
+    if order.active and block.written is not None and not order.is_before(block.written, *access.key):
         _report(machine, READ_AFTER_WRITE, block.written, access)
     before = block.read
-    if before is not None and before.stream != access.stream:
+    if before is not None and before.key != access.key:
         if block.other_reads is None:
             block.other_reads = {}
-        block.other_reads[before.stream] = before
+        block.other_reads[before.key] = before
     block.read = access
 
 
-def _write(machine: VirtualMachine, block: Block, access: Access) -> None:
+def _write(machine: VirtualMachine, block: Block, access: Task) -> None:
     order = machine.clock.order
     if order.active:
-        if block.written is not None and not order.is_before(block.written, *access.stream):
+        if block.written is not None and not order.is_before(block.written, *access.key):
             _report(machine, WRITE_AFTER_WRITE, block.written, access)
         for read in block.reads():
-            if not order.is_before(read, *access.stream):
+            if not order.is_before(read, *access.key):
                 _report(machine, WRITE_AFTER_READ, read, access)
     block.written, block.read, block.other_reads = access, None, None
 
 
-def _report(machine: VirtualMachine, name: str, earlier: Access, access: Access) -> None:
-    gpu, stream = access.stream
+def _report(machine: VirtualMachine, name: str, earlier: Task, access: Task) -> None:
+    gpu, stream = access.key
     now = machine.clock.host.now
     machine.recorder.hazard(name, machine.gpus[gpu].name, stream=stream, partner=earlier.row, launched=now)

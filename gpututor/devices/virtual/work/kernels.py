@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from gpututor.devices.virtual.clock.order import Access
+from gpututor.devices.places import Place
+from gpututor.devices.virtual.clock.timeline import Task
 from gpututor.devices.virtual.machine import VirtualGpu, VirtualMachine
 from gpututor.devices.virtual.operators.overloads import Operator
 from gpututor.devices.virtual.work import hazards, prices
@@ -21,12 +22,14 @@ def kernel(
     (arguments, keywords) that it was called with on the CPU.
     """
     cost = prices.cost_on_gpu(gpu.spec, op, tensors, size_bytes, out, call)
-    access = _launch(machine, gpu, op.name, size_bytes, cost)
+    # This function's caller is no learner, and neither is that one's.
+    place = machine.recorder.place(2) if machine.recorder.enabled else None
+    access = _launch(machine, gpu, op.name, size_bytes, cost, place)
     if access is not None:
         hazards.used(machine, gpu, op, tensors, call, access)
 
 
-def kernel_of_bytes(machine: VirtualMachine, gpu: VirtualGpu, name: str, size_bytes: int) -> Access | None:
+def kernel_of_bytes(machine: VirtualMachine, gpu: VirtualGpu, name: str, size_bytes: int) -> Task | None:
     """Launch a kernel that reads and writes so many bytes together, such as a copy on one device.
 
     Gives the launch, for `hazards`; None in a capture.
@@ -39,26 +42,39 @@ def kernel_of_length(machine: VirtualMachine, gpu: VirtualGpu, name: str, durati
     _launch(machine, gpu, name, 0, Cost(duration, fill, gpu.launch_ns, 0.0))
 
 
-def _launch(machine: VirtualMachine, gpu: VirtualGpu, name: str, size_bytes: int, cost: Cost) -> Access | None:
+def _launch(
+    machine: VirtualMachine, gpu: VirtualGpu, name: str, size_bytes: int, cost: Cost, place: Place | None = None
+) -> Task | None:
     stream = machine.stream_of(gpu)
     capture = machine.capture
     if capture is not None and capture.takes(gpu.index, stream):
         capture.kernel(stream, name, size_bytes, cost)
         gpu.memory.writer = None
         return None
-    return launch(machine, gpu, stream, name, size_bytes, cost)
+    return launch(machine, gpu, stream, name, size_bytes, cost, place)
 
 
-def launch(machine: VirtualMachine, gpu: VirtualGpu, stream: int, name: str, size_bytes: int, cost: Cost) -> Access:
+def launch(
+    machine: VirtualMachine,
+    gpu: VirtualGpu,
+    stream: int,
+    name: str,
+    size_bytes: int,
+    cost: Cost,
+    place: Place | None = None,
+) -> Task:
     """Put a kernel into a stream, and into the trace."""
     clock, recorder = machine.clock, machine.recorder
     row = -1
     if recorder.enabled:
         launched = clock.host.now + cost.host
-        row = recorder.kernel(name, gpu.name, size_bytes, stream=stream, flops=cost.flops, launched=launched)
+        row = recorder.kernel(
+            name, gpu.name, size_bytes, stream=stream, flops=cost.flops, launched=launched, place=place
+        )
     task = clock.launch(gpu.index, stream, cost.duration, cost.fill, cost.host, row)
-    access = gpu.memory.writer = Access((gpu.index, stream), task.number, row)
-    return access
+    task.place = place
+    gpu.memory.writer = task
+    return task
 
 
 def host_kernel(machine: VirtualMachine, op: Operator, args: Sequence[Any], size_bytes: int, out: Any) -> None:
