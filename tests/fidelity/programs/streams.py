@@ -1,0 +1,150 @@
+"""In which order work of several streams runs, and what overlaps."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from tests.fidelity.program import gives, raises
+
+NOTES = "docs/source/notes/cuda.rst: CUDA streams"
+POOL = "c10/cuda/CUDAStream.cpp: kStreamsPerPool, get_idx"
+STREAM = "torch/cuda/streams.py: Stream"
+CONTEXT = "torch/cuda/__init__.py: StreamContext"
+GUIDE = "CUDA C++ Programming Guide, docs.nvidia.com: asynchronous concurrent execution"
+CYCLES = 20_000_000
+
+
+def timed() -> Any:
+    return torch.cuda.Event(enable_timing=True)
+
+
+def end_of(stream: Any, cycles: int = CYCLES) -> Any:
+    """An event behind a kernel of one thread, which leaves the GPU free for others."""
+    with torch.cuda.stream(stream):
+        torch.cuda._sleep(cycles)
+        event = timed()
+        event.record()
+    return event
+
+
+@gives((True, 32), source=POOL)
+def a_pool_has_32_streams_and_begins_again() -> Any:
+    streams = [torch.cuda.Stream() for _ in range(33)]
+    return streams[32] == streams[0], len(set(streams))
+
+
+@gives((0, 0, 0, -1), source="c10/cuda/CUDAStream.h: priority")
+def streams_have_the_priority_that_was_asked_for() -> Any:
+    default = torch.cuda.default_stream()
+    return default.cuda_stream, default.priority, torch.cuda.Stream().priority, torch.cuda.Stream(priority=-1).priority
+
+
+@gives((False, False), source=STREAM)
+def streams_of_two_gpus_are_not_equal() -> Any:
+    return torch.cuda.default_stream(0) == torch.cuda.default_stream(1), torch.cuda.Stream() == torch.cuda.Stream()
+
+
+@gives([(0, False), (1, True), (0, False)], source=CONTEXT)
+def a_block_switches_device_and_stream_and_puts_both_back() -> Any:
+    there = torch.cuda.Stream(1)
+    seen = [(torch.cuda.current_device(), torch.cuda.current_stream() == there)]
+    with torch.cuda.stream(there):
+        seen.append((torch.cuda.current_device(), torch.cuda.current_stream() == there))
+    seen.append((torch.cuda.current_device(), torch.cuda.current_stream() == there))
+    return seen
+
+
+@gives((0, True), source=CONTEXT)
+def a_block_without_a_stream_changes_nothing() -> Any:
+    before = torch.cuda.current_stream()
+    with torch.cuda.stream(None):
+        return torch.cuda.current_device(), torch.cuda.current_stream() == before
+
+
+@gives((True, False), source=NOTES)
+def work_of_one_stream_is_in_order_and_of_two_is_not() -> Any:
+    one, other = torch.cuda.Stream(), torch.cuda.Stream()
+    long, after_long, beside = end_of(one), end_of(one, CYCLES // 10), end_of(other, CYCLES // 10)
+    torch.cuda.synchronize()
+    return long.elapsed_time(after_long) > 0, long.elapsed_time(beside) > 0
+
+
+@gives(True, source=NOTES)
+def wait_stream_puts_later_work_behind_the_others() -> Any:
+    one, other = torch.cuda.Stream(), torch.cuda.Stream()
+    long = end_of(one)
+    other.wait_stream(one)
+    short = end_of(other, CYCLES // 10)
+    torch.cuda.synchronize()
+    return long.elapsed_time(short) > 0
+
+
+@gives(False, source=NOTES)
+def wait_stream_does_not_wait_for_what_comes_later() -> Any:
+    one, other = torch.cuda.Stream(), torch.cuda.Stream()
+    other.wait_stream(one)
+    long = end_of(one)
+    short = end_of(other, CYCLES // 10)
+    torch.cuda.synchronize()
+    return long.elapsed_time(short) > 0
+
+
+@gives((False, True, True), source=STREAM)
+def the_host_goes_on_until_it_synchronises() -> Any:
+    stream, idle = torch.cuda.Stream(), torch.cuda.Stream()
+    end_of(stream, 10 * CYCLES)
+    before = stream.query(), idle.query()
+    stream.synchronize()
+    return before[0], before[1], stream.query()
+
+
+@gives(False, source="c10/cuda/CUDAStream.cpp: kDefaultFlags, cudaStreamNonBlocking")
+def the_default_stream_does_not_wait_for_those_of_the_pool() -> Any:
+    stream = torch.cuda.Stream()
+    long = end_of(stream)
+    short = end_of(torch.cuda.default_stream(), CYCLES // 10)
+    torch.cuda.synchronize()
+    return long.elapsed_time(short) > 0
+
+
+@gives(True, source=GUIDE)
+def small_kernels_of_two_streams_run_beside_each_other() -> Any:
+    streams = [torch.cuda.Stream(), torch.cuda.Stream()]
+    start = timed()
+    start.record()
+    for stream in streams:
+        stream.wait_event(start)
+    ends = [end_of(stream) for stream in streams]
+    torch.cuda.synchronize()
+    alone = start.elapsed_time(ends[0])
+    return start.elapsed_time(ends[1]) < 1.5 * alone
+
+
+@gives((True, False), source=f"{NOTES}; use pinned memory buffers")
+def page_locked_copies_overlap_with_kernels_and_pageable_ones_do_not() -> Any:
+    """Whether the host has gone on while the kernel before the copy still runs."""
+    gone_on = []
+    for pinned in (True, False):
+        host = torch.zeros(1 << 20)
+        if pinned:
+            host = host.pin_memory()
+        busy = end_of(torch.cuda.current_stream(), 10 * CYCLES)
+        device = host.to("cuda", non_blocking=True)
+        gone_on.append(not busy.query())
+        torch.cuda.synchronize()
+        del device
+    return tuple(gone_on)
+
+
+@raises(ValueError, "Expected a cuda device, but got: cpu", source="torch/cuda/_utils.py: _get_device_index")
+def the_cpu_has_no_cuda_streams() -> Any:
+    return torch.cuda.Stream("cpu")
+
+
+@gives((True, True, False), source="torch/_C/__init__.pyi.in: Stream; torch/cuda/streams.py")
+def streams_of_cuda_are_generic_ones_too() -> Any:
+    stream = torch.cuda.Stream()
+    generic = torch.Stream("cuda")
+    return isinstance(stream, torch.Stream), isinstance(generic, torch.Stream), isinstance(generic, torch.cuda.Stream)

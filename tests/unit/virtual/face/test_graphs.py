@@ -1,0 +1,232 @@
+"""CUDA graphs: what is captured, and what a replay does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from gpututor.devices.recorder import Recorder
+from gpututor.devices.virtual import VirtualMachine
+from gpututor.trace.events import Kind
+
+CUDA: Any = torch.cuda
+MIB = 1 << 20
+
+
+def _captured(work: Callable[[], Any], **options: Any) -> tuple[Any, Any]:
+    graph = CUDA.CUDAGraph()
+    with CUDA.graph(graph, **options):
+        out = work()
+    return graph, out
+
+
+def _elapsed(work: Callable[[], Any]) -> float:
+    start, end = CUDA.Event(enable_timing=True), CUDA.Event(enable_timing=True)
+    CUDA.synchronize()
+    start.record()
+    work()
+    end.record()
+    end.synchronize()
+    return float(start.elapsed_time(end))
+
+
+def test_a_replay_computes_with_what_its_inputs_hold_now(two_gpus: VirtualMachine) -> None:
+    x, w = torch.ones(3, device="cuda"), torch.full((3,), 2.0, device="cuda")
+    graph, (y, total) = _captured(lambda: (x * w + 1, (x * w).sum()))
+    address = y.data_ptr()
+    x.copy_(torch.tensor([1.0, 2.0, 3.0]))
+    graph.replay()
+    assert (y.tolist(), total.item(), y.data_ptr()) == ([3.0, 5.0, 7.0], 12.0, address)
+    w.zero_()
+    graph.replay()
+    assert (y.tolist(), total.item()) == ([1.0] * 3, 0.0)
+
+
+def test_a_capture_runs_nothing(two_gpus: VirtualMachine) -> None:
+    norm: Any = nn.BatchNorm1d(3).cuda()
+    count = torch.zeros(1, device="cuda")
+    rows = torch.randn(4, 3, device="cuda")
+    CUDA.manual_seed(1)
+
+    def work() -> Any:
+        count.add_(1)
+        norm(rows)
+        return torch.rand(2, device="cuda")
+
+    graph, drawn = _captured(work)
+    assert (count.item(), norm.running_mean.abs().sum().item()) == (0, 0)
+    assert CUDA.current_stream().query()
+    expected = CUDA.get_rng_state()
+    CUDA.manual_seed(1)
+    assert torch.equal(CUDA.get_rng_state(), expected)
+    graph.replay()
+    assert count.item() == 1
+    assert norm.running_mean.abs().sum().item() > 0
+    first = drawn.tolist()
+    graph.replay()
+    assert (count.item(), drawn.tolist() != first) == (2, True)
+    CUDA.manual_seed(1)
+    assert torch.rand(2, device="cuda").tolist() == first
+
+
+def test_numbers_are_those_of_the_capture(two_gpus: VirtualMachine) -> None:
+    x, factor, on_host = torch.ones(2, device="cuda"), 2.0, torch.tensor(3.0)
+    graph, y = _captured(lambda: x * factor * on_host)
+    on_host.fill_(100)
+    graph.replay()
+    assert y.tolist() == [6.0, 6.0]
+
+
+def test_a_replay_is_one_launch_and_kernels_follow_each_other(two_gpus: VirtualMachine) -> None:
+    x = torch.ones(8, device="cuda")
+
+    def work() -> None:
+        for _ in range(50):
+            x.add_(1)
+
+    graph, _ = _captured(work)
+    host = two_gpus.clock.host
+    before = host.now
+    graph.replay()
+    assert host.now - before == two_gpus.gpus[0].launch_ns
+    assert x[0].item() == 51
+    assert _elapsed(graph.replay) < _elapsed(work) / 3
+
+
+def test_replayed_kernels_are_in_the_trace_and_captured_ones_are_not(recorder: Recorder) -> None:
+    x = torch.ones(8, device="cuda")
+    graph, _ = _captured(lambda: x.sin().cos())
+
+    def kernels() -> list[str]:
+        return [one.name for one in recorder.trace if one.kind is Kind.KERNEL and one.name != "aten::ones"]
+
+    captured = kernels()
+    assert not {"aten::sin", "aten::cos"} & set(captured)
+    graph.replay()
+    graph.replay()
+    assert kernels()[len(captured) :] == ["aten::sin", "aten::cos"] * 2
+
+
+def test_branches_that_events_fork_and_join_run_beside_each_other(two_gpus: VirtualMachine) -> None:
+    x, other = torch.ones(2, device="cuda"), CUDA.Stream()
+
+    def work() -> Any:
+        y = x * 2
+        other.wait_stream(CUDA.current_stream())
+        with CUDA.stream(other):
+            assert CUDA.is_current_stream_capturing()
+            CUDA._sleep(1_000_000)
+            left = y + 1
+        CUDA._sleep(1_000_000)
+        right = y + 2
+        CUDA.current_stream().wait_stream(other)
+        return left + right
+
+    graph, out = _captured(work)
+    x.fill_(10)
+    assert _elapsed(graph.replay) < 1.5 * _elapsed(lambda: CUDA._sleep(1_000_000))
+    assert out.tolist() == [43.0, 43.0]
+
+
+def test_page_locked_copies_are_part_of_a_graph(two_gpus: VirtualMachine) -> None:
+    source, target = torch.ones(4).pin_memory(), torch.zeros(4).pin_memory()
+    x = torch.zeros(4, device="cuda")
+
+    def work() -> None:
+        x.copy_(source, non_blocking=True)
+        target.copy_(x * 2, non_blocking=True)
+
+    graph, _ = _captured(work)
+    assert (x.tolist(), target.tolist()) == ([0.0] * 4, [0.0] * 4)
+    source.fill_(5)
+    graph.replay()
+    CUDA.synchronize()
+    assert (x.tolist(), target.tolist()) == ([5.0] * 4, [10.0] * 4)
+
+
+def test_a_graph_keeps_its_memory_and_gives_it_back(two_gpus: VirtualMachine) -> None:
+    x = torch.ones(MIB, device="cuda")
+
+    def work() -> Any:
+        y = x * 2
+        z = y + 1
+        del y
+        w = z * 3
+        del z
+        return w
+
+    before = CUDA.memory_allocated(), CUDA.memory_reserved()
+    graph, out = _captured(work)
+    # The third tensor is where the first one was.
+    assert CUDA.memory_allocated() - before[0] == 4 * MIB
+    assert CUDA.memory_reserved() - before[1] == 20 * MIB
+    del out
+    CUDA.empty_cache()
+    assert (CUDA.memory_allocated(), CUDA.memory_reserved()) == (before[0], before[1] + 20 * MIB)
+    graph.reset()
+    CUDA.empty_cache()
+    assert (CUDA.memory_allocated(), CUDA.memory_reserved()) == before
+
+
+def test_graphs_can_share_their_memory(two_gpus: VirtualMachine) -> None:
+    x = torch.ones(MIB, device="cuda")
+    handle = CUDA.graph_pool_handle()
+    first, out = _captured(lambda: x * 2, pool=handle)
+    reserved = CUDA.memory_reserved()
+    second, other = _captured(lambda: out * 2, pool=first.pool())
+    assert (CUDA.memory_reserved(), first.pool(), second.pool()) == (reserved, handle, handle)
+    x.fill_(3)
+    first.replay()
+    second.replay()
+    assert other[0].item() == 12
+
+
+def test_a_training_step_in_a_graph_trains_as_the_step_itself(two_gpus: VirtualMachine) -> None:
+    def trained(in_a_graph: bool) -> list[float]:
+        torch.manual_seed(0)
+        net = nn.Sequential(nn.Linear(4, 8), nn.Dropout(0.0), nn.Tanh(), nn.Linear(8, 1)).cuda()
+        adam = torch.optim.Adam(net.parameters(), lr=0.1, capturable=True)
+        rows, wanted = torch.zeros(16, 4, device="cuda"), torch.zeros(16, 1, device="cuda")
+
+        def step() -> None:
+            adam.zero_grad(set_to_none=True)
+            nn.functional.mse_loss(net(rows), wanted).backward()
+            adam.step()
+
+        side = CUDA.Stream()
+        side.wait_stream(CUDA.current_stream())
+        with CUDA.stream(side):
+            for _ in range(3):
+                step()
+        CUDA.current_stream().wait_stream(side)
+        run: Callable[[], Any] = step
+        if in_a_graph:
+            graph, _ = _captured(step)
+            run = graph.replay
+        generator = torch.Generator().manual_seed(1)
+        for _ in range(5):
+            rows.copy_(torch.randn(16, 4, generator=generator))
+            wanted.copy_(rows.sum(1, keepdim=True))
+            run()
+        return [value for one in net.parameters() for value in one.flatten().tolist()]
+
+    assert trained(in_a_graph=True) == pytest.approx(trained(in_a_graph=False), rel=1e-5)
+
+
+def test_make_graphed_callables_gives_the_same_values_and_gradients(two_gpus: VirtualMachine) -> None:
+    torch.manual_seed(0)
+    net: Any = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 1)).cuda()
+    rows = torch.randn(3, 4, device="cuda")
+    expected = net(rows)
+    expected.sum().backward()
+    gradient = net[0].weight.grad.clone()
+    net.zero_grad()
+    graphed = CUDA.make_graphed_callables(net, (torch.randn(3, 4, device="cuda"),))
+    found = graphed(rows)
+    found.sum().backward()
+    torch.testing.assert_close(found, expected)
+    torch.testing.assert_close(net[0].weight.grad, gradient)

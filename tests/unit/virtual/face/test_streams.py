@@ -1,0 +1,224 @@
+"""Streams: which one is current, in which order work runs, and what waits for what."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+import torch
+
+from gpututor.devices.recorder import Recorder
+from gpututor.devices.virtual import VirtualMachine, virtual_gpu
+from gpututor.trace.events import Kind
+
+CUDA: Any = torch.cuda
+MILLION = 1_000_000
+
+
+def test_streams_are_of_torchs_classes(two_gpus: VirtualMachine) -> None:
+    stream: Any = CUDA.Stream(device=1, priority=-1)
+    assert isinstance(stream, CUDA.Stream)
+    assert issubclass(CUDA.Stream, torch.Stream)
+    assert isinstance(CUDA.current_stream(), CUDA.Stream)
+    assert CUDA.streams.Stream is CUDA.Stream
+    assert (str(stream.device), stream.device_index, stream.priority) == ("cuda:1", 1, -1)
+    assert repr(stream) == f"<torch.cuda.Stream device=cuda:1 cuda_stream={stream.cuda_stream:#x}>"
+    assert repr(CUDA.default_stream()) == "<torch.cuda.Stream device=cuda:0 cuda_stream=0x0>"
+    assert CUDA.Stream.priority_range() == (0, -3)
+    assert stream.__cuda_stream__() == (0, stream.cuda_stream)
+
+
+def test_a_stream_equals_itself_by_whatever_object(two_gpus: VirtualMachine) -> None:
+    stream, other = CUDA.Stream(), CUDA.Stream()
+    with CUDA.stream(stream):
+        again = CUDA.current_stream()
+    assert again == stream
+    assert hash(again) == hash(stream)
+    assert stream not in (other, CUDA.default_stream(), CUDA.Stream(1), None)
+    assert len({stream, again, other}) == 2
+    assert len({one.cuda_stream for one in (stream, other, CUDA.default_stream(), CUDA.Stream(1))}) == 4
+
+
+@pytest.mark.parametrize(("priority", "pool"), [(0, 1), (-1, 2), (-3, 4), (-9, 4)])
+def test_the_thirty_third_stream_of_a_pool_is_the_first_again(
+    two_gpus: VirtualMachine, priority: int, pool: int
+) -> None:
+    streams = [CUDA.Stream(priority=priority) for _ in range(33)]
+    assert streams[32] == streams[0]
+    assert len(set(streams)) == 32
+    assert [one.stream_id for one in streams[:3]] == [place << 5 | pool << 1 | 1 for place in range(3)]
+    assert CUDA.Stream(1, priority=priority).stream_id == streams[0].stream_id
+
+
+def test_wrong_streams_are_refused_in_torchs_words(two_gpus: VirtualMachine) -> None:
+    with pytest.raises(RuntimeError, match="Expected cuda stream priority to be less than or equal to 0, got 1"):
+        CUDA.Stream(priority=1)
+    with pytest.raises(torch.AcceleratorError, match="invalid device ordinal"):
+        CUDA.Stream(7)
+    with pytest.raises(ValueError, match="Expected a cuda device, but got: cpu"):
+        CUDA.Stream("cpu")
+    with pytest.raises(NotImplementedError, match="streams of other libraries"):
+        CUDA.Stream(stream_id=0x5000, device_index=0, device_type=1).query()
+
+
+def test_without_cuda_there_are_no_streams_of_it() -> None:
+    with virtual_gpu(backends=("mps",)):
+        with pytest.raises(RuntimeError, match=r"torch.cuda.Stream requires CUDA support"):
+            CUDA.Stream()
+        with pytest.raises(NotImplementedError, match=r"torch\.Stream"):
+            torch.Stream()
+    with virtual_gpu(0), pytest.raises(RuntimeError, match="No CUDA GPUs are available"):
+        CUDA.Stream()
+
+
+def _current() -> tuple[int, int, int]:
+    return CUDA.current_device(), CUDA.current_stream(0).stream_id, CUDA.current_stream(1).stream_id
+
+
+@pytest.mark.parametrize("as_context", [CUDA.stream, lambda stream: stream])
+def test_blocks_nest_across_devices_and_put_everything_back(two_gpus: VirtualMachine, as_context: object) -> None:
+    assert callable(as_context)
+    here, there = CUDA.Stream(0), CUDA.Stream(1)
+    seen = []
+    with as_context(here):
+        seen.append(_current())
+        with as_context(there):
+            seen.append(_current())
+            with as_context(here), as_context(here):
+                seen.append(_current())
+            seen.append(_current())
+        seen.append(_current())
+    inner = (1, here.stream_id, there.stream_id)
+    outer = (0, here.stream_id, 0)
+    assert seen == [outer, inner, (0, *inner[1:]), inner, outer]
+    assert _current() == (0, 0, 0)
+    with CUDA.stream(None):
+        assert _current() == (0, 0, 0)
+
+
+def test_set_stream_changes_the_device_too(two_gpus: VirtualMachine) -> None:
+    there = CUDA.Stream(1)
+    CUDA.set_stream(there)
+    assert _current() == (1, 0, there.stream_id)
+    torch.accelerator.set_stream(CUDA.default_stream(0))
+    assert _current() == (0, 0, there.stream_id)
+    assert torch.accelerator.current_stream(1).stream_id == there.stream_id
+    assert type(torch.accelerator.current_stream()) is torch.Stream
+
+
+def test_each_thread_has_its_own_current_stream(two_gpus: VirtualMachine) -> None:
+    seen = []
+    with CUDA.stream(CUDA.Stream()):
+        thread = threading.Thread(target=lambda: seen.append(CUDA.current_stream()))
+        thread.start()
+        thread.join()
+    assert seen == [CUDA.default_stream()]
+
+
+def test_work_goes_to_the_current_stream_in_the_trace(recorder: Recorder) -> None:
+    x = torch.ones(3, device="cuda")
+    first, second = CUDA.Stream(), CUDA.Stream()
+    with CUDA.stream(second):
+        x.sin()
+    with first:
+        x.cos()
+    x.tan()
+    streams = {event.name: event.stream for event in recorder.trace if event.kind is Kind.KERNEL}
+    assert {name: streams[name] for name in ("aten::sin", "aten::cos", "aten::tan")} == {
+        "aten::sin": 2,
+        "aten::cos": 1,
+        "aten::tan": 0,
+    }
+
+
+def test_a_stream_is_idle_when_its_own_work_is_done(two_gpus: VirtualMachine) -> None:
+    busy, idle = CUDA.Stream(), CUDA.Stream()
+    with busy:
+        CUDA._sleep(MILLION)
+    assert (busy.query(), idle.query(), CUDA.default_stream().query()) == (False, True, True)
+    idle.synchronize()
+    assert not busy.query()
+    busy.synchronize()
+    assert busy.query()
+
+
+def test_the_wait_for_all_streams_covers_those_of_one_gpu(two_gpus: VirtualMachine) -> None:
+    here, there = CUDA.Stream(0), CUDA.Stream(1)
+    for stream in (here, there):
+        with stream:
+            CUDA._sleep(MILLION)
+    CUDA.synchronize(0)
+    assert (here.query(), there.query()) == (True, False)
+    torch.accelerator.synchronize(1)
+    assert there.query()
+
+
+def test_waits_are_written_down_with_their_length(recorder: Recorder) -> None:
+    stream = CUDA.Stream()
+    event = CUDA.Event()
+    for wait in (stream.synchronize, event.synchronize, CUDA.synchronize, torch.accelerator.synchronize):
+        with stream:
+            CUDA._sleep(MILLION)
+            event.record()
+        wait()
+    waits = [event for event in recorder.trace if event.kind is Kind.SYNCHRONISE]
+    assert [one.name for one in waits] == [
+        *("torch.cuda.Stream.synchronize", "torch.cuda.Event.synchronize", "torch.cuda.synchronize"),
+        "torch.accelerator.synchronize",
+    ]
+    assert all(one.end - one.start > 500_000 for one in waits)
+
+
+def test_wait_stream_orders_and_no_other_stream_is_ordered(two_gpus: VirtualMachine) -> None:
+    first, second, third = CUDA.Stream(), CUDA.Stream(), CUDA.Stream()
+    ends = {}
+    with first:
+        CUDA._sleep(MILLION)
+        ends["first"] = CUDA.Event(enable_timing=True)
+        ends["first"].record()
+    second.wait_stream(first)
+    for name, stream in (("second", second), ("third", third)):
+        with stream:
+            CUDA._sleep(MILLION // 2)
+            ends[name] = CUDA.Event(enable_timing=True)
+            ends[name].record()
+    CUDA.synchronize()
+    assert ends["first"].elapsed_time(ends["second"]) > 0
+    assert ends["first"].elapsed_time(ends["third"]) < 0
+
+
+def test_a_kernel_that_sleeps_takes_cycles_over_clock() -> None:
+    with virtual_gpu(1, "H100", obey_environment=False) as machine:
+        start, end = CUDA.Event(enable_timing=True), CUDA.Event(enable_timing=True)
+        start.record()
+        CUDA._sleep(10 * MILLION)
+        end.record()
+        end.synchronize()
+        cycles_ms = 10 * MILLION / machine.gpus[0].spec.clock_khz
+        assert start.elapsed_time(end) == pytest.approx(cycles_ms, abs=0.02)
+
+
+def test_streams_of_no_named_device_are_the_gpus_too(two_gpus: VirtualMachine) -> None:
+    stream = torch.Stream("cuda:1")
+    assert repr(stream) == f"torch.Stream device_type=cuda, device_index=1, stream_id={stream.stream_id}"
+    assert (torch.Stream().device, torch.Stream(1).device) == (torch.device("cuda", 0), torch.device("cuda", 1))
+    with stream:
+        assert (CUDA.current_device(), CUDA.current_stream().stream_id) == (1, stream.stream_id)
+        CUDA._sleep(MILLION)
+    assert not stream.query()
+    torch.Stream(0).wait_stream(stream)
+    event = stream.record_event()
+    assert isinstance(event, torch.Event)
+    event.synchronize()
+    assert stream.query()
+    assert not stream.is_capturing()
+
+
+def test_a_stream_outlives_its_machine_without_harm() -> None:
+    with virtual_gpu(2):
+        stream = CUDA.Stream(1)
+    with virtual_gpu(1), pytest.raises(torch.AcceleratorError, match="invalid device ordinal"):
+        stream.query()
+    with pytest.raises(RuntimeError, match="switched off"):
+        stream.synchronize()
