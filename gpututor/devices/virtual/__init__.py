@@ -1,4 +1,4 @@
-"""A virtual GPU: `torch.cuda` on a machine that has none, with real values and CUDA's rules about devices and memory.
+"""A virtual GPU: `torch.cuda` on a machine that has none, with values and CUDA's rules about devices and memory.
 
 The names are loaded at their first use, so that `gpututor.devices.virtual.specs` can be read without torch.
 """
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from gpututor.devices.virtual import versions
 
 if TYPE_CHECKING:
+    from gpututor.devices.virtual.errors import NoValues
     from gpututor.devices.virtual.machine import VirtualMachine
     from gpututor.devices.virtual.session import virtual_gpu
     from gpututor.devices.virtual.specs import GpuSpec, model_names, spec
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "GpuSpec",
+    "NoValues",
     "VirtualMachine",
     "host_tensor",
     "is_virtual",
@@ -30,6 +32,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "NoValues": "errors",
     "VirtualMachine": "machine",
     "virtual_gpu": "session",
     "is_virtual": "tensors.tensor",

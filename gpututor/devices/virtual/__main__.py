@@ -1,4 +1,4 @@
-"""`python -m gpututor.devices.virtual [--gpus N] [--model NAME] [--memory SIZE] [--real-time] SCRIPT|-m MODULE […]`.
+"""`python -m gpututor.devices.virtual [OPTIONS] SCRIPT|-m MODULE […]`, with the options below.
 
 Runs a script or a module, and all processes that it starts, on virtual GPUs:
 `python -m gpututor.devices.virtual --gpus 2 -m torch.distributed.run --nproc-per-node 2 train.py`.
@@ -39,6 +39,9 @@ def main() -> None:
     parser.add_argument(
         "--real-time", action="store_true", help="time and sleep are real, not what the work would take on the GPU"
     )
+    parser.add_argument(
+        "--no-values", action="store_true", help="tensors have shapes only: tells time and memory, computes nothing"
+    )
     what = parser.add_mutually_exclusive_group(required=True)
     what.add_argument("-m", dest="module", nargs=argparse.REMAINDER, help="a module and its arguments")
     what.add_argument("script", nargs="?", help="a Python file")
@@ -54,7 +57,13 @@ def main() -> None:
         parser.error(_no_script(options.script, options.arguments))
     from gpututor.devices.virtual.session import virtual_gpu
 
-    with virtual_gpu(options.gpus, options.model, memory_bytes=options.memory, virtual_time=not options.real_time):
+    with virtual_gpu(
+        options.gpus,
+        options.model,
+        memory_bytes=options.memory,
+        virtual_time=not options.real_time,
+        values=not options.no_values,
+    ):
         if options.module:
             sys.argv = options.module
             sys.path[0] = os.getcwd()

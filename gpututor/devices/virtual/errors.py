@@ -151,6 +151,24 @@ def unsupported(call: str, instead: str = "") -> NotImplementedError:
     return NotImplementedError(f"The virtual GPU does not support {call}." + (f" {instead}" if instead else ""))
 
 
+class NoValues(RuntimeError):
+    """A value was wanted of a tensor on a virtual GPU without values (`virtual_gpu(values=False)`)."""
+
+    def __init__(self, call: str, instead: str = "") -> None:
+        self.instead = instead
+        super().__init__()
+        self.say(call)
+
+    def say(self, call: str) -> None:
+        """Name the call that a person made, where what was found first is only a part of it."""
+        if not call:
+            return
+        instead = self.instead or "Leave it out, or run with values, on smaller sizes."
+        self.args = (
+            f"{call} needs values, and the tensors of this virtual GPU have shapes only (values=False). {instead}",
+        )
+
+
 def backend_without_tensors(kind: str) -> NotImplementedError:
     """A tensor was wanted on a device that only reports itself available."""
     return NotImplementedError(

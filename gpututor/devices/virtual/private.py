@@ -98,6 +98,11 @@ new_storage: Any = torch.UntypedStorage.__new__
 move_storage: Any = torch.storage._StorageBase.to
 
 
+def decomposition(operator: Any) -> Any:
+    """Runs what PyTorch writes for compilers in the place of an operator; None where it has nothing."""
+    return torch._decomp.decomposition_table.get(operator)
+
+
 _has_kernel: Any = torch._C._dispatch_has_kernel_for_dispatch_key
 
 

@@ -14,7 +14,7 @@ from gpututor.devices.virtual.clock.reading import virtual_time_of
 from gpututor.devices.virtual.face.visible import visible_slots
 from gpututor.devices.virtual.machine import VirtualGpu, VirtualMachine, active, is_on, switch
 from gpututor.devices.virtual.modules import autocast
-from gpututor.devices.virtual.operators import dropout
+from gpututor.devices.virtual.operators import dropout, without_values
 from gpututor.devices.virtual.operators.overloads import add_rules
 from gpututor.devices.virtual.operators.rules import special_rules
 from gpututor.devices.virtual.options import DEFAULT_MODEL, check_arguments
@@ -40,6 +40,7 @@ def virtual_gpu(
     backends: Sequence[str] = ("cuda",),
     obey_environment: bool = True,
     virtual_time: bool = True,
+    values: bool = True,
     recorder: Recorder | None = None,
 ) -> Iterator[VirtualMachine]:
     """A machine with `count` GPUs of that model, for the time of the block.
@@ -47,18 +48,19 @@ def virtual_gpu(
     `CUDA_VISIBLE_DEVICES`, read on entering, says which of them the process sees, unless `obey_environment` is False.
     `memory_bytes` replaces the model's own memory. `backends` says which of cuda, mps and xpu report themselves
     available: without `cuda` there are no GPUs, and mps and xpu can be asked about but not computed on. With
-    `virtual_time`, `time` and its like read the machine's clock in learner code, and `time.sleep` moves it. Raises
+    `virtual_time`, `time` and its like read the machine's clock in learner code, and `time.sleep` moves it. Without
+    `values` its tensors have shapes only: nothing is computed, and what needs a value raises `NoValues`. Raises
     `ValueError` for a count or backend that cannot be, `TutorError` for an unknown model, `RuntimeError` when a
     virtual GPU is on already. Only that of a pytest session gives way to another for the time of the block.
     """
     versions.warn_of(torch.__version__)
-    machine = _built(count, model, memory_bytes, backends, recorder, obey_environment)
+    machine = _built(count, model, memory_bytes, backends, recorder, obey_environment, values)
+    settings = MachineSettings(count, model, memory_bytes, tuple(backends), obey_environment, virtual_time, values)
     if is_on() and active().gives_way:
-        settings = MachineSettings(count, model, memory_bytes, tuple(backends), obey_environment, virtual_time)
         with _in_its_place(machine, settings):
             yield machine
         return
-    add_rules({**special_rules(), **collective_rules(), **dropout.dropout_rules()})
+    add_rules({**special_rules(), **without_values.guarded(collective_rules()), **dropout.dropout_rules()})
     fill_handlers()
     inheritance.leave()
     with _lock:
@@ -67,7 +69,6 @@ def virtual_gpu(
         switch(machine)
     context_before = private.global_device_context()
     try:
-        settings = MachineSettings(count, model, memory_bytes, tuple(backends), obey_environment, virtual_time)
         table = (*PATCHES, *(CUDA_BUILD if "cuda" in machine.backends else ()))
         with (
             patches.applied(table),
@@ -162,6 +163,7 @@ def _built(
     backends: Sequence[str],
     recorder: Recorder | None,
     obey_environment: bool,
+    values: bool = True,
 ) -> VirtualMachine:
     check_arguments(count, model, memory_bytes)
     unknown = set(backends) - set(BACKENDS)
@@ -172,4 +174,4 @@ def _built(
     in_box = count if "cuda" in backends else 0
     slots = visible_slots(in_box) if obey_environment else list(range(in_box))
     gpus = tuple(VirtualGpu(index, chosen, total, slot) for index, slot in enumerate(slots))
-    return VirtualMachine(gpus, frozenset(backends), recorder)
+    return VirtualMachine(gpus, frozenset(backends), recorder, values)

@@ -172,7 +172,7 @@ class DeviceMemory:
     def room(self) -> int:
         """Bytes that can be allocated without a second look, quick to tell: on this GPU and on the host."""
         left = self.limit - self._in_use
-        return left if left < host.LARGE or not self.values_on_host else host.LARGE
+        return left if left < host.LARGE else host.LARGE
 
     def _settle(self) -> None:
         freed = self._freed

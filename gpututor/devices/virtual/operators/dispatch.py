@@ -8,8 +8,8 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from gpututor.devices.virtual import errors, private, work
-from gpututor.devices.virtual.machine import CPU, active, is_on, python_device
-from gpututor.devices.virtual.operators import mixing, replaying, second_ways
+from gpututor.devices.virtual.machine import active, is_on, python_device
+from gpututor.devices.virtual.operators import mixing, replaying, second_ways, without_values
 from gpututor.devices.virtual.operators.forecast import WIDEST, could_fill, could_grow, forecast
 from gpututor.devices.virtual.operators.inputs import Inputs, bytes_of
 from gpututor.devices.virtual.operators.kernels import check_dtype, in_cudas_name
@@ -154,7 +154,7 @@ def run(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         return run_sparse(op, inputs.wrappers, hosts, kwargs, device)
     if kwargs and kwargs.get("device") is not None:
         wanted = python_device(kwargs["device"])
-        kwargs["device"] = CPU
+        kwargs["device"] = machine.host_device
         if wanted.type != "cuda":
             kwargs["device"] = wanted
             return func(*hosts, **kwargs)
@@ -164,18 +164,24 @@ def run(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         check_dtype(op, hosts, kwargs, gpu.spec.capability)
     # Most inputs are small: not even a product of all their elements would fill the GPU.
     large = op.growth == "always" or (op.growth and inputs.size_bytes**2 * WIDEST > gpu.memory.room)
-    if large and could_grow(op, inputs, gpu.memory):
-        gpu.memory.expect_all(forecast(func, hosts, kwargs))
-    if machine.capture is not None:
-        replaying.save_before(machine, gpu, op, hosts, kwargs)
-    try:
-        if inputs.lazy:
-            with private.bits_respected():
+    large = large and could_grow(op, inputs, gpu.memory)
+    if machine.values:
+        if large:
+            gpu.memory.expect_all(forecast(func, hosts, kwargs))
+        if machine.capture is not None:
+            replaying.save_before(machine, gpu, op, hosts, kwargs)
+        try:
+            if inputs.lazy:
+                with private.bits_respected():
+                    out = draw(op, hosts, kwargs, gpu.generator) if op.random else op.call(*hosts, **kwargs)
+            else:
                 out = draw(op, hosts, kwargs, gpu.generator) if op.random else op.call(*hosts, **kwargs)
-        else:
-            out = draw(op, hosts, kwargs, gpu.generator) if op.random else op.call(*hosts, **kwargs)
-    except second_ways.REFUSALS as error:
-        out = second_ways.after_refusal(error, op, hosts, kwargs)
+        except second_ways.REFUSALS as error:
+            out = second_ways.after_refusal(error, op, hosts, kwargs)
+    else:
+        out = without_values.outlines(op, hosts, kwargs)
+        if large:
+            gpu.memory.expect_all([bytes_of(one) for one in tensors_of(out)])
     if op.is_kernel:
         if machine.capture is not None:
             out = replaying.keep(machine, gpu, op, inputs.wrappers, (hosts, kwargs), out)
@@ -238,15 +244,21 @@ def make(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
             return func.decompose(*args, **kwargs)
     machine = active()
     gpu = machine.gpus[python_device(kwargs["device"]).index]
-    named = {**kwargs, "device": CPU}
+    named = {**kwargs, "device": machine.host_device}
     named.pop("pin_memory", None)
     # Before the host's memory is taken, which may be smaller than the GPU's.
-    if could_fill(args, gpu.memory):
-        gpu.memory.expect_all(forecast(func, args, named))
-    try:
-        out = draw(op, args, named, gpu.generator) if op.random else op.call(*args, **named)
-    except NotImplementedError as error:
-        raise in_cudas_name(error, op) from None
+    large = could_fill(args, gpu.memory)
+    if machine.values:
+        if large:
+            gpu.memory.expect_all(forecast(func, args, named))
+        try:
+            out = draw(op, args, named, gpu.generator) if op.random else op.call(*args, **named)
+        except NotImplementedError as error:
+            raise in_cudas_name(error, op) from None
+    else:
+        out = without_values.outlines(op, args, named)
+        if large:
+            gpu.memory.expect_all([bytes_of(one) for one in tensors_of(out)])
     if op.is_kernel:
         if machine.capture is not None:
             out = replaying.keep(machine, gpu, op, (), (args, named), out)

@@ -52,7 +52,7 @@ def save_before_copy(machine: VirtualMachine, devices: tuple[torch.device, ...],
 
 
 def _save(capture: Capture, written: Any) -> None:
-    if not isinstance(written, Tensor):
+    if not isinstance(written, Tensor) or written.is_meta:
         return
     key = private.storage_id(written)
     if key not in capture.undo and key not in capture.own:
@@ -82,6 +82,9 @@ def keep(
     capture = _capture(machine, gpu)
     if capture is None:
         return out
+    if not machine.values:
+        capture.add(_nothing, (op.name,))
+        return out
     virtual = {id(one._host) for one in wrappers}
     args, kwargs = private.tree_map(lambda one: _at_capture(one, virtual), (tuple(call[0]), call[1]))
     known = {private.storage_id(one) for one in private.tree_leaves((args, kwargs)) if isinstance(one, Tensor)}
@@ -89,6 +92,10 @@ def keep(
     capture.own |= {private.storage_id(one) for one in private.tree_leaves(out) if isinstance(one, Tensor)} - known
     capture.add(lambda: _write(_compute(op, args, kwargs, gpu), out, known), (op.name,))
     return out
+
+
+def _nothing() -> None:
+    """What a replay computes without values."""
 
 
 def _at_capture(value: Any, virtual: set[int]) -> Any:
@@ -109,7 +116,7 @@ def keep_copy(machine: VirtualMachine, devices: tuple[torch.device, ...], target
     """Remember a copy between `devices`, from one CPU tensor to another."""
     capture = _capture_of_copy(machine, devices)
     if capture is not None:
-        capture.add(lambda: _overwrite(target, source), _COPIES)
+        capture.add(partial(_overwrite, target, source) if machine.values else _nothing, _COPIES)
 
 
 def _capture_of_copy(machine: VirtualMachine, devices: tuple[torch.device, ...]) -> Capture | None:

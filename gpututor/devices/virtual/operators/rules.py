@@ -8,6 +8,7 @@ import torch
 
 from gpututor.devices.virtual import errors, private, work
 from gpututor.devices.virtual.machine import CPU, active, python_device
+from gpututor.devices.virtual.operators import without_values
 from gpututor.devices.virtual.operators.inputs import Inputs, bytes_of
 from gpututor.devices.virtual.operators.outputs import follow_host, resolved
 from gpututor.devices.virtual.operators.overloads import Rule, operator_of
@@ -21,6 +22,7 @@ from gpututor.devices.virtual.tensors.tensor import VirtualTensor
 from gpututor.devices.virtual.work import hazards
 
 aten = torch.ops.aten
+_STAYS = "Leave the copy to the host out, or run with values, on smaller sizes."
 
 
 def _device_and_host(tensor: torch.Tensor) -> tuple[torch.device, torch.Tensor]:
@@ -43,9 +45,12 @@ def _to_copy(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         return func(host, **options, device=target)
     if host.layout is not torch.strided:
         return copy_sparse(func, source, host, target, {**options, "non_blocking": non_blocking})
+    machine = active()
     if target.type == "cuda":
-        active().gpus[target.index].memory.expect(host.numel() * dtype.itemsize)
-    out = func(host, **options, device=CPU)
+        machine.gpus[target.index].memory.expect(host.numel() * dtype.itemsize)
+    elif not machine.values:
+        raise errors.NoValues(func._schema.name, _STAYS)
+    out = func(host, **options, device=CPU if target.type == "cpu" else machine.host_device)
     if target.type == "cpu" and non_blocking:
         # CUDA gives such a copy page-locked memory, so that the host need not wait for it.
         pin(out)
@@ -70,6 +75,8 @@ def _copy_in_place(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> 
     target, target_host = _device_and_host(args[0])
     source, source_host = _device_and_host(args[1])
     non_blocking = bool(args[2] if len(args) > 2 else kwargs.get("non_blocking", False))
+    if not active().values and target.type == "cpu":
+        raise errors.NoValues(func._schema.name, _STAYS)
     if active().capture is not None:
         save_before_copy(active(), (source, target), target_host)
     func(target_host, source_host)
@@ -96,6 +103,8 @@ def _copy_in_place(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> 
 def _scalar(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     tensor = args[0]
     work.copy_to_host(active(), tensor._device, tensor.element_size(), "aten::_local_scalar_dense")
+    if not active().values:
+        return without_values.known_number(tensor)
     return func(resolved(tensor._host))
 
 

@@ -38,6 +38,7 @@ class MachineSettings:
     backends: tuple[str, ...]
     obey_environment: bool = True
     virtual_time: bool = True
+    values: bool = True
 
     @classmethod
     def from_json(cls, text: str) -> MachineSettings:
@@ -96,6 +97,7 @@ def enter(settings: MachineSettings) -> None:
             backends=settings.backends,
             obey_environment=settings.obey_environment,
             virtual_time=settings.virtual_time,
+            values=settings.values,
         )
     )
     _Process.inherited = stack

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from gpututor.devices.virtual import private
+from gpututor.devices.virtual import errors, private
 from gpututor.devices.virtual.machine import active
 from gpututor.devices.virtual.parallel import inheritance
 from gpututor.devices.virtual.tensors.tensor import VirtualTensor
@@ -29,6 +29,8 @@ def _reduce(tensor: VirtualTensor) -> tuple[Any, ...]:
             "crossing process boundaries.  If you just want to transfer the data, call detach() on the tensor before "
             "serializing (e.g., putting it on the queue)."
         )
+    if not active().values:
+        raise errors.NoValues("A tensor on its way to another process")
     with private.host_only():
         host = tensor._host.detach()
     is_parameter = bool(getattr(tensor, "_is_param", False))

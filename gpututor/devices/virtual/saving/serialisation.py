@@ -9,7 +9,7 @@ from typing import Any, cast
 import torch
 
 from gpututor.devices.virtual import errors, private, work
-from gpututor.devices.virtual.machine import CPU, active, meant_device
+from gpututor.devices.virtual.machine import CPU, NOWHERE, active, meant_device
 from gpututor.devices.virtual.memory.allocator import Block
 from gpututor.devices.virtual.tensors import bits
 from gpututor.devices.virtual.tensors.moves import record_copy
@@ -28,6 +28,8 @@ class _Session(threading.local):
     def __init__(self) -> None:
         self.devices: dict[int, torch.device] = {}
         self.blocks: dict[int, Block] = {}
+        self.outlines: dict[int, torch.UntypedStorage] = {}
+        """Without values: what stands for a storage of the file, by its identity."""
         self.kept: list[Any] = []
 
 
@@ -45,6 +47,7 @@ def _during(call: Any, args: Any, kwargs: Any) -> Any:
         if not _session.depth:
             _session.devices.clear()
             _session.blocks.clear()
+            _session.outlines.clear()
             _session.kept.clear()
 
 
@@ -113,16 +116,22 @@ def storage_to(storage: Any, *, device: Any, non_blocking: bool = False) -> Any:
 def rebuild_tensor(storage: Any, storage_offset: int, size: Any, stride: Any) -> torch.Tensor:
     """Stands in for `torch._utils._rebuild_tensor`: a tensor whose storage was placed on a GPU is virtual."""
     untyped = _untyped(storage)
-    device = _session.devices.get(untyped._cdata)
+    device, block = _session.devices.get(untyped._cdata), _session.blocks.get(untyped._cdata)
     if device is None:
         return cast(torch.Tensor, _real_rebuild(storage, storage_offset, size, stride))
     with private.host_only():
-        host = torch.empty((0,), dtype=storage.dtype).set_(untyped, storage_offset, size, stride)
-    return VirtualTensor(host, device, _session.blocks[untyped._cdata])
+        if not active().values:
+            untyped = _session.outlines.setdefault(
+                untyped._cdata, torch.UntypedStorage(untyped.nbytes(), device=NOWHERE)
+            )
+        host = torch.empty((0,), dtype=storage.dtype, device=untyped.device).set_(untyped, storage_offset, size, stride)
+    return VirtualTensor(host, device, block)
 
 
 def reduce(tensor: VirtualTensor) -> tuple[Any, ...]:
     """How a virtual tensor is pickled: by storage inside `torch.save`, whole and with its device elsewhere."""
+    if not active().values:
+        raise errors.NoValues("Saving or pickling a tensor")
     with private.host_only():
         host = tensor._host.detach()
     is_parameter = bool(getattr(tensor, "_is_param", False))
@@ -183,7 +192,7 @@ def deep_copy(tensor: VirtualTensor, memo: dict[int, Any]) -> VirtualTensor:
             machine = active()
             work.kernel_of_bytes(machine, machine.home(tensor._device), "aten::clone", 2 * untyped.nbytes())
         storage, block = memo[key]
-        copied_host = torch.empty((0,), dtype=host.dtype).set_(
+        copied_host = torch.empty((0,), dtype=host.dtype, device=host.device).set_(
             storage, host.storage_offset(), host.size(), host.stride()
         )
         private.follow_bits(copied_host, host)

@@ -142,7 +142,7 @@ def _ctc_loss(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 def _one_hot(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """C++ trusts the classes of a tensor whose values it does not see."""
     classes, count = args[0], args[1] if len(args) > 1 else kwargs.get("num_classes", -1)
-    if type(classes) is VirtualTensor and count > 0 and classes.numel():
+    if type(classes) is VirtualTensor and count > 0 and classes.numel() and not classes._host.is_meta:
         with private.host_only():
             least, most = classes._host.aminmax()
             if least < 0:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch.overrides import TorchFunctionMode
+from torch.overrides import TorchFunctionMode, resolve_name
 
 from gpututor.devices.virtual import errors, private
 from gpututor.devices.virtual.face.generators import generator_kind
@@ -34,6 +34,9 @@ class DeviceNames(TorchFunctionMode):
             if handler is not None:
                 return handler(func, args, kwargs or {})
             return func(*args, **kwargs) if kwargs else func(*args)
+        except errors.NoValues as error:
+            error.say(_call_in_words(func))
+            raise
         except (RuntimeError, ValueError, TypeError, IndexError) as error:
             if error.args and isinstance(error.args[0], str):
                 error.args = (errors.in_cudas_words(error.args[0]), *error.args[1:])
@@ -80,3 +83,25 @@ def _check_generator(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     expected, found = meant_device(device).type, generator_kind(kwargs["generator"])
     if expected != found:
         raise errors.wrong_generator(expected, found)
+
+
+_SAID_AS = {
+    "__bool__": "bool(tensor), as in `if tensor:`,",
+    "__int__": "int(tensor)",
+    "__float__": "float(tensor)",
+    "__complex__": "complex(tensor)",
+    "__index__": "A tensor as an index or a length",
+    "__contains__": "`in` of a tensor",
+    "__reversed__": "reversed(tensor)",
+}
+
+
+def _call_in_words(func: Any) -> str:
+    """A call of torch as people write it: `Tensor.item()`."""
+    name = getattr(func, "__name__", "")
+    if name in _SAID_AS:
+        return _SAID_AS[name]
+    found: str = resolve_name(func)
+    if not found:
+        return ""
+    return (found.removeprefix("torch.") if found.startswith("torch.Tensor.") else found) + "()"

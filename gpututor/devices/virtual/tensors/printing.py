@@ -18,7 +18,10 @@ def text_of(tensor: VirtualTensor) -> str:
         suffixes = [f"device='{tensor._device}'"]
         complex_default = torch.complex128 if torch.get_default_dtype() is torch.float64 else torch.complex64
         usual = host.dtype in (torch.get_default_dtype(), complex_default, torch.int64, torch.bool)
-        if host.layout is not torch.strided:
+        if host.is_meta:
+            suffixes += [f"size={tuple(host.shape)}", *([] if usual else [f"dtype={host.dtype}"]), "no values"]
+            values = "..."
+        elif host.layout is not torch.strided:
             values, suffixes = sparse_text(host, tensor._device)
         elif host.numel() == 0:
             if host.dim() != 1:

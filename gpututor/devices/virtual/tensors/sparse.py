@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from gpututor.devices.virtual import private
+from gpututor.devices.virtual import errors, private
 from gpututor.devices.virtual.machine import META, active
 from gpututor.devices.virtual.memory.allocator import Block
 
@@ -82,6 +82,8 @@ def blocks_for(host: torch.Tensor, device: torch.device, known: dict[int, Block]
 
 def sparse_on_device(cls: Any, host: torch.Tensor, device: torch.device, block: Any = None) -> Any:
     """A virtual tensor of the class `cls` with the values of a sparse `host`."""
+    if not active().values:
+        raise errors.unsupported("sparse tensors without values", "Use dense ones, or run with values.")
     if type(block) is not SparseBlock:
         block = blocks_for(host, device, {})
     made = private.make_wrapper(

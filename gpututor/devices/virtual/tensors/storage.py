@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from gpututor.devices.virtual import errors, private
-from gpututor.devices.virtual.machine import CPU, active, meant_device
+from gpututor.devices.virtual.machine import CPU, NOWHERE, active, meant_device
 from gpututor.devices.virtual.memory.allocator import Block
 from gpututor.devices.virtual.tensors.moves import record_copy
 
@@ -47,7 +47,7 @@ class VirtualStorage:
         self._cdata = host._cdata
 
     def data_ptr(self) -> int:
-        return self._host.data_ptr()
+        return int(self._block.address) if self._host.device == NOWHERE else self._host.data_ptr()
 
     def nbytes(self) -> int:
         return self._host.nbytes()
@@ -83,6 +83,8 @@ class VirtualStorage:
     def cpu(self) -> torch.UntypedStorage:
         """A copy on the host: one transfer, one wait."""
         active().home(self.device)
+        if not active().values:
+            raise errors.NoValues("UntypedStorage.cpu()")
         count = self._host.nbytes()
         record_copy(
             self.device,
@@ -106,6 +108,8 @@ class VirtualStorage:
 
     def __getitem__(self, place: Any) -> Any:
         active().home(self.device)
+        if not active().values:
+            raise errors.NoValues("UntypedStorage[...]")
         return self._host[place]
 
     def __eq__(self, other: object) -> bool:
@@ -137,6 +141,8 @@ class VirtualTypedStorage(VirtualStorage):
 
     def _values(self) -> torch.Tensor:
         active().home(self.device)
+        if not active().values:
+            raise errors.NoValues("TypedStorage[...]")
         with private.host_only():
             return torch.empty((0,), dtype=self.dtype).set_(self._host)
 
@@ -149,7 +155,8 @@ class VirtualTypedStorage(VirtualStorage):
         memory = active().home(place).memory
         memory.writer = None
         block = Block(memory, size_bytes)
-        return VirtualTypedStorage(private.new_storage(torch.UntypedStorage, size_bytes), block, place, self.dtype)
+        host = private.new_storage(torch.UntypedStorage, size_bytes, device=active().host_device)
+        return VirtualTypedStorage(host, block, place, self.dtype)
 
     def untyped(self) -> VirtualStorage:
         return VirtualStorage(self._host, self._block, self.device)
@@ -182,6 +189,8 @@ class VirtualTypedStorage(VirtualStorage):
             return self._values()[place].tolist()
 
     def __repr__(self) -> str:
+        if self._host.nbytes() and not active().values:
+            return super().__repr__()
         lines = "".join(f" {value}\n" for value in self.tolist())
         return f"{lines}[torch.storage.TypedStorage(dtype={self.dtype}, device={self.device}) of size {self.size()}]"
 

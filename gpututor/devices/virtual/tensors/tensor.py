@@ -127,6 +127,8 @@ class VirtualTensor(torch.Tensor):
     def tolist(self) -> Any:
         active().home(self._device)
         record_copy_to_host(self, "aten::_to_copy")
+        if self._host.is_meta:
+            raise errors.NoValues("Tensor.tolist()")
         with private.host_only():
             return self._host.tolist()
 
@@ -137,7 +139,7 @@ class VirtualTensor(torch.Tensor):
         return text_of(self)
 
     def __format__(self, spec: str) -> str:
-        if self.dim() == 0 and type(self) is VirtualTensor:
+        if self.dim() == 0 and type(self) is VirtualTensor and (spec or not self._host.is_meta):
             return format(self.item(), spec)
         return object.__format__(self, spec)
 
@@ -175,6 +177,8 @@ class VirtualTensor(torch.Tensor):
 
     def data_ptr(self) -> int:
         active().home(self._device)
+        if self._host.is_meta:
+            return self._block.address + int(self.storage_offset()) * self.element_size()
         return self._host.data_ptr()
 
     # torch's own is not seen by function modes.

@@ -1,0 +1,105 @@
+"""Operators on tensors without values: PyTorch works out what shapes come back, and nothing is computed.
+
+Behind each virtual tensor stands one on PyTorch's meta device, so that an operator's meta kernel says what it gives.
+Where an operator has none, what PyTorch writes for compilers in its place is run there. What neither knows is refused
+by name, and so is what cannot be said without values, such as how many elements are not zero.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import torch
+
+from gpututor.devices.virtual import errors, private
+from gpututor.devices.virtual.machine import CPU, NOWHERE, active
+from gpututor.devices.virtual.operators.overloads import Operator, Rule
+
+Tensor = torch.Tensor
+aten = torch.ops.aten
+_REFUSALS = (NotImplementedError, RuntimeError, TypeError)
+_NUMBER = "To print it, print the tensor: shape and device are shown. Else leave it out, or run with values."
+_KNOWN = "_known_number"
+_BY_VALUES = (torch.Tag.data_dependent_output, torch.Tag.dynamic_output_shape)
+
+
+def outlines(op: Operator, hosts: Any, kwargs: dict[str, Any]) -> Any:
+    """What `op` gives for tensors without values; CPU tensors among its arguments count by their shapes.
+
+    Raises `NoValues` where values decide it, `NotImplementedError` for an operator of which no shapes are known.
+    """
+    args = [_outline(one) for one in hosts]
+    named = {name: _outline(one) for name, one in kwargs.items() if name != "generator"}
+    own = _OWN_WAYS.get(op.func)
+    if own is not None:
+        return own(op, args, named)
+    try:
+        return op.call(*args, **named)
+    except _REFUSALS as error:
+        return _after_refusal(error, op, args, named)
+
+
+def _after_refusal(error: Exception, op: Operator, args: list[Any], named: dict[str, Any]) -> Any:
+    if any(tag in op.func.tags for tag in _BY_VALUES):
+        raise errors.NoValues(op.name) from error
+    if not isinstance(error, NotImplementedError):
+        raise error
+    composed = private.decomposition(op.func)
+    if composed is not None:
+        return composed(*args, **named)
+    instead = "Its shapes are known with values only: run with values, on smaller sizes."
+    raise errors.unsupported(f"{op.name} without values", instead) from error
+
+
+def _outline(value: Any) -> Any:
+    """`value` with tensors without values in the place of those on the CPU."""
+    if isinstance(value, Tensor):
+        return value if value.is_meta else _to_nowhere(value)
+    if type(value) is list or type(value) is tuple:
+        return type(value)(_outline(one) for one in value)
+    return value
+
+
+def _to_nowhere(host: Tensor) -> Tensor:
+    return torch.empty_strided(host.size(), host.stride(), dtype=host.dtype, device=NOWHERE)
+
+
+def _unfilled(value: Any) -> Any:
+    """A CPU tensor of the same shape that nobody has written to, so that it takes no memory yet."""
+    if isinstance(value, Tensor):
+        return torch.empty_strided(value.size(), value.stride(), dtype=value.dtype, device=CPU)
+    return value
+
+
+def _asked_on_cpu(op: Operator, args: list[Any], named: dict[str, Any]) -> Any:
+    """A question about shapes, of which the CPU's answer counts."""
+    return op.call(*map(_unfilled, args), **{name: _unfilled(one) for name, one in named.items()})
+
+
+_OWN_WAYS: dict[Any, Callable[[Operator, list[Any], dict[str, Any]], Any]] = {
+    aten._fused_sdp_choice.default: _asked_on_cpu,
+}
+
+
+def known_number(tensor: Any) -> Any:
+    """The one value that is known: that of GradScaler's flag, which never finds an infinite gradient."""
+    if getattr(tensor, _KNOWN, None) is None:
+        raise errors.NoValues("Tensor.item()", _NUMBER)
+    return getattr(tensor, _KNOWN)
+
+
+@cache
+def _refusing(rule: Rule) -> Rule:
+    def guarded(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if not active().values:
+            raise errors.unsupported(f"{func._schema.name} without values", "Size one process by itself.")
+        return rule(func, args, kwargs)
+
+    return guarded
+
+
+def guarded(rules: dict[Any, Rule]) -> dict[Any, Rule]:
+    """The rules of operators that carry values from process to process: they refuse where there are none."""
+    return {operator: _refusing(rule) for operator, rule in rules.items()}
