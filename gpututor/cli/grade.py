@@ -32,10 +32,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print the report as JSON")
 
 
-def add_device_arguments(parser: argparse.ArgumentParser) -> None:
+def add_device_arguments(parser: argparse.ArgumentParser, *, several_gpus: bool = False) -> None:
     parser.add_argument("--device", default="auto", help="auto, virtual, cpu, cuda, cuda:N, mps or xpu (default: auto)")
     model_help = "the model of the virtual GPU, such as T4 or H100"
-    parser.add_argument("--model", "--gpu", dest="gpu", metavar="NAME", help=model_help)
+    metavar = "NAME"
+    if several_gpus:
+        model_help, metavar = "the models of the virtual GPU to run on, one after the other", "NAME[,NAME…]"
+    parser.add_argument("--model", "--gpu", dest="gpu", metavar=metavar, help=model_help)
     parser.add_argument("--gpus", type=int, metavar="N", help="how many virtual GPUs, 0 to 8")
 
 
@@ -44,8 +47,10 @@ def check_device_arguments(arguments: argparse.Namespace) -> None:
     device = arguments.device
     if device.partition(":")[0] not in ("cpu", "cuda", "mps", "xpu"):
         return
-    for option, name in (("--model", "gpu"), ("--gpus", "gpus"), ("--memory", "memory")):
-        if getattr(arguments, name, None) is not None:
+    options = [("--model", "gpu"), ("--gpus", "gpus"), ("--memory", "memory")]
+    options += [("--no-values", "no_values"), ("--real-time", "real_time")]
+    for option, name in options:
+        if getattr(arguments, name, None) not in (None, False):
             raise UsageError(
                 f"{option} is for the virtual GPU, not for --device {device}.",
                 f"Leave out {option}, or say --device virtual.",

@@ -39,6 +39,7 @@ VERBS = (
     Verb("list", "the exercises, and how far you are"),
     Verb("init", "make your folder of solution files, or the files that are missing in it"),
     Verb("run", "run your file on the device, without grading it"),
+    Verb("trace", "run a script, then tell what its device did, line by line"),
     Verb("grade", "grade your file and say check by check what was found"),
     Verb("hint", "show the next hint"),
     Verb("solution", "show the solution, once you have passed"),

@@ -105,10 +105,13 @@ _EXERCISES = _folders([str(PACKAGE / "exercises")])
 _STOPWATCHES = (os.path.join("torch", "utils", "benchmark", ""), timeit.__file__, sched.__file__)
 
 
+def is_installed(name: str) -> bool:
+    """Whether a file is one of Python's, of an installed package's or of ours."""
+    return name.startswith(("<frozen ", *_INSTALLED)) and not name.startswith(_EXERCISES)
+
+
 def _kind_of_file(name: str) -> Caller:
-    if name.startswith("<frozen "):
-        return Caller.LIBRARY
-    if not name.startswith(_INSTALLED) or name.startswith(_EXERCISES):
+    if not is_installed(name):
         return Caller.LEARNER
     if any(one in name for one in _STOPWATCHES):
         return Caller.STOPWATCH

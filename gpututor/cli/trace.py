@@ -1,0 +1,191 @@
+"""Run a script, then tell what its device did: time, copies, waits and the lines behind them, memory, hazards, and the
+three things most worth changing.
+
+  gpututor trace train.py --epochs 1         options before SCRIPT are gpututor's, those after it the script's
+  gpututor trace -m package.train            as python -m
+  gpututor trace --gpu T4,A100,H100 train.py     the same on each, in one table
+
+The script's input, output and exit code are its own; the summary goes to stderr, after it. With several GPUs the script
+runs once for each, the later ones without input and with their output thrown away.
+
+--json writes one object, described in docs/trace.md; `-` is stdout, after the script's own output.
+--chrome writes the timeline of the (first) run, to be opened in https://ui.perfetto.dev or chrome://tracing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from gpututor import __version__
+from gpututor.cli.grade import add_device_arguments, check_device_arguments
+from gpututor.cli.trace_words import Run, compared, told
+from gpututor.errors import TutorError, UsageError
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_device_arguments(parser, several_gpus=True)
+    parser.add_argument("--memory", metavar="SIZE", help="the memory of each virtual GPU, such as 512MiB")
+    values_help = "tensors have shapes only: tells time and memory, computes nothing"
+    parser.add_argument("--no-values", action="store_true", help=values_help)
+    time_help = "the script's own clocks and sleep are real, not what the work would take on the GPU"
+    parser.add_argument("--real-time", action="store_true", help=time_help)
+    parser.add_argument("--json", metavar="F", help="write the summary to this file as JSON; - for stdout")
+    parser.add_argument("--chrome", metavar="F", help="write the timeline to this file, for Perfetto and Chrome")
+    what = parser.add_mutually_exclusive_group(required=True)
+    what.add_argument("-m", dest="module", nargs=argparse.REMAINDER, help="a module and its arguments")
+    what.add_argument("script", metavar="SCRIPT", nargs="?", help="a Python file")
+    parser.add_argument("arguments", metavar="ARGS", nargs=argparse.REMAINDER, help="the script's arguments")
+
+
+def main(arguments: argparse.Namespace) -> int:
+    """Exit code: the script's own; with several GPUs that of the first run."""
+    _check(arguments)
+    words = arguments.module if arguments.module is not None else [arguments.script, *arguments.arguments]
+    names: list[str | None] = [None]
+    if arguments.gpu is not None:
+        names = [name.strip() for name in arguments.gpu.split(",")]
+    task = {
+        "name": words[0],
+        "arguments": words[1:],
+        "is_module": arguments.module is not None,
+        "device": _device(arguments),
+        "gpus": "1" if arguments.gpus is None else str(arguments.gpus),
+        "memory": arguments.memory,
+        "options": {
+            **({"virtual_time": False} if arguments.real_time else {}),
+            **({"values": False} if arguments.no_values else {}),
+        },
+    }
+    runs: list[Run] = []
+    for name in names:
+        if runs:
+            print(f"gpututor: the same on {name}, without input, its output thrown away …", file=sys.stderr, flush=True)
+        chrome = None if runs or arguments.chrome is None else str(_path(arguments.chrome).absolute())
+        others = [] if runs else names[1:]
+        runs.append(_run({**task, "gpu": name, "others": others, "chrome": chrome}, quiet=bool(runs)))
+        if not runs[1:]:
+            print(f"\n{told(runs[0], _words_of(task))}", end="", file=sys.stderr)
+        if runs[-1].code == 128 + signal.SIGINT:
+            break  # who pressed Ctrl-C does not want the others
+    if len(names) > 1:
+        print(f"\n{compared(runs)}", end="", file=sys.stderr)
+    if arguments.chrome is not None and runs[0].found:
+        print(f"\nThe timeline is in {arguments.chrome}: open it in https://ui.perfetto.dev", file=sys.stderr)
+    if arguments.json is not None:
+        _write(arguments.json, [task["name"], *task["arguments"]], runs)
+    return runs[0].code
+
+
+def _check(arguments: argparse.Namespace) -> None:
+    """Raises `UsageError` for what can be seen to be wrong before anything runs."""
+    if arguments.module is not None and not arguments.module:
+        raise UsageError("-m needs the name of a module.", "For example: gpututor trace -m package.train")
+    check_device_arguments(arguments)
+    written = [(option, word) for option, word in _files(arguments) if word != "-"]
+    for option, word in written:
+        _check_writable(option, _path(word))
+    if len(written) == 2 and _path(arguments.json).resolve() == _path(arguments.chrome).resolve():
+        raise UsageError("--json and --chrome name the same file.", "Name two.")
+
+
+def _files(arguments: argparse.Namespace) -> Iterator[tuple[str, str]]:
+    for option in ("json", "chrome"):
+        word = getattr(arguments, option)
+        if word is not None:
+            yield f"--{option}", word
+
+
+def _path(word: str) -> Path:
+    return Path(word).expanduser()
+
+
+def _check_writable(option: str, path: Path) -> None:
+    if path.suffix == ".py":
+        raise UsageError(f"{option} names a Python file, {path}.", "Name the file that is to be written.")
+    try:
+        if path.exists() and not path.is_dir() and not path.is_file():
+            return  # a pipe or a terminal: to open it may wait for its reader
+        is_new = not path.exists()
+        with path.open("ab"):
+            pass
+        if is_new:
+            path.unlink()
+    except OSError as error:
+        raise UsageError(f"{option}: {path} cannot be written: {error.strerror}.", "Nothing was run.") from None
+
+
+def _device(arguments: argparse.Namespace) -> str:
+    """Who says what the virtual GPU is to be like wants it, also where there is a real one."""
+    asked = any(getattr(arguments, one) is not None for one in ("gpu", "gpus", "memory"))
+    is_virtual = asked or arguments.no_values or arguments.real_time
+    return "virtual" if is_virtual and arguments.device == "auto" else str(arguments.device)
+
+
+def _words_of(task: dict[str, Any]) -> str:
+    return f"-m {task['name']}" if task["is_module"] else os.path.basename(task["name"].rstrip(os.sep))
+
+
+def _run(task: dict[str, Any], *, quiet: bool) -> Run:
+    """Run the program once. Raises `UsageError` where it could not even begin."""
+    with tempfile.TemporaryDirectory(prefix="gpututor-") as folder:
+        result = os.path.join(folder, "result.json")
+        # -P: modules beside the script must not stand in for ours. Not -I: PYTHONPATH is the script's own business.
+        command = [sys.executable, "-P", "-m", "gpututor.worker.tracing", json.dumps({**task, "result": result})]
+        nowhere = subprocess.DEVNULL if quiet else None
+        with _signals_are_the_childs() as child:
+            child.append(subprocess.Popen(command, stdin=nowhere, stdout=nowhere, stderr=nowhere))
+            code = child[0].wait()
+        found: dict[str, Any] = {}
+        with contextlib.suppress(FileNotFoundError):
+            found = json.loads(Path(result).read_text(encoding="utf-8"))
+    if "refused" in found:
+        raise UsageError(*found["refused"])
+    return Run(task["gpu"], 128 - code if code < 0 else code, found)
+
+
+@contextlib.contextmanager
+def _signals_are_the_childs() -> Iterator[list[subprocess.Popen[bytes]]]:
+    """Ctrl-C reaches the child by the terminal, SIGTERM by us; we live on to tell what it did until then."""
+    child: list[subprocess.Popen[bytes]] = []
+
+    def nothing(number: int, _: object) -> None:
+        """Not SIG_IGN, which the child would inherit."""
+
+    def pass_on(number: int, _: object) -> None:
+        for one in child:
+            one.send_signal(number)
+
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        for number, handler in ((signal.SIGINT, nothing), (signal.SIGTERM, pass_on)):
+            if before[number] is not signal.SIG_IGN:
+                signal.signal(number, handler)
+        yield child
+    finally:
+        for number, previous in before.items():
+            signal.signal(number, previous)
+
+
+def _write(word: str, command: list[str], runs: list[Run]) -> None:
+    text = json.dumps(
+        {"schema_version": 1, "gpututor": __version__, "command": command, "runs": [one.to_json() for one in runs]},
+        indent=2,
+    )
+    if word == "-":
+        print(text)
+        return
+    try:
+        with _path(word).open("w", encoding="utf-8") as file:
+            file.write(text + "\n")
+    except OSError as error:
+        raise TutorError(f"{word} cannot be written: {error.strerror}.") from None

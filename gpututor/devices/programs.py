@@ -1,0 +1,220 @@
+"""Running a program in this process as `python FILE` or `python -m MODULE` runs it. Imports no torch."""
+
+from __future__ import annotations
+
+import atexit
+import builtins
+import importlib.util
+import io
+import os
+import re
+import runpy
+import shutil
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack
+from dataclasses import dataclass
+from importlib.machinery import SourceFileLoader
+from types import ModuleType, TracebackType
+from typing import TypeVar
+
+from gpututor.devices.virtual.clock.callers import is_installed
+from gpututor.errors import UsageError
+from gpututor.paths import PACKAGE
+
+Entered = TypeVar("Entered")
+_MODULES = {"torchrun": "torch.distributed.run", "accelerate": "accelerate.commands.launch", "pytest": "pytest"}
+"""What is behind commands that start CUDA programs."""
+_OURS = str(PACKAGE) + os.sep
+_EXERCISES = os.path.join(_OURS, "exercises", "")
+
+
+@dataclass(frozen=True)
+class Program:
+    """What is to be run, and the words that it gets."""
+
+    name: str
+    """A file, a folder or zip file with a `__main__.py`, or the name of a module."""
+    arguments: tuple[str, ...] = ()
+    is_module: bool = False
+
+    @property
+    def words(self) -> str:
+        """What it is called: `train.py`, `-m package.train`."""
+        return f"-m {self.name}" if self.is_module else os.path.basename(os.path.abspath(self.name))
+
+
+def check(program: Program) -> None:
+    """Raises `UsageError` for a program that is not there. Nothing of it is run."""
+    if not program.is_module:
+        if not os.path.exists(program.name):
+            raise UsageError(*_no_script(program.name, program.arguments))
+        if os.path.isdir(program.name) and not os.path.exists(os.path.join(program.name, "__main__.py")):
+            raise UsageError(f"{program.name} is a folder without a __main__.py.", "Name a Python file.")
+        return
+    first = program.name.split(".")[0]
+    sys.path.insert(0, os.getcwd())
+    try:
+        known = bool(first) and (first in sys.builtin_module_names or importlib.util.find_spec(first) is not None)
+    except ValueError:  # a module that is loaded and has no spec
+        known = True
+    finally:
+        del sys.path[0]
+    if not known:
+        hint = (
+            "Leave out -m to run a file." if os.path.exists(program.name) else "-m takes a name such as package.train."
+        )
+        raise UsageError(f"There is no module {program.name!r}.", hint)
+
+
+def _no_script(name: str, arguments: tuple[str, ...]) -> tuple[str, str]:
+    """What to say of a script that is no file: many mean a command."""
+    if re.fullmatch(r"python[\d.]*", name):
+        rest = " ".join(arguments) or "SCRIPT"
+        return f"{name} is a command, and this runs Python already.", f"Say {rest!r} without it."
+    if name in _MODULES:
+        return f"{name} is a command, and this runs Python files.", f"Use -m {_MODULES[name]}."
+    if shutil.which(name):
+        return f"{name} is a command, and this runs Python files.", "Name a file, or a module after -m."
+    return f"There is no file {name}.", "Name a Python file, or a module after -m."
+
+
+def run(program: Program) -> None:
+    """Run it as `__main__`, which it stays afterwards: what it leaves for the end of Python belongs to it.
+
+    `sys.argv`, `sys.path[0]` and `__file__` are as Python has them; so child processes find the program again.
+    Whatever it raises is raised, `SystemExit` included.
+    """
+    main = ModuleType("__main__")
+    main.__dict__["__builtins__"] = builtins
+    sys.modules["__main__"] = main
+    sys.argv = [program.name, *program.arguments]
+    if program.is_module:
+        _look_first_in(os.getcwd())
+        runpy._run_module_as_main(program.name)  # type: ignore[attr-defined]
+        return
+    path = os.path.abspath(program.name)
+    if os.path.isdir(path) or _is_zip(path):
+        _look_first_in(path)
+        runpy._run_module_as_main("__main__", False)  # type: ignore[attr-defined]
+        return
+    _look_first_in(os.path.dirname(os.path.realpath(path)))
+    main.__file__ = path
+    main.__loader__ = SourceFileLoader("__main__", path)
+    main.__dict__["__cached__"] = None
+    with io.open_code(path) as file:
+        source = file.read()
+    exec(compile(source, path, "exec", dont_inherit=True), main.__dict__)
+
+
+def _look_first_in(folder: str) -> None:
+    if sys.flags.safe_path:
+        sys.path.insert(0, folder)
+    else:
+        sys.path[0] = folder  # the place of the folder that Python took from our own command line
+
+
+def _is_zip(path: str) -> bool:
+    with open(path, "rb") as file:
+        return file.read(4) == b"PK\x03\x04"
+
+
+def run_on(
+    machine: AbstractContextManager[Entered],
+    program: Program,
+    *,
+    began: Callable[[Entered], object] = lambda _: None,
+    failed: Callable[[BaseException], object] = lambda _: None,
+) -> None:
+    """Run the program inside `machine`, which is left when Python ends: after the program's threads and after what it
+    registered with `atexit`. `began` is called inside, before the program.
+
+    What nobody caught is told to `failed`, and shown as Python does, without our frames. Raises `SystemExit` with
+    Python's exit code then, 130 for Ctrl-C.
+    """
+    stack = ExitStack()
+    atexit.register(stack.close)
+    began(stack.enter_context(machine))
+    try:
+        run(program)
+    except SystemExit:
+        raise
+    except BaseException as error:
+        failed(error)
+        show(error)
+        sys.exit(130 if isinstance(error, KeyboardInterrupt) else 1)
+
+
+def show(error: BaseException) -> None:
+    """As Python shows what nobody caught, by the program's own `sys.excepthook`, without the frames of gpututor."""
+    for one in _with_causes(error):
+        one.__traceback__ = _theirs(one.__traceback__)
+    sys.excepthook(type(error), error, error.__traceback__)
+
+
+def _with_causes(error: BaseException) -> Iterator[BaseException]:
+    waiting: list[BaseException | None] = [error]
+    seen: set[int] = set()
+    while waiting:
+        one = waiting.pop()
+        if one is None or id(one) in seen:
+            continue
+        seen.add(id(one))
+        waiting += [one.__cause__, one.__context__]
+        if isinstance(one, BaseExceptionGroup):
+            waiting += one.exceptions
+        yield one
+
+
+def _theirs(traceback: TracebackType | None) -> TracebackType | None:
+    kept: list[TracebackType] = []
+    while traceback is not None:
+        file = traceback.tb_frame.f_code.co_filename
+        if not file.startswith((_OURS, "<frozen runpy>")) or file.startswith(_EXERCISES):
+            kept.append(traceback)
+        traceback = traceback.tb_next
+    for at, one in enumerate(kept):
+        one.tb_next = kept[at + 1] if at + 1 < len(kept) else None
+    return kept[0] if kept else None
+
+
+def whose(program: Program) -> Callable[[str], bool]:
+    """Whether a file is the learner's: below the program's folder or the current one, and not installed.
+
+    Of an installed module that is run with -m, the files of its own package are the learner's too.
+    """
+    here = os.getcwd()
+    folders, packages = [here], []
+    if program.is_module:
+        packages = _package_folders(program.name.split(".")[0])
+    else:
+        folders.append(os.path.dirname(os.path.realpath(program.name)))
+        folders.append(os.path.dirname(os.path.abspath(program.name)))
+    below, inside = (tuple(os.path.join(one, "") for one in some) for some in (folders, packages))
+
+    def is_learners(file: str) -> bool:
+        if file.startswith("<"):
+            return False
+        path = os.path.normpath(os.path.join(here, file))
+        if path.startswith(inside):
+            return True
+        return path.startswith(below) and not is_installed(path) and not _NOT_THEIRS.search(path)
+
+    return is_learners
+
+
+_NOT_THEIRS = re.compile(r"[/\\](site|dist)-packages[/\\]")
+
+
+def _package_folders(name: str) -> list[str]:
+    """Where an installed package is; nowhere for Python's own modules, for torch and for ours."""
+    if name in ("torch", PACKAGE.name) or name in sys.stdlib_module_names:
+        return []
+    sys.path.insert(0, os.getcwd())
+    try:
+        found = importlib.util.find_spec(name)
+    except (ImportError, ValueError):
+        found = None
+    finally:
+        del sys.path[0]
+    return [os.path.abspath(one) for one in found.submodule_search_locations or ()] if found is not None else []
