@@ -49,7 +49,8 @@ class Measured:
         return frozenset(kind_of(one.name) for one in self.operators) - {FREE}
 
 
-def _tensors(listed: Iterable[tuple[list[int], str]]) -> tuple[Tensor, ...]:
+def tensors(listed: Iterable[tuple[list[int], str]]) -> tuple[Tensor, ...]:
+    """Shapes and types as the data files have them."""
     return tuple((tuple(shape), dtype) for shape, dtype in listed)
 
 
@@ -60,7 +61,7 @@ def measured() -> list[Measured]:
     for size in ("large", "small"):
         for program, entry in data[size].items():
             operators = tuple(
-                Operator(one["op"], _tensors(one["in"]), _tensors(one["out"]), one["flops"]) for one in entry["ops"]
+                Operator(one["op"], tensors(one["in"]), tensors(one["out"]), one["flops"]) for one in entry["ops"]
             )
             for gpu, milliseconds in entry["ms"].items():
                 found.append(Measured(program, size, MODELS[gpu], milliseconds / 1e3, operators))

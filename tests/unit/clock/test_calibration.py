@@ -71,3 +71,17 @@ def test_well_known_kernels_take_about_what_others_have_published() -> None:
 
     assert len(KNOWN) > 20
     assert [(one.gpu, one.label, found(one)) for one in KNOWN if not one.low <= found(one) <= one.high] == []
+
+
+def test_the_model_carries_over_to_programs_and_gpus_on_which_nothing_is_fitted() -> None:
+    from programs import within, within_quarter
+    from unseen import ratio, unseen
+
+    groups: dict[tuple[str, str], list[float]] = {}
+    for one in unseen():
+        groups.setdefault((one.size, one.model), []).append(ratio(one))
+    assert len(groups) == 8
+    for (size, _), found in groups.items():
+        assert len(found) == 100
+        assert within(found, 2) >= 90
+        assert within_quarter(found) >= (40 if size == "small" else 65)

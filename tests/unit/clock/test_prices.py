@@ -240,6 +240,17 @@ def test_groups_and_transposition_are_read_off_the_shapes() -> None:
     assert square.transposed
 
 
+def test_the_bias_of_a_convolution_is_one_more_kernel_over_the_result_and_its_gradient_a_sum() -> None:
+    images, weights, made, bias = tensor(32, 64, 58, 58), tensor(64, 64, 3, 3), tensor(32, 64, 56, 56), tensor(64)
+    without, with_ = (seconds("A100", "convolution", [images, weights, *more], [made]) for more in ([], [bias]))
+    assert with_ - without == pytest.approx(seconds("A100", "add_", [made, bias], [made]), rel=0.05)
+    without, with_ = (
+        seconds("A100", "convolution_backward", [made, images, weights], [images, weights, *more])
+        for more in ([], [bias])
+    )
+    assert with_ - without == pytest.approx(seconds("A100", "sum", [made], [bias]), rel=0.1)
+
+
 def test_the_gradient_of_a_convolution_costs_what_two_do() -> None:
     images, weights, made = tensor(32, 64, 58, 58), tensor(64, 64, 3, 3), tensor(32, 64, 56, 56)
     forward = seconds("A100", "convolution", [images, weights], [made])

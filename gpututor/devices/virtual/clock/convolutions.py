@@ -103,6 +103,13 @@ def convolution(
     return read * factors["convolution.read_passes"] + written * into + computed, filled
 
 
+def bias_s(gpu: Attainable, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> float:
+    """Seconds of adding the bias, where there is one: a kernel of its own after cuDNN's, over the whole result."""
+    if len(inputs) < 3 or len(inputs[2][0]) != 1:
+        return 0.0
+    return gpu.moved_s(2 * tensor_bytes(outputs[0])) + gpu.factors["memory.floor_us"] / 1e6
+
+
 def convolution_backward(
     gpu: Attainable, inputs: Sequence[Tensor], outputs: Sequence[Tensor], tf32: bool
 ) -> tuple[float, float]:
@@ -110,4 +117,6 @@ def convolution_backward(
     gradient, image, weight = inputs[:3]
     seconds, filled = convolution(gpu, image, weight, gradient, 0.0, tf32)
     wanted = sum(1 for one in outputs if one[0] in (image[0], weight[0]))
-    return seconds * max(wanted, 1), filled
+    # The bias's gradient is a sum over the gradient.
+    summed = gpu.moved_s(tensor_bytes(gradient)) if any(len(one[0]) == 1 for one in outputs) else 0.0
+    return seconds * max(wanted, 1) + summed, filled

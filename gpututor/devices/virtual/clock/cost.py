@@ -132,7 +132,8 @@ def _seconds(
             case "attention" | "attention_backward" if len(inputs) > 2 and len(inputs[1][0]) > 1:
                 return products.attention(gpu, inputs, outputs, flops, tf32[0], kind == "attention_backward")
             case "convolution" if outputs and len(inputs) > 1 and _are_images(inputs[:2], outputs):
-                return convolutions.convolution(gpu, inputs[0], inputs[1], outputs[0], flops, tf32[1])
+                seconds, fill = convolutions.convolution(gpu, inputs[0], inputs[1], outputs[0], flops, tf32[1])
+                return seconds + convolutions.bias_s(gpu, inputs, outputs), fill
             case "convolution_backward" if len(inputs) > 2 and _are_images(inputs[:3], ()):
                 return convolutions.convolution_backward(gpu, inputs, outputs, tf32[1])
             case "batch_norm" | "eval_norm" | "group_norm" | "layer_norm":
