@@ -18,6 +18,7 @@ import pytest
 import torch
 
 from gpututor.devices.virtual import VirtualMachine, virtual_gpu
+from gpututor.devices.virtual.machine import active
 
 S = 1_000_000_000
 
@@ -32,6 +33,16 @@ def started(function: Callable[..., Any], *arguments: Any) -> threading.Thread:
     thread = threading.Thread(target=function, args=arguments, daemon=True)
     thread.start()
     return thread
+
+
+def slept(seconds: float, then: Callable[..., Any] | None = None, *arguments: Any) -> Any:
+    """What `then` gives after a sleep."""
+    time.sleep(seconds)
+    return None if then is None else then(*arguments)
+
+
+def now() -> int:
+    return active().clock.host.now
 
 
 def test_a_thread_begins_at_its_parents_time_and_is_joined_at_its_end(machine: VirtualMachine) -> None:
@@ -62,7 +73,7 @@ def test_threads_run_beside_each_other(machine: VirtualMachine) -> None:
 def test_a_thread_that_low_level_code_starts_has_a_clock_too(machine: VirtualMachine) -> None:
     items: queue.Queue[int] = queue.Queue()
     time.sleep(2)
-    _thread.start_new_thread(lambda: (time.sleep(3), items.put(machine.clock.host.now)), ())
+    _thread.start_new_thread(lambda: slept(3, lambda: items.put(now())), ())
     assert items.get() == machine.clock.host.now == 5 * S
 
 
@@ -94,7 +105,7 @@ def test_waiting_in_vain_takes_its_time(machine: VirtualMachine) -> None:
     unset = threading.Event()
     never: Future[int] = Future()
 
-    def on_condition(function: Callable[..., Any]) -> Callable[[], Any]:
+    def on_condition(function: Callable[[], Any]) -> Callable[[], Any]:
         def wait_there() -> Any:
             with condition:
                 return function()
@@ -102,29 +113,29 @@ def test_waiting_in_vain_takes_its_time(machine: VirtualMachine) -> None:
         return wait_there
 
     items.put(1)
-    for number, in_vain in enumerate(
-        (
-            lambda: unset.wait(0.01),
-            lambda: taken.acquire(timeout=0.01),
-            on_condition(lambda: condition.wait(0.01)),
-            on_condition(lambda: condition.wait_for(lambda: False, 0.01)),
-            lambda: thread.join(0.01),
-        ),
-        1,
-    ):
+    ways: list[Callable[[], Any]] = [
+        lambda: unset.wait(0.01),
+        lambda: taken.acquire(timeout=0.01),
+        on_condition(lambda: condition.wait(0.01)),
+        on_condition(lambda: condition.wait_for(lambda: False, 0.01)),
+        lambda: thread.join(0.01),
+    ]
+    for number, in_vain in enumerate(ways, 1):
         assert not in_vain()
         assert machine.clock.host.now == number * S // 100
-    for refused, error in (
+    refusals: list[tuple[Callable[[], Any], type[Exception]]] = [
         (lambda: items.put(2, timeout=0.01), queue.Full),
         (lambda: simple.get(timeout=0.01), queue.Empty),
         (lambda: never.result(0.01), TimeoutError),
-    ):
+    ]
+    for refused, error in refusals:
         before = machine.clock.host.now
         with pytest.raises(error):
             refused()
         assert machine.clock.host.now - before == S // 100
     before = machine.clock.host.now
-    for at_once in (lambda: items.put(2, block=False), simple.get_nowait):
+    at_once_ways: list[Callable[[], Any]] = [lambda: items.put(2, block=False), simple.get_nowait]
+    for at_once in at_once_ways:
         with pytest.raises((queue.Full, queue.Empty)):
             at_once()
     assert machine.clock.host.now == before
@@ -232,7 +243,7 @@ def test_a_broken_barrier_says_so_and_can_be_used_again(machine: VirtualMachine)
     with pytest.raises(threading.BrokenBarrierError):
         barrier.wait(0.01)
     barrier.reset()
-    thread = started(lambda: (time.sleep(2), barrier.wait()))
+    thread = started(slept, 2, barrier.wait)
     barrier.wait()
     assert machine.clock.host.now == 2 * S
     thread.join()
@@ -240,7 +251,7 @@ def test_a_broken_barrier_says_so_and_can_be_used_again(machine: VirtualMachine)
 
 def test_a_permit_is_had_when_it_was_given_back(machine: VirtualMachine) -> None:
     ready = threading.Semaphore(0)
-    thread = started(lambda: (time.sleep(2), ready.release(), time.sleep(2), ready.release()))
+    thread = started(lambda: (slept(2, ready.release), slept(2, ready.release)))
     ready.acquire()
     assert machine.clock.host.now == 2 * S
     with ready:
@@ -296,7 +307,7 @@ def test_a_pool_has_as_many_places_as_workers(machine: VirtualMachine) -> None:
 
 def test_jobs_take_the_worker_that_is_free_first(machine: VirtualMachine) -> None:
     with ThreadPoolExecutor(2) as pool:
-        ended = [pool.submit(lambda s=s: (time.sleep(s), machine.clock.host.now)[1]) for s in (5, 1, 1, 1, 4)]
+        ended = [pool.submit(slept, seconds, now) for seconds in (5, 1, 1, 1, 4)]
         assert [future.result() // S for future in ended] == [5, 1, 2, 3, 7]
     assert machine.clock.host.now == 7 * S
 
@@ -337,7 +348,7 @@ def test_a_job_that_gives_jobs_to_its_own_pool_ends(machine: VirtualMachine) -> 
 
         def outer() -> int:
             time.sleep(1)
-            return int(pool.submit(lambda: (time.sleep(1), 7)[1]).result())
+            return int(pool.submit(slept, 1, lambda: 7).result())
 
         assert pool.submit(outer).result() == 7
         assert machine.clock.host.now == 2 * S
