@@ -291,6 +291,13 @@ group_tensors: Any = torch._C._group_tensors_by_device_and_dtype
 log_api_usage: Any = torch._C._log_api_usage_once
 Generator: Any = torch._C.Generator
 Profiler: Any = torch.profiler.profiler._KinetoProfile
+OldProfiler: Any = torch.autograd.profiler.profile
+ProfilerRange: Any = torch._C._profiler._RecordFunctionFast
+"""A range of torch's profile that is no operator: `torch.profiler.record_function` is one."""
+start_profile: Any = OldProfiler._start_trace
+build_profile: Any = OldProfiler._ensure_function_events
+profiler_name: Any = torch.autograd.profiler_util._rewrite_name
+is_stack_entry: Any = torch.autograd.profiler_util._filter_stack_entry
 Graph: Any = torch._C.Graph
 ScriptMethod: Any = torch._C.ScriptMethod
 ScriptModule: Any = torch.jit._script.RecursiveScriptModule

@@ -11,6 +11,7 @@ import torch
 from gpututor.devices.recorder import Recorder
 from gpututor.devices.virtual import patches, private, versions
 from gpututor.devices.virtual.clock.reading import virtual_time_of
+from gpututor.devices.virtual.face import nvtx, profiling
 from gpututor.devices.virtual.face.visible import visible_slots
 from gpututor.devices.virtual.machine import VirtualGpu, VirtualMachine, active, is_on, switch
 from gpututor.devices.virtual.modules import autocast
@@ -81,6 +82,7 @@ def virtual_gpu(
                 yield machine
             finally:
                 _leave_all_places()
+                profiling.stop_what_runs()
                 if private.global_device_context() is not context_before:
                     torch.set_default_device(None if context_before is None else context_before.device)
                     private.forget_global_device_context()
@@ -88,6 +90,7 @@ def virtual_gpu(
         switch(None)
         autocast.forget()
         moves.forget_pinned()
+        nvtx.forget()
 
 
 @contextmanager
@@ -130,6 +133,7 @@ class _Place:
         self.undo.callback(switch, before)
         self.undo.enter_context(_time_of(machine, settings.virtual_time))
         self.undo.enter_context(inheritance.passed_on(settings))
+        self.undo.callback(profiling.stop_what_runs)
 
 
 _places: list[_Place] = []

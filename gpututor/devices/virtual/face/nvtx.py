@@ -1,42 +1,121 @@
-"""`torch.cuda.nvtx`: ranges nest and are counted; no profiler listens to their names."""
+"""`torch.cuda.nvtx`, and `torch.cuda.profiler.start` and `stop`: ranges of the host's time, which land in the trace.
+
+A range is written down when it ends, with the line that began it. Marks are ranges of no length.
+"""
 
 from __future__ import annotations
 
 import itertools
 import threading
-from typing import Any
+from typing import Any, NamedTuple
+
+from gpututor.devices.recorder import Place
+from gpututor.devices.virtual.machine import active
+
+CAPTURE = "cudaProfilerStart"
+"""The range between `torch.cuda.profiler.start()` and `stop()`, which Nsight Systems can be told to wait for."""
+
+
+class Open(NamedTuple):
+    """A range that has begun."""
+
+    name: str
+    began: int
+    """Nanoseconds of the machine."""
+    place: Place | None
+    """The line that began it; None while nothing is recorded."""
+
+    @classmethod
+    def now(cls, name: str) -> Open:
+        """One that begins here."""
+        machine = active()
+        recorder = machine.recorder
+        return cls(name, machine.clock.host.now, recorder.place() if recorder.enabled else None)
+
+    def end(self) -> None:
+        """It ends now, and is written down."""
+        machine = active()
+        # A clock of another machine, or another thread, may be behind.
+        ended = max(self.began, machine.clock.host.now)
+        machine.recorder.range(self.name, launched=self.began, end=ended, place=self.place)
 
 
 class _Ranges(threading.local):
-    depth = 0
+    def __init__(self) -> None:
+        self.open: list[Open] = []
 
 
-_open = _Ranges()
+class _Shared:
+    """What all threads share."""
+
+    def __init__(self) -> None:
+        self.by_identity: dict[int, Open] = {}
+        self.capture: Open | None = None
+
+
+_of_thread = _Ranges()
+_shared = _Shared()
 _identities = itertools.count(1)
 
 
 def range_push(msg: Any) -> int:
     """Open a range in this thread; returns its depth, 0 for the outermost."""
-    _open.depth += 1
-    return _open.depth - 1
+    _of_thread.open.append(Open.now(_text("rangePushA", msg)))
+    return len(_of_thread.open) - 1
 
 
 def range_pop() -> int:
     """Close the innermost range of this thread; returns its depth, or NVTX's -2 where none is open."""
-    if _open.depth == 0:
+    if not _of_thread.open:
         return -2
-    _open.depth -= 1
-    return _open.depth
+    _of_thread.open.pop().end()
+    return len(_of_thread.open)
 
 
 def range_start(msg: Any) -> int:
-    """Open a range that need not nest; returns its identity for `range_end`."""
-    return next(_identities)
+    """Open a range that need not nest, and may end in another thread; returns its identity for `range_end`."""
+    identity = next(_identities)
+    _shared.by_identity[identity] = Open.now(_text("rangeStartA", msg))
+    return identity
 
 
 def range_end(range_id: Any) -> None:
-    """Close a range of `range_start`."""
+    """Close a range of `range_start`; one that is not open is no error, as in NVTX."""
+    opened = _shared.by_identity.pop(range_id, None)
+    if opened is not None:
+        opened.end()
 
 
 def mark(msg: Any) -> None:
     """A moment with a name."""
+    Open.now(_text("markA", msg)).end()
+
+
+def start_capture() -> None:
+    """Stands in for `torch.cuda.profiler.start`: another one while it runs changes nothing."""
+    if _shared.capture is None:
+        _shared.capture = Open.now(CAPTURE)
+
+
+def stop_capture() -> None:
+    """Stands in for `torch.cuda.profiler.stop`."""
+    if _shared.capture is not None:
+        _shared.capture.end()
+        _shared.capture = None
+
+
+def forget() -> None:
+    """What is still open ends with its machine, and is not written down."""
+    _of_thread.open.clear()
+    _shared.by_identity.clear()
+    _shared.capture = None
+
+
+def _text(function: str, msg: Any) -> str:
+    """The name of a range; raises pybind11's error for what is none."""
+    if not isinstance(msg, str):
+        raise TypeError(
+            f"{function}(): incompatible function arguments. The following argument types are supported:\n"
+            f"    1. (arg0: str)\n\nInvoked with: {msg!r}"
+        )
+    return msg

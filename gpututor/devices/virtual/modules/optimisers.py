@@ -7,7 +7,9 @@ from typing import Any
 import torch
 
 from gpututor.devices.virtual import private
-from gpututor.devices.virtual.machine import python_device
+from gpututor.devices.virtual.face import nvtx
+from gpututor.devices.virtual.machine import active, is_on, python_device
+from gpututor.devices.virtual.profiler.session import current
 from gpututor.devices.virtual.tensors.tensor import VirtualTensor
 
 FOR_OPTIMISERS = [torch.Tensor, torch.nn.Parameter, VirtualTensor]
@@ -28,14 +30,33 @@ def group_by_device_and_dtype(*args: Any, **kwargs: Any) -> dict[tuple[torch.dev
 _profiler = torch.autograd.profiler
 _real_enter: Any = _profiler.record_function.__enter__
 _real_exit: Any = _profiler.record_function.__exit__
+_RANGE = "_range_of_virtual_gpu"
+_OPTIMISERS_OWN = "Optimizer."
 
 
 def enter_range(self: Any) -> Any:
     """Stands in for `record_function.__enter__`, which every optimiser step calls: an operator, for nobody's use."""
-    return _real_enter(self) if _profiler._is_profiler_enabled else self
+    session = None
+    if _profiler._is_profiler_enabled:
+        session = current()
+        if session is None:
+            return _real_enter(self)
+    recorded = is_on() and active().recorder.enabled and not self.name.startswith(_OPTIMISERS_OWN)
+    if session is not None or recorded:
+        span = None if session is None else session.open("range", self.name)
+        vars(self)[_RANGE] = session, span, nvtx.Open.now(self.name) if recorded else None
+    return self
 
 
 def leave_range(self: Any, *exception: Any) -> None:
     """Stands in for `record_function.__exit__`."""
     if self.record is not None:
         _real_exit(self, *exception)
+        return
+    opened = vars(self).pop(_RANGE, None)
+    if opened is not None:
+        session, span, named = opened
+        if session is not None:
+            session.close(span)
+        if named is not None and is_on():
+            named.end()

@@ -1,0 +1,169 @@
+"""The `FunctionEvent`s of a profile, of which torch makes its tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import count
+from typing import Any
+
+import torch
+from torch.autograd.profiler_util import EventList, FunctionEvent
+
+from gpututor.devices.virtual import private
+from gpututor.devices.virtual.profiler import names
+from gpututor.devices.virtual.profiler.calls import Call
+from gpututor.devices.virtual.profiler.tree import MEMORY, Node, Tree
+
+_NOT_LEARNERS = ("gpututor", "torch/utils/_python_dispatch.py", "torch/overrides.py")
+
+
+DeviceType: Any = torch.autograd.DeviceType  # type: ignore[attr-defined]
+
+
+class Events(EventList):
+    """A list of torch's whose events are in their tree already: zero-length ones cannot be told from their times."""
+
+    def build(self) -> None:
+        """What torch does with its own lists, which are flat."""
+        super()._build_tree()  # type: ignore[no-untyped-call]
+
+    def _populate_cpu_children(self) -> None:
+        """Nothing is left to do."""
+
+
+class Maker:
+    """Makes the events of one profile. Times become microseconds since it began."""
+
+    def __init__(self, tree: Tree, *, with_cpu: bool) -> None:
+        self._tree = tree
+        self._with_cpu = with_cpu
+        self._numbers = count(1)
+        self._made: dict[Node, Any] = {}
+
+    def events(self) -> list[Any]:
+        """All events, in the order in which they began."""
+        found: list[Any] = []
+        for node in self._tree.nodes():
+            if not self._with_cpu and node.what != "call":
+                found += [self._work(call) for call in node.calls if call.work and node.what == "call"]
+                continue
+            event = self._made[node] = self._of_host(node)
+            found.append(event)
+            parent = self._made.get(node.parent) if node.parent is not None else None
+            if parent is not None:
+                parent.append_cpu_child(event)
+                event.set_cpu_parent(parent)
+            if node.what == "call":
+                found += self._started(node, parent)
+            elif node.what == "range":
+                found += self._on_devices(node)
+        found += [self._work(call) for call in self._tree.loose if call.work]
+        if self._with_cpu:
+            found += [self._freed(row.launched, -row.size_bytes) for row in self._tree.frees]
+        return sorted(found, key=lambda one: (one.time_range.start, -one.time_range.end))
+
+    def _started(self, node: Node, parent: Any) -> Iterator[Any]:
+        for call in node.calls:
+            if call.work and call.row is not None:
+                if parent is not None:
+                    parent.append_kernel(call.work, call.device_index, (call.row.end - call.row.start) / 1000)
+                yield self._work(call)
+
+    def _event(self, name: str, begin: int, end: int, **details: Any) -> Any:
+        start = self._tree.begin
+        return FunctionEvent(
+            **{
+                "id": next(self._numbers),
+                "thread": 1,
+                "overload_name": "",
+                "stack": [],
+                "input_shapes": [],
+                "concrete_inputs": [],
+                "kwinputs": {},
+                "fwd_thread": 0,
+                "use_device": "cuda",
+                "name": private.profiler_name(name, with_wildcard=True),
+                "trace_name": private.profiler_name(name, with_wildcard=False),
+                "start_us": (begin - start) / 1000,
+                "end_us": (end - start) / 1000,
+                **details,
+            }
+        )
+
+    def _of_host(self, node: Node) -> Any:
+        details: dict[str, Any] = {
+            "thread": node.thread,
+            "device_type": DeviceType.CPU,
+            "device_index": -1,
+            "cpu_memory_usage": node.host_bytes,
+            "device_memory_usage": node.device_bytes,
+            "is_user_annotation": node.what == "range",
+        }
+        seen = node.event
+        if seen is not None:
+            details |= {
+                "id": seen.correlation_id(),
+                "fwd_thread": seen.fwd_thread_id(),
+                "input_shapes": seen.shapes(),
+                "concrete_inputs": seen.concrete_inputs(),
+                "kwinputs": seen.kwinputs(),
+                "stack": stack_of(seen),
+                "scope": seen.scope(),
+                "sequence_nr": seen.sequence_nr(),
+                "flops": seen.flops(),
+                "is_async": seen.is_async(),
+            }
+        return self._event(node.name, node.begin, node.end, **details)
+
+    def _work(self, call: Call) -> Any:
+        row = call.row
+        assert row is not None
+        return self._on_device(call.work, row.start, row.end, call.device_index, row.stream)
+
+    def _on_device(self, name: str, begin: int, end: int, index: int, stream: int, **details: Any) -> Any:
+        place = {"device_index": index, "device_resource_id": names.stream_number(stream)}
+        return self._event(name, begin, end, device_type=DeviceType.CUDA, **place, **details)
+
+    def _on_devices(self, node: Node) -> Iterator[Any]:
+        """What a range of the program started, as one range on each stream."""
+        for (index, stream), (begin, end) in spread_of(node).items():
+            yield self._on_device(node.name, begin, end, index, stream, is_user_annotation=True)
+
+    def _freed(self, moment: int, size_bytes: int) -> Any:
+        return self._event(
+            MEMORY,
+            moment,
+            moment,
+            trace_name=None,
+            device_type=DeviceType.CPU,
+            device_memory_usage=size_bytes,
+        )
+
+
+def works_of(node: Node) -> Iterator[Call]:
+    """Everything that was started on a device in it, or in what is in it."""
+    if node.what == "call":
+        yield from (call for call in node.calls if call.work)
+    for child in node.children:
+        yield from works_of(child)
+
+
+def spread_of(node: Node) -> dict[tuple[int, int], tuple[int, int]]:
+    """When the work that was started in it ran, for each (GPU, stream)."""
+    found: dict[tuple[int, int], tuple[int, int]] = {}
+    for call in works_of(node):
+        row = call.row
+        assert row is not None
+        key = (call.device_index, row.stream)
+        begin, end = found.get(key, (row.start, row.end))
+        found[key] = min(begin, row.start), max(end, row.end)
+    return found
+
+
+def stack_of(seen: Any) -> list[str]:
+    """The program's lines that called an operator, the innermost first; those of the virtual GPU are left out."""
+    return [
+        entry
+        for entry in seen.stack()
+        if private.is_stack_entry(entry) and not any(part in entry for part in _NOT_LEARNERS)
+    ]

@@ -1,0 +1,206 @@
+"""One profile while it runs: what the machine does, and where in torch's own profile that belongs.
+
+Torch's profiler is on for the CPU alone. It sees the operators and how they nest, with times that mean nothing here. So
+each operator that the machine runs is put into a marker, a range of torch's profile whose name has a number (`Span`);
+what the machine launches goes with the marker that is open in that thread. Afterwards `tree` puts the two together.
+"""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, field
+from typing import Any
+
+from gpututor.devices.recorder import Recorder
+from gpututor.devices.virtual import private
+from gpututor.devices.virtual.machine import VirtualMachine
+from gpututor.devices.virtual.operators.dispatch import DeviceMode
+from gpututor.devices.virtual.operators.overloads import operator_of
+from gpututor.devices.virtual.profiler.names import is_plain_copy
+from gpututor.trace.columns import Trace
+from gpututor.trace.events import Kind
+
+MARKER = "gpututor:"
+"""How the names of markers begin, which nobody is shown."""
+
+
+@dataclass(slots=True)
+class Row:
+    """An event of the trace, as it was told; times in nanoseconds of the machine."""
+
+    kind: Kind
+    name: str
+    device: str
+    told: int
+    """The host's time when it was told: before it paid for the launch."""
+    stream: int = 0
+    source: str = ""
+    target: str = ""
+    size_bytes: int = 0
+    flops: float = 0.0
+    asynchronous: bool = False
+    launched: int = -1
+    start: int = -1
+    end: int = -1
+    allocated: int = 0
+    partner: int = -1
+    file: str = ""
+    line: int | None = None
+
+
+@dataclass(slots=True)
+class Span:
+    """What a marker stands for: an operator, a range that the program named, or an event outside of any operator."""
+
+    what: str
+    """`operator`, `range` or `event`."""
+    name: str
+    begin: int
+    end: int = -1
+    is_view: bool = False
+    copies_plainly: bool = False
+    """An operator that CUDA does by a plain copy on the device, without a kernel."""
+    rows: list[Row] = field(default_factory=list)
+    mark: Any = None
+
+
+class _OfThread(threading.local):
+    def __init__(self) -> None:
+        self.open: list[Span] = []
+
+
+class _Tap(Trace):
+    """A trace that is written as ever, and tells a session of each event."""
+
+    __slots__ = ("_session",)
+
+    def __init__(self, trace: Trace, session: Session) -> None:
+        # The same events: who holds the trace itself sees what is written here, and nothing is copied afterwards.
+        self.__dict__ = trace.__dict__
+        self._session = session
+
+    def add(self, kind: Kind, name: str, device: str, **details: Any) -> int:
+        index = super().add(kind, name, device, **details)
+        self._session.told(index, kind, name, device, details)
+        return index
+
+    def set_times(self, index: int, start: int, end: int) -> None:
+        super().set_times(index, start, end)
+        self._session.played(index, start, end)
+
+
+class Session:
+    """What happens from `start` to `stop`."""
+
+    def __init__(self, machine: VirtualMachine, profile: Any) -> None:
+        self.machine = machine
+        self.profile = profile
+        """Torch's own profile, for which this is done."""
+        self.spans: list[Span] = []
+        self.frees: list[Row] = []
+        self.loose: list[Row] = []
+        """What was launched by threads that torch's profiler does not watch."""
+        self.begin = self.end = machine.clock.host.now
+        self._thread = threading.get_ident()
+        self._here = _OfThread()
+        self._rows: dict[int, Row] = {}
+        self._lock = threading.Lock()
+        self._before: tuple[Trace, bool] | None = None
+
+    def start(self) -> None:
+        """Listen to the machine's recorder, which records for this time even if nobody else wants a trace."""
+        recorder = self.machine.recorder
+        self._before = recorder.trace, recorder.enabled
+        recorder.trace = _Tap(recorder.trace if recorder.enabled else Trace(None), self)
+        recorder.enabled = True
+        _Current.session = self
+        DeviceMode.__torch_dispatch__ = _observed  # type: ignore[method-assign]
+
+    def stop(self) -> None:
+        """Find out when everything ran, and leave the recorder as it was."""
+        if self._before is None:
+            return
+        recorder: Recorder = self.machine.recorder
+        try:
+            self.machine.finish()
+        finally:
+            self.end = self.machine.clock.host.now
+            recorder.trace, recorder.enabled = self._before
+            self._before = None
+            self._rows.clear()
+            _Current.session = None
+            DeviceMode.__torch_dispatch__ = _plain  # type: ignore[method-assign]
+
+    def open(self, what: str, name: str) -> Span:
+        """A marker begins here, in this thread."""
+        span = Span(what, name, self.machine.clock.host.now)
+        with self._lock:
+            number = len(self.spans)
+            self.spans.append(span)
+        self._here.open.append(span)
+        span.mark = private.ProfilerRange(MARKER + str(number))
+        span.mark.__enter__()
+        return span
+
+    def close(self, span: Span) -> None:
+        span.end = self.machine.clock.host.now
+        span.mark.__exit__(None, None, None)
+        span.mark = None
+        if span in self._here.open:
+            self._here.open.remove(span)
+
+    def told(self, index: int, kind: Kind, name: str, device: str, details: dict[str, Any]) -> None:
+        """An event was written down."""
+        row = Row(kind, name, device, self.machine.clock.host.now, **details)
+        if index >= 0:
+            self._rows[index] = row
+        if kind is Kind.FREE:
+            # Counted later than it happened, and in the middle of anything.
+            self.frees.append(row)
+            return
+        if kind is Kind.HAZARD or kind is Kind.RANGE:
+            return
+        if threading.get_ident() != self._thread:
+            self.loose.append(row)
+            return
+        for span in reversed(self._here.open):
+            if span.what == "operator":
+                span.rows.append(row)
+                return
+        span = self.open("event", name)
+        span.rows.append(row)
+        self.close(span)
+        if row.launched >= 0:
+            span.begin, span.end = min(row.launched, span.begin), max(row.launched, row.end, span.begin)
+
+    def played(self, index: int, start: int, end: int) -> None:
+        row = self._rows.get(index)
+        if row is not None:
+            row.start, row.end = start, end
+
+
+class _Current:
+    session: Session | None = None
+
+
+def current() -> Session | None:
+    """The session that runs, if one does."""
+    return _Current.session
+
+
+_plain = DeviceMode.__torch_dispatch__
+
+
+def _observed(self: DeviceMode, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    """Stands in for the dispatch of every operator while a session runs."""
+    session = _Current.session
+    if session is None or type(types) is list:
+        return _plain(self, func, types, args, kwargs)
+    op = operator_of(func)
+    span = session.open("operator", op.name)
+    span.is_view = op.is_view
+    span.copies_plainly = is_plain_copy(op.name, args)
+    try:
+        return _plain(self, func, types, args, kwargs)
+    finally:
+        session.close(span)

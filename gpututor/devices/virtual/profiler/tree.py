@@ -1,0 +1,233 @@
+"""What happened in a profile: torch's operators as they nest, with the virtual clock's times and the GPU's work.
+
+Torch saw each operator twice: as the program called it, and as the CPU computes it, inside of a marker. The second is
+how the values are made and no part of what a GPU would do, so it is left out, except for views, which CUDA makes by the
+same steps. Where torch saw an operator that has no marker of its own (`aten::linear`, a step of the backward pass), it
+lasts from the first marker in it to the last.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from gpututor.devices.virtual.profiler import names
+from gpututor.devices.virtual.profiler.calls import Call, calls_of
+from gpututor.devices.virtual.profiler.session import MARKER, Row, Session, Span
+
+_HIDDEN = frozenset({"PythonDispatchMode"})
+MEMORY = "[memory]"
+OUT_OF_MEMORY = "[OutOfMemory]"
+
+
+@dataclass(slots=True, eq=False)
+class Seen:
+    """One event of torch's profile, as it nests there."""
+
+    event: Any
+    name: str
+    end_ns: int
+    span: Span | None
+    """What the marker stands for, if it is one."""
+    children: list[Seen] = field(default_factory=list)
+    marked: bool = False
+    """Whether there is a marker in it."""
+    taken: int = 0
+    """Bytes of the host's memory that were allocated in it and not freed, its children not counted."""
+
+
+@dataclass(slots=True, eq=False)
+class Node:
+    """Something that the host did; times in nanoseconds of the machine."""
+
+    name: str
+    what: str
+    """`operator`, `range`, or `call` for one of the CUDA runtime."""
+    thread: int
+    event: Any = None
+    """Torch's own event of an operator; None for others."""
+    begin: int = -1
+    end: int = -1
+    parent: Node | None = None
+    children: list[Node] = field(default_factory=list)
+    calls: list[Call] = field(default_factory=list)
+    """Of an operator: the calls of the runtime in it. Of a call: itself."""
+    device_bytes: int = 0
+    """Bytes of GPUs that were allocated in it, less those that were freed, children included."""
+    host_bytes: int = 0
+    """The same for the host's memory."""
+
+
+class Tree:
+    """Everything of one profile."""
+
+    def __init__(self, session: Session, events: list[Any]) -> None:
+        self._session = session
+        self.roots: list[Node] = []
+        self.begin, self.end = session.begin, session.end
+        for thread, seen in _nested(events, session.spans).items():
+            children = self._visible(seen, thread, within=False)
+            _give_times(children, session.begin)
+            self.roots += children
+        for root in self.roots:
+            _add_up(root)
+        self.loose: list[Call] = [call for row in session.loose for call in calls_of([row], None, session.machine, -1)]
+        """What was launched by threads that torch's profiler does not watch."""
+        self.frees: list[Row] = [row for row in session.frees if not self._freed_within(row)]
+        """Memory that was freed outside of any operator or range."""
+
+    def nodes(self) -> list[Node]:
+        """All nodes, each before its children."""
+        found, waiting = [], list(reversed(self.roots))
+        while waiting:
+            node = waiting.pop()
+            found.append(node)
+            waiting += reversed(node.children)
+        return found
+
+    def _visible(self, seen: list[Seen], thread: int, *, within: bool, as_is: bool = False) -> list[Node]:
+        """The nodes for events of torch; `within` the handling of an operator only those count that have markers."""
+        found: list[Node] = []
+        for one in seen:
+            span = one.span
+            if span is None:
+                if one.marked or as_is or not within:
+                    found.append(self._operator(one, thread, as_is))
+            elif span.what == "range":
+                node = Node(span.name, "range", thread, begin=span.begin, end=span.end)
+                found.append(_with(node, self._visible(one.children, thread, within=False)))
+            elif span.what == "event":
+                found += self._outside(one, thread)
+            else:  # one without an operator of torch around it
+                node = Node(span.name, "operator", thread, begin=span.begin, end=span.end)
+                self._handled(node, one, thread)
+                found.append(node)
+        return _graphs_joined(found)
+
+    def _operator(self, seen: Seen, thread: int, as_is: bool) -> Node:
+        node = Node(seen.name, "operator", thread, event=seen.event)
+        others = []
+        for child in seen.children:
+            span = child.span
+            if span is not None and span.what == "operator":
+                node.begin = span.begin if node.begin < 0 else node.begin
+                node.end = max(node.end, span.end)
+                self._handled(node, child, thread)
+            else:
+                others.append(child)
+        if others:
+            _with(node, self._visible(others, thread, within=False, as_is=as_is))
+        return node
+
+    def _handled(self, node: Node, marker: Seen, thread: int) -> None:
+        """What the machine did for an operator goes into its node."""
+        span = marker.span
+        assert span is not None
+        if span.is_view and len(marker.children) == 1 and marker.children[0].name == node.name:
+            _with(node, self._visible(marker.children[0].children, thread, within=True, as_is=True))
+        else:
+            _with(node, self._visible(marker.children, thread, within=True))
+        calls = calls_of(span.rows, span, self._session.machine, span.end)
+        node.calls += calls
+        _with(node, [_node_of(call, thread) for call in calls if call.name])
+        node.children.sort(key=lambda child: child.begin if child.begin >= 0 else span.begin)
+        node.device_bytes += sum(row.size_bytes for row in span.rows if row.kind.value == "allocate")
+        if all(row.device == "cpu" or row.target == "cpu" for row in span.rows):
+            node.host_bytes += _taken(marker)
+
+    def _outside(self, marker: Seen, thread: int) -> list[Node]:
+        """An event of the machine outside of any operator, such as a wait."""
+        span = marker.span
+        assert span is not None
+        if span.rows[0].kind.value in ("allocate", "out of memory"):
+            row = span.rows[0]
+            is_taken = row.kind.value == "allocate"
+            node = Node(MEMORY if is_taken else OUT_OF_MEMORY, "memory", thread, begin=row.launched, end=row.launched)
+            node.device_bytes = row.size_bytes if is_taken else 0
+            return [node]
+        return [_node_of(call, thread) for call in calls_of(span.rows, None, self._session.machine, span.end)]
+
+    def _freed_within(self, row: Row) -> bool:
+        """Memory that was freed while an operator or range was running counts there, and in all around it."""
+        within = False
+        nodes = self.roots
+        while True:
+            inner = next((one for one in nodes if one.begin < row.launched < one.end and one.what != "call"), None)
+            if inner is None:
+                return within
+            inner.device_bytes -= row.size_bytes
+            within, nodes = True, inner.children
+
+
+def _nested(events: list[Any], spans: list[Span]) -> dict[int, list[Seen]]:
+    """Torch's events of each thread, one in the other, without Python's own."""
+    roots: dict[int, list[Seen]] = {}
+    open_of: dict[int, list[Seen]] = {}
+    # Where an event and one in it begin and end together, the outer one has the smaller number.
+    for event in sorted(events, key=lambda one: (one.start_ns(), -one.end_ns(), one.correlation_id())):
+        name = event.name()
+        if name in _HIDDEN or event.is_python_function():
+            continue
+        thread = event.start_thread_id()
+        around = open_of.setdefault(thread, [])
+        while around and (event.start_ns() >= around[-1].end_ns or event.end_ns() > around[-1].end_ns):
+            around.pop()
+        if name in (MEMORY, OUT_OF_MEMORY):
+            if around and name == MEMORY:
+                around[-1].taken += event.nbytes()
+            continue
+        span = spans[int(name.removeprefix(MARKER))] if name.startswith(MARKER) else None
+        seen = Seen(event, name, event.end_ns(), span)
+        (around[-1].children if around else roots.setdefault(thread, [])).append(seen)
+        around.append(seen)
+        if span is not None:
+            for one in around:
+                one.marked = True
+    return roots
+
+
+def _taken(seen: Seen) -> int:
+    return seen.taken + sum(_taken(child) for child in seen.children)
+
+
+def _with(node: Node, children: list[Node]) -> Node:
+    node.children += children
+    for child in children:
+        child.parent = node
+    return node
+
+
+def _node_of(call: Call, thread: int) -> Node:
+    return Node(call.name, "call", thread, begin=call.begin, end=call.end, calls=[call])
+
+
+def _graphs_joined(nodes: list[Node]) -> list[Node]:
+    """Kernels of one graph were launched by one call."""
+    found: list[Node] = []
+    for node in nodes:
+        last = found[-1] if found else None
+        if last is not None and last.name == node.name == names.GRAPH_LAUNCH and last.end == node.end:
+            last.calls += node.calls
+        else:
+            found.append(node)
+    return found
+
+
+def _give_times(nodes: list[Node], now: int) -> int:
+    """Times for those that have none: from the first to the last of what is in them; the time after the last."""
+    for node in nodes:
+        known = node.begin >= 0
+        after = _give_times(node.children, node.begin if known else now)
+        if not known:
+            node.begin = min((child.begin for child in node.children), default=now)
+            node.end = after if node.children else node.begin
+        node.end = max([node.end, *(child.end for child in node.children)])
+        now = max(now, node.end)
+    return now
+
+
+def _add_up(node: Node) -> None:
+    for child in node.children:
+        _add_up(child)
+        node.device_bytes += child.device_bytes
+        node.host_bytes += child.host_bytes
