@@ -9,8 +9,12 @@ from __future__ import annotations
 import warnings
 from itertools import count
 from typing import Any
+from weakref import WeakKeyDictionary
+
+import torch
 
 from gpututor.devices.virtual import errors
+from gpututor.devices.virtual.face.streams import CudaStream
 from gpututor.devices.virtual.machine import VirtualMachine, active
 from gpututor.devices.virtual.memory.allocator import DeviceMemory
 from gpututor.devices.virtual.operators.replaying import forget_effects, replay
@@ -21,6 +25,8 @@ _ADVICE = "It needs CUDA's own graph, which is not there."
 _EMPTY = (
     "The CUDA Graph is empty. This usually means that the graph was attempted to be captured on wrong device or stream."
 )
+_real_block: Any = torch.cuda.graph
+_streams: WeakKeyDictionary[VirtualMachine, CudaStream] = WeakKeyDictionary()
 _own_pools, _shared_pools = count(1), count(1)
 
 
@@ -152,6 +158,21 @@ class CUDAGraph:
 
 
 CUDAGraph.__module__ = "torch.cuda.graphs"
+
+
+class CaptureBlock(_real_block):  # type: ignore[misc]
+    """Stands in for `torch.cuda.graph`, which keeps the stream that it captures on for the life of the process."""
+
+    def __init__(self, cuda_graph: Any, pool: Any = None, stream: Any = None, *args: Any, **options: Any) -> None:
+        if stream is None:
+            machine = active()
+            stream = _streams.get(machine)
+            if stream is None:
+                stream = _streams[machine] = CudaStream()
+        super().__init__(cuda_graph, pool, stream, *args, **options)
+
+
+CaptureBlock.__module__, CaptureBlock.__name__, CaptureBlock.__qualname__ = "torch.cuda.graphs", "graph", "graph"
 
 
 def empty_host_memory() -> None:

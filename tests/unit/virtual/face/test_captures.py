@@ -168,7 +168,8 @@ def test_graphs_of_another_machine_say_so() -> None:
     with virtual_gpu():
         x = torch.ones(1, device="cuda")
         graph, _ = _captured(lambda: x + 1)
-    assert CUDA.graphs.graph.default_capture_stream is None
+        assert isinstance(CUDA.graph(graph), CUDA.graphs.graph)
+    assert CUDA.graph.default_capture_stream is None
     with virtual_gpu(), pytest.raises(RuntimeError, match="captured on a virtual GPU that is switched off"):
         graph.replay()
 

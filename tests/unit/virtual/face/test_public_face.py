@@ -28,7 +28,7 @@ _CLASS = "an exception class, a base class or an enumeration"
 SAFE = {
     "torch.cuda": {
         _CLASS: "AcceleratorError DeferredCudaCallError OutOfMemoryError cudaStatus",
-        _PYTHON: "StreamContext device device_of get_gencode_flags graph graph_pool_handle is_tf32_supported "
+        _PYTHON: "StreamContext device device_of get_gencode_flags graph_pool_handle is_tf32_supported "
         "make_graphed_callables memory_cached max_memory_cached set_stream stream "
         "memory_summary memory_stats reset_max_memory_cached reset_max_memory_allocated caching_allocator_disabled",
         _THROUGH_C: "empty_cache get_allocator_backend get_per_process_memory_fraction memory_snapshot "
@@ -44,7 +44,7 @@ SAFE = {
     "torch.cuda.gds": {_CLASS: "Storage"},
     "torch.cuda.graphs": {
         _CLASS: "Tensor Union overload",
-        _PYTHON: "graph graph_pool_handle make_graphed_callables",
+        _PYTHON: "graph_pool_handle make_graphed_callables",
     },
     "torch.cuda.jiterator": {_CLASS: "Tensor"},
     "torch.cuda.memory": {
@@ -59,6 +59,7 @@ SAFE = {
         _THROUGH_C: "all_gather all_reduce broadcast init_rank reduce reduce_scatter unique_id version"
     },
     "torch.cuda.nvtx": {_PYTHON: "range", _PLAIN: "contextmanager"},
+    "torch.cuda.profiler": {_PYTHON: "profile"},
     "torch.cuda.random": {_CLASS: "Tensor", _PYTHON: "current_device device_count is_initialized"},
     "torch.accelerator": {
         _THROUGH_C: "current_accelerator current_device_idx current_device_index current_stream device_count "
