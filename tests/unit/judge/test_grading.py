@@ -196,10 +196,10 @@ def test_a_grandchild_does_not_outlive_a_timeout(grade: Grade, exercise_folder: 
     note = tmp_path / "pid"
 
     report = grade(
-        "import os, subprocess, sys, time\n\n\ndef twice(number):\n"
+        "import os, subprocess, sys\n\n\ndef twice(number):\n"
         "    child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'], start_new_session=True)\n"
         f"    open({str(note)!r}, 'w').write(str(child.pid))\n"
-        "    time.sleep(600)\n"
+        "    child.wait()\n"
     )
 
     assert report.outcome is Outcome.TIMEOUT
@@ -210,10 +210,10 @@ def test_a_daemon_does_not_outlive_a_submission_that_returns(grade: Grade, tmp_p
     note = tmp_path / "pid"
 
     report = grade(
-        "import os, time\n\n\ndef twice(number):\n"
+        "import os, signal\n\n\ndef twice(number):\n"
         "    if os.fork() == 0:\n        os.setsid()\n        if os.fork() == 0:\n"
         f"            open({str(note)!r}, 'w').write(str(os.getpid()))\n"
-        "            os.close(1)\n            os.close(2)\n            time.sleep(600)\n        os._exit(0)\n"
+        "            os.close(1)\n            os.close(2)\n            signal.pause()\n        os._exit(0)\n"
         f"    while not os.path.exists({str(note)!r}):\n        pass\n"
         "    return 2 * number\n"
     )
@@ -361,10 +361,10 @@ list(GradingClient().grade(GradeRequest(sys.argv[1], sys.argv[2], "a.py")))
 def test_a_client_that_is_killed_leaves_no_process_and_no_scratch(exercise_folder: Path, tmp_path: Path) -> None:
     note = tmp_path / "note"
     submission = (
-        "import os, time\n\n\ndef twice(number):\n"
+        "import os, signal\n\n\ndef twice(number):\n"
         "    if os.fork() == 0:\n        os.setsid()\n        if os.fork() == 0:\n"
         f"            open({str(note)!r}, 'w').write(f'{{os.getpid()}} {{os.getcwd()}}')\n"
-        "            time.sleep(600)\n        os._exit(0)\n"
+        "            signal.pause()\n        os._exit(0)\n"
         "    while True:\n        pass\n"
     )
     killed = subprocess.Popen([sys.executable, "-c", CLIENT, str(exercise_folder), submission])
