@@ -10,7 +10,7 @@ import sys
 import threading
 import time
 import timeit
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from copy import deepcopy
 from decimal import Decimal
 from typing import Any
@@ -24,12 +24,6 @@ from gpututor.devices.virtual.session import virtual_gpu_or_another
 S = 1_000_000_000
 CLOCKS = ("perf_counter", "monotonic", "time", "process_time", "thread_time")
 READINGS = [name for base in CLOCKS for name in (base, base + "_ns")]
-
-
-@pytest.fixture
-def machine() -> Iterator[VirtualMachine]:
-    with virtual_gpu(0) as machine:
-        yield machine
 
 
 def test_a_reading_takes_fifty_nanoseconds_on_every_clock(machine: VirtualMachine) -> None:

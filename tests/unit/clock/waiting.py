@@ -1,0 +1,28 @@
+"""What tests of threads share."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+from gpututor.devices.virtual.machine import active
+
+S = 1_000_000_000
+
+
+def started(function: Callable[..., Any], *arguments: Any) -> threading.Thread:
+    thread = threading.Thread(target=function, args=arguments, daemon=True)
+    thread.start()
+    return thread
+
+
+def slept(seconds: float, then: Callable[..., Any] | None = None, *arguments: Any) -> Any:
+    """What `then` gives after a sleep."""
+    time.sleep(seconds)
+    return None if then is None else then(*arguments)
+
+
+def now() -> int:
+    return active().clock.host.now
