@@ -29,6 +29,7 @@ def moved(name: str, inputs: list[Tensor], outputs: list[Tensor]) -> int:
         ("aten::add", 2, 1, 3), ("aten::add_", 2, 1, 3), ("aten::fill_", 1, 1, 1), ("aten.zero_.default", 1, 1, 1),
         ("aten::copy_", 2, 1, 2), ("aten::normal_", 1, 1, 1), ("aten::normal", 1, 1, 2), ("aten::relu_", 1, 1, 2),
         ("aten::addcmul_", 3, 1, 4), ("aten::zero_", 1, 0, 1), ("aten::clone", 1, 1, 2),
+        ("aten::add_", 1, 0, 1),
     ],
 )  # fmt: skip
 def test_an_operator_reads_its_inputs_and_writes_its_outputs(name: str, inputs: int, outputs: int, times: int) -> None:

@@ -117,9 +117,8 @@ def moved_bytes(name: str, kind: str, inputs: Tensors, outputs: Tensors) -> int:
     if kind == "nll" and len(inputs) > 1:
         return prod(inputs[1][0]) * (_SECTOR + 8) + written
     if inputs and is_in_place(name):
-        written = written or tensor_bytes(inputs[0])
         if kind == "scatter" and len(inputs) > 1:
             return _scattered(inputs)
         if short_name(name) in _NOT_READ:
-            return total_bytes(inputs[1:]) + written
+            return total_bytes(inputs[1:]) + (written or tensor_bytes(inputs[0]))
     return total_bytes(inputs) + written
