@@ -119,10 +119,9 @@ class Recorder:
         launched: int = -1,
         start: int = -1,
         end: int = -1,
-        partner: int = -1,
         place: Where = None,
     ) -> int:
-        """A copy of `size_bytes` from `source` to `target`; `partner` is an earlier one that brought the same bytes."""
+        """A copy of `size_bytes` from `source` to `target`."""
         if not self.enabled or size_bytes == 0:
             return -1
         file, line = place or self._place()
@@ -138,7 +137,6 @@ class Recorder:
             launched=launched,
             start=start,
             end=end,
-            partner=partner,
             file=file,
             line=line,
         )
@@ -253,6 +251,10 @@ class Recorder:
         return self.trace.add(
             Kind.RANGE, name[:MAX_NAME], device, launched=launched, start=launched, end=end, file=file, line=line
         )
+
+    def repeats(self, index: int, earlier: int) -> None:
+        """Copy `index` brought the same bytes to the same device as copy `earlier`."""
+        self.trace.set_partner(index, earlier)
 
     def set_times(self, index: int, start: int, end: int) -> None:
         """When event `index` ran; -1 is an event that was not written down."""

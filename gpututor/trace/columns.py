@@ -163,6 +163,11 @@ class Trace:
             block.start[at] = start
             block.end[at] = end
 
+    def set_partner(self, index: int, partner: int) -> None:
+        """Which earlier event belongs to event `index`; -1 is none and is left alone."""
+        if index >= 0:
+            self._blocks[index >> _SHIFT].partner[index & _MASK] = partner
+
     def __len__(self) -> int:
         for number in range(len(self._blocks) - 1, -1, -1):
             filled = len(self._blocks[number].kind.tobytes().rstrip(b"\0"))

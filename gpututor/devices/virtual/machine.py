@@ -20,6 +20,7 @@ from gpututor.devices.virtual.specs import GpuSpec
 
 if TYPE_CHECKING:
     from gpututor.devices.virtual.work.captures import Capture
+    from gpututor.devices.virtual.work.repeats import Brought
 
 CPU = torch.device("cpu")
 NOWHERE = torch.device("meta")
@@ -85,19 +86,18 @@ class VirtualMachine:
         self.by_device = {id(gpu.device): gpu for gpu in gpus}
         """Each GPU by the identity of its device object, which no tensor of another machine has."""
         self.backends = backends
-        self.recorder = recorder if recorder is not None else _silent()
         self.per_thread = _PerThread()
-        self.clock = MachineClock(len(gpus), self.recorder.set_times)
-        self.recorder.finish = self.finish
+        self.clock = MachineClock(len(gpus))
         self.pending_copies: dict[int, tuple[Task, bool]] = {}
         """By page-locked storage: the last asynchronous copy, and whether it writes there."""
+        self.brought: dict[tuple[int, int], Brought] = {}
+        """By storage of the host and GPU: what was copied there last (see `work.repeats`)."""
         self.capture: Capture | None = None
         """The graph that is being captured, if one is."""
         self.sync_debug = 0
         """What `torch.cuda.set_sync_debug_mode` chose: 1 warns of waits, 2 forbids them."""
         for gpu in gpus:
             gpu.memory.values_on_host = values
-            gpu.memory.watch = MemoryWatch(gpu.index, gpu.name, self.clock, self.recorder, self.per_thread)
         self.started = False
         """Whether anything needed a GPU so far; asking how many there are does not."""
         self.gives_way = False
@@ -106,6 +106,19 @@ class VirtualMachine:
         """Whether this is a forked child of a process whose GPUs had started: CUDA does not survive a fork."""
         self.beside_real_gpu = private.real_cuda_has_started()
         """Whether tensors of a real GPU may be about, which are none of this machine's business."""
+
+        self.recorder: Recorder
+        self.record_with(recorder if recorder is not None else _silent())
+
+    def record_with(self, recorder: Recorder) -> None:
+        """Write all that is done from now on to another recorder; what was done is finished in the one before."""
+        self.finish()
+        self.recorder = recorder
+        recorder.finish = self.finish
+        for timeline in self.clock.gpus:
+            timeline.played = recorder.set_times
+        for gpu in self.gpus:
+            gpu.memory.watch = MemoryWatch(gpu.index, gpu.name, self.clock, recorder, self.per_thread)
 
     def start(self) -> None:
         """What CUDA does at its first use; raises its errors when that cannot be."""

@@ -77,11 +77,11 @@ def test_what_is_asked_at_a_time_plays_no_more_than_what_is_ready_then() -> None
 def test_the_host_waits_when_a_stream_has_taken_all_that_it_can() -> None:
     gpu = Timeline()
     stream = gpu.stream(0)
-    for _ in range(Timeline.QUEUE - 1):
+    for _ in range(Timeline.QUEUE):
         gpu.kernel(stream, 0, 10, 1)
-    assert gpu.room_in_queue(stream, 0) == 0
+    assert gpu.room_in_queue(stream, 0) == 0, "the first runs already"
     gpu.kernel(stream, 0, 10, 1)
-    assert gpu.room_in_queue(stream, 0) == 10
+    assert gpu.room_in_queue(stream, 0) == 20, "the second is the first of those that wait"
 
 
 def test_waiting_for_a_mark_that_has_been_reached_costs_nothing() -> None:

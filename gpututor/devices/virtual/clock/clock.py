@@ -10,7 +10,7 @@ import threading
 
 from gpututor.devices.virtual.clock.host import HostClocks
 from gpututor.devices.virtual.clock.order import Order
-from gpututor.devices.virtual.clock.timeline import Mark, Played, Stream, Task, Timeline
+from gpututor.devices.virtual.clock.timeline import Mark, Stream, Task, Timeline
 
 SYNCHRONISE = 3_000
 """What a wait costs the host for work that is done already."""
@@ -19,16 +19,13 @@ EVENT = 500
 
 
 class MachineClock:
-    """Time on a machine: each host thread's, and each GPU's. Safe to use from several threads.
+    """Time on a machine: each host thread's, and each GPU's. Safe to use from several threads."""
 
-    `played` is told the times of each task that has a row in the trace.
-    """
-
-    def __init__(self, gpus: int, played: Played | None = None) -> None:
+    def __init__(self, gpus: int) -> None:
         self.host = HostClocks()
         self.order = Order()
         """What is done before what, whatever the times are."""
-        self.gpus = [Timeline(index, played=played) for index in range(gpus)]
+        self.gpus = [Timeline(index) for index in range(gpus)]
         for timeline in self.gpus:
             timeline.peers = self.gpus
         self._lock = threading.RLock()

@@ -103,13 +103,11 @@ class Timeline:
     QUEUE: ClassVar[int] = 1024
     """Launches that a stream takes before the host has to wait, as CUDA's drivers have it."""
 
-    def __init__(
-        self, index: int = 0, engines: tuple[str, ...] = ("h2d", "d2h", "p2p"), played: Played | None = None
-    ) -> None:
+    def __init__(self, index: int = 0, engines: tuple[str, ...] = ("h2d", "d2h", "p2p")) -> None:
         self.index = index
         self.streams: dict[int, Stream] = {0: Stream((index, 0))}
         self.peers: list[Timeline] = [self]
-        self.played = played
+        self.played: Played | None = None
         self._engine_free = dict.fromkeys(engines, 0)
         self._running: list[tuple[int, int]] = []
         self._room = WHOLE

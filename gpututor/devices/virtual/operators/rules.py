@@ -19,7 +19,7 @@ from gpututor.devices.virtual.tensors import bits
 from gpututor.devices.virtual.tensors.moves import pin, pinned, record_copy
 from gpututor.devices.virtual.tensors.sparse import follow_sparse
 from gpututor.devices.virtual.tensors.tensor import VirtualTensor
-from gpututor.devices.virtual.work import hazards
+from gpututor.devices.virtual.work import hazards, repeats
 
 aten = torch.ops.aten
 _STAYS = "Leave the copy to the host out, or run with values, on smaller sizes."
@@ -67,6 +67,8 @@ def _to_copy(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         name="aten::_to_copy",
     )
     moved_to = out if target.type == "cpu" else None
+    if source.type == "cpu" and target.type == "cuda":
+        repeats.brought(active(), host, target.index, access)
     hazards.copied(active(), access, args[0], moved_to, asynchronous=non_blocking)
     return VirtualTensor(out, target) if target.type == "cuda" else out
 

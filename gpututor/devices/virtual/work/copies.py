@@ -53,7 +53,7 @@ def copy_to_host(machine: VirtualMachine, source: torch.device, size_bytes: int,
 def _over_pcie(
     machine: VirtualMachine,
     gpu: VirtualGpu,
-    direction: str,
+    direction: links.Direction,
     size_bytes: int,
     name: str,
     asynchronous: bool,
@@ -67,7 +67,7 @@ def _over_pcie(
         raise errors.capture_of_pageable()
     if not asynchronous:
         permits.wait_for_stream(machine)
-    duration = round(links.copy_s(gpu.spec, size_bytes, pinned=pinned) * 1e9)
+    duration = round(links.copy_s(gpu.spec, size_bytes, pinned=pinned, direction=direction) * 1e9)
     if capture is not None and captured:
         capture.copy(stream, name, size_bytes, direction, duration)
         return None

@@ -83,12 +83,13 @@ def _find_on_gpu(key: Any, spec: GpuSpec, op: Operator, inputs: Sequence[Any], o
         spec,
         op.name,
         described(inputs),
-        described(tensors_of(out)),
+        # What returns nothing, as an optimiser's lists, writes to what it was given.
+        described(tensors_of(out) or op.written_among(*call)),
         flops,
         tf32=private.matmul_precision() == "tf32",
         convolution_tf32=private.convolution_precision() == "tf32",
     )
-    host = round(spec.launch_s * cost.launches(op.name) * 1e9)
+    host = round(spec.launch_s * cost.launches(op.name, tensors=len(inputs)) * 1e9)
     return _keep(key, Cost(round(price.seconds * 1e9), round(price.fill * WHOLE), host, price.flops or flops))
 
 

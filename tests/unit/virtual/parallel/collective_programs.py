@@ -263,9 +263,10 @@ def trace(rank: int, device: str) -> Any:
 
     tensor = torch.ones(8, device=device)
     machine, recorder = active(), Recorder([__file__])
-    before, machine.recorder = machine.recorder, recorder
+    before = machine.recorder
+    machine.record_with(recorder)
     dist.all_reduce(tensor)
-    machine.recorder = before
+    machine.record_with(before)
     return [(event.kind.value, event.name, event.device, event.size_bytes, event.line) for event in recorder.trace]
 
 

@@ -111,9 +111,10 @@ def no_transfer_in_backward(rank: int, device: str) -> Any:
     model = DistributedDataParallel(network().to(device), device_ids=[rank])
     loss = model(INPUTS.to(device)).sum()
     machine, recorder = active(), Recorder()
-    before, machine.recorder = machine.recorder, recorder
+    before = machine.recorder
+    machine.record_with(recorder)
     loss.backward()
-    machine.recorder = before
+    machine.record_with(before)
     kinds = [event.kind.value for event in recorder.trace]
     return kinds.count("transfer"), kinds.count("collective")
 

@@ -1,0 +1,236 @@
+"""What programs find on the virtual clock: launches, waits, copies and streams, in figures that are always the same."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import sys
+import time
+
+import torch
+
+from gpututor.devices.recorder import Recorder
+from gpututor.devices.virtual import virtual_gpu
+from gpututor.trace.events import Event, Kind
+
+
+def events_of(recorder: Recorder, *kinds: Kind) -> list[Event]:
+    return [one for one in recorder.complete() if one.kind in kinds and one.device != "cpu"]
+
+
+def test_a_script_that_forgets_to_synchronise_sees_an_absurd_time() -> None:
+    with virtual_gpu(1, "A100"):
+        x = torch.randn(4096, 4096, device="cuda")
+        torch.cuda.synchronize()
+        start = time.perf_counter()
+        x @ x
+        forgotten = time.perf_counter() - start
+        torch.cuda.synchronize()
+        start = time.perf_counter()
+        x @ x
+        torch.cuda.synchronize()
+        waited = time.perf_counter() - start
+    rate = 2 * 4096**3 / waited
+    assert forgotten < 20e-6
+    assert 10e12 < rate < 19.5e12, "an A100 has 19.5 TFLOPs a second in float32"
+
+
+def test_tensor_cores_and_half_precision_are_quicker() -> None:
+    def seconds(dtype: torch.dtype) -> float:
+        x = torch.randn(4096, 4096, device="cuda", dtype=dtype)
+        torch.cuda.synchronize()
+        start = time.perf_counter()
+        x @ x
+        torch.cuda.synchronize()
+        return time.perf_counter() - start
+
+    before = torch.backends.cuda.matmul.allow_tf32
+    with virtual_gpu(1, "A100"):
+        plain, half = seconds(torch.float32), seconds(torch.float16)
+        torch.backends.cuda.matmul.allow_tf32 = True
+        try:
+            tf32 = seconds(torch.float32)
+        finally:
+            torch.backends.cuda.matmul.allow_tf32 = before
+    assert plain > 3 * tf32 > 3 * half
+
+
+def _two_streams(size: int) -> tuple[float, float]:
+    """Seconds of twenty products on one stream, and of the same shared out on two."""
+
+    def seconds(streams: list[torch.cuda.Stream]) -> float:
+        torch.cuda.synchronize()
+        start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+        torch.cuda._sleep(20_000_000)  # the host is far ahead when the first product starts
+        start.record()
+        for stream in streams:
+            stream.wait_event(start)
+        for step in range(20):
+            with torch.cuda.stream(streams[step % len(streams)]):
+                x @ x
+        for stream in streams:
+            torch.cuda.current_stream().wait_stream(stream)
+        end.record()
+        end.synchronize()
+        return float(start.elapsed_time(end))
+
+    x = torch.randn(size, size, device="cuda")
+    first, second = torch.cuda.Stream(), torch.cuda.Stream()
+    return seconds([first]), seconds([first, second])
+
+
+def test_light_kernels_on_two_streams_overlap_and_those_that_fill_the_gpu_do_not() -> None:
+    with virtual_gpu(1, "A100"):
+        one, two = _two_streams(64)
+        assert two < 0.6 * one
+        one, two = _two_streams(4096)
+        assert two > 0.95 * one
+
+
+def _pipeline(*, pinned: bool) -> float:
+    """Milliseconds of eight copies and products, the copy of each step beside the product of the one before."""
+    host = [torch.randn(2048, 2048) for _ in range(8)]
+    if pinned:
+        host = [one.pin_memory() for one in host]
+    copies = torch.cuda.Stream()
+    torch.cuda.synchronize()
+    start = time.perf_counter()
+    for one in host:
+        with torch.cuda.stream(copies):
+            x = one.to("cuda", non_blocking=True)
+        torch.cuda.current_stream().wait_stream(copies)
+        x.record_stream(torch.cuda.current_stream())
+        x @ x
+    torch.cuda.synchronize()
+    return (time.perf_counter() - start) * 1e3
+
+
+def test_pinned_copies_overlap_with_kernels_and_pageable_ones_do_not() -> None:
+    recorder = Recorder()
+    with virtual_gpu(1, "A100", recorder=recorder):
+        quick = _pipeline(pinned=True)
+        before = len(recorder.trace)
+        slow = _pipeline(pinned=False)
+    moves = [one for one in events_of(recorder, Kind.TRANSFER) if one.to_device]
+    products = [one for one in events_of(recorder, Kind.KERNEL) if one.name == "aten::mm"]
+    assert before
+    overlapping = [any(copy.start < product.end and product.start < copy.end for product in products) for copy in moves]
+    assert sum(overlapping[:8]) >= 6
+    assert quick < 0.7 * slow
+
+
+def test_a_blocking_copy_ends_before_the_host_goes_on_and_an_asynchronous_one_after() -> None:
+    recorder = Recorder()
+    with virtual_gpu(1, "A100", recorder=recorder) as machine:
+        host = torch.randn(1 << 22)
+        host.cuda()
+        assert machine.clock.host.now >= events_of(recorder, Kind.TRANSFER)[-1].end
+        pinned = host.pin_memory()
+        pinned.to("cuda", non_blocking=True)
+        assert machine.clock.host.now < events_of(recorder, Kind.TRANSFER)[-1].end
+
+
+def test_every_event_has_its_times_and_a_wait_is_as_long_as_the_work_that_is_left() -> None:
+    recorder = Recorder()
+    with virtual_gpu(1, "H100", recorder=recorder):
+        x = torch.randn(8192, 8192, device="cuda")
+        y = (x @ x).relu()
+        y.sum().item()
+    found = list(recorder.complete())
+    assert all(0 <= one.start <= one.end for one in found)
+    assert all(one.launched <= one.start for one in found)
+    product = next(one for one in found if one.name == "aten::mm")
+    wait = next(one for one in found if one.kind is Kind.SYNCHRONISE)
+    assert wait.end - wait.start > 0.9 * (product.end - product.start)
+    assert product.flops == 2 * 8192**3
+
+
+def test_memory_is_in_the_trace_with_what_is_allocated_after_each_event() -> None:
+    recorder = Recorder([__file__])
+    with virtual_gpu(1, "T4", memory_bytes=64 << 20, recorder=recorder):
+        x = torch.zeros(1 << 20, device="cuda")
+        y = x + 1
+        del x
+        with contextlib.suppress(torch.OutOfMemoryError):
+            torch.zeros(1 << 24, device="cuda")
+        del y
+    found = events_of(recorder, Kind.ALLOCATE, Kind.FREE, Kind.OUT_OF_MEMORY)
+    assert [(str(one.kind), one.size_bytes >> 20, one.allocated >> 20) for one in found] == [
+        ("allocate", 4, 4),
+        ("allocate", 4, 8),
+        ("free", 4, 4),
+        ("out of memory", 64, 4),
+        ("free", 4, 0),
+    ]
+    lines = [one.line for one in found]
+    assert None not in lines
+    assert lines == sorted(line for line in lines if line is not None)
+
+
+_PROGRAM = """
+import time
+import torch
+from gpututor.devices.virtual import virtual_gpu
+
+with virtual_gpu(2, "T4"):
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Conv2d(3, 8, 3), torch.nn.ReLU(), torch.nn.Flatten(), torch.nn.LazyLinear(10))
+    model = model.cuda()
+    optimiser = torch.optim.AdamW(model.parameters())
+    start = time.perf_counter_ns()
+    for _ in range(3):
+        optimiser.zero_grad()
+        model(torch.randn(4, 3, 32, 32).cuda()).square().mean().backward()
+        optimiser.step()
+        print(time.perf_counter_ns() - start)
+    x = torch.randn(1000, device="cuda").to("cuda:1")
+    print(x.sum().device, time.monotonic_ns())
+    torch.cuda.synchronize()
+    print(time.monotonic_ns())
+"""
+
+
+def test_figures_are_the_same_in_every_process_whatever_its_threads_and_hash_seed() -> None:
+    def run(**environment: str) -> str:
+        done = subprocess.run(
+            [sys.executable, "-c", _PROGRAM], capture_output=True, text=True, env={**os.environ, **environment}
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    first = run(PYTHONHASHSEED="1", OMP_NUM_THREADS="1")
+    assert first.count("\n") == 5
+    assert first == run(PYTHONHASHSEED="2", OMP_NUM_THREADS="2")
+
+
+def test_each_gpu_has_time_of_its_own_and_copies_between_them_take_the_boxs_link() -> None:
+    recorder = Recorder()
+    with virtual_gpu(2, "A100", recorder=recorder):
+        x = torch.randn(1 << 26, device="cuda:0")
+        torch.cuda.synchronize()
+        x.to("cuda:1")
+        torch.randn(1 << 26, device="cuda:1")
+    copy = events_of(recorder, Kind.TRANSFER)[0]
+    assert (copy.source, copy.target) == ("cuda:0", "cuda:1")
+    rate = copy.size_bytes / (copy.end - copy.start)
+    assert 200 < rate < 300, "NVLink 3 carries 300 GB a second one way"
+    after = next(one for one in events_of(recorder, Kind.KERNEL) if one.device == "cuda:1")
+    assert after.start >= copy.end
+
+
+def test_a_copy_of_the_same_bytes_names_the_one_before_until_they_change() -> None:
+    recorder = Recorder()
+    with virtual_gpu(1, "A100", recorder=recorder):
+        host = torch.randn(64, 64)
+        host.cuda()
+        host.cuda()
+        host.add_(1)
+        host.cuda()
+        host[:32].cuda()
+        other = torch.randn(64, 64)
+        other.cuda()
+        del other
+        torch.randn(64, 64).cuda()
+    found = [(at, one.partner) for at, one in enumerate(recorder.complete()) if one.kind is Kind.TRANSFER]
+    assert [partner for _, partner in found] == [-1, found[0][0], -1, -1, -1, -1]
