@@ -9,7 +9,7 @@ from typing import Any
 import torch
 import torch.profiler.profiler
 
-from gpututor.devices.virtual import errors, private
+from gpututor.devices.virtual import errors
 from gpututor.devices.virtual.machine import active
 from gpututor.devices.virtual.profiler import chrome
 from gpututor.devices.virtual.profiler.events import Events, Maker
@@ -17,38 +17,67 @@ from gpututor.devices.virtual.profiler.session import Session, current
 from gpututor.devices.virtual.profiler.tree import Tree
 
 _CUDA = torch.profiler.ProfilerActivity.CUDA
-_real_activities: Callable[[], set[Any]] = torch.profiler.supported_activities
-_real_init: Any = private.OldProfiler.__init__
-_real_exit: Any = private.OldProfiler.__exit__
-_real_export: Any = private.OldProfiler.export_chrome_trace
-_real_toggle: Any = private.OldProfiler.toggle_collection_dynamic
-_real_timeline: Any = private.Profiler.export_memory_timeline
+_OldProfiler: Any = torch.autograd.profiler.profile
 _Events: Any = Events
-_STATE = "_of_virtual_gpu"
+_real_activities: Callable[[], set[Any]] = torch.profiler.supported_activities
+_real_init: Any = _OldProfiler.__init__
+_real_timeline: Any = torch.profiler.profile.export_memory_timeline
 
 
-class _State:
-    """What a profile with CUDA has more than torch's own."""
+class CudaProfile(_OldProfiler):  # type: ignore[misc]
+    """A `torch.autograd.profiler.profile` with CUDA. It stays one after its machine is switched off."""
 
-    def __init__(self, profile: Any, *, with_cpu: bool) -> None:
-        self.profile = profile
-        self.with_cpu = with_cpu
-        self.session: Session | None = None
-        self._tree: tuple[Any, Tree] | None = None
+    _function_events: Any
+    _old_function_events: Any
+    _session: Session | None = None
+    _tree: Tree | None = None
 
-    def tree(self) -> Tree | None:
-        """What happened; None for a profile that never ran."""
-        results = self.profile.kineto_results
-        if results is None or self.session is None:
-            return None
-        if self._tree is None or self._tree[0] is not results:
-            self._tree = results, Tree(self.session, results.events())
-        return self._tree[1]
+    def _start_trace(self) -> None:
+        super()._start_trace()
+        self._session, self._tree = Session(active(), self), None
+        self._session.start()
 
+    def __exit__(self, *exception: Any) -> Any:
+        """Torch waits for the GPU here, as on CUDA."""
+        session = self._session
+        if session is None or not session.is_running:
+            return False  # it ended with its machine, or another one took over
+        try:
+            return super().__exit__(*exception)
+        finally:
+            session.stop()
+            self._put_together()
 
-def _state_of(profile: Any) -> _State | None:
-    found: _State | None = vars(profile).get(_STATE)
-    return found
+    def _put_together(self) -> None:
+        if self._tree is None and self._session is not None and self.kineto_results is not None:
+            self._session.stop()
+            self._tree = Tree(self._session, self.kineto_results.events())
+
+    def _ensure_function_events(self) -> None:
+        if self._function_events is not None or getattr(self.experimental_config, "trace_only", False):
+            super()._ensure_function_events()
+            return
+        self._needs_processing = False
+        self._put_together()  # torch calls this within `__exit__` where events of several cycles are kept
+        maker = None if self._tree is None else Maker(self._tree, with_cpu=self.use_cpu, memory=self.profile_memory)
+        made = [] if maker is None else maker.events()
+        found: Any = _Events(made, use_device="cuda", profile_memory=self.profile_memory, with_flops=self.with_flops)
+        found.build()
+        if self._old_function_events and self.acc_events:
+            found.extend(self._old_function_events)
+            self._old_function_events = None
+        self._function_events = found
+
+    def export_chrome_trace(self, path: str, *args: Any, **options: Any) -> Any:
+        """Write the file that Perfetto and chrome://tracing show."""
+        if self._tree is None or self._session is None:
+            return super().export_chrome_trace(path, *args, **options)
+        what = {"with_cpu": self.use_cpu, "memory": self.profile_memory}
+        return chrome.save(path, self.kineto_results, self._tree, self._session.machine, **what)
+
+    def toggle_collection_dynamic(self, enabled: bool, activities: Any) -> Any:
+        """Torch's pause."""
+        raise errors.unsupported("torch.profiler.profile.toggle_collection_dynamic", "Use a schedule.")
 
 
 def supported_activities() -> set[Any]:
@@ -83,61 +112,8 @@ def init(
         raise errors.unsupported("torch.profiler's choice among CUDA activities", "Ask for ProfilerActivity.CUDA.")
     _real_init(self, use_kineto=True, **options)
     self.use_cuda, self.use_device, self.use_cpu = use_cuda, "cuda", use_cpu
-    setattr(self, _STATE, _State(self, with_cpu=use_cpu))
-
-
-def start_trace(self: Any) -> None:
-    """Stands in for the moment when a profile begins to record."""
-    private.start_profile(self)
-    state = _state_of(self)
-    if state is not None:
-        state.session = Session(active(), self)
-        state.session.start()
-
-
-def leave(self: Any, *exception: Any) -> Any:
-    """Stands in for `profile.__exit__`; torch waits for the GPU there, as on CUDA."""
-    state = _state_of(self)
-    try:
-        return _real_exit(self, *exception)
-    finally:
-        if state is not None and state.session is not None:
-            state.session.stop()
-
-
-def build_events(self: Any) -> None:
-    """Stands in for what makes the events of a profile when they are first asked for."""
-    state = _state_of(self)
-    if state is None or self._function_events is not None or getattr(self.experimental_config, "trace_only", False):
-        private.build_profile(self)
-        return
-    self._needs_processing = False
-    tree = state.tree()
-    made = [] if tree is None else Maker(tree, with_cpu=state.with_cpu).events()
-    found: Any = _Events(made, use_device="cuda", profile_memory=self.profile_memory, with_flops=self.with_flops)
-    found.build()
-    if self._old_function_events and self.acc_events:
-        found.extend(self._old_function_events)
-        self._old_function_events = None
-    self._function_events = found
-
-
-def export_chrome_trace(self: Any, path: str, *args: Any, **options: Any) -> Any:
-    """Stands in for `profile.export_chrome_trace`, which the newer profiler calls."""
-    state = _state_of(self)
-    if state is None or state.session is None:
-        return _real_export(self, path, *args, **options)
-    tree = state.tree()
-    assert tree is not None
-    chrome.save(path, self.kineto_results, tree, state.session.machine, with_cpu=state.with_cpu)
-    return None
-
-
-def toggle_collection_dynamic(self: Any, enabled: bool, activities: Any) -> Any:
-    """Stands in for the profiler's pause."""
-    if _state_of(self) is not None:
-        raise errors.unsupported("torch.profiler.profile.toggle_collection_dynamic", "Use a schedule.")
-    return _real_toggle(self, enabled, activities)
+    if type(self) is _OldProfiler:
+        self.__class__ = CudaProfile
 
 
 def export_memory_timeline(self: Any, *args: Any, **options: Any) -> Any:
@@ -157,4 +133,4 @@ def stop_what_runs() -> None:
     """A profile that was started and not stopped ends with its machine."""
     session = current()
     if session is not None:
-        leave(session.profile, None, None, None)
+        session.profile.__exit__(None, None, None)

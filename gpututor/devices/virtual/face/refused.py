@@ -16,7 +16,9 @@ _TUNING = "No kernels are chosen here, so there is nothing to tune: leave it out
 _KERNELS = "It compiles CUDA C++ for a real GPU: write the function with torch's operators."
 _SETTINGS = "cuBLAS is not there, and takes no memory: leave it out."
 _FILES = "It moves files to a real GPU's memory: use torch.load(..., map_location='cuda')."
+_CALLGRIND = "It counts a real CPU's instructions: use timeit() or blocked_autorange()."
 _WHY = {
+    _CALLGRIND: ("collect_callgrind",),
     _GRAPHS: ("Graph",),
     _STREAMS: ("ExternalStream", "get_stream_from_external", "GreenContext"),
     _SENSORS: ("utilization", "temperature", "power_draw", "clock_rate", "memory_usage", "device_memory_used"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from gpututor.devices.virtual.face import accelerator, events, generic, memory, profiling, streams
 from gpututor.devices.virtual.face import devices as cuda
+from gpututor.devices.virtual.face.refused import refused_function
 from gpututor.devices.virtual.patch_table.rows import each, refuse_classes
 from gpututor.devices.virtual.patches import Patch
 
@@ -44,17 +45,17 @@ PATCHES: tuple[Patch, ...] = (
     ),
     *each(
         "torch.autograd.profiler.profile",
-        "torch.profiler is thin: this is what it calls; C++ sees the CPU's work, and the clock knows the times",
+        "torch.profiler is built on it: one with CUDA becomes another class, of which C++ sees the CPU's work alone",
         __init__=profiling.init,
-        __exit__=profiling.leave,
-        _start_trace=profiling.start_trace,
-        _ensure_function_events=profiling.build_events,
-        export_chrome_trace=profiling.export_chrome_trace,
-        toggle_collection_dynamic=profiling.toggle_collection_dynamic,
     ),
     *each("torch.autograd.profiler.emit_nvtx", "no other profiler listens", __enter__=profiling.emit_nvtx),
     *each("torch.profiler", "what is profiled without asking", supported_activities=profiling.supported_activities),
     *each("torch.profiler.profiler", "the same by its other name", supported_activities=profiling.supported_activities),
+    *each(
+        "torch._C",
+        "asked before a program is run again under valgrind; torch.utils.benchmark itself is imported by few",
+        _valgrind_supported_platform=refused_function("torch.utils.benchmark.Timer.collect_callgrind"),
+    ),
     *each("torch", "its answer is remembered for ever", get_device_module=accelerator.get_device_module),
     *each("torch.backends.mps", "availability only", is_available=accelerator.has_mps, is_built=accelerator.has_mps),
     *each("torch.mps", "availability only", is_available=accelerator.has_mps, device_count=accelerator.mps_count),

@@ -19,14 +19,14 @@ Json = dict[str, Any]
 _CATEGORIES = {"operator": "cpu_op", "range": "user_annotation", "call": "cuda_runtime", "memory": "cpu_instant_event"}
 
 
-def save(path: str, results: Any, tree: Tree, machine: VirtualMachine, *, with_cpu: bool) -> None:
+def save(path: str, results: Any, tree: Tree, machine: VirtualMachine, *, with_cpu: bool, memory: bool) -> None:
     """Write the profile. Everything but the events, such as metadata, is what torch's own profile of the CPU has."""
     with TemporaryDirectory() as folder:
         draft = Path(folder, "trace.json")
         results.save(str(draft))
         data: Json = json.loads(draft.read_text(encoding="utf-8", errors="replace"))
     data["deviceProperties"] = [_properties(gpu) for gpu in machine.gpus]
-    data["traceEvents"] = _Lanes(tree, machine, with_cpu=with_cpu).events()
+    data["traceEvents"] = _Lanes(tree, machine, with_cpu=with_cpu, memory=memory).events()
     Path(path).write_text(json.dumps(data, indent=1), encoding="utf-8")
 
 
@@ -47,10 +47,11 @@ def _properties(gpu: VirtualGpu) -> Json:
 class _Lanes:
     """The events of a file. Times are microseconds since the machine was switched on."""
 
-    def __init__(self, tree: Tree, machine: VirtualMachine, *, with_cpu: bool) -> None:
+    def __init__(self, tree: Tree, machine: VirtualMachine, *, with_cpu: bool, memory: bool) -> None:
         self._tree = tree
         self._machine = machine
         self._with_cpu = with_cpu
+        self._memory = memory
         self._process = os.getpid()
         self._numbers = count(1)
         self._found: list[Json] = []
@@ -62,7 +63,7 @@ class _Lanes:
             self._node(node)
         for call in self._tree.loose:
             self._work(call, next(self._numbers), {})
-        for row in self._tree.frees if self._with_cpu else ():
+        for row in self._tree.frees if self._with_cpu and self._memory else ():
             self._instant(row.launched, -row.size_bytes, 0)
         return [*self._labels(), *self._found]
 
@@ -71,7 +72,8 @@ class _Lanes:
             return
         self._threads.add(node.thread)
         if node.what == "memory":
-            self._instant(node.begin, node.device_bytes, node.thread)
+            if self._memory:
+                self._instant(node.begin, node.device_bytes, node.thread)
             return
         args: Json = {}
         if node.event is not None:

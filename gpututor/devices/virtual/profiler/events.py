@@ -34,8 +34,9 @@ class Events(EventList):
 class Maker:
     """Makes the events of one profile. Times become microseconds since it began."""
 
-    def __init__(self, tree: Tree, *, with_cpu: bool) -> None:
+    def __init__(self, tree: Tree, *, with_cpu: bool, memory: bool) -> None:
         self._tree = tree
+        self._memory = memory
         self._with_cpu = with_cpu
         self._numbers = count(1)
         self._made: dict[Node, Any] = {}
@@ -46,6 +47,8 @@ class Maker:
         for node in self._tree.nodes():
             if not self._with_cpu and node.what != "call":
                 found += [self._work(call) for call in node.calls if call.work and node.what == "call"]
+                continue
+            if node.what == "memory" and not self._memory:
                 continue
             event = self._made[node] = self._of_host(node)
             found.append(event)
@@ -58,7 +61,7 @@ class Maker:
             elif node.what == "range":
                 found += self._on_devices(node)
         found += [self._work(call) for call in self._tree.loose if call.work]
-        if self._with_cpu:
+        if self._with_cpu and self._memory:
             found += [self._freed(row.launched, -row.size_bytes) for row in self._tree.frees]
         return sorted(found, key=lambda one: (one.time_range.start, -one.time_range.end))
 
@@ -95,8 +98,8 @@ class Maker:
             "thread": node.thread,
             "device_type": DeviceType.CPU,
             "device_index": -1,
-            "cpu_memory_usage": node.host_bytes,
-            "device_memory_usage": node.device_bytes,
+            "cpu_memory_usage": node.host_bytes if self._memory else 0,
+            "device_memory_usage": node.device_bytes if self._memory else 0,
             "is_user_annotation": node.what == "range",
         }
         seen = node.event

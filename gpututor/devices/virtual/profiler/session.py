@@ -107,8 +107,14 @@ class Session:
         self._lock = threading.Lock()
         self._before: tuple[Trace, bool] | None = None
 
+    @property
+    def is_running(self) -> bool:
+        return self._before is not None
+
     def start(self) -> None:
         """Listen to the machine's recorder, which records for this time even if nobody else wants a trace."""
+        if _Current.session is not None:
+            _Current.session.stop()  # torch, too, lets the later one have all that follows
         recorder = self.machine.recorder
         self._before = recorder.trace, recorder.enabled
         recorder.trace = _Tap(recorder.trace if recorder.enabled else Trace(None), self)

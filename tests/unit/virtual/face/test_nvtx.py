@@ -1,0 +1,124 @@
+"""NVTX ranges, `torch.cuda.profiler` and `record_function` are ranges of the trace."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+from torch.cuda import nvtx
+from torch.profiler import ProfilerActivity, profile, record_function
+
+from gpututor.devices.recorder import Recorder
+from gpututor.devices.virtual import virtual_gpu
+from gpututor.trace.events import Event, Kind
+
+MS = 1_000_000
+
+
+def ranges(recorder: Recorder) -> dict[str, Event]:
+    return {one.name: one for one in recorder.complete() if one.kind is Kind.RANGE}
+
+
+def test_ranges_nest_and_last_as_long_as_the_hosts_clock_says(recorder: Recorder) -> None:
+    assert nvtx.range_push("outer") == 0
+    time.sleep(0.001)
+    assert nvtx.range_push("inner") == 1
+    time.sleep(0.002)
+    assert nvtx.range_pop() == 1
+    assert nvtx.range_pop() == 0
+    assert nvtx.range_pop() == -2
+    found = ranges(recorder)
+    outer, inner = found["outer"], found["inner"]
+    assert (outer.duration, inner.duration) == (3 * MS, 2 * MS)
+    assert outer.start <= inner.start < inner.end <= outer.end
+    assert (outer.device, outer.launched) == ("cpu", outer.start)
+    assert (inner.line or 0) - (outer.line or 0) == 2, "where they begin"
+
+
+def test_the_block_the_mark_and_the_range_that_ends_elsewhere(recorder: Recorder) -> None:
+    with nvtx.range("step {}", 3):
+        nvtx.mark("here")
+        time.sleep(0.001)
+    identity = nvtx.range_start("loading")
+    nvtx.range_end(identity)
+    nvtx.range_end(identity)
+    found = ranges(recorder)
+    assert list(found) == ["here", "step 3", "loading"]
+    assert (found["here"].duration, found["step 3"].duration, found["loading"].duration) == (0, MS, 0)
+
+
+def test_each_thread_has_ranges_of_its_own(recorder: Recorder) -> None:
+    depths = []
+
+    def other() -> None:
+        depths.append(nvtx.range_push("other"))
+        depths.append(nvtx.range_pop())
+
+    nvtx.range_push("main")
+    worker = threading.Thread(target=other)
+    worker.start()
+    worker.join()
+    nvtx.range_pop()
+    assert depths == [0, 0]
+    assert set(ranges(recorder)) == {"main", "other"}
+
+
+def test_the_capture_of_a_tool_is_a_range(recorder: Recorder) -> None:
+    with torch.cuda.profiler.profile():
+        torch.ones(2, device="cuda")
+    torch.cuda.profiler.stop()
+    torch.cuda.profiler.start()
+    torch.cuda.profiler.start()
+    torch.cuda.profiler.stop()
+    assert [one.name for one in recorder.complete() if one.kind is Kind.RANGE] == ["cudaProfilerStart"] * 2
+
+
+def test_named_parts_of_a_program_are_ranges_and_the_optimisers_own_are_not(recorder: Recorder) -> None:
+    layer = nn.Linear(2, 2, device="cuda")
+    sgd = torch.optim.SGD(layer.parameters())
+    with record_function("step"):
+        layer(torch.ones(1, 2, device="cuda")).sum().backward()
+        sgd.step()
+    assert list(ranges(recorder)) == ["step"]
+    assert ranges(recorder)["step"].duration > 0
+
+    @record_function("function")
+    def work() -> None:
+        time.sleep(0.001)
+
+    work()
+    with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]), record_function("profiled"):
+        time.sleep(0.001)
+    found = ranges(recorder)
+    assert (found["function"].duration, found["profiled"].duration) == (MS, MS)
+
+
+def test_without_a_trace_ranges_are_counted_only() -> None:
+    with virtual_gpu() as machine:
+        with nvtx.range("quiet"), record_function("quiet"):
+            pass
+        assert len(machine.recorder.trace) == 0
+
+
+def test_a_range_that_is_open_ends_with_its_machine() -> None:
+    with virtual_gpu():
+        nvtx.range_push("left open")
+        torch.cuda.profiler.start()
+    with virtual_gpu():
+        assert nvtx.range_pop() == -2
+
+
+@pytest.mark.parametrize("call", [nvtx.range_push, nvtx.range_start, nvtx.mark])
+def test_a_name_is_a_text(recorder: Recorder, call: Any) -> None:
+    assert recorder.enabled
+    with pytest.raises(TypeError, match="incompatible function arguments"):
+        getattr(nvtx, call.__name__)(3)
+
+
+def test_a_long_name_is_cut(recorder: Recorder) -> None:
+    nvtx.mark("x" * 10_000)
+    assert len(next(iter(ranges(recorder)))) == 200
