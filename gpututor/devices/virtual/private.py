@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 from functools import partial
+from importlib import import_module
 from typing import Any
 
 import torch
@@ -96,6 +97,11 @@ storage_loaders = torch.serialization._package_registry
 
 new_storage: Any = torch.UntypedStorage.__new__
 move_storage: Any = torch.storage._StorageBase.to
+
+
+def load_shape_rules() -> None:
+    """Import what meta kernels import at their first call, in cycles that would keep the caller's tensors alive."""
+    import_module("torch._dynamo")
 
 
 def decomposition(operator: Any) -> Any:
@@ -290,12 +296,8 @@ to_dlpack_versioned: Any = torch._C._to_dlpack_versioned
 group_tensors: Any = torch._C._group_tensors_by_device_and_dtype
 log_api_usage: Any = torch._C._log_api_usage_once
 Generator: Any = torch._C.Generator
-Profiler: Any = torch.profiler.profiler._KinetoProfile
-OldProfiler: Any = torch.autograd.profiler.profile
 ProfilerRange: Any = torch._C._profiler._RecordFunctionFast
 """A range of torch's profile that is no operator: `torch.profiler.record_function` is one."""
-start_profile: Any = OldProfiler._start_trace
-build_profile: Any = OldProfiler._ensure_function_events
 profiler_name: Any = torch.autograd.profiler_util._rewrite_name
 is_stack_entry: Any = torch.autograd.profiler_util._filter_stack_entry
 Graph: Any = torch._C.Graph

@@ -176,6 +176,8 @@ def _built(
     chosen = spec(model)
     total = chosen.memory_bytes if memory_bytes is None else memory_bytes
     in_box = count if "cuda" in backends else 0
+    if not values:
+        private.load_shape_rules()
     slots = visible_slots(in_box) if obey_environment else list(range(in_box))
     gpus = tuple(VirtualGpu(index, chosen, total, slot) for index, slot in enumerate(slots))
     return VirtualMachine(gpus, frozenset(backends), recorder, values)

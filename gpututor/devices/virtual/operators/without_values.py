@@ -7,14 +7,14 @@ by name, and so is what cannot be said without values, such as how many elements
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import cache
 from typing import Any
 
 import torch
 
 from gpututor.devices.virtual import errors, private
-from gpututor.devices.virtual.machine import CPU, NOWHERE, active
+from gpututor.devices.virtual.machine import NOWHERE, active
+from gpututor.devices.virtual.operators.as_on_cpu import WAYS, Way
 from gpututor.devices.virtual.operators.overloads import Operator, Rule
 
 Tensor = torch.Tensor
@@ -66,28 +66,23 @@ def _to_nowhere(host: Tensor) -> Tensor:
     return torch.empty_strided(host.size(), host.stride(), dtype=host.dtype, device=NOWHERE)
 
 
-def _unfilled(value: Any) -> Any:
-    """A CPU tensor of the same shape that nobody has written to, so that it takes no memory yet."""
-    if isinstance(value, Tensor):
-        return torch.empty_strided(value.size(), value.stride(), dtype=value.dtype, device=CPU)
-    return value
+def _none_infinite(op: Operator, args: list[Any], named: dict[str, Any]) -> None:
+    """GradScaler looks for infinite gradients: there are none, so that its step is done, as most are."""
+    setattr(args[1], _KNOWN, 0.0)
 
 
-def _asked_on_cpu(op: Operator, args: list[Any], named: dict[str, Any]) -> Any:
-    """A question about shapes, of which the CPU's answer counts."""
-    return op.call(*map(_unfilled, args), **{name: _unfilled(one) for name, one in named.items()})
-
-
-_OWN_WAYS: dict[Any, Callable[[Operator, list[Any], dict[str, Any]], Any]] = {
-    aten._fused_sdp_choice.default: _asked_on_cpu,
+_OWN_WAYS: dict[Any, Way] = {
+    **WAYS,
+    aten._amp_foreach_non_finite_check_and_unscale_.default: _none_infinite,
 }
 
 
 def known_number(tensor: Any) -> Any:
     """The one value that is known: that of GradScaler's flag, which never finds an infinite gradient."""
-    if getattr(tensor, _KNOWN, None) is None:
+    found = getattr(tensor._host, _KNOWN, None)
+    if found is None:
         raise errors.NoValues("Tensor.item()", _NUMBER)
-    return getattr(tensor, _KNOWN)
+    return found
 
 
 @cache
