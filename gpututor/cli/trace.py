@@ -18,6 +18,7 @@ import argparse
 import contextlib
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -28,7 +29,8 @@ from typing import Any
 
 from gpututor import __version__
 from gpututor.cli.grade import add_device_arguments, check_device_arguments
-from gpututor.cli.trace_words import Run, compared, told
+from gpututor.cli.trace_words import compared, told
+from gpututor.cli.traced import Run, read_run
 from gpututor.errors import TutorError, UsageError
 
 
@@ -70,16 +72,16 @@ def main(arguments: argparse.Namespace) -> int:
     for name in names:
         if runs:
             print(f"gpututor: the same on {name}, without input, its output thrown away …", file=sys.stderr, flush=True)
-        chrome = None if runs or arguments.chrome is None else str(_path(arguments.chrome).absolute())
         others = [] if runs else names[1:]
-        runs.append(_run({**task, "gpu": name, "others": others, "chrome": chrome}, quiet=bool(runs)))
+        chrome = None if runs or arguments.chrome is None else _path(arguments.chrome)
+        runs.append(_run({**task, "gpu": name, "others": others}, chrome, quiet=bool(runs)))
         if not runs[1:]:
             print(f"\n{told(runs[0], _words_of(task))}", end="", file=sys.stderr)
         if runs[-1].code == 128 + signal.SIGINT:
             break  # who pressed Ctrl-C does not want the others
     if len(names) > 1:
         print(f"\n{compared(runs)}", end="", file=sys.stderr)
-    if arguments.chrome is not None and runs[0].found:
+    if arguments.chrome is not None and runs[0].chrome:
         print(f"\nThe timeline is in {arguments.chrome}: open it in https://ui.perfetto.dev", file=sys.stderr)
     if arguments.json is not None:
         _write(arguments.json, [task["name"], *task["arguments"]], runs)
@@ -135,22 +137,25 @@ def _words_of(task: dict[str, Any]) -> str:
     return f"-m {task['name']}" if task["is_module"] else os.path.basename(task["name"].rstrip(os.sep))
 
 
-def _run(task: dict[str, Any], *, quiet: bool) -> Run:
-    """Run the program once. Raises `UsageError` where it could not even begin."""
+def _run(task: dict[str, Any], chrome: Path | None, *, quiet: bool) -> Run:
+    """Run the program once; its timeline goes to `chrome`. Raises `UsageError` where it could not even begin."""
     with tempfile.TemporaryDirectory(prefix="gpututor-") as folder:
-        result = os.path.join(folder, "result.json")
+        words = json.dumps({**task, "chrome": chrome is not None, "folder": folder})
         # -P: modules beside the script must not stand in for ours. Not -I: PYTHONPATH is the script's own business.
-        command = [sys.executable, "-P", "-m", "gpututor.worker.tracing", json.dumps({**task, "result": result})]
+        command = [sys.executable, "-P", "-m", "gpututor.worker.tracing", words]
         nowhere = subprocess.DEVNULL if quiet else None
         with _signals_are_the_childs() as child:
             child.append(subprocess.Popen(command, stdin=nowhere, stdout=nowhere, stderr=nowhere))
             code = child[0].wait()
-        found: dict[str, Any] = {}
-        with contextlib.suppress(FileNotFoundError):
-            found = json.loads(Path(result).read_text(encoding="utf-8"))
-    if "refused" in found:
-        raise UsageError(*found["refused"])
-    return Run(task["gpu"], 128 - code if code < 0 else code, found)
+        run = read_run(task["gpu"], 128 - code if code < 0 else code, Path(folder))
+        if run.main.refused is not None:
+            raise UsageError(*run.main.refused)
+        if chrome is not None and run.chrome:
+            try:
+                shutil.copyfile(run.chrome, chrome)
+            except OSError as error:
+                raise TutorError(f"{chrome} cannot be written: {error.strerror}.") from None
+        return run
 
 
 @contextlib.contextmanager

@@ -11,7 +11,7 @@ import re
 import runpy
 import shutil
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
 from importlib.machinery import SourceFileLoader
@@ -178,32 +178,40 @@ def _theirs(traceback: TracebackType | None) -> TracebackType | None:
     return kept[0] if kept else None
 
 
-def whose(program: Program) -> Callable[[str], bool]:
-    """Whether a file is the learner's: below the program's folder or the current one, and not installed.
+@dataclass(frozen=True)
+class Learners:
+    """Which files are the learner's own: those in `below` that are not installed, and all in `inside`.
 
-    Of an installed module that is run with -m, the files of its own package are the learner's too.
+    Folders end in a separator. Relative names of files are meant from `here`.
     """
-    here = os.getcwd()
-    folders, packages = [here], []
-    if program.is_module:
-        packages = _package_folders(program.name.split(".")[0])
-    else:
-        folders.append(os.path.dirname(os.path.realpath(program.name)))
-        folders.append(os.path.dirname(os.path.abspath(program.name)))
-    below, inside = (tuple(os.path.join(one, "") for one in some) for some in (folders, packages))
 
-    def is_learners(file: str) -> bool:
+    here: str
+    below: Sequence[str]
+    inside: Sequence[str]
+
+    def __call__(self, file: str) -> bool:
         if file.startswith("<"):
             return False
-        path = os.path.normpath(os.path.join(here, file))
-        if path.startswith(inside):
+        path = os.path.normpath(os.path.join(self.here, file))
+        if path.startswith(tuple(self.inside)):
             return True
-        return path.startswith(below) and not is_installed(path) and not _NOT_THEIRS.search(path)
-
-    return is_learners
+        return path.startswith(tuple(self.below)) and not is_installed(path) and not _NOT_THEIRS.search(path)
 
 
 _NOT_THEIRS = re.compile(r"[/\\](site|dist)-packages[/\\]")
+
+
+def whose(program: Program) -> Learners:
+    """Files below the program's folder or the current one are the learner's.
+
+    Of an installed module that is run with -m, the files of its own package are too.
+    """
+    below, inside = [os.getcwd()], []
+    if program.is_module:
+        inside = _package_folders(program.name.split(".")[0])
+    else:
+        below += [os.path.dirname(one(program.name)) for one in (os.path.realpath, os.path.abspath)]
+    return Learners(os.getcwd(), *([os.path.join(one, "") for one in folders] for folders in (below, inside)))
 
 
 def _package_folders(name: str) -> list[str]:

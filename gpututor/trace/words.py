@@ -54,7 +54,7 @@ def comparison(candidates: Sequence[Candidate], *, modelled: bool = False) -> st
         busy = "-" if one.time is None else share(one.busy_share)
         memory = size(one.memory_bytes) if one.memory_bytes else "-"
         rows.append((_safe(one.name), time, speed, busy, size(one.peak_bytes), memory, "yes" if one.fits else "no"))
-    lines = list(_table(rows, widest_first=16))
+    lines = list(table(rows, widest_first=16))
     for one in candidates:
         if one.note:
             lines += _wrapped(f"{_safe(one.name)}: {_safe(one.note)}", indent=4, first="  ")
@@ -88,7 +88,7 @@ def _device(device: DeviceSummary, summary: Summary) -> Iterator[str]:
     rows.append(("waits of the host", f"{device.waits:,}", _time(device.wait_time, summary), ""))
     if device.streams > 1:
         rows.append(("streams", f"{device.streams:,}", "", ""))
-    yield from _table(rows, indent=2)
+    yield from table(rows, indent=2)
     if device.peak_bytes:
         where = f", reached at {_place(device.peak_place)}" if device.peak_place.line else ""
         yield from _wrapped(f"at most {size(device.peak_bytes)} of memory{where}", indent=2)
@@ -99,7 +99,7 @@ def _device(device: DeviceSummary, summary: Summary) -> Iterator[str]:
         yield ""
         yield "  kernels that take longest"
         longest = device.kernels[:MOST_LINES]
-        yield from _table(
+        yield from table(
             [
                 (_safe(one.name), f"{one.count:,}", _time(one.time, summary), _rate(one.flops, one.time))
                 for one in longest
@@ -127,7 +127,7 @@ def _lines(summary: Summary) -> Iterator[str]:
                 _time(one.wait_time, summary) if one.waits else "",
             )
         )
-    yield from _table(rows, indent=2, widest_first=24)
+    yield from table(rows, indent=2, widest_first=24)
     if len(summary.lines) > MOST_LINES:
         yield f"  and {len(summary.lines) - MOST_LINES:,} more"
 
@@ -136,7 +136,7 @@ def _ranges(summary: Summary) -> Iterator[str]:
     if summary.ranges:
         yield "Named ranges"
         shown = summary.ranges[:MOST_LINES]
-        yield from _table([(_safe(one.name), f"{one.count:,}", duration(one.time)) for one in shown], indent=2)
+        yield from table([(_safe(one.name), f"{one.count:,}", duration(one.time)) for one in shown], indent=2)
 
 
 def _hazards(summary: Summary) -> Iterator[str]:
@@ -175,7 +175,10 @@ def _bytes_of(copy: CopyGroup) -> str:
 
 
 def _rate(flops: float, time: int) -> str:
-    return f"{flops / time / 1000:.1f} TFLOP/s" if flops and time else ""
+    if not flops or not time:
+        return ""
+    rate = flops / time
+    return f"{rate / 1000:.1f} TFLOP/s" if rate >= 100 else f"{rate:.1f} GFLOP/s"
 
 
 def _time(nanoseconds: int, summary: Summary) -> str:
@@ -204,8 +207,8 @@ def _wrapped(text: str, *, indent: int, first: str = "") -> list[str]:
     return textwrap.wrap(text, WIDTH, initial_indent=first or " " * indent, subsequent_indent=" " * indent)
 
 
-def _table(rows: Sequence[tuple[str, ...]], *, indent: int = 0, widest_first: int = 34) -> Iterator[str]:
-    """Columns side by side, the first to the left and cut, the others to the right."""
+def table(rows: Sequence[tuple[str, ...]], *, indent: int = 0, widest_first: int = 34) -> Iterator[str]:
+    """Lines with columns side by side, the first to the left and cut, the others to the right."""
     firsts = [_cut(row[0], widest_first) for row in rows]
     widths = [max(len(row[at]) for row in rows) for at in range(1, len(rows[0]))]
     for first, row in zip(firsts, rows, strict=True):

@@ -7,18 +7,11 @@ Runs a script or a module, and all processes that it starts, on virtual GPUs:
 from __future__ import annotations
 
 import argparse
-import os
-import re
-import runpy
-import shutil
-import sys
 
+from gpututor.devices.programs import Program, check, run_on
 from gpututor.devices.virtual.options import DEFAULT_MODEL, MAX_GPUS, gpus_option, memory_option
 from gpututor.devices.virtual.specs import spec
 from gpututor.errors import UsageError
-
-_MODULES = {"torchrun": "torch.distributed.run", "accelerate": "accelerate.commands.launch", "pytest": "pytest"}
-"""What is behind commands that start CUDA programs."""
 
 
 def main() -> None:
@@ -53,43 +46,28 @@ def main() -> None:
         parser.exit(error.exit_code, f"{error}\n")
     if options.module is not None and not options.module:
         parser.error("-m needs the name of a module")
-    if options.module is None and not os.path.exists(options.script):
-        parser.error(_no_script(options.script, options.arguments))
+    words = options.module or [options.script, *options.arguments]
+    program = Program(words[0], tuple(words[1:]), is_module=options.module is not None)
+    try:
+        check(program)
+    except UsageError as error:
+        parser.error(f"{error.title}\n{error.advice}")
     from gpututor.devices.virtual.session import virtual_gpu
 
-    with virtual_gpu(
+    machine = virtual_gpu(
         options.gpus,
         options.model,
         memory_bytes=options.memory,
         virtual_time=not options.real_time,
         values=not options.no_values,
-    ):
-        if options.module:
-            sys.argv = options.module
-            sys.path[0] = os.getcwd()
-            runpy.run_module(options.module[0], run_name="__main__", alter_sys=True)
-        else:
-            sys.argv = [options.script, *options.arguments]
-            sys.path[0] = os.path.dirname(os.path.abspath(options.script))
-            runpy.run_path(options.script, run_name="__main__")
+    )
+    run_on(machine, program)
 
 
 def _mebibytes(word: str) -> int:
     if not (word.isascii() and word.isdigit()):
         raise argparse.ArgumentTypeError(f"a whole number, not {word!r}")
     return memory_option(word + "MiB")
-
-
-def _no_script(name: str, arguments: list[str]) -> str:
-    """What to say of a script that is no file: many mean a command."""
-    if re.fullmatch(r"python[\d.]*", name):
-        rest = " ".join(arguments) or "SCRIPT"
-        return f"{name} is a command, and this runs Python already: say {rest!r} without it"
-    if name in _MODULES:
-        return f"{name} is a command, and this runs Python files: use -m {_MODULES[name]}"
-    if shutil.which(name):
-        return f"{name} is a command, and this runs Python files: name a file, or a module after -m"
-    return f"there is no file {name}"
 
 
 if __name__ == "__main__":

@@ -121,7 +121,7 @@ def test_collectives_and_copies_between_devices_are_each_devices_own() -> None:
 def test_an_empty_trace_has_an_empty_summary() -> None:
     found = summary(Trace())
     assert (found.span, found.devices, found.lines, found.advice, found.timed) == (0, (), (), (), False)
-    assert in_words(found) == "0 events; when they ran is not known\n"
+    assert in_words(found) == "No work ran on a GPU\n"
 
 
 def test_without_times_counts_still_hold() -> None:
@@ -170,15 +170,18 @@ def test_names_that_others_made_cannot_steer_the_terminal_or_break_the_table() -
 def test_gpus_are_compared_in_one_table() -> None:
     text = comparison(
         [
-            Candidate("Tesla T4", 1_500_000_000, 0.5, 3 << 30, 16 << 30, True),
-            Candidate("NVIDIA H100 80GB HBM3", None, 0.0, 90 << 30, 80 << 30, False),
+            Candidate("T4", None, 0.0, 16 << 30, 16 << 30, False, "out of memory at a.py:3: 4.00 GiB asked for"),
+            Candidate("A100 80", 1_500_000_000, 0.5, 30 << 30, 80 << 30, True),
+            Candidate("8 x H100 PCIe 80GB", 600_000_000, 0.25, 30 << 30, 80 << 30, True),
         ],
         modelled=True,
     )
-    assert [line.split() for line in text.splitlines()] == [
-        ["modelled", "time", "GPU", "busy", "peak", "memory", "of", "fits"],
-        ["Tesla", "T4", "1.50", "s", "50", "%", "3.00", "GiB", "16.0", "GiB", "yes"],
-        ["NVIDIA", "H100", "80GB", "HBM3", "-", "-", "90.0", "GiB", "80.0", "GiB", "no"],
+    assert text.splitlines() == [
+        "                  modelled time   speed  GPU busy  peak memory        of  fits",
+        "T4                            -       -         -     16.0 GiB  16.0 GiB    no",
+        "A100 80                  1.50 s  1.00 ×      50 %     30.0 GiB  80.0 GiB   yes",
+        "… H100 PCIe 80GB         600 ms  2.50 ×      25 %     30.0 GiB  80.0 GiB   yes",
+        "  T4: out of memory at a.py:3: 4.00 GiB asked for",
     ]
     assert max(map(len, text.splitlines())) <= WIDTH
 

@@ -21,12 +21,12 @@ def _run(*arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
     [
         (
             ["--gpus", "1", "torchrun", "train.py"],
-            "this runs Python files: use -m torch.distributed.run",
+            "this runs Python files.\nUse -m torch.distributed.run.",
         ),
-        (["python", "plain.py"], "python is a command, and this runs Python already: say 'plain.py' without it"),
-        (["python3.11"], "python3.11 is a command, and this runs Python already: say 'SCRIPT' without it"),
-        (["env"], "env is a command, and this runs Python files: name a file, or a module after -m"),
-        (["nowhere.py"], "there is no file nowhere.py"),
+        (["python", "plain.py"], "python is a command, and this runs Python already.\nSay 'plain.py' without it."),
+        (["python3.11"], "python3.11 is a command, and this runs Python already.\nSay 'SCRIPT' without it."),
+        (["env"], "env is a command, and this runs Python files.\nName a file, or a module after -m."),
+        (["nowhere.py"], "There is no file nowhere.py."),
         (["--gpus", "9", "x.py"], "argument --gpus: a machine has 0 to 8 virtual GPUs, not 9"),
         (["--gpus", "H100", "x.py"], "argument --gpus: a machine has 0 to 8 virtual GPUs, not H100"),
         (["--memory", "512", "x.py"], "argument --memory: '512' has no unit: say 512MiB or 16GiB"),

@@ -83,13 +83,15 @@ def enter(settings: MachineSettings) -> None:
     """Be on a machine like the parent's until the process ends; nothing where a virtual GPU is on already."""
     import torch  # noqa: F401 # first: where the start-up folder is in use, this enters
 
+    from gpututor.devices import reports
     from gpututor.devices.virtual.machine import is_on
     from gpututor.devices.virtual.session import virtual_gpu
 
     if is_on():
         return
+    report = reports.wished()
     stack = ExitStack()
-    stack.enter_context(
+    machine = stack.enter_context(
         virtual_gpu(
             settings.count,
             settings.model,
@@ -98,11 +100,14 @@ def enter(settings: MachineSettings) -> None:
             obey_environment=settings.obey_environment,
             virtual_time=settings.virtual_time,
             values=settings.values,
+            recorder=None if report is None else report.recorder,
         )
     )
     _Process.inherited = stack
     # Before the interpreter is taken apart: torch would call modes whose modules are gone.
     atexit.register(leave)
+    if report is not None:
+        report.begin("virtual", settings.model, machine)
 
 
 def leave() -> None:

@@ -1,0 +1,136 @@
+"""What `gpututor trace` got of a run: the reports of its processes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from gpututor.trace.units import size
+
+FIRST = "program.json"
+"""The report of the program's own process; see `gpututor.devices.reports`, which is never imported here."""
+
+
+@dataclass(frozen=True)
+class Process:
+    """One process's report."""
+
+    found: dict[str, Any]
+    """As it was written; empty when the process was ended before it could be."""
+
+    @property
+    def refused(self) -> tuple[str, str] | None:
+        """Why the program could not even begin: a title and advice."""
+        if "refused" not in self.found:
+            return None
+        title, advice = self.found["refused"]
+        return str(title), str(advice)
+
+    @property
+    def broken(self) -> str:
+        """The traceback of a fault of ours."""
+        return str(self.found.get("broken", ""))
+
+    @property
+    def summary(self) -> dict[str, Any]:
+        """See `gpututor.trace.summary.Summary.to_json`; empty when there is none."""
+        return dict(self.found.get("summary", {}))
+
+    @property
+    def devices(self) -> list[dict[str, Any]]:
+        """Summaries of accelerators; empty when none was used."""
+        return list(self.summary.get("devices", ()))
+
+    @property
+    def device(self) -> dict[str, Any]:
+        """What it ran on: kind, name, count, memory_bytes, torch."""
+        return dict(self.found.get("device", {}))
+
+    @property
+    def error(self) -> str:
+        return str(self.found.get("error", ""))
+
+    @property
+    def time_ns(self) -> int:
+        """Its virtual clock at the end; 0 where time was not modelled."""
+        return self.found.get("time_ns") or 0
+
+    @property
+    def busy(self) -> int:
+        """Nanoseconds in which its busiest device worked."""
+        return max((one["busy"] for one in self.devices), default=0)
+
+    @property
+    def peak_bytes(self) -> int:
+        """The most memory that was in use on one device."""
+        return max((one["peak_bytes"] for one in self.devices), default=0)
+
+    def out_of_memory(self) -> str:
+        """Where memory ran out, in words; empty when it did not."""
+        refused = [failed for one in self.devices for failed in one["out_of_memory"]]
+        if not refused:
+            return ""
+        # The last one: a program may have caught those before.
+        file, line = refused[-1]["place"]
+        at = f" at {Path(file).name}:{line}" if line is not None else ""
+        asked, allocated = size(refused[-1]["size_bytes"]), size(refused[-1]["allocated"])
+        return f"out of memory{at}: {asked} asked for, {allocated} allocated"
+
+    def to_json(self) -> dict[str, Any]:
+        """For `--json`."""
+        keys = ("rank", "device", "modelled", "host_ns", "time_ns", "real_s", "error", "summary")
+        return {key: self.found.get(key) for key in keys}
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run of the program."""
+
+    gpu: str | None
+    """As the command line has it."""
+    code: int
+    """The exit code; 128 + N for signal N."""
+    main: Process
+    """The program's own process."""
+    children: Sequence[Process] = ()
+    """Processes that it started and whose devices did something, by their rank."""
+    chrome: str = ""
+    """The file with its timeline: that of its own process, or of its first child where only those used a device."""
+
+    @property
+    def told(self) -> Process:
+        """The process whose report stands for the run."""
+        return self.children[0] if self.children and not self.main.devices else self.main
+
+    @property
+    def processes(self) -> list[Process]:
+        return [self.main, *self.children]
+
+    def to_json(self) -> dict[str, Any]:
+        """For `--json`."""
+        return {
+            "gpu": self.gpu,
+            "exit_code": self.code,
+            "processes": [one.to_json() for one in self.processes if one.found],
+        }
+
+
+def read_run(gpu: str | None, code: int, folder: Path) -> Run:
+    """The reports in `folder`."""
+    found = {path: json.loads(path.read_text(encoding="utf-8")) for path in sorted(folder.glob("*.json"))}
+    main = Process(found.pop(folder / FIRST, {}))
+    children = [(path, Process(one)) for path, one in found.items()]
+    used = [(path, one) for path, one in children if one.devices or one.broken]
+    used.sort(key=lambda pair: (_rank(pair[1]), pair[0]))
+    run = Run(gpu, code, main, [one for _, one in used])
+    file = folder / FIRST if run.told is main else used[0][0]
+    chrome = Path(f"{file}.chrome")
+    return Run(gpu, code, main, run.children, str(chrome) if chrome.exists() else "")
+
+
+def _rank(process: Process) -> int:
+    rank = process.found.get("rank")
+    return rank if rank is not None else 1 << 30

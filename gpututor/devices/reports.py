@@ -1,0 +1,152 @@
+"""What a process's devices did, written to a file when the process ends: what `gpututor trace` tells.
+
+The program's process makes a report for itself. Processes that it starts find in their environment that one is wanted,
+and write one each, in the same folder.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import json
+import os
+import signal
+import time
+import traceback
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gpututor.devices.programs import Learners
+from gpututor.devices.recorder import Recorder
+
+if TYPE_CHECKING:
+    from gpututor.devices.virtual.machine import VirtualMachine
+    from gpututor.trace.advice import Rates
+
+VARIABLE = "GPUTUTOR_TRACE"
+"""The environment variable that holds `Wish` as JSON, for children."""
+LIMIT = 10_000_000
+"""Events that are kept; 80 bytes each. What comes later is counted."""
+FIRST = "program.json"
+"""The report of the program's own process."""
+
+
+@dataclass(frozen=True)
+class Wish:
+    """That reports are wanted."""
+
+    folder: str
+    """Where they are written: `FIRST`, and `PROCESS.json` for each child; with timelines, `.chrome` files beside."""
+    learners: Learners
+    chrome: bool
+    """Whether timelines are wanted too."""
+
+    @classmethod
+    def from_json(cls, text: str) -> Wish:
+        found = json.loads(text)
+        return cls(found["folder"], Learners(**found["learners"]), found["chrome"])
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self))
+
+
+def wished() -> Report | None:
+    """This process's report, where whoever started it wants one."""
+    text = os.environ.get(VARIABLE)
+    if not text:
+        return None
+    wish = Wish.from_json(text)
+    # Fork servers and their like: two processes that were one share a number no more.
+    return Report(wish, f"{os.getpid()}.json") if os.path.isdir(wish.folder) else None
+
+
+class Report:
+    """One process's report."""
+
+    def __init__(self, wish: Wish, name: str = FIRST) -> None:
+        self.recorder = Recorder(is_learners=wish.learners, limit=LIMIT)
+        self._wish = wish
+        self._path = os.path.join(wish.folder, name)
+        self._process = os.getpid()
+        self._began_s = time.perf_counter()
+        self._error = ""
+        self._machine: VirtualMachine | None = None
+        self._device: dict[str, Any] = {}
+
+    def begin(self, kind: str, name: str, machine: VirtualMachine | None) -> None:
+        """The device is there; from now on this process writes its report when it ends."""
+        self._machine = machine
+        gpus = () if machine is None else machine.gpus
+        self._device = {
+            "kind": kind,
+            "name": name,
+            "count": 1 if machine is None else len(gpus),
+            "memory_bytes": gpus[0].memory.total if gpus else None,
+        }
+        atexit.register(self.end)
+        self._began_s = time.perf_counter()
+
+    def failed(self, error: BaseException) -> None:
+        """Remember what is shown to the person, in one line."""
+        with contextlib.suppress(Exception):  # its message is the program's code
+            self._error = traceback.format_exception_only(error)[-1].strip().partition("\n")[0]
+
+    def end(self) -> None:
+        """Write down what was seen. A forked child does not."""
+        if os.getpid() != self._process:
+            return
+        with contextlib.suppress(ValueError):  # not the main thread
+            for number in (signal.SIGINT, signal.SIGTERM):
+                signal.signal(number, signal.SIG_IGN)  # what is being written is what they would ask for
+        try:
+            found = self._found()
+        except Exception:
+            found = {"broken": traceback.format_exc()}
+        with contextlib.suppress(FileNotFoundError):  # a child that outlived who wanted to know
+            write(self._path, found)
+
+    def _found(self) -> dict[str, Any]:
+        """The device, the times, the summary, and the summary in words."""
+        import torch
+
+        from gpututor.trace.chrome import write_chrome
+        from gpututor.trace.summary import summary
+        from gpututor.trace.words import in_words
+
+        machine, real_s = self._machine, time.perf_counter() - self._began_s
+        host_ns = None if machine is None else machine.clock.host.end().time
+        trace = self.recorder.complete()
+        self.recorder.enabled = False
+        told = summary(trace, self._rates())
+        if self._wish.chrome:
+            with open(self._path + ".chrome", "w", encoding="utf-8") as file:
+                write_chrome(trace, file)
+        modelled = machine is not None
+        rank = os.environ.get("RANK", "")
+        return {
+            "rank": int(rank) if rank.isdecimal() else None,
+            "device": {**self._device, "torch": torch.__version__},
+            "modelled": modelled,
+            "host_ns": host_ns,
+            "time_ns": None if host_ns is None else max(host_ns, max(trace.column("end"), default=0)),
+            "real_s": real_s,
+            "error": self._error,
+            "summary": told.to_json(),
+            "words": in_words(told, modelled=modelled) if told.events else "",
+        }
+
+    def _rates(self) -> Mapping[str, Rates]:
+        """For advice on tensor cores."""
+        from gpututor.trace.advice import Rates
+
+        gpus = () if self._machine is None else self._machine.gpus
+        return {gpu.name: Rates(gpu.spec.float32_flops, gpu.spec.tf32_flops) for gpu in gpus}
+
+
+def write(path: str, found: dict[str, Any]) -> None:
+    """Write a report, whole or not at all."""
+    part = Path(path + ".part")
+    part.write_text(json.dumps(found), encoding="utf-8")
+    part.replace(path)
