@@ -46,7 +46,6 @@ class Maker:
         found: list[Any] = []
         for node in self._tree.nodes():
             if not self._with_cpu and node.what != "call":
-                found += [self._work(call) for call in node.calls if call.work and node.what == "call"]
                 continue
             if node.what == "memory" and not self._memory:
                 continue

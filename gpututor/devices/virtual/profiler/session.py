@@ -119,6 +119,8 @@ class Session:
         self._before = recorder.trace, recorder.enabled
         recorder.trace = _Tap(recorder.trace if recorder.enabled else Trace(None), self)
         recorder.enabled = True
+        # Hides the method in this thread alone, which is the one that torch's profiler watches.
+        vars(self.machine.clock.host)["sleep"] = self._slept
         _Current.session = self
         DeviceMode.__torch_dispatch__ = _observed  # type: ignore[method-assign]
 
@@ -134,6 +136,7 @@ class Session:
             recorder.trace, recorder.enabled = self._before
             self._before = None
             self._rows.clear()
+            vars(self.machine.clock.host).pop("sleep", None)
             _Current.session = None
             DeviceMode.__torch_dispatch__ = _plain  # type: ignore[method-assign]
 
@@ -154,6 +157,16 @@ class Session:
         span.mark = None
         if span in self._here.open:
             self._here.open.remove(span)
+
+    def _slept(self, nanoseconds: int) -> None:
+        """Stands in for `HostClocks.sleep`: the range, or step of a backward pass, that slept lasts as long."""
+        host = self.machine.clock.host
+        if not self.is_running or (self._here.open and self._here.open[-1].what == "operator"):
+            type(host).sleep(host, nanoseconds)
+            return
+        span = self.open("event", "sleep")
+        type(host).sleep(host, nanoseconds)
+        self.close(span)
 
     def told(self, index: int, kind: Kind, name: str, device: str, details: dict[str, Any]) -> None:
         """An event was written down."""

@@ -14,6 +14,7 @@ from typing import Any
 from gpututor.devices.virtual.profiler import names
 from gpututor.devices.virtual.profiler.calls import Call, calls_of
 from gpututor.devices.virtual.profiler.session import MARKER, Row, Session, Span
+from gpututor.trace.events import Kind
 
 _HIDDEN = frozenset({"PythonDispatchMode"})
 MEMORY = "[memory]"
@@ -42,7 +43,7 @@ class Node:
 
     name: str
     what: str
-    """`operator`, `range`, or `call` for one of the CUDA runtime."""
+    """`operator`, `range`, `memory`, or `call` for one of the CUDA runtime. A `piece` is part of what is around it."""
     thread: int
     event: Any = None
     """Torch's own event of an operator; None for others."""
@@ -51,7 +52,7 @@ class Node:
     parent: Node | None = None
     children: list[Node] = field(default_factory=list)
     calls: list[Call] = field(default_factory=list)
-    """Of an operator: the calls of the runtime in it. Of a call: itself."""
+    """Of a call: itself, once for each kernel that it started."""
     device_bytes: int = 0
     """Bytes of GPUs that were allocated in it, less those that were freed, children included."""
     host_bytes: int = 0
@@ -68,9 +69,9 @@ class Tree:
         for thread, seen in _nested(events, session.spans).items():
             children = self._visible(seen, thread, within=False)
             _give_times(children, session.begin)
-            self.roots += children
-        for root in self.roots:
-            _add_up(root)
+            for one in children:
+                _add_up(one)
+            self.roots += _without_pieces(children, None)
         self.loose: list[Call] = [call for row in session.loose for call in calls_of([row], None, session.machine, -1)]
         """What was launched by threads that torch's profiler does not watch."""
         self.frees: list[Row] = [row for row in session.frees if not self._freed_within(row)]
@@ -98,50 +99,40 @@ class Tree:
                 found.append(_with(node, self._visible(one.children, thread, within=False)))
             elif span.what == "event":
                 found += self._outside(one, thread)
-            else:  # one without an operator of torch around it
-                node = Node(span.name, "operator", thread, begin=span.begin, end=span.end)
-                self._handled(node, one, thread)
-                found.append(node)
+            else:
+                found.append(self._piece(one, span, thread))
         return _graphs_joined(found)
 
     def _operator(self, seen: Seen, thread: int, as_is: bool) -> Node:
+        """An operator of torch; if the machine ran it, there is a marker in it, and maybe others beside."""
         node = Node(seen.name, "operator", thread, event=seen.event)
-        others = []
-        for child in seen.children:
-            span = child.span
-            if span is not None and span.what == "operator":
-                node.begin = span.begin if node.begin < 0 else node.begin
-                node.end = max(node.end, span.end)
-                self._handled(node, child, thread)
-            else:
-                others.append(child)
-        if others:
-            _with(node, self._visible(others, thread, within=False, as_is=as_is))
-        return node
+        return _with(node, self._visible(seen.children, thread, within=False, as_is=as_is))
 
-    def _handled(self, node: Node, marker: Seen, thread: int) -> None:
-        """What the machine did for an operator goes into its node."""
-        span = marker.span
-        assert span is not None
-        if span.is_view and len(marker.children) == 1 and marker.children[0].name == node.name:
-            _with(node, self._visible(marker.children[0].children, thread, within=True, as_is=True))
+    def _piece(self, marker: Seen, span: Span, thread: int) -> Node:
+        """What the machine did for one operator."""
+        node = Node(span.name, "piece", thread, begin=span.begin, end=span.end)
+        inner = marker.children
+        if span.is_view and len(inner) == 1 and inner[0].name == span.name:
+            _with(node, self._visible(inner[0].children, thread, within=True, as_is=True))
         else:
-            _with(node, self._visible(marker.children, thread, within=True))
+            _with(node, self._visible(inner, thread, within=True))
         calls = calls_of(span.rows, span, self._session.machine, span.end)
-        node.calls += calls
-        _with(node, [_node_of(call, thread) for call in calls if call.name])
+        _with(node, [_node_of(call, thread) for call in calls])
         node.children.sort(key=lambda child: child.begin if child.begin >= 0 else span.begin)
-        node.device_bytes += sum(row.size_bytes for row in span.rows if row.kind.value == "allocate")
+        node.device_bytes += sum(row.size_bytes for row in span.rows if row.kind is Kind.ALLOCATE)
         if all(row.device == "cpu" or row.target == "cpu" for row in span.rows):
             node.host_bytes += _taken(marker)
+        return node
 
     def _outside(self, marker: Seen, thread: int) -> list[Node]:
         """An event of the machine outside of any operator, such as a wait."""
         span = marker.span
         assert span is not None
-        if span.rows[0].kind.value in ("allocate", "out of memory"):
-            row = span.rows[0]
-            is_taken = row.kind.value == "allocate"
+        if not span.rows:
+            return [Node(span.name, "piece", thread, begin=span.begin, end=span.end)]
+        row = span.rows[0]
+        if row.kind is Kind.ALLOCATE or row.kind is Kind.OUT_OF_MEMORY:
+            is_taken = row.kind is Kind.ALLOCATE
             node = Node(MEMORY if is_taken else OUT_OF_MEMORY, "memory", thread, begin=row.launched, end=row.launched)
             node.device_bytes = row.size_bytes if is_taken else 0
             return [node]
@@ -224,6 +215,22 @@ def _give_times(nodes: list[Node], now: int) -> int:
         node.end = max([node.end, *(child.end for child in node.children)])
         now = max(now, node.end)
     return now
+
+
+def _without_pieces(nodes: list[Node], parent: Node | None) -> list[Node]:
+    """Pieces become part of `parent`; one that has none is an operator that torch did not see."""
+    found: list[Node] = []
+    for node in nodes:
+        if node.what != "piece":
+            node.parent = parent
+            node.children = _without_pieces(node.children, node)
+            found.append(node)
+        elif parent is None and any(child.what == "call" for child in node.children):
+            node.what = "operator"
+            found += _without_pieces([node], None)
+        else:
+            found += _without_pieces(node.children, parent)
+    return found
 
 
 def _add_up(node: Node) -> None:

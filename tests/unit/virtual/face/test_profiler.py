@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import time
 from collections import Counter
+from typing import Any
 
 import pytest
 import torch
+import torch.utils.checkpoint
 from torch import nn
 from torch.profiler import profile, record_function
 
@@ -187,3 +189,43 @@ def test_a_graph_is_one_launch_with_all_its_kernels(two_gpus: VirtualMachine) ->
             graph.replay()
     assert rows(seen)["cudaGraphLaunch"].count == 3
     assert Counter(one.name for one in works(seen)) == {"virtual::mm": 3, "virtual::add": 3}
+
+
+class Slow(torch.autograd.Function):
+    """Waits a millisecond each way."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Any) -> Any:
+        time.sleep(0.001)
+        return x * 2
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Any) -> Any:
+        time.sleep(0.001)
+        return gradient * 2
+
+
+def test_own_functions_last_as_long_as_they_take(two_gpus: VirtualMachine) -> None:
+    x = torch.ones(2, device="cuda", requires_grad=True)
+    with profile(activities=BOTH) as seen:
+        Slow.apply(x).sum().backward()  # type: ignore[no-untyped-call]
+    found = rows(seen)
+    assert found["Slow"].cpu_time_total == pytest.approx(1009.5)
+    assert found["SlowBackward"].cpu_time_total == pytest.approx(1009.5)
+    assert found["SlowBackward"].device_time_total > 0
+
+
+def test_nothing_lasts_less_than_what_is_in_it(two_gpus: VirtualMachine) -> None:
+    layer = nn.Sequential(nn.Conv2d(1, 2, 3), nn.BatchNorm2d(2), nn.ReLU(), nn.Flatten(), nn.Linear(72, 4)).cuda()
+    x = torch.ones(4, 1, 8, 8, device="cuda", requires_grad=True)
+    with profile(activities=BOTH) as seen:
+        for reentrant in (True, False):
+            torch.utils.checkpoint.checkpoint(layer, x, use_reentrant=reentrant).sum().backward()
+        nn.DataParallel(layer)(x).sum().backward()
+        nn.LSTM(8, 8, device="cuda")(x[0])[0].sum().backward()
+    for one in seen.events():
+        assert one.self_cpu_time_total > -1e-6, one.name
+        assert one.time_range.end >= one.time_range.start, one.name
+        for child in one.cpu_children:
+            assert child.time_range.start >= one.time_range.start - 1e-6, one.name
+            assert child.time_range.end <= one.time_range.end + 1e-6, one.name
