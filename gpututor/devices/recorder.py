@@ -69,7 +69,8 @@ class Recorder:
         self.enabled = True
         self.finish: Callable[[], None] = _nothing
         """Called before the trace is read: lets a clock find out when the work that is still queued runs."""
-        self._place = Places(learner_files, is_learners).find
+        self.place = Places(learner_files, is_learners).find
+        """Gives the learner's file and line that run now: `place(skip)`, see `Places.find`."""
 
     def complete(self) -> Trace:
         """The trace, with the times of all events that are known by now."""
@@ -92,7 +93,7 @@ class Recorder:
         """Work that was launched on `device`; `size_bytes` of its inputs and outputs."""
         if not self.enabled:
             return -1
-        file, line = place or self._place()
+        file, line = place or self.place()
         return self.trace.add(
             Kind.KERNEL,
             name,
@@ -124,7 +125,7 @@ class Recorder:
         """A copy of `size_bytes` from `source` to `target`."""
         if not self.enabled or size_bytes == 0:
             return -1
-        file, line = place or self._place()
+        file, line = place or self.place()
         return self.trace.add(
             Kind.TRANSFER,
             name,
@@ -156,7 +157,7 @@ class Recorder:
         """What `device` does together with those of other processes; `size_bytes` that it sends."""
         if not self.enabled:
             return -1
-        file, line = place or self._place()
+        file, line = place or self.place()
         return self.trace.add(
             Kind.COLLECTIVE,
             name,
@@ -185,7 +186,7 @@ class Recorder:
         """The host waited for `device`, from `start` (else `launched`) to `end`."""
         if not self.enabled:
             return -1
-        file, line = place or self._place()
+        file, line = place or self.place()
         return self.trace.add(
             Kind.SYNCHRONISE,
             name,
@@ -198,23 +199,38 @@ class Recorder:
             line=line,
         )
 
-    def allocate(
-        self, device: str, size_bytes: int, allocated: int, *, launched: int = -1, stream: int = 0, place: Where = None
+    def memory(
+        self,
+        kind: Kind,
+        device: str,
+        size_bytes: int,
+        allocated: int,
+        *,
+        launched: int = -1,
+        stream: int = 0,
+        place: Where = None,
     ) -> int:
-        """`size_bytes` of `device` were taken; `allocated` is what is in use after it."""
-        return self._memory(Kind.ALLOCATE, device, size_bytes, allocated, launched, stream, place)
+        """`size_bytes` of `device` were allocated (`Kind.ALLOCATE`), freed (`FREE`), or not there (`OUT_OF_MEMORY`).
 
-    def free(
-        self, device: str, size_bytes: int, allocated: int, *, launched: int = -1, stream: int = 0, place: Where = None
-    ) -> int:
-        """`size_bytes` of `device` were given back; `allocated` is what is in use after it."""
-        return self._memory(Kind.FREE, device, size_bytes, allocated, launched, stream, place)
-
-    def out_of_memory(
-        self, device: str, size_bytes: int, allocated: int, *, launched: int = -1, stream: int = 0, place: Where = None
-    ) -> int:
-        """`size_bytes` of `device` were asked for, and it had no room beside the `allocated` ones."""
-        return self._memory(Kind.OUT_OF_MEMORY, device, size_bytes, allocated, launched, stream, place)
+        `allocated` is what all storages take after it, in bytes; of memory that was freed, `stream` is the one that
+        had it.
+        """
+        if not self.enabled:
+            return -1
+        file, line = place or self.place()
+        return self.trace.add(
+            kind,
+            kind._value_,
+            device,
+            stream=stream,
+            size_bytes=size_bytes,
+            allocated=allocated,
+            launched=launched,
+            start=launched,
+            end=launched,
+            file=file,
+            line=line,
+        )
 
     def hazard(
         self,
@@ -229,7 +245,7 @@ class Recorder:
         """Work on `stream` collides with the earlier event `partner`, in the way that `name` says."""
         if not self.enabled:
             return -1
-        file, line = place or self._place()
+        file, line = place or self.place()
         return self.trace.add(
             Kind.HAZARD,
             name,
@@ -247,7 +263,7 @@ class Recorder:
         """The host was in the part `name` of the program from `launched` to `end`."""
         if not self.enabled:
             return -1
-        file, line = place or self._place()
+        file, line = place or self.place()
         return self.trace.add(
             Kind.RANGE, name[:MAX_NAME], device, launched=launched, start=launched, end=end, file=file, line=line
         )
@@ -259,30 +275,3 @@ class Recorder:
     def set_times(self, index: int, start: int, end: int) -> None:
         """When event `index` ran; -1 is an event that was not written down."""
         self.trace.set_times(index, start, end)
-
-    def _memory(
-        self, kind: Kind, device: str, size_bytes: int, allocated: int, launched: int, stream: int, place: Where
-    ) -> int:
-        if not self.enabled:
-            return -1
-        file, line = place or self._place()
-        return self.trace.add(
-            kind,
-            str(kind),
-            device,
-            stream=stream,
-            size_bytes=size_bytes,
-            allocated=allocated,
-            launched=launched,
-            start=launched,
-            end=launched,
-            file=file,
-            line=line,
-        )
-
-    def place(self, skip: int = 0) -> Place:
-        """The learner's file and line that run now; `("", None)` when there is none.
-
-        `skip` callers, beginning with who calls this, are known to be no learner's.
-        """
-        return self._place(skip + 1)

@@ -54,13 +54,13 @@ def program(name: str, body: str) -> Callable[[Recorder], object]:
             {"launched": 10, "start": 10, "end": 40},
         ),
         (
-            lambda r: r.allocate("cuda:0", 512, 1024, launched=7, stream=1),
+            lambda r: r.memory(Kind.ALLOCATE, "cuda:0", 512, 1024, launched=7, stream=1),
             Kind.ALLOCATE,
             {"size_bytes": 512, "allocated": 1024, "launched": 7, "start": 7, "end": 7, "stream": 1},
         ),
-        (lambda r: r.free("cuda:0", 512, 0, launched=7), Kind.FREE, {"size_bytes": 512, "allocated": 0, "end": 7}),
+        (lambda r: r.memory(Kind.FREE, "cuda:0", 512, 0, launched=7), Kind.FREE, {"size_bytes": 512, "allocated": 0, "end": 7}),
         (
-            lambda r: r.out_of_memory("cuda:0", 1 << 40, 1024),
+            lambda r: r.memory(Kind.OUT_OF_MEMORY, "cuda:0", 1 << 40, 1024),
             Kind.OUT_OF_MEMORY,
             {"name": "out of memory", "size_bytes": 1 << 40, "allocated": 1024, "launched": -1},
         ),
@@ -131,8 +131,8 @@ def test_the_nearest_line_of_a_learner_counts() -> None:
 def test_an_event_can_be_put_down_to_a_place_that_was_taken_before() -> None:
     recorder = Recorder([__file__])
     place = recorder.place()
-    recorder.free("cuda:0", 512, 0, place=place)
-    recorder.free("cuda:0", 512, 0, place=NOWHERE)
+    recorder.memory(Kind.FREE, "cuda:0", 512, 0, place=place)
+    recorder.memory(Kind.FREE, "cuda:0", 512, 0, place=NOWHERE)
     assert [(event.file, event.line) for event in recorder.trace] == [place, ("", None)]
     assert place[0] == __file__
 
@@ -154,7 +154,7 @@ def test_memory_may_be_given_back_in_the_middle_of_anything() -> None:
             self.itself = self
 
         def __del__(self) -> None:
-            recorder.free("cuda:0", 4, 0)
+            recorder.memory(Kind.FREE, "cuda:0", 4, 0)
 
     made, threshold = 2000, gc.get_threshold()
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from gpututor.devices.recorder import Place, Recorder
 from gpututor.devices.virtual.clock.clock import MachineClock
 from gpututor.devices.virtual.clock.timeline import Task
+from gpututor.trace.events import Kind
 
 if TYPE_CHECKING:
     from gpututor.devices.virtual.memory.allocator import Block
@@ -21,11 +22,8 @@ class StreamsOfThread(Protocol):
     streams: dict[int, int]
 
 
-class Moment(NamedTuple):
-    """When and where something was freed, which is counted later."""
-
-    time: int
-    place: Place
+Moment = tuple[int, Place]
+"""When and where something was freed, which is counted later."""
 
 
 class MemoryWatch:
@@ -52,18 +50,20 @@ class MemoryWatch:
         """Now and here, for what is freed; None while nothing is recorded. Takes no lock: destructors call it."""
         recorder = self._recorder
         # Its callers are the destructor and what that calls.
-        return Moment(self._host.now, recorder.place(3)) if recorder.enabled else None
+        return (self._host.now, recorder.place(3)) if recorder.enabled else None
 
     def taken(self, size: int, allocated: int, writer: Task | None) -> None:
         """A storage was allocated; `allocated` is what all of them take now. `writer` is the launch that fills it."""
         recorder = self._recorder
         if recorder.enabled:
             stream, place = (self.stream(), None) if writer is None else (writer.key[1], writer.place)
-            recorder.allocate(self._device, size, allocated, launched=self._host.now, stream=stream, place=place)
+            now = self._host.now
+            recorder.memory(Kind.ALLOCATE, self._device, size, allocated, launched=now, stream=stream, place=place)
 
     def left(self, size: int, allocated: int, moment: Moment) -> None:
         """A storage was freed at that moment."""
-        self._recorder.free(self._device, size, allocated, launched=moment.time, place=moment.place)
+        time, place = moment
+        self._recorder.memory(Kind.FREE, self._device, size, allocated, launched=time, place=place)
 
     def freed(self, block: Block) -> None:
         """Report memory that goes back to its stream while another uses it. Takes no lock: destructors call it."""
@@ -80,4 +80,4 @@ class MemoryWatch:
         """A storage did not fit."""
         recorder = self._recorder
         if recorder.enabled:
-            recorder.out_of_memory(self._device, size, allocated, launched=self._host.now)
+            recorder.memory(Kind.OUT_OF_MEMORY, self._device, size, allocated, launched=self._host.now)
