@@ -100,6 +100,7 @@ class Session:
         self.frees: list[Row] = []
         self.loose: list[Row] = []
         """What was launched by threads that torch's profiler does not watch."""
+        self.has_collectives = False
         self.begin = self.end = machine.clock.host.now
         self._thread = threading.get_ident()
         self._here = _OfThread()
@@ -115,6 +116,8 @@ class Session:
         """Listen to the machine's recorder, which records for this time even if nobody else wants a trace."""
         if _Current.session is not None:
             _Current.session.stop()  # torch, too, lets the later one have all that follows
+        for gpu in self.machine.gpus:
+            gpu.memory.settle()  # what was freed before is not counted as freed now
         recorder = self.machine.recorder
         self._before = recorder.trace, recorder.enabled
         recorder.trace = _Tap(recorder.trace if recorder.enabled else Trace(None), self)
@@ -134,6 +137,9 @@ class Session:
         finally:
             self.end = self.machine.clock.host.now
             recorder.trace, recorder.enabled = self._before
+            for row in self._rows.values():
+                if row.start < 0:
+                    row.start = row.end = row.launched  # when it ran is not known
             self._before = None
             self._rows.clear()
             vars(self.machine.clock.host).pop("sleep", None)
@@ -173,6 +179,10 @@ class Session:
         row = Row(kind, name, device, self.machine.clock.host.now, **details)
         if index >= 0:
             self._rows[index] = row
+        if row.launched < 0:
+            row.launched = row.told
+        if kind is Kind.COLLECTIVE:
+            self.has_collectives = True
         if kind is Kind.FREE:
             # Counted later than it happened, and in the middle of anything.
             self.frees.append(row)

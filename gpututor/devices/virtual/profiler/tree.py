@@ -66,7 +66,7 @@ class Tree:
         self._session = session
         self.roots: list[Node] = []
         self.begin, self.end = session.begin, session.end
-        for thread, seen in _nested(events, session.spans).items():
+        for thread, seen in _nested(_counted(events, session), session.spans).items():
             children = self._visible(seen, thread, within=False)
             _give_times(children, session.begin)
             for one in children:
@@ -150,15 +150,27 @@ class Tree:
             within, nodes = True, inner.children
 
 
+def _counted(events: list[Any], session: Session) -> list[Any]:
+    """Torch's events without Python's own, and without gloo's where it only carries values between GPUs."""
+
+    def is_hidden(event: Any) -> bool:
+        name = event.name()
+        return (
+            name in _HIDDEN
+            or event.is_python_function()
+            or (session.has_collectives and event.is_async() and name.startswith("gloo:"))
+        )
+
+    return [event for event in events if not is_hidden(event)]
+
+
 def _nested(events: list[Any], spans: list[Span]) -> dict[int, list[Seen]]:
-    """Torch's events of each thread, one in the other, without Python's own."""
+    """Torch's events of each thread, one in the other."""
     roots: dict[int, list[Seen]] = {}
     open_of: dict[int, list[Seen]] = {}
     # Where an event and one in it begin and end together, the outer one has the smaller number.
     for event in sorted(events, key=lambda one: (one.start_ns(), -one.end_ns(), one.correlation_id())):
         name = event.name()
-        if name in _HIDDEN or event.is_python_function():
-            continue
         thread = event.start_thread_id()
         around = open_of.setdefault(thread, [])
         while around and (event.start_ns() >= around[-1].end_ns or event.end_ns() > around[-1].end_ns):

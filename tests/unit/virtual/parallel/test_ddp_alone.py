@@ -25,3 +25,25 @@ def test_the_bfloat16_hook_is_taken_and_no_warning_is_about_our_kind_of_device()
     done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=False)
     assert done.stdout.strip() == "[[6.0, 6.0]]", done.stderr
     assert "Time stats" not in done.stderr
+
+
+PROFILED = """
+import torch
+import torch.distributed as dist
+from torch.profiler import profile
+from gpututor.devices.virtual import virtual_gpu
+with virtual_gpu():
+    dist.init_process_group("nccl", store=dist.HashStore(), rank=0, world_size=1)
+    x = torch.ones(4, device="cuda")
+    with profile() as seen:
+        dist.all_reduce(x)
+    names = {one.name for one in seen.events()}
+    print("c10d::allreduce_" in names, "virtual::allreduce_" in names, any("gloo" in name for name in names))
+    print(all(one.self_cpu_time_total > -1e-6 for one in seen.events()))
+    dist.destroy_process_group()
+"""
+
+
+def test_a_collective_is_in_a_profile_and_what_carries_it_is_not() -> None:
+    done = subprocess.run([sys.executable, "-c", PROFILED], capture_output=True, text=True, check=False)
+    assert done.stdout.split() == ["True", "True", "False", "True"], done.stderr
