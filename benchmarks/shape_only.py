@@ -66,14 +66,15 @@ class Layer(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         normal = self.before_attention(x)
-        split = [part(normal).unflatten(-1, (self.heads, -1)).transpose(1, 2) for part in self._projections()]
-        attended = scaled_dot_product_attention(*split, is_causal=True)
+        queries, keys, values = (
+            part(normal).unflatten(-1, (self.heads, -1)).transpose(1, 2)
+            for part in (self.queries, self.keys, self.values)
+        )
+        attended = scaled_dot_product_attention(queries, keys, values, is_causal=True)
         x = x + self.joined(attended.transpose(1, 2).flatten(2))
         normal = self.before_mlp(x)
-        return x + self.down(silu(self.gate(normal)) * self.up(normal))
-
-    def _projections(self) -> tuple[nn.Linear, nn.Linear, nn.Linear]:
-        return self.queries, self.keys, self.values
+        changed: torch.Tensor = self.down(silu(self.gate(normal)) * self.up(normal))
+        return x + changed
 
 
 class Transformer(nn.Module):
@@ -88,7 +89,8 @@ class Transformer(nn.Module):
         x = self.embedding(tokens)
         for layer in self.layers:
             x = layer(x)
-        return self.head(self.last(x))
+        logits: torch.Tensor = self.head(self.last(x))
+        return logits
 
 
 def train(size: Size, precision: str, steps: int) -> dict[str, Any]:
@@ -109,7 +111,7 @@ def train(size: Size, precision: str, steps: int) -> dict[str, Any]:
         with mixed:
             logits = model(tokens[:, :-1])
             loss = cross_entropy(logits.flatten(0, 1), tokens[:, 1:].flatten())
-        scaler.scale(loss).backward()  # type: ignore[no-untyped-call]
+        scaler.scale(loss).backward()
         scaler.step(optimiser)
         scaler.update()
         optimiser.zero_grad()

@@ -13,8 +13,9 @@ from typing import Any
 import torch
 
 from gpututor.devices.virtual import errors, private
-from gpututor.devices.virtual.machine import NOWHERE, active
+from gpututor.devices.virtual.machine import CPU, NOWHERE, active
 from gpututor.devices.virtual.operators.as_on_cpu import WAYS, Way
+from gpututor.devices.virtual.operators.inputs import bytes_of
 from gpututor.devices.virtual.operators.overloads import Operator, Rule
 
 Tensor = torch.Tensor
@@ -22,6 +23,8 @@ aten = torch.ops.aten
 _REFUSALS = (NotImplementedError, RuntimeError, TypeError)
 _NUMBER = "To print it, print the tensor: shape and device are shown. Else leave it out, or run with values."
 _KNOWN = "_known_number"
+_SMALL = 16 << 20
+"""Bytes of arguments that the CPU is asked about, after an error."""
 _BY_VALUES = (torch.Tag.data_dependent_output, torch.Tag.dynamic_output_shape)
 
 
@@ -45,12 +48,29 @@ def _after_refusal(error: Exception, op: Operator, args: list[Any], named: dict[
     if any(tag in op.func.tags for tag in _BY_VALUES):
         raise errors.NoValues(op.name) from error
     if not isinstance(error, NotImplementedError):
-        raise error
+        raise _of_cpu(op, args, named) or error
     composed = private.decomposition(op.func)
     if composed is not None:
         return composed(*args, **named)
     instead = "Its shapes are known with values only: run with values, on smaller sizes."
     raise errors.unsupported(f"{op.name} without values", instead) from error
+
+
+def _of_cpu(op: Operator, args: list[Any], named: dict[str, Any]) -> Exception | None:
+    """What the CPU says to arguments of these shapes, where they are small; meta kernels often say it otherwise."""
+    if bytes_of([*args, *named.values()]) > _SMALL:
+        return None
+    try:
+        op.call(*map(_zeros, args), **{name: _zeros(one) for name, one in named.items()})
+    except _REFUSALS as error:
+        return error
+    return None
+
+
+def _zeros(value: Any) -> Any:
+    if isinstance(value, Tensor):
+        return torch.empty_strided(value.size(), value.stride(), dtype=value.dtype, device=CPU).zero_()
+    return [_zeros(one) for one in value] if type(value) is list else value
 
 
 def _outline(value: Any) -> Any:

@@ -102,6 +102,7 @@ def _call_in_words(func: Any) -> str:
     if name in _SAID_AS:
         return _SAID_AS[name]
     found: str = resolve_name(func)
-    if not found:
+    if not found or found.endswith(("backward", "autograd.grad")):
+        # Of a backward pass, the operator says more.
         return ""
     return (found.removeprefix("torch.") if found.startswith("torch.Tensor.") else found) + "()"

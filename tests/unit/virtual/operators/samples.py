@@ -85,7 +85,7 @@ def _cast(value: Any, kinds: dict[torch.dtype, torch.dtype]) -> Any:
     return value
 
 
-def _results(op: Any, arguments: Any) -> tuple[list[torch.Tensor], list[torch.Tensor | None]]:
+def results(op: Any, arguments: Any) -> tuple[list[torch.Tensor], list[torch.Tensor | None]]:
     given, args, kwargs = arguments
     outputs = _tensors(op(given, *args, **kwargs))
     return outputs, _gradients(outputs, _tensors(arguments))
@@ -94,7 +94,7 @@ def _results(op: Any, arguments: Any) -> tuple[list[torch.Tensor], list[torch.Te
 def _on_cpu(op: Any, arguments: Any, dtype: torch.dtype) -> tuple[list[Any], list[Any]]:
     """The CPU's results; where it does not compute in half precision, those of single precision, rounded."""
     try:
-        return _results(op, arguments)
+        return results(op, arguments)
     except (RuntimeError, NotImplementedError) as error:
         if dtype not in (torch.float16, torch.bfloat16) or not (
             "not implemented for" in str(error) or "Unsupported dtype" in str(error)
@@ -102,7 +102,7 @@ def _on_cpu(op: Any, arguments: Any, dtype: torch.dtype) -> tuple[list[Any], lis
             raise
     narrower = {torch.float32: dtype, torch.complex64: torch.complex32}
     wide = pytree.tree_map(lambda one: _cast(one, _WIDER), arguments)
-    outputs, gradients = _results(op, wide)
+    outputs, gradients = results(op, wide)
     return [_cast(one.detach(), narrower) for one in outputs], [_cast(one, narrower) for one in gradients]
 
 
@@ -122,7 +122,7 @@ def _moved_with_storage(value: Any) -> Any:
     return whole.as_strided(value.size(), value.stride(), value.storage_offset()).requires_grad_(value.requires_grad)
 
 
-def _on_gpu(op: Any, arguments: Any) -> Any:
+def on_gpu(op: Any, arguments: Any) -> Any:
     given, args, kwargs = arguments
     if op.name == "tensor_split":
         # Its indices are read on the host, on CUDA too.
@@ -148,11 +148,11 @@ def _fault(op: Any, sample: Any, dtype: torch.dtype, conjugated: bool = False) -
             arguments = pytree.tree_map(_conjugated, arguments)
         expected, expected_gradients = _on_cpu(op, arguments, dtype)
         with virtual_gpu(1):
-            moved = _on_gpu(op, plain)
+            moved = on_gpu(op, plain)
             if conjugated:
                 # A copy to the device has no bit: the view is made there.
                 moved = pytree.tree_map(_conjugated, moved)
-            got, gradients = _results(op, moved)
+            got, gradients = results(op, moved)
             _compare(got, expected, dtype, values)
             _compare(gradients, expected_gradients, dtype, values)
     except Exception as error:  # whatever it is, it is this operator's fault, and the others go on
