@@ -60,3 +60,8 @@ def leave_range(self: Any, *exception: Any) -> None:
             session.close(span)
         if named is not None and is_on():
             named.end()
+
+
+# TorchScript compiles the class, by the methods' own names and from the source that is below decorators.
+enter_range.__name__, leave_range.__name__ = "__enter__", "__exit__"
+enter_range.__wrapped__, leave_range.__wrapped__ = _real_enter, _real_exit  # type: ignore[attr-defined]

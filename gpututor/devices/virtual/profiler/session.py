@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import threading
 from dataclasses import dataclass, field
+from itertools import count
 from typing import Any
 
 from gpututor.devices.recorder import Recorder
@@ -81,11 +82,14 @@ class _Tap(Trace):
 
     def add(self, kind: Kind, name: str, device: str, **details: Any) -> int:
         index = super().add(kind, name, device, **details)
+        if index < 0:
+            index = self._session.beyond()
         self._session.told(index, kind, name, device, details)
         return index
 
     def set_times(self, index: int, start: int, end: int) -> None:
-        super().set_times(index, start, end)
+        if self.limit is None or index < self.limit:
+            super().set_times(index, start, end)
         self._session.played(index, start, end)
 
 
@@ -105,6 +109,7 @@ class Session:
         self._thread = threading.get_ident()
         self._here = _OfThread()
         self._rows: dict[int, Row] = {}
+        self._beyond = count(machine.recorder.trace.limit or 0)
         self._lock = threading.Lock()
         self._before: tuple[Trace, bool] | None = None
 
@@ -163,6 +168,10 @@ class Session:
         span.mark = None
         if span in self._here.open:
             self._here.open.remove(span)
+
+    def beyond(self) -> int:
+        """A number for an event that a full trace had no room for: its times are still wanted here."""
+        return next(self._beyond)
 
     def _slept(self, nanoseconds: int) -> None:
         """Stands in for `HostClocks.sleep`: the range, or step of a backward pass, that slept lasts as long."""

@@ -105,7 +105,9 @@ class Tree:
 
     def _operator(self, seen: Seen, thread: int, as_is: bool) -> Node:
         """An operator of torch; if the machine ran it, there is a marker in it, and maybe others beside."""
-        node = Node(seen.name, "operator", thread, event=seen.event)
+        # TorchScript's own `record_function` is not the one that makes markers.
+        what = "range" if seen.event.is_user_annotation() else "operator"
+        node = Node(seen.name, what, thread, event=seen.event)
         return _with(node, self._visible(seen.children, thread, within=False, as_is=as_is))
 
     def _piece(self, marker: Seen, span: Span, thread: int) -> Node:

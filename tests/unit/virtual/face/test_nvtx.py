@@ -122,3 +122,19 @@ def test_a_name_is_a_text(recorder: Recorder, call: Any) -> None:
 def test_a_long_name_is_cut(recorder: Recorder) -> None:
     nvtx.mark("x" * 10_000)
     assert len(next(iter(ranges(recorder)))) == 200
+
+
+def doubled(x: torch.Tensor) -> torch.Tensor:
+    with torch.profiler.record_function("scripted"):
+        return x * 2
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.jit.script. is deprecated:DeprecationWarning")
+def test_torchscript_compiles_named_parts(recorder: Recorder) -> None:
+    assert recorder.enabled
+    scripted = torch.jit.script(doubled)
+    assert scripted(torch.ones(2)).tolist() == [2, 2]
+    with profile() as seen:
+        scripted(torch.ones(2, device="cuda"))
+    (named,) = [one for one in seen.events() if one.name == "scripted" and one.cpu_time_total]
+    assert named.device_time_total > 0

@@ -155,3 +155,15 @@ def test_what_is_not_built_says_so(two_gpus: VirtualMachine, call: Any, name: st
         torch.ones(2, device="cuda")
         with pytest.raises(NotImplementedError, match=name):
             call(seen)
+
+
+def test_a_trace_that_is_full_takes_no_time_from_a_profile() -> None:
+    recorder = Recorder(limit=10)
+    with virtual_gpu(recorder=recorder):
+        x = torch.ones(8, 8, device="cuda")
+        with profile(activities=BOTH) as seen:
+            for _ in range(20):
+                x @ x
+    assert len(recorder.complete()) == 10
+    assert rows(seen)["virtual::mm"].count == 20
+    assert all(one.time_range.elapsed_us() > 0 for one in works(seen))
