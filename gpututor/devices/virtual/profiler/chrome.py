@@ -24,10 +24,22 @@ def save(path: str, results: Any, tree: Tree, machine: VirtualMachine, *, with_c
     with TemporaryDirectory() as folder:
         draft = Path(folder, "trace.json")
         results.save(str(draft))
-        data: Json = json.loads(draft.read_text(encoding="utf-8", errors="replace"))
+        data = _heading(draft.read_text(encoding="utf-8", errors="replace"))
     data["deviceProperties"] = [_properties(gpu) for gpu in machine.gpus]
     data["traceEvents"] = _Lanes(tree, machine, with_cpu=with_cpu, memory=memory).events()
+    data["traceName"] = path
     Path(path).write_text(json.dumps(data, indent=1), encoding="utf-8")
+
+
+def _heading(text: str) -> Json:
+    """What stands before the events, a line for each; Kineto escapes nothing in keys, so some may be no JSON."""
+    found: Json = {}
+    for line in text.partition('"traceEvents"')[0].splitlines():
+        try:
+            found |= json.loads("{" + line.strip().rstrip(",") + "}")
+        except ValueError:
+            continue
+    return found
 
 
 def _properties(gpu: VirtualGpu) -> Json:

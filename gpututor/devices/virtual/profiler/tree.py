@@ -8,6 +8,7 @@ lasts from the first marker in it to the last.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,6 +18,7 @@ from gpututor.devices.virtual.profiler.session import MARKER, Row, Session, Span
 from gpututor.trace.events import Kind
 
 _HIDDEN = frozenset({"PythonDispatchMode"})
+_PYTHON = re.compile(r"\(\d+\): |^<built-in |^nn\.Module: ")
 MEMORY = "[memory]"
 OUT_OF_MEMORY = "[OutOfMemory]"
 
@@ -152,6 +154,17 @@ class Tree:
             within, nodes = True, inner.children
 
 
+def looks_like_python(name: str) -> bool:
+    """Whether torch's profiler gives such names to calls of Python, which `with_stack` records."""
+    return _PYTHON.search(name) is not None
+
+
+def _is_python(event: Any, name: str) -> bool:
+    """Torch 2.9 does not say."""
+    known = getattr(event, "is_python_function", None)
+    return looks_like_python(name) if known is None else bool(known())
+
+
 def _counted(events: list[Any], session: Session) -> list[Any]:
     """Torch's events without Python's own, and without gloo's where it only carries values between GPUs."""
 
@@ -159,7 +172,7 @@ def _counted(events: list[Any], session: Session) -> list[Any]:
         name = event.name()
         return (
             name in _HIDDEN
-            or event.is_python_function()
+            or _is_python(event, name)
             or (session.has_collectives and event.is_async() and name.startswith("gloo:"))
         )
 

@@ -10,9 +10,11 @@ from typing import Any
 
 import pytest
 import torch
+from torch import nn
 from torch.profiler import profile, record_function, schedule, tensorboard_trace_handler
 
 from gpututor.devices.virtual import VirtualMachine
+from gpututor.devices.virtual.profiler.tree import looks_like_python
 from tests.unit.virtual.face.profiles import BOTH, ON_CUDA, rows
 
 
@@ -60,6 +62,8 @@ def test_a_chrome_file_has_lanes_for_each_stream_and_arrows_to_the_kernels(
     side = torch.cuda.Stream()
     with profile(activities=BOTH, record_shapes=True) as seen:
         seen.add_metadata("lesson", "one")
+        seen.add_metadata('no "JSON', "no \\ JSON")
+        seen.add_metadata('no "JSON', "no \\ JSON")
         with record_function("work"):
             x @ x
             with torch.cuda.stream(side):
@@ -104,3 +108,15 @@ def test_a_compressed_chrome_file_and_stacks(two_gpus: VirtualMachine, tmp_path:
     seen.export_chrome_trace(str(tmp_path / "trace.json.gz"))
     data = json.loads(gzip.decompress((tmp_path / "trace.json.gz").read_bytes()))
     assert any(one.get("cat") == "kernel" for one in data["traceEvents"])
+
+
+def test_calls_of_python_are_known_by_their_names_too(two_gpus: VirtualMachine) -> None:
+    layer, x = nn.Linear(4, 4, device="cuda"), torch.ones(2, 4, device="cuda")
+    with profile(activities=BOTH, with_stack=True) as seen:
+        layer(x).sum().backward()
+        torch.optim.SGD(layer.parameters()).step()
+    recorded = seen.profiler.kineto_results.events()  # type: ignore[union-attr]
+    python = [one.name() for one in recorded if one.is_python_function()]
+    assert python
+    assert all(looks_like_python(name) for name in python)
+    assert not any(looks_like_python(one.name()) for one in recorded if not one.is_python_function())
