@@ -31,7 +31,8 @@ _profiler = torch.autograd.profiler
 _real_enter: Any = _profiler.record_function.__enter__
 _real_exit: Any = _profiler.record_function.__exit__
 _RANGE = "_range_of_virtual_gpu"
-_OPTIMISERS_OWN = "Optimizer."
+_TORCHS_OWN = ("Optimizer.", "enumerate(DataLoader)#", "DistributedDataParallel.")
+"""How the names of ranges begin that no program wrote: they are for profiles, and would fill a trace."""
 
 
 def enter_range(self: Any) -> Any:
@@ -41,7 +42,7 @@ def enter_range(self: Any) -> Any:
         session = current()
         if session is None:
             return _real_enter(self)
-    recorded = is_on() and active().recorder.enabled and not self.name.startswith(_OPTIMISERS_OWN)
+    recorded = is_on() and active().recorder.enabled and not self.name.startswith(_TORCHS_OWN)
     if session is not None or recorded:
         span = None if session is None else session.open("range", self.name)
         vars(self)[_RANGE] = session, span, nvtx.Open.now(self.name) if recorded else None

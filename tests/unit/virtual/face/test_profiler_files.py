@@ -63,7 +63,6 @@ def test_a_chrome_file_has_lanes_for_each_stream_and_arrows_to_the_kernels(
     with profile(activities=BOTH, record_shapes=True) as seen:
         seen.add_metadata("lesson", "one")
         seen.add_metadata('no "JSON', "no \\ JSON")
-        seen.add_metadata('no "JSON', "no \\ JSON")
         with record_function("work"):
             x @ x
             with torch.cuda.stream(side):
@@ -115,7 +114,7 @@ def test_calls_of_python_are_known_by_their_names_too(two_gpus: VirtualMachine) 
     with profile(activities=BOTH, with_stack=True) as seen:
         layer(x).sum().backward()
         torch.optim.SGD(layer.parameters()).step()
-    recorded = seen.profiler.kineto_results.events()  # type: ignore[union-attr]
+    recorded = seen.profiler.kineto_results.events()
     python = [one.name() for one in recorded if one.is_python_function()]
     assert python
     assert all(looks_like_python(name) for name in python)
