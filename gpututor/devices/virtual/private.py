@@ -242,6 +242,13 @@ def host_only() -> Iterator[None]:
         yield
 
 
+def in_backward() -> bool:
+    """Whether this thread runs a backward pass."""
+    return int(torch._C._current_graph_task_id()) != -1
+
+
+at_the_end_of_backward: Any = torch.autograd.Variable._execution_engine.queue_callback
+"""Has a function called when the backward pass of this thread is done, before those that are given later."""
 HAS_DISTRIBUTED: bool = torch.distributed.is_available()
 _c10d: Any = torch._C._distributed_c10d if HAS_DISTRIBUTED else None
 ProcessGroupGloo: Any = getattr(_c10d, "ProcessGroupGloo", object)

@@ -7,15 +7,21 @@ host has to wait for it. All figures are whole nanoseconds.
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 
+from gpututor.devices.virtual.clock.foresight import foreseen
 from gpututor.devices.virtual.clock.host import HostClocks
 from gpututor.devices.virtual.clock.order import Order
-from gpututor.devices.virtual.clock.timeline import Mark, Stream, Task, Timeline
+from gpututor.devices.virtual.clock.timeline import LINK, Mark, Stream, Task, Timeline
 
 SYNCHRONISE = 3_000
 """What a wait costs the host for work that is done already."""
 EVENT = 500
 """What it costs the host to record an event, or to ask for one."""
+
+
+Meet = Callable[[int, Task], Mark]
+"""Told when a collective, and which, could begin here; gives the moment when it can everywhere."""
 
 
 class MachineClock:
@@ -28,6 +34,8 @@ class MachineClock:
         self.gpus = [Timeline(index) for index in range(gpus)]
         for timeline in self.gpus:
             timeline.peers = self.gpus
+        self.finishing = False
+        """Whether everything is played for the trace: who is asked meanwhile need not wait for long."""
         self._lock = threading.RLock()
 
     def launch(self, gpu: int, stream: int, duration: int, fill: int, cost: int, row: int = -1) -> Task:
@@ -51,6 +59,33 @@ class MachineClock:
                 self.host.wait_until(timeline.drained(queue))
                 self.order.host_waited(gpu, stream)
             return task
+
+    def collective(
+        self,
+        gpu: int,
+        stream: int,
+        own: int,
+        duration: int,
+        cost: int,
+        meet: Callable[[int, Task], Mark],
+        row: int = -1,
+    ) -> tuple[Task, Mark]:
+        """Work that processes do together, on the stream `own`, after what `stream` has been given; the host goes on.
+
+        `meet` is told when it could begin here, and gives the moment when it can everywhere. The second result is the
+        mark that is reached when it is done.
+        """
+        with self._lock:
+            timeline, queue = self._at(gpu, own)
+            self.host.spend(cost)
+            before = self.record(gpu, stream, 0)
+            self.wait_for(gpu, own, before, 0)
+            ready = foreseen(self.gpus, self.gpus[gpu], before)
+            task = Task(self.host.now, duration, engine=LINK, row=row, key=queue.key)
+            timeline.wait(queue, self.host.now, meet(max(ready, self.host.now), task))
+            timeline.put(queue, task)
+            task.number = self.order.launched(gpu, own)
+            return task, self.record(gpu, own, 0)
 
     def synchronise(self, gpu: int, stream: int | None = None) -> int:
         """The host waits for a stream, or for all of a GPU's; how many nanoseconds it waited."""
@@ -113,7 +148,11 @@ class MachineClock:
     def finish(self) -> int:
         """Play all that is in the streams, so that every task has its times; when the last of it is done."""
         with self._lock:
-            return max((timeline.all_drained() for timeline in self.gpus), default=0)
+            self.finishing = True
+            try:
+                return max((timeline.all_drained() for timeline in self.gpus), default=0)
+            finally:
+                self.finishing = False
 
     def _at(self, gpu: int, stream: int) -> tuple[Timeline, Stream]:
         timeline = self.gpus[gpu]

@@ -17,9 +17,13 @@ from typing import ClassVar
 WHOLE = 1_000_000
 """A GPU's room for kernels, in millionths: whole numbers add up exactly."""
 FOREVER = 1 << 62
+LINK = "link"
+"""The engine of collectives, which all of them have for themselves: they wait for other processes, not for a GPU."""
 
 Played = Callable[[int, int, int], None]
 """Told when a task has its times: its row in the trace, its start, its end."""
+State = tuple[dict[str, int], list[tuple[int, int]], int, int, Played | None]
+"""When the engines are free, which kernels run, the room beside them, the last start, and who is told."""
 
 
 @dataclass(slots=True, eq=False)
@@ -32,7 +36,7 @@ class Task:
     fill: int = 0
     """The share of the GPU that a kernel needs, in millionths."""
     engine: str = ""
-    """The copy engine that a copy needs; empty for a kernel."""
+    """The copy engine that a copy needs, or `LINK`; empty for a kernel."""
     row: int = -1
     """Its row in the trace; -1 for none."""
     key: tuple[int, int] = (0, 0)
@@ -55,6 +59,8 @@ class Mark:
     """When all work before it was done; -1 until that has been played."""
     known: dict[tuple[int, int], int] = field(default_factory=dict)
     """What is done when it is reached: by GPU and stream, the number of the last launch."""
+    ask: Callable[[], int] | None = None
+    """For a moment that other processes decide: waits for real until they have, and tells it."""
 
 
 @dataclass(slots=True, eq=False)
@@ -129,7 +135,10 @@ class Timeline:
 
     def copy(self, stream: Stream, launched: int, duration: int, engine: str, row: int = -1) -> Task:
         """Put a copy at the end of a stream."""
-        task = Task(launched, duration, 0, engine, row, stream.key)
+        return self.put(stream, Task(launched, duration, 0, engine, row, stream.key))
+
+    def put(self, stream: Stream, task: Task) -> Task:
+        """Put a piece of work at the end of a stream."""
         stream.queue.append(task)
         stream.pending += 1
         return task
@@ -185,13 +194,33 @@ class Timeline:
                 time = stream.free_at
         return time
 
+    def state(self) -> State:
+        """What has been decided beside the streams, to go back to; until then nobody is told of what is played."""
+        found = dict(self._engine_free), list(self._running), self._room, self._last_start, self.played
+        self.played = None
+        return found
+
+    def go_back_to(self, state: State) -> None:
+        """Forget what has been played since; the streams are the caller's affair."""
+        self._engine_free, self._running, self._room, self._last_start, self.played = state
+
     def _play_next(self) -> None:
         """Start the one piece of work of any GPU that is ready first, or go past marks and waits."""
         found = self._first_ready()
         if found is not None:
             found[1]._start(found[2], found[0])
-        elif any(stream.queue for timeline in self.peers for stream in timeline.streams.values()):
+        elif not self._ask() and any(stream.queue for timeline in self.peers for stream in timeline.streams.values()):
             raise AssertionError("streams wait for each other")
+
+    def _ask(self) -> bool:
+        """Ask other processes, where a stream of any GPU waits for them; whether one does."""
+        for timeline in self.peers:
+            for stream in timeline.streams.values():
+                head = stream.queue[0] if stream.queue else None
+                if type(head) is Wait and head.mark.time < 0 and head.mark.ask is not None:
+                    head.mark.time = head.mark.ask()
+                    return True
+        return False
 
     def _first_ready(self) -> tuple[int, Timeline, Stream] | None:
         """(when, GPU, stream) of the task that is ready first; of several, the one that was launched first."""
@@ -218,7 +247,9 @@ class Timeline:
         task = stream.queue.popleft()
         assert type(task) is Task
         stream.pending -= 1
-        if task.engine:
+        if task.engine == LINK:
+            task.start, task.end = ready, ready + task.duration
+        elif task.engine:
             task.start = max(ready, self._engine_free[task.engine])
             task.end = self._engine_free[task.engine] = task.start + task.duration
         else:

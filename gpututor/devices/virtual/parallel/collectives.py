@@ -7,16 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import torch
 
-from gpututor.devices.virtual import errors, private
+from gpututor.devices.virtual import errors, private, work
 from gpututor.devices.virtual.machine import active
+from gpututor.devices.virtual.memory.allocator import Block
 from gpututor.devices.virtual.operators.inputs import bytes_of
 from gpututor.devices.virtual.operators.outputs import wrap
 from gpututor.devices.virtual.operators.overloads import Rule
 from gpututor.devices.virtual.parallel import lending, reductions
 from gpututor.devices.virtual.parallel.groups import carrier_of, is_nccl
+from gpututor.devices.virtual.parallel.meetings import Meeting, communicator_of
 from gpututor.devices.virtual.parallel.sync_norm import sync_norm_rules
 from gpututor.devices.virtual.parallel.works import DeviceWork
 from gpututor.devices.virtual.tensors.tensor import VirtualTensor
@@ -93,9 +96,7 @@ def _collective(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any
         if private.script_class(value) == "ReduceOp" and reductions.is_average(value):
             hosts[position] = reductions.summing()
             finish = reductions.Dividing(list(tensors_in(hosts[0])), group.size())
-    recorder = active().recorder
-    sent = args[1] if name in _OUTPUTS_FIRST else args[0]
-    recorder.collective(func._schema.name, str(unwrapped.device), sum(map(bytes_of, tensors_in(sent))))
+    _refuse_in_graphs(func, unwrapped)
     in_a_thread = name not in _WITHOUT_A_THREAD
     with private.function_modes_aside():
         out = func(*hosts, **kwargs)
@@ -104,38 +105,106 @@ def _collective(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any
     if out is None:
         return None
     written = [] if name in _SENDING else list(tensors_in(args[0]))
-    if type(out) is tuple:
-        return args[0], DeviceWork(out[1], written, finish, in_a_thread).boxed()
-    return DeviceWork(out, written, finish, in_a_thread).boxed()
+    used = list(unwrapped.by_host.values())
+    done = DeviceWork(out[1] if type(out) is tuple else out, written, finish, in_a_thread, used)
+    sent = args[1] if name in _OUTPUTS_FIRST else args[0]
+    size_bytes = sum(map(bytes_of, tensors_in(sent)))
+    done.meeting = _on_the_clock(func, args, unwrapped, size_bytes, done)
+    return (args[0], done.boxed()) if type(out) is tuple else done.boxed()
+
+
+def _on_the_clock(func: Any, args: Any, unwrapped: Unwrapped, size_bytes: int, done: DeviceWork) -> Meeting:
+    """Put an operator of `c10d` on the clock and into the trace."""
+    machine, name = active(), func.overloadpacket.__name__
+    group = communicator_of(unwrapped.group)
+    row = _recorded(func, unwrapped, size_bytes, group.stream_of(name))
+    gpu = machine.home(unwrapped.device)
+    what = (machine, gpu, func._schema.name)
+    if name == "send":
+        meeting = group.send(*what, size_bytes, row, args[2], args[3])
+    elif name == "recv_":
+        meeting = group.receive(*what, size_bytes, row, args[2], args[3])
+    elif name == "recv_any_source_":
+        meeting = group.receive(*what, size_bytes, row, done.sender, args[2])
+    else:
+        # The root's part is known to the root alone; others send nothing.
+        whole = bytes_of(args[0]) * group.size if name == "scatter_" else size_bytes
+        meeting = group.meet(*what, whole, row)
+    written = [] if name in _SENDING else list(tensors_in(args[0]))
+    work.hazards.together(machine, meeting.task, unwrapped.by_host.values(), written)
+    return meeting
+
+
+def _recorded(func: Any, unwrapped: Unwrapped, size_bytes: int, stream: int) -> int:
+    """The event in the trace."""
+    machine = active()
+    gpu = machine.home(unwrapped.device)
+    launched = machine.clock.host.now + gpu.launch_ns
+    return machine.recorder.collective(func._schema.name, gpu.name, size_bytes, stream=stream, launched=launched)
+
+
+def _refuse_in_graphs(func: Any, unwrapped: Unwrapped) -> None:
+    machine = active()
+    gpu = machine.home(unwrapped.device)
+    if work.permits.is_captured(machine, gpu):
+        assert machine.capture is not None
+        machine.capture.failed = True
+        raise errors.unsupported(f"{func._schema.name} in CUDA graphs")
+
+
+_owed: WeakKeyDictionary[Block, Meeting] = WeakKeyDictionary()
+"""By the memory of what a functional collective gave: what its first use waits for."""
 
 
 def _functional(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """An operator of the namespace `_c10d_functional`: it names its group, and its result is waited for by torch."""
     unwrapped = Unwrapped([*args, *kwargs.values()])
+    given_tensors = list(unwrapped.by_host.values())
     if func.overloadpacket.__name__ == "_wrap_tensor_autograd":
         # torch wraps a result so that its first use waits; this waits at once.
         done = torch.ops._c10d_functional.wait_tensor(unwrapped.values[0])
-        return wrap(done.detach(), list(unwrapped.by_host.values()), unwrapped.device)
+        _waited(given_tensors)
+        return wrap(done.detach(), given_tensors, unwrapped.device)
     names = [one.name for one in func._schema.arguments]
     given = dict(zip([*names[: len(args)], *kwargs], unwrapped.values, strict=True))
+    if "group_name" not in given:
+        with private.function_modes_aside():
+            out = func(**given)
+        _waited(given_tensors)
+        return _on_device(out, unwrapped)
     group = unwrapped.group
-    if "group_name" in given:
-        if group is None:
-            # As a name, or as the group itself, which Python did not yet hand to C++.
-            group = given["group_name"]
-            group = private.process_group_named(group) if isinstance(group, str) else group
-            given["group_name"] = carrier_of(group)[1]
-        active().recorder.collective(func._schema.name, str(unwrapped.device), sum(map(bytes_of, tensors_in(args))))
+    if group is None:
+        # As a name, or as the group itself, which Python did not yet hand to C++.
+        group = given["group_name"]
+        group = private.process_group_named(group) if isinstance(group, str) else group
+        given["group_name"] = carrier_of(group)[1]
+    _refuse_in_graphs(func, unwrapped)
     averages = str(given.get("reduce_op", "")).lower() == "avg"
     if averages:
         given["reduce_op"] = "sum"
     with private.function_modes_aside():
         out = func(**given)
-    if "group_name" in given:
-        lending.lend(tensors_in([*unwrapped.values, out]))
+    lending.lend(tensors_in([*unwrapped.values, out]))
     for one in tensors_in(out) if averages else ():
         torch.ops._c10d_functional.wait_tensor(one).div_(group.size())
-    return _on_device(out, unwrapped)
+    size_bytes = sum(map(bytes_of, tensors_in(args)))
+    communicator, machine = communicator_of(group), active()
+    row = _recorded(func, unwrapped, size_bytes, communicator.stream)
+    meeting = communicator.meet(machine, machine.home(unwrapped.device), func._schema.name, size_bytes, row)
+    found = _on_device(out, unwrapped)
+    written = [one for one in tensors_in(found) if type(one) is VirtualTensor]
+    work.hazards.together(machine, meeting.task, given_tensors, written)
+    for one in written:
+        _owed[one._block] = meeting
+    return found
+
+
+def _waited(tensors: list[VirtualTensor]) -> None:
+    """What a functional collective gave is used from now on."""
+    for one in tensors:
+        meeting = _owed.pop(one._block, None)
+        if meeting is not None:
+            meeting.join()
 
 
 def _on_device(out: Any, unwrapped: Unwrapped) -> Any:

@@ -67,6 +67,16 @@ def copied(machine: VirtualMachine, access: Task | None, source: Any, target: An
         machine.pending_copies[private.storage_id(target)] = (access, True)
 
 
+def together(machine: VirtualMachine, access: Task, used: Iterable[Any], written: Iterable[Any]) -> None:
+    """A collective uses virtual tensors, of which it writes some."""
+    writes = list(written)
+    for one in used:
+        if not any(one is other for other in writes):
+            _read(machine, one._block, access)
+    for one in writes:
+        _write(machine, one._block, access)
+
+
 def on_host(machine: VirtualMachine, reads: Iterable[Any], writes: Iterable[Any] = ()) -> None:
     """The host reads and writes those CPU tensors now. Called only while copies may be pending."""
     for tensors, name in ((reads, HOST_READ), (writes, HOST_WRITE)):

@@ -56,7 +56,10 @@ def asynchronous(rank: int, device: str) -> Any:
     work = dist.all_reduce(tensor, async_op=True)
     assert work is not None
     work.wait()
-    return tensor, work.is_completed(), work.get_future().value(), work.get_future().value()[0] is tensor
+    # The stream waits, the host went on: it is not done until the GPU is.
+    early = work.is_completed()
+    torch.cuda.synchronize()
+    return tensor, not early and work.is_completed(), work.get_future().value(), work.get_future().value()[0] is tensor
 
 
 @program
