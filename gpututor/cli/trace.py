@@ -56,6 +56,8 @@ def main(arguments: argparse.Namespace) -> int:
     names: list[str | None] = [None]
     if arguments.gpu is not None:
         names = [name.strip() for name in arguments.gpu.split(",")]
+        if not all(names):
+            raise UsageError(f"--gpu: a name is missing in {arguments.gpu!r}.", "For example: --gpu T4,A100")
     task = {
         "name": words[0],
         "arguments": words[1:],
@@ -77,8 +79,8 @@ def main(arguments: argparse.Namespace) -> int:
         runs.append(_run({**task, "gpu": name, "others": others}, chrome, quiet=bool(runs)))
         if not runs[1:]:
             print(f"\n{told(runs[0], _words_of(task))}", end="", file=sys.stderr)
-        if runs[-1].code == 128 + signal.SIGINT:
-            break  # who pressed Ctrl-C does not want the others
+        if runs[-1].interrupted:
+            break  # who ends one does not want the others
     if len(names) > 1:
         print(f"\n{compared(runs)}", end="", file=sys.stderr)
     if arguments.chrome is not None and runs[0].chrome:
@@ -144,10 +146,10 @@ def _run(task: dict[str, Any], chrome: Path | None, *, quiet: bool) -> Run:
         # -P: modules beside the script must not stand in for ours. Not -I: PYTHONPATH is the script's own business.
         command = [sys.executable, "-P", "-m", "gpututor.worker.tracing", words]
         nowhere = subprocess.DEVNULL if quiet else None
-        with _signals_are_the_childs() as child:
+        with _signals_are_the_childs() as (child, seen):
             child.append(subprocess.Popen(command, stdin=nowhere, stdout=nowhere, stderr=nowhere))
             code = child[0].wait()
-        run = read_run(task["gpu"], 128 - code if code < 0 else code, Path(folder))
+        run = read_run(task["gpu"], 128 - code if code < 0 else code, Path(folder), interrupted=bool(seen))
         if run.main.refused is not None:
             raise UsageError(*run.main.refused)
         if chrome is not None and run.chrome:
@@ -159,23 +161,29 @@ def _run(task: dict[str, Any], chrome: Path | None, *, quiet: bool) -> Run:
 
 
 @contextlib.contextmanager
-def _signals_are_the_childs() -> Iterator[list[subprocess.Popen[bytes]]]:
-    """Ctrl-C reaches the child by the terminal, SIGTERM by us; we live on to tell what it did until then."""
-    child: list[subprocess.Popen[bytes]] = []
+def _signals_are_the_childs() -> Iterator[tuple[list[subprocess.Popen[bytes]], list[int]]]:
+    """Ctrl-C reaches the child by the terminal, SIGTERM by us; we live on to tell what it did until then.
 
-    def nothing(number: int, _: object) -> None:
+    Yields where the child is to be put, and the signals that came.
+    """
+    child: list[subprocess.Popen[bytes]] = []
+    seen: list[int] = []
+
+    def note(number: int, _: object) -> None:
         """Not SIG_IGN, which the child would inherit."""
+        seen.append(number)
 
     def pass_on(number: int, _: object) -> None:
+        seen.append(number)
         for one in child:
             one.send_signal(number)
 
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
-        for number, handler in ((signal.SIGINT, nothing), (signal.SIGTERM, pass_on)):
+        for number, handler in ((signal.SIGINT, note), (signal.SIGTERM, pass_on)):
             if before[number] is not signal.SIG_IGN:
                 signal.signal(number, handler)
-        yield child
+        yield child, seen
     finally:
         for number, previous in before.items():
             signal.signal(number, previous)

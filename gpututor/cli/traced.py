@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -99,6 +99,8 @@ class Run:
     """Processes that it started and whose devices did something, by their rank."""
     chrome: str = ""
     """The file with its timeline: that of its own process, or of its first child where only those used a device."""
+    interrupted: bool = False
+    """Whether somebody asked gpututor to end while it ran."""
 
     @property
     def told(self) -> Process:
@@ -118,7 +120,7 @@ class Run:
         }
 
 
-def read_run(gpu: str | None, code: int, folder: Path) -> Run:
+def read_run(gpu: str | None, code: int, folder: Path, *, interrupted: bool = False) -> Run:
     """The reports in `folder`."""
     found = {path: json.loads(path.read_text(encoding="utf-8")) for path in sorted(folder.glob("*.json"))}
     main = Process(found.pop(folder / FIRST, {}))
@@ -128,7 +130,7 @@ def read_run(gpu: str | None, code: int, folder: Path) -> Run:
     run = Run(gpu, code, main, [one for _, one in used])
     file = folder / FIRST if run.told is main else used[0][0]
     chrome = Path(f"{file}.chrome")
-    return Run(gpu, code, main, run.children, str(chrome) if chrome.exists() else "")
+    return replace(run, chrome=str(chrome) if chrome.exists() else "", interrupted=interrupted)
 
 
 def _rank(process: Process) -> int:
