@@ -22,13 +22,14 @@ class Places:
         self._files: dict[int, str] = {}
         self._codes: list[CodeType] = []
 
-    def find(self, skip: int = 0) -> Place:
+    def find(self, skip: int = 0, frame: FrameType | None = None) -> Place:
         """The file and line of the nearest frame that runs a learner's code; `NOWHERE` when there is none.
 
-        `skip` callers are not looked at: the caller knows that they are not a learner's.
+        `skip` callers are not looked at: the caller knows that they are not a learner's. `frame` is where another
+        thread is, to look there instead.
         """
         known = self._files
-        frame: FrameType | None = sys._getframe(1 + skip)
+        frame = frame or sys._getframe(1 + skip)
         while frame is not None:
             file = known.get(id(frame.f_code))
             if file is None:

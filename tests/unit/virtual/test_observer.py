@@ -11,10 +11,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from gpututor.devices import observer
 from gpututor.devices.observer import observe
 from gpututor.devices.recorder import Recorder
 from gpututor.trace.events import Kind
+from tests.unit.real.fakes import Clock, Device
 
 has_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="this machine has no CUDA GPU")
 
@@ -49,7 +49,7 @@ def test_views_scalars_and_printing_on_the_cpu_are_no_transfers_and_no_waits() -
 def test_a_copy_to_another_kind_of_device_is_a_transfer() -> None:
     # The meta device stands for an accelerator: the CPU has no other to copy to.
     recorder = Recorder()
-    with observe(recorder):
+    with observe(recorder, backends={"meta": Device(Clock())}):
         torch.ones(4).to("meta")
         torch.ones(4).to("meta", torch.float16)
         torch.ones(4).to("meta", torch.float16, non_blocking=True)
@@ -74,16 +74,24 @@ def test_a_copy_to_another_kind_of_device_is_a_transfer() -> None:
     ],
 )
 def test_kernels_of_an_accelerator_are_recorded_with_the_indices_that_cross(
-    monkeypatch: pytest.MonkeyPatch, call: Callable[[Tensor, Tensor], object], expected: list[tuple[Kind, int]]
+    call: Callable[[Tensor, Tensor], object], expected: list[tuple[Kind, int]]
 ) -> None:
-    # The meta device stands for an accelerator, under the name of one.
-    monkeypatch.setattr(observer, "name_of", lambda device: "cuda:0" if device.type == "meta" else "cpu")
+    # The meta device stands for an accelerator.
     x, index = torch.ones(4, device="meta"), torch.tensor([0, 1])
     recorder = Recorder([__file__])
-    with observe(recorder):
+    with observe(recorder, backends={"meta": Device(Clock())}, memory=False):
         call(x, index)
     assert [(event.kind, event.size_bytes) for event in recorder.trace] == expected
-    assert {event.device for event in recorder.trace} == {"cuda:0"}
+    assert {event.device for event in recorder.trace} == {"meta:0"}
+
+
+def test_nothing_is_done_on_the_meta_device() -> None:
+    recorder = Recorder([__file__])
+    with observe(recorder):
+        x = torch.ones(4, device="meta")
+        (x + 1).to("meta", torch.float16)
+        torch.nn.Linear(2, 2, device="meta")(torch.ones(1, 2, device="meta"))
+    assert len(recorder.trace) == 0
 
 
 def test_everything_is_restored_and_off_means_off() -> None:
@@ -100,6 +108,16 @@ def test_everything_is_restored_and_off_means_off() -> None:
         torch.Tensor.__repr__,
     )
     assert len(recorder.trace) == 0
+
+
+def test_work_on_the_cpu_has_its_times() -> None:
+    recorder = Recorder([__file__])
+    with observe(recorder):
+        x = torch.ones(200, 200)
+        x @ x
+    ones, product = recorder.complete()
+    assert 0 <= ones.launched == ones.start < ones.end <= product.launched == product.start < product.end
+    assert product.flops == 2 * 200**3
 
 
 def test_waiting_for_an_accelerator_is_recorded_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -120,7 +138,9 @@ def test_a_real_gpu_is_recorded_as_the_virtual_one() -> None:
         (x + 1).cpu()
         x[0].item()
         torch.cuda.synchronize()
-    kinds = [(event.kind, event.size_bytes) for event in recorder.trace if event.kind is not Kind.KERNEL]
+    kinds = [
+        (event.kind, event.size_bytes) for event in recorder.trace if event.kind in (Kind.TRANSFER, Kind.SYNCHRONISE)
+    ]
     assert kinds == [
         (Kind.TRANSFER, 8),
         (Kind.TRANSFER, 8),

@@ -1,0 +1,209 @@
+"""The mode that sees each operator on its way to a real device, and writes it down."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from gpututor.devices.places import NOWHERE, Place
+from gpututor.devices.real.observation import Observation
+from gpututor.devices.real.stopwatches import Lap, Stopwatch
+from gpututor.devices.virtual.operators.flops import flops_of
+from gpututor.devices.virtual.operators.inputs import bytes_of
+from gpututor.devices.virtual.operators.overloads import Operator, operator_of
+
+aten = torch.ops.aten
+Tensor = torch.Tensor
+_COLLECTIVES = frozenset({"c10d", "_c10d_functional"})
+_CPU = torch.device("cpu")
+
+
+def _tensors(values: Any) -> Iterator[Tensor]:
+    for value in values:
+        if isinstance(value, Tensor):
+            yield value
+        elif isinstance(value, list | tuple):
+            yield from _tensors(value)
+
+
+def _at(places: Iterable[int | str], args: Any, kwargs: Any) -> Iterator[Any]:
+    """The arguments at these positions and of these names, as far as the call has them."""
+    for place in places:
+        if isinstance(place, str):
+            yield kwargs.get(place)
+        elif place < len(args):
+            yield args[place]
+
+
+def _device_of(args: Any, kwargs: Any) -> torch.device:
+    """Where an operator works: on the accelerator that one of its tensors is on, or that it is told."""
+    for one in (*_tensors(args), *_tensors(kwargs.values())):
+        if one.device.type != "cpu":
+            return one.device
+    told = kwargs.get("device")
+    return _CPU if told is None else torch.device(told)
+
+
+class ObservingMode(TorchDispatchMode):
+    """Sees each operator after autograd, as a device does.
+
+    Autograd's own threads have it too: what they do is put down to the line at which this mode's thread waits for them.
+    """
+
+    def __init__(self, observation: Observation) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self._observation = observation
+        self._recorder = observation.recorder
+        self._thread = threading.get_ident()
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        op = operator_of(func)
+        if op.composite:
+            with self:
+                return func.decompose(*args, **kwargs)
+        is_read = func is aten._local_scalar_dense.default
+        if not self._recorder.enabled or not (op.is_kernel or op.is_plain or is_read):
+            return func(*args, **kwargs)
+        device = _device_of(args, kwargs)
+        if func is aten.copy_.default and args[1].device.type != "cpu":
+            device = args[1].device  # between two GPUs it is the source that copies
+        watch = self._observation.watch_of(device)
+        if watch is None:
+            return func(*args, **kwargs)
+        runs = op.is_kernel or is_read
+        lap = watch.start() if runs else Lap(-1)
+        try:
+            out = func(*args, **kwargs)
+        except BaseException as error:
+            watch.drop(lap)
+            if isinstance(error, torch.OutOfMemoryError):
+                self._observation.lacked(device, error, lap.stream, self._place())
+            raise
+        if runs:
+            self._write(func, op, (args, kwargs), out, (device, watch, lap))
+        if op.is_plain:
+            self._memory(device, out, lap.stream)
+        return out
+
+    def _write(self, func: Any, op: Operator, call: Any, out: Any, launch: tuple[torch.device, Stopwatch, Lap]) -> None:
+        """An operator was launched, and gave `out`."""
+        (args, kwargs), (device, watch, lap) = call, launch
+        if func is aten._to_copy.default:
+            non_blocking = bool(kwargs.get("non_blocking", False))
+            self._copy(args[0], out, non_blocking, op.name, watch, lap)
+        elif func is aten.copy_.default:
+            non_blocking = bool(args[2] if len(args) > 2 else kwargs.get("non_blocking", False))
+            self._copy(args[1], args[0], non_blocking, op.name, watch, lap)
+        elif func is aten._local_scalar_dense.default:
+            watch.stop(lap, waited=True)
+            if device.type != "cpu":
+                self._to_host(self._observation.name_of(device), args[0].element_size(), op.name, watch, lap)
+        elif func.namespace in _COLLECTIVES:
+            watch.drop(lap)
+            first = func._schema.arguments[0].name if func._schema.arguments else ""
+            sent = args[1:2] if func.namespace == "c10d" and first.startswith("output") else args[:1]
+            name = self._observation.name_of(device)
+            size = sum(map(bytes_of, _tensors(sent)))
+            self._recorder.collective(op.name, name, size, stream=lap.stream, launched=lap.launched)
+        else:
+            self._kernel(func, op, call, out, (device, watch, lap))
+
+    def _kernel(
+        self, func: Any, op: Operator, call: Any, out: Any, launch: tuple[torch.device, Stopwatch, Lap]
+    ) -> None:
+        (args, kwargs), (device, watch, lap) = call, launch
+        waits = device.type != "cpu" and op.waits is not None and op.waits(args)
+        watch.stop(lap, waited=waits)
+        recorder, name, place = self._recorder, self._observation.name_of(device), self._place()
+        size = sum(map(bytes_of, (*_tensors([out]), *_tensors(args), *_tensors(kwargs.values()))))
+        flops = flops_of(func, args, kwargs, out)
+        if self._observation.captured(device, size, flops):
+            watch.drop(lap)
+            return
+        if device.type != "cpu":
+            for index in _tensors(_at(op.host_places, args, kwargs)):
+                if index.device.type == "cpu":
+                    recorder.transfer("cpu", name, bytes_of(index), name=op.name, launched=lap.launched, place=place)
+        # What is written in place is among the arguments and the results: it is read, and it is written.
+        row = recorder.kernel(
+            op.name,
+            name,
+            size,
+            stream=lap.stream,
+            flops=flops,
+            launched=lap.launched,
+            start=lap.start,
+            end=lap.end if lap.start >= 0 else -1,
+            place=place,
+        )
+        watch.keep(lap, row)
+        if waits:
+            self._waited(name, op.name, watch, lap, place)
+
+    def _copy(self, source: Tensor, target: Tensor, non_blocking: bool, name: str, watch: Stopwatch, lap: Lap) -> None:
+        """As CUDA copies; see `gpututor.devices.virtual.tensors.moves`."""
+        recorder, place = self._recorder, self._place()
+        start, end = self._observation.name_of(source.device), self._observation.name_of(target.device)
+        count = target.numel()
+        source_bytes, target_bytes = count * source.element_size(), count * target.element_size()
+        both = source_bytes + target_bytes
+        if self._observation.captured(target.device, both, 0.0):
+            watch.drop(lap)
+            return
+        times: dict[str, Any] = {"stream": lap.stream, "launched": lap.launched, "place": place}
+        if start == end:
+            watch.stop(lap)
+            if lap.start >= 0:
+                times |= {"start": lap.start, "end": lap.end}
+            watch.keep(lap, recorder.kernel(name, start, both, **times))
+        elif start == "cpu":
+            watch.stop(lap)
+            pinned = non_blocking and source.is_pinned()
+            size = source_bytes if non_blocking else target_bytes
+            watch.keep(lap, recorder.transfer(start, end, size, pinned, name, **times))
+            if source.dtype is not target.dtype and non_blocking:
+                # The copy's times are those of both.
+                recorder.kernel("aten::copy_", end, both, **times)
+        elif end != "cpu" or (non_blocking and target.is_pinned()):
+            watch.stop(lap)
+            watch.keep(lap, recorder.transfer(start, end, target_bytes, True, name, **times))
+        else:
+            watch.stop(lap, waited=True)
+            self._to_host(start, target_bytes if non_blocking else source_bytes, name, watch, lap)
+
+    def _to_host(self, device: str, size_bytes: int, name: str, watch: Stopwatch, lap: Lap) -> None:
+        """A copy to the host, which waited for it."""
+        place = self._place()
+        row = self._recorder.transfer(
+            device, "cpu", size_bytes, name=name, stream=lap.stream, launched=lap.launched, place=place
+        )
+        watch.keep(lap, row)
+        self._waited(device, name, watch, lap, place)
+
+    def _waited(self, device: str, name: str, watch: Stopwatch, lap: Lap, place: Place | None) -> None:
+        self._recorder.synchronise(
+            name, device, stream=lap.stream, launched=lap.launched, start=lap.launched, end=lap.end, place=place
+        )
+        watch.rest()
+
+    def _memory(self, device: torch.device, out: Any, stream: int) -> None:
+        """New tensors are new memory of an accelerator; the CPU's is not watched."""
+        if device.type == "cpu":
+            return
+        for one in _tensors([out]):
+            if one.device.type != "cpu":
+                self._observation.made(one, stream, self._place())
+
+    def _place(self) -> Place | None:
+        """The line to put it down to; None for the one that runs now."""
+        if threading.get_ident() == self._thread:
+            return None
+        place = self._recorder.place()
+        waiting = sys._current_frames().get(self._thread)
+        return self._recorder.place(0, waiting) if place == NOWHERE and waiting is not None else place

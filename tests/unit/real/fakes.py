@@ -1,0 +1,143 @@
+"""A device that works on tensors of the meta device, behind a clock that only the tests move."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+KERNEL_NS, LAUNCH_NS = 50_000, 2_000
+AHEAD_NS = 7_000_000_000
+"""The device's clock is that far from the host's."""
+
+
+class Clock:
+    """The host's clock; each look at it takes 10 ns."""
+
+    def __init__(self) -> None:
+        self.time = 1_000_000
+
+    def __call__(self) -> int:
+        self.time += 10
+        return self.time
+
+
+class Event:
+    def __init__(self) -> None:
+        self.time: int | None = None
+
+
+class Device:
+    """The kind `meta`: streams work one thing after another, beside each other."""
+
+    kind = "meta"
+    granule = 512
+    elapsed_waits = False
+
+    def __init__(self, clock: Clock) -> None:
+        self.clock = clock
+        self.events: list[Event] = []
+        self.busy_until: dict[int, int] = {}
+        self.current_stream = 0
+        self.capturing = False
+        self.broken = False
+        self.has_events = True
+        self.synchronised = 0
+        self.waited_for = 0
+        self.bytes = 0
+
+    def current(self) -> int:
+        return 0
+
+    def event(self) -> Event | None:
+        if not self.has_events:
+            return None
+        made = Event()
+        self.events.append(made)
+        return made
+
+    def record(self, event: Event, stream: int) -> None:
+        self._check()
+        assert not self.capturing, "an event in a graph"
+        event.time = max(self.clock.time, self.busy_until.get(stream, 0)) + AHEAD_NS
+
+    def is_reached(self, event: Event) -> bool:
+        self._check()
+        assert not self.capturing, "an event that is asked during a capture"
+        assert event.time is not None
+        return event.time - AHEAD_NS <= self.clock.time
+
+    def wait_for(self, event: Event) -> None:
+        self._check()
+        assert event.time is not None
+        self.waited_for += 1
+        self.clock.time = max(self.clock.time, event.time - AHEAD_NS)
+
+    def elapsed_ms(self, earlier: Event, later: Event) -> float:
+        assert earlier.time is not None
+        assert later.time is not None
+        return (later.time - earlier.time) / 1e6
+
+    def stream(self, index: int) -> tuple[int, int]:
+        return self.current_stream, self.current_stream
+
+    def number_of(self, index: int, stream: Any) -> int:
+        return int(getattr(stream, "number", 0))
+
+    def synchronise(self, index: int) -> None:
+        self._check()
+        self.synchronised += 1
+        self.clock.time = max(self.clock.time, *self.busy_until.values(), 0)
+
+    def is_capturing(self) -> bool:
+        return self.capturing
+
+    def allocated(self, index: int) -> int:
+        return self.bytes
+
+    def work(self, duration: int) -> None:
+        """A kernel is launched on the current stream."""
+        self._check()
+        self.clock.time += LAUNCH_NS
+        if not self.capturing:
+            before = max(self.clock.time, self.busy_until.get(self.current_stream, 0))
+            self.busy_until[self.current_stream] = before + duration
+
+    def _check(self) -> None:
+        if self.broken:
+            raise RuntimeError("CUDA error: device-side assert triggered")
+
+
+class Working(TorchDispatchMode):
+    """Below the observer: operators on meta tensors keep the device busy; what is read from it is waited for."""
+
+    def __init__(self, device: Device) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.device = device
+        self.fails: BaseException | None = None
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        if self.fails is not None:
+            raise self.fails
+        on_device = any(isinstance(one, torch.Tensor) and one.device.type == "meta" for one in args)
+        name = func.overloadpacket.__name__
+        if on_device and (name == "_local_scalar_dense" or (name == "_to_copy" and "device" in kwargs)):
+            self.device.work(KERNEL_NS)
+            self.device.synchronise(0)
+            return 1.0 if name == "_local_scalar_dense" else torch.ones(args[0].shape)
+        if on_device and name == "nonzero":
+            self.device.work(KERNEL_NS)
+            self.device.synchronise(0)
+            return torch.ops.aten.empty.memory_format((2, 1), dtype=torch.int64, device="meta")
+        out = func(*args, **kwargs)
+        if isinstance(out, torch.Tensor) and out.device.type == "meta":
+            if name in ("empty", "view", "slice"):
+                self.device.bytes += out.nbytes if name == "empty" else 0
+            else:
+                self.device.bytes += out.nbytes
+                self.device.work(KERNEL_NS)
+        else:
+            self.device.clock.time += LAUNCH_NS
+        return out
