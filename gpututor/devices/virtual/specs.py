@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import tomllib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cache
@@ -82,59 +83,61 @@ class GpuSpec:
         return 2 * self.memory_clock_khz * 1e3 * self.memory_bus_bits / 8
 
 
+@cache
 def _entries(file: str) -> dict[str, Any]:
     return tomllib.loads((_HERE / file).read_text(encoding="utf-8"))
+
+
+def spec_of(name: str, entry: Mapping[str, Any]) -> GpuSpec:
+    """The GPU that an entry in gpus.toml's form describes."""
+    major, minor = entry["capability"]
+    limits = _entries("capabilities.toml")[f"{major}.{minor}"]
+    rates, link = entry["flops_t"], entry["link"]
+    return GpuSpec(
+        name,
+        entry["reported_name"],
+        int(entry["memory_gib"] * 2**30),
+        (major, minor),
+        entry["multiprocessors"],
+        entry["source"],
+        tuple(entry["aliases"]),
+        entry["l2_cache_mib"] << 20,
+        entry["memory_bus_bits"],
+        entry["clock_mhz"] * 1000,
+        entry["memory_clock_mhz"] * 1000,
+        entry["chip_source"],
+        limits["threads_per_multiprocessor"],
+        limits["shared_kib_per_multiprocessor"] << 10,
+        limits["shared_kib_per_block_at_most"] << 10,
+        limits["float32_lanes_per_multiprocessor"],
+        limits["load_units_per_multiprocessor"],
+        rates["float64"] * 1e12,
+        rates["float64_tensor"] * 1e12,
+        rates["float32"] * 1e12,
+        rates["tf32"] * 1e12,
+        rates["float16"] * 1e12,
+        rates["bfloat16"] * 1e12,
+        rates["float8"] * 1e12,
+        rates["int8"] * 1e12,
+        entry["memory_kind"],
+        entry["board_watts"],
+        entry["launch_us"] / 1e6,
+        link["pcie"],
+        link["lanes"],
+        link["pinned_gb_s"] * 1e9,
+        link["pageable_gb_s"] * 1e9,
+        link["latency_us"] / 1e6,
+        link["copy_engines"],
+        link["peer"],
+        link["peer_gb_s"] * 1e9,
+        entry["rate_source"],
+    )
 
 
 @cache
 def all_specs() -> dict[str, GpuSpec]:
     """Every GPU of gpus.toml by its name, in the file's order."""
-    capabilities = _entries("capabilities.toml")
-    specs = {}
-    for name, entry in _entries("gpus.toml").items():
-        major, minor = entry["capability"]
-        limits = capabilities[f"{major}.{minor}"]
-        rates, link = entry["flops_t"], entry["link"]
-        specs[name] = GpuSpec(
-            name,
-            entry["reported_name"],
-            int(entry["memory_gib"] * 2**30),
-            (major, minor),
-            entry["multiprocessors"],
-            entry["source"],
-            tuple(entry["aliases"]),
-            entry["l2_cache_mib"] << 20,
-            entry["memory_bus_bits"],
-            entry["clock_mhz"] * 1000,
-            entry["memory_clock_mhz"] * 1000,
-            entry["chip_source"],
-            limits["threads_per_multiprocessor"],
-            limits["shared_kib_per_multiprocessor"] << 10,
-            limits["shared_kib_per_block_at_most"] << 10,
-            limits["float32_lanes_per_multiprocessor"],
-            limits["load_units_per_multiprocessor"],
-            rates["float64"] * 1e12,
-            rates["float64_tensor"] * 1e12,
-            rates["float32"] * 1e12,
-            rates["tf32"] * 1e12,
-            rates["float16"] * 1e12,
-            rates["bfloat16"] * 1e12,
-            rates["float8"] * 1e12,
-            rates["int8"] * 1e12,
-            entry["memory_kind"],
-            entry["board_watts"],
-            entry["launch_us"] / 1e6,
-            link["pcie"],
-            link["lanes"],
-            link["pinned_gb_s"] * 1e9,
-            link["pageable_gb_s"] * 1e9,
-            link["latency_us"] / 1e6,
-            link["copy_engines"],
-            link["peer"],
-            link["peer_gb_s"] * 1e9,
-            entry["rate_source"],
-        )
-    return specs
+    return {name: spec_of(name, entry) for name, entry in _entries("gpus.toml").items()}
 
 
 def model_names() -> list[str]:
