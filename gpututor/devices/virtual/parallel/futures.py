@@ -12,10 +12,12 @@ from typing import Any, Protocol
 
 import torch
 
-from gpututor.devices.virtual import private
+from gpututor.devices.virtual import private, work
 from gpututor.devices.virtual.clock.timeline import Mark
 from gpututor.devices.virtual.face import pools
 from gpututor.devices.virtual.machine import VirtualGpu, VirtualMachine
+from gpututor.devices.virtual.tensors.tensor import VirtualTensor
+from gpututor.devices.virtual.work.prices import tensors_of
 
 _Future: Any = torch.futures.Future
 
@@ -52,14 +54,19 @@ class CollectiveFuture(_Future):  # type: ignore[misc]
             private.at_the_end_of_backward(awaited.join)
 
     def wait(self) -> Any:
-        if self._awaited is not None:
-            self._awaited.join()
-        return super().wait()
+        return self._joined(super().wait())
 
     def value(self) -> Any:
-        if self._awaited is not None:
-            self._awaited.join()
-        return super().value()
+        return self._joined(super().value())
+
+    def _joined(self, value: Any) -> Any:
+        """The current stream waits, and keeps the memory of what it gets."""
+        awaited = self._awaited
+        if awaited is not None:
+            awaited.join()
+            stream = awaited.machine.stream_of(awaited.gpu)
+            work.hazards.keep_for(stream, [one for one in tensors_of(value) if type(one) is VirtualTensor])
+        return value
 
     def then(self, callback: Callable[[Any], Any]) -> Any:
         """What `callback` makes of this one: it is called at once, as the values are there."""

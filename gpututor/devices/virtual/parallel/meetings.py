@@ -273,8 +273,11 @@ class _Answers:
         return [_pair(one) for one in self._theirs]
 
     def let_go(self) -> None:
-        if self._carried is not None and self._carried.is_completed() and self._carried.exception() is None:
-            self._carried = None
+        """Keep the figures, and no longer what gloo has of them, once they are there."""
+        if self._carried is not None and self._carried.is_completed():
+            with contextlib.suppress(RuntimeError):  # told to who asks
+                self._carried.wait()
+                self._carried = None
 
 
 def send_last(limit_s: float) -> None:

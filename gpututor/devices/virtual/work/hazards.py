@@ -68,13 +68,21 @@ def copied(machine: VirtualMachine, access: Task | None, source: Any, target: An
 
 
 def together(machine: VirtualMachine, access: Task, used: Iterable[Any], written: Iterable[Any]) -> None:
-    """A collective uses virtual tensors, of which it writes some."""
-    writes = list(written)
-    for one in used:
+    """A collective uses virtual tensors, of which it writes some; it keeps all of them until it is done."""
+    writes, uses = list(written), list(used)
+    keep_for(access.key[1], uses)
+    for one in uses:
         if not any(one is other for other in writes):
             _read(machine, one._block, access)
     for one in writes:
         _write(machine, one._block, access)
+
+
+def keep_for(stream: int, tensors: Iterable[Any]) -> None:
+    """As `record_stream` for virtual tensors: their memory goes back when what `stream` has been given is done."""
+    for one in tensors:
+        block = one._block
+        block.recorded = {*(block.recorded or ()), stream}
 
 
 def on_host(machine: VirtualMachine, reads: Iterable[Any], writes: Iterable[Any] = ()) -> None:

@@ -53,14 +53,14 @@ def _work(rank: int, folder: Path, module: str, table: str, backend: str | None)
 
 
 def told_by_ranks(
-    folder: Path, module: str, table: str = "PROGRAMS", backend: str | None = "nccl"
+    folder: Path, module: str, table: str = "PROGRAMS", backend: str | None = "nccl", model: str = "A100"
 ) -> list[dict[str, Any]]:
     """Run the programs of `module.table` in every rank; what each returned or raised, by rank and name.
 
     Raises `TimeoutError` when they are not done in time, after ending them.
     """
     # Ranks that hang are ended after a real time.
-    with virtual_gpu(RANKS, virtual_time=False):
+    with virtual_gpu(RANKS, model, virtual_time=False):
         context: Any = mp.spawn(_work, (folder, module, table, backend), nprocs=RANKS, join=False)  # type: ignore[attr-defined,no-untyped-call]
         with _ended(context):
             deadline = time.monotonic() + LIMIT_S
