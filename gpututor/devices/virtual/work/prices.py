@@ -44,12 +44,12 @@ def described(tensors: Iterable[torch.Tensor]) -> list[Described]:
 
 
 def tensors_of(out: Any) -> Sequence[torch.Tensor]:
-    """The tensors that an operator gave."""
-    if type(out) is torch.Tensor:
+    """The tensors in what an operator was given or gave; nested ones, which have no shape, are left out."""
+    if type(out) is torch.Tensor and not out.is_nested:
         return (out,)
     if type(out) is list or type(out) is tuple:
         return [one for part in out for one in tensors_of(part)]
-    return (out,) if isinstance(out, torch.Tensor) else ()
+    return (out,) if isinstance(out, torch.Tensor) and not out.is_nested else ()
 
 
 def cost_on_gpu(spec: GpuSpec, op: Operator, tensors: Sequence[Any], size_bytes: int, out: Any, call: Any) -> Cost:
