@@ -73,7 +73,9 @@ def main(arguments: argparse.Namespace) -> int:
     runs: list[Run] = []
     for name in names:
         if runs:
-            print(f"gpututor: the same on {name}, without input, its output thrown away …", file=sys.stderr, flush=True)
+            print(
+                f"\ngpututor: the same on {name}, without input, its output thrown away …", file=sys.stderr, flush=True
+            )
         others = [] if runs else names[1:]
         chrome = None if runs or arguments.chrome is None else _path(arguments.chrome)
         runs.append(_run({**task, "gpu": name, "others": others}, chrome, quiet=bool(runs)))

@@ -52,6 +52,8 @@ def check(program: Program) -> None:
         if os.path.isdir(program.name) and not os.path.exists(os.path.join(program.name, "__main__.py")):
             raise UsageError(f"{program.name} is a folder without a __main__.py.", "Name a Python file.")
         return
+    if program.name.endswith(".py") and os.path.exists(program.name):
+        raise UsageError(f"{program.name} is a file, and -m takes the name of a module.", "Leave out -m.")
     first = program.name.split(".")[0]
     sys.path.insert(0, os.getcwd())
     try:

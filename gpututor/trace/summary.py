@@ -97,8 +97,9 @@ class LineSummary:
     copy_bytes: int
     waits: int
     wait_time: int
+    host_count: int
+    """Operators on the CPU."""
     host_time: int
-    """Of operators on the CPU."""
 
     @property
     def time(self) -> int:
@@ -255,6 +256,7 @@ def _lines(rows: Rows, host: Mask) -> tuple[LineSummary, ...]:
             add(rows.size, copies),
             count(waits),
             add(rows.duration, waits),
+            count(host),
             add(rows.duration, host),
             strict=True,
         )

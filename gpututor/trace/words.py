@@ -114,7 +114,8 @@ def _lines(summary: Summary) -> Iterator[str]:
     yield "Lines that cost most"
     shown = summary.lines[:MOST_LINES]
     places = _short([one.place for one in shown])
-    rows = [("", "kernels", "", "copies", "", "waits", "")]
+    on_cpu = any(one.host_count for one in shown)
+    rows = [("", "kernels", "", "copies", "", "waits", "", "CPU" if on_cpu else "", "")]
     for one, place in zip(shown, places, strict=True):
         rows.append(
             (
@@ -125,6 +126,8 @@ def _lines(summary: Summary) -> Iterator[str]:
                 _time(one.copy_time, summary) if one.copy_count else "",
                 f"{one.waits:,}" if one.waits else "",
                 _time(one.wait_time, summary) if one.waits else "",
+                f"{one.host_count:,}" if one.host_count else "",
+                duration(one.host_time) if one.host_time else "",
             )
         )
     yield from table(rows, indent=2, widest_first=24)
@@ -209,8 +212,9 @@ def _wrapped(text: str, *, indent: int, first: str = "") -> list[str]:
 
 def table(rows: Sequence[tuple[str, ...]], *, indent: int = 0, widest_first: int = 34) -> Iterator[str]:
     """Lines with columns side by side, the first to the left and cut, the others to the right."""
-    firsts = [_cut(row[0], widest_first) for row in rows]
     widths = [max(len(row[at]) for row in rows) for at in range(1, len(rows[0]))]
+    room = WIDTH - indent - sum(width + 2 for width in widths if width)
+    firsts = [_cut(row[0], min(widest_first, max(room, 8))) for row in rows]
     for first, row in zip(firsts, rows, strict=True):
         cells = [value.rjust(width) for value, width in zip(row[1:], widths, strict=True) if width]
         yield (" " * indent + "  ".join([first.ljust(max(map(len, firsts))), *cells])).rstrip()

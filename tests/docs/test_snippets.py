@@ -16,9 +16,13 @@ from pathlib import Path
 import pytest
 
 _ROOT = Path(__file__).parents[2]
-PAGES = [_ROOT / "README.md", _ROOT / "docs" / "virtual-gpu.md"]
+PAGES = [_ROOT / "README.md", *(_ROOT / "docs" / name for name in ("virtual-gpu.md", "trace.md"))]
 _BLOCK = re.compile(r"^```(python|console)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-_PROGRAMS = {"python": [sys.executable], "pytest": [sys.executable, "-m", "pytest", "-p", "no:cacheprovider"]}
+_PROGRAMS = {
+    "python": [sys.executable],
+    "pytest": [sys.executable, "-m", "pytest", "-p", "no:cacheprovider"],
+    "gpututor": [sys.executable, "-m", "gpututor"],
+}
 
 
 def blocks(page: Path) -> list[tuple[str, str]]:
