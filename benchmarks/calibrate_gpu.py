@@ -1,0 +1,100 @@
+"""Measures this machine's GPU, and says how far the virtual GPU of its name is from it.
+
+    python benchmarks/calibrate_gpu.py [--write FILE] [--name NAME] [--rounds N]
+
+Copies pageable and pinned both ways, launches, matrix products by size and type, elementwise kernels by size. Prints
+measured and modelled time and their ratio. `--write` puts an entry in gpus.toml's form into a file. Needs a CUDA GPU
+that nothing else uses; without one it says so, and its exit code is 2.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from statistics import median
+
+import torch
+from gpu_figures import bandwidths, entry, facts_of, launch_us, link, matching, matrix_rates, toml_of
+from micro import MIB, Case, CudaTimer, Timer, calibration_cases, measure, modelled
+
+from gpututor.devices.virtual.specs import GpuSpec
+
+
+def report(measured: Mapping[Case, float], model: Mapping[Case, float]) -> list[str]:
+    """A line for each case, and what they come to; `model` is empty where no spec is known."""
+    lines = [f"{'':52} {'measured':>12} {'modelled':>12}   modelled / measured"]
+    ratios: dict[str, list[float]] = {}
+    for case, seconds in measured.items():
+        text = f"{case.words:52} {seconds * 1e6:9.1f} µs"
+        if case in model:
+            ratios.setdefault(case.what, []).append(model[case] / seconds)
+            text += f" {model[case] * 1e6:9.1f} µs   {model[case] / seconds:5.2f}"
+        lines.append(text)
+    for what, found in ratios.items():
+        error = math.expm1(median(abs(math.log(one)) for one in found))
+        lines.append(
+            f"{what}: {len(found)} modelled, ratio {median(found):.2f} in the median, {min(found):.2f} to"
+            f" {max(found):.2f}, median error {error:.0%}"
+        )
+    missing = [case.words for case in measured if case not in model]
+    if model and missing:
+        lines.append(f"not modelled: {', '.join(missing)}")
+    return lines
+
+
+def figures(measured: Mapping[Case, float], known: GpuSpec | None) -> list[str]:
+    """The figures of the spec: measured, and what gpus.toml says."""
+    found = link(measured)
+    said = ("", "", "", "")
+    if known is not None:
+        rates = (known.pinned_bytes_per_s / 1e9, known.pageable_bytes_per_s / 1e9, known.copy_latency_s * 1e6)
+        said = tuple(f"   gpus.toml: {one:g}" for one in (*rates, known.launch_s * 1e6))  # type: ignore[assignment]
+    lines = [
+        f"pinned copies     {found['pinned_gb_s']:8.1f} GB/s{said[0]}",
+        f"pageable copies   {found['pageable_gb_s']:8.1f} GB/s{said[1]}",
+        f"before first byte {found['latency_us']:8.1f} µs{said[2]}",
+        f"launch            {launch_us(measured):8.1f} µs{said[3]}",
+    ]
+    for dtype, by_size in matrix_rates(measured).items():
+        rates_by_size = ", ".join(f"{size}: {rate / 1e12:.1f}" for size, rate in by_size.items())
+        lines.append(f"TFLOP/s {dtype:9} {rates_by_size}")
+    by_bytes = ", ".join(f"{size / MIB:g} MiB: {rate / 1e9:.0f}" for size, rate in bandwidths(measured).items())
+    lines.append(f"GB/s of additions {by_bytes}   (what fits the L2 cache is faster)")
+    return lines
+
+
+def calibrate(timer: Timer, properties: object, write: Path | None, name: str | None) -> list[str]:
+    """Measure, and give the lines to print; `properties` are the device's as torch has them."""
+    reported, memory = properties.name, properties.total_memory  # type: ignore[attr-defined]
+    known = matching(reported, memory)
+    cases = calibration_cases()
+    measured = measure(timer, cases)
+    model = modelled(known.name, cases) if known is not None else {}
+    title = f"{reported}, measured" + (f"; modelled as {known.name}" if known else "; no spec of gpus.toml is this GPU")
+    lines = [title, "", *figures(measured, known), "", *report(measured, model)]
+    if write is not None:
+        found = entry(facts_of(properties, known), measured, known)
+        write.write_text(toml_of(name or (known.name if known else reported), found), encoding="utf-8")
+        lines.append(f"wrote {write}")
+    return lines
+
+
+def main() -> None:
+    """Prints the figures; exits with 2 where there is no GPU."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--write", type=Path)
+    parser.add_argument("--name", help="the entry's name")
+    parser.add_argument("--rounds", type=int, default=5)
+    asked = parser.parse_args()
+    if not torch.cuda.is_available():
+        print("This machine has no CUDA GPU: there is nothing to measure.", file=sys.stderr)
+        sys.exit(2)
+    properties = torch.cuda.get_device_properties(torch.cuda.current_device())
+    print("\n".join(calibrate(CudaTimer(asked.rounds), properties, asked.write, asked.name)))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,50 @@
+"""Small pieces of work on this machine's GPU and on the virtual one: modelled over measured time.
+
+    python benchmarks/side_by_side.py [--model NAME] [--modelled]
+
+Elementwise kernels, matrix products, convolutions, copies, launches, reductions, softmax, attention, an optimiser's
+step. `--modelled` prints what the model says and measures nothing. Without a CUDA GPU, and without that, it says so,
+and its exit code is 2. Nothing is asserted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+import torch
+from calibrate_gpu import report
+from gpu_figures import matching
+from micro import CudaTimer, calibration_cases, measure, modelled, other_cases
+
+from gpututor.devices.virtual.specs import spec
+
+
+def main() -> None:
+    """Prints the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--model", help="the virtual GPU to compare with; by default the one of the GPU's own name")
+    parser.add_argument("--modelled", action="store_true", help="measure nothing")
+    asked = parser.parse_args()
+    cases = [*calibration_cases(), *other_cases()]
+    if asked.modelled:
+        name = spec(asked.model or "T4").name
+        print(f"virtual {name}: modelled, nothing was measured")
+        for case, seconds in modelled(name, cases).items():
+            print(f"{case.words:52} {seconds * 1e6:9.1f} µs")
+        return
+    if not torch.cuda.is_available():
+        print("This machine has no CUDA GPU: there is nothing to compare with. Try --modelled.", file=sys.stderr)
+        sys.exit(2)
+    properties = torch.cuda.get_device_properties(torch.cuda.current_device())
+    known = spec(asked.model) if asked.model else matching(properties.name, properties.total_memory)
+    if known is None:
+        print(f"gpus.toml has no {properties.name}. Choose one with --model.", file=sys.stderr)
+        sys.exit(2)
+    measured = measure(CudaTimer(), cases)
+    print(f"{properties.name}, measured; virtual {known.name}, modelled")
+    print("\n".join(report(measured, modelled(known.name, cases))))
+
+
+if __name__ == "__main__":
+    main()
