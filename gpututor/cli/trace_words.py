@@ -6,7 +6,7 @@ import signal
 import textwrap
 from typing import TYPE_CHECKING
 
-from gpututor.cli.traced import Process, Run
+from gpututor.cli.traced import Process, Run, process_name
 from gpututor.plain_text import visible
 from gpututor.trace.units import duration, share, size
 
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 WIDTH = 80
 MOST_OF_AN_ERROR = 150
 MOST_PROCESSES = 16
+_WORTH_TELLING = 0.02
+"""Of a process's time."""
 
 
 def told(run: Run, program: str) -> str:
@@ -70,19 +72,31 @@ def _processes(run: Run) -> str:
     from gpututor.trace.words import table
 
     used = [one for one in run.processes if one.devices]
-    rows = [("", "modelled time", "GPU busy", "peak memory")]
+    rows: list[tuple[str, ...]] = [("", "modelled time", "GPU busy", "collectives", "waited", "peak memory")]
+    meets = any(one.collective_ns for one in used)
     for number, one in enumerate(used[:MOST_PROCESSES]):
         busy = share(one.busy / one.time_ns) if one.time_ns else "-"
-        rows.append((_process_name(one, number), duration(one.time_ns), busy, size(one.peak_bytes)))
+        together = (duration(one.collective_ns), duration(one.waited_ns)) if one.collective_ns else ("", "")
+        rows.append((process_name(one, number), duration(one.time_ns), busy, *together, size(one.peak_bytes)))
+    if not meets:
+        rows = [(*row[:3], row[5]) for row in rows]
     more = [f"  and {len(used) - MOST_PROCESSES:,} more"] if len(used) > MOST_PROCESSES else []
-    follows = _process_name(run.told, 0) if run.told is not run.main else "the program's own process"
+    follows = process_name(run.told, 0) if run.told is not run.main else "the program's own process"
     heading = f"{len(used)} processes used a device; below is {follows}"
-    return "\n".join([heading, *table(rows, indent=2), *more]) + "\n"
+    slowest = textwrap.wrap(_waiting(used), WIDTH) if meets else []
+    return "\n".join([heading, *table(rows, indent=2), *more, *slowest]) + "\n"
 
 
-def _process_name(process: Process, number: int) -> str:
-    rank = process.found.get("rank")
-    return f"rank {rank}" if rank is not None else f"process {number}"
+def _waiting(used: list[Process]) -> str:
+    """Who waited longest for the others in collectives; empty where that is next to nothing."""
+    number, one = max(enumerate(used), key=lambda pair: pair[1].waited_ns)
+    if not one.time_ns or one.waited_ns < _WORTH_TELLING * one.time_ns:
+        return ""
+    part = share(one.waited_ns / one.time_ns)
+    return (
+        f"{process_name(one, number)} waited {duration(one.waited_ns)} for others in collectives, {part} of its time: "
+        "the rank that waits least is the slowest."
+    )
 
 
 def compared(runs: list[Run]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -68,6 +68,16 @@ class Process:
         """The most memory that was in use on one device."""
         return max((one["peak_bytes"] for one in self.devices), default=0)
 
+    @property
+    def waited_ns(self) -> int:
+        """Nanoseconds in which its devices waited for those of other processes; 0 where that is not known."""
+        return self.found.get("waited_ns") or 0
+
+    @property
+    def collective_ns(self) -> int:
+        """Nanoseconds of collectives on the device that had most."""
+        return max((one["collective_time"] for one in self.devices), default=0)
+
     def out_of_memory(self) -> str:
         """Where memory ran out, in words; empty when it did not."""
         refused = [failed for one in self.devices for failed in one["out_of_memory"]]
@@ -81,7 +91,7 @@ class Process:
 
     def to_json(self) -> dict[str, Any]:
         """For `--json`."""
-        keys = ("rank", "device", "modelled", "host_ns", "time_ns", "real_s", "error", "summary")
+        keys = ("rank", "device", "modelled", "host_ns", "time_ns", "waited_ns", "real_s", "error", "summary")
         return {key: self.found.get(key) for key in keys}
 
 
@@ -98,7 +108,7 @@ class Run:
     children: Sequence[Process] = ()
     """Processes that it started and whose devices did something, by their rank."""
     chrome: str = ""
-    """The file with its timeline: that of its own process, or of its first child where only those used a device."""
+    """The file with its timeline, of all processes that used a device; empty where none is wanted."""
     interrupted: bool = False
     """Whether somebody asked gpututor to end while it ran."""
 
@@ -127,10 +137,31 @@ def read_run(gpu: str | None, code: int, folder: Path, *, interrupted: bool = Fa
     children = [(path, Process(one)) for path, one in found.items()]
     used = [(path, one) for path, one in children if one.devices or one.broken]
     used.sort(key=lambda pair: (_rank(pair[1]), pair[0]))
-    run = Run(gpu, code, main, [one for _, one in used])
-    file = folder / FIRST if run.told is main else used[0][0]
-    chrome = Path(f"{file}.chrome")
-    return replace(run, chrome=str(chrome) if chrome.exists() else "", interrupted=interrupted)
+    shown = [(folder / FIRST, main)] if main.devices or not used else []
+    shown += used
+    # Such as workers of a DataLoader, which compute on the CPU.
+    shown += [(path, one) for path, one in children if one.summary.get("events") and not one.devices]
+    names = {path: process_name(one, number) if len(shown) > 1 else "" for number, (path, one) in enumerate(shown)}
+    return Run(gpu, code, main, [one for _, one in used], _timeline(names, folder), interrupted)
+
+
+def _timeline(names: dict[Path, str], folder: Path) -> str:
+    """The timeline of the processes with reports of these names; empty where none left a trace."""
+    traces = {Path(f"{path}.trace"): name for path, name in names.items()}
+    if not any(path.exists() for path in traces):
+        return ""
+    from gpututor.trace.merging import read_processes, write_together
+
+    path = folder / "timeline"
+    with path.open("w", encoding="utf-8") as file:
+        write_together(read_processes(traces), file)
+    return str(path)
+
+
+def process_name(process: Process, number: int) -> str:
+    """`rank 1`; of a process without a rank `process 1`, by `number`, its place among those that are told of."""
+    rank = process.found.get("rank")
+    return f"rank {rank}" if rank is not None else f"process {number}"
 
 
 def _rank(process: Process) -> int:

@@ -11,6 +11,7 @@ import contextlib
 import json
 import os
 import signal
+import sys
 import time
 import traceback
 from collections.abc import Mapping
@@ -24,11 +25,14 @@ from gpututor.devices.recorder import Recorder
 if TYPE_CHECKING:
     from gpututor.devices.virtual.machine import VirtualMachine
     from gpututor.trace.advice import Rates
+    from gpututor.trace.columns import Trace
 
 VARIABLE = "GPUTUTOR_TRACE"
 """The environment variable that holds `Wish` as JSON, for children."""
 LIMIT = 10_000_000
 """Events that are kept; 80 bytes each. What comes later is counted."""
+_MEETINGS = "gpututor.devices.virtual.parallel.meetings"
+"""Knows of other processes, where it was needed."""
 FIRST = "program.json"
 """The report of the program's own process."""
 
@@ -38,10 +42,10 @@ class Wish:
     """That reports are wanted."""
 
     folder: str
-    """Where they are written: `FIRST`, and `PROCESS.json` for each child; with timelines, `.chrome` files beside."""
+    """Where they are written: `FIRST`, and `PROCESS.json` for each child; for a timeline, `.trace` files beside."""
     learners: Learners
     chrome: bool
-    """Whether timelines are wanted too."""
+    """Whether a timeline is wanted too."""
 
     @classmethod
     def from_json(cls, text: str) -> Wish:
@@ -111,7 +115,8 @@ class Report:
         """The device, the times, the summary, and the summary in words."""
         import torch
 
-        from gpututor.trace.chrome import write_chrome
+        from gpututor.trace.files import write_trace
+        from gpututor.trace.merging import ENDING
         from gpututor.trace.summary import summary
         from gpututor.trace.words import in_words
 
@@ -121,12 +126,11 @@ class Report:
         self.recorder.enabled = False
         told = summary(trace, self._rates())
         if self._wish.chrome:
-            with open(self._path + ".chrome", "w", encoding="utf-8") as file:
-                write_chrome(trace, file)
+            write_trace(trace, self._path + ENDING)
         modelled = machine is not None
-        rank = os.environ.get("RANK", "")
         return {
-            "rank": int(rank) if rank.isdecimal() else None,
+            "rank": _rank(),
+            "waited_ns": _waited_ns(trace) if modelled else None,
             "device": {**self._device, "torch": torch.__version__},
             "modelled": modelled,
             "host_ns": host_ns,
@@ -143,6 +147,23 @@ class Report:
 
         gpus = () if self._machine is None else self._machine.gpus
         return {gpu.name: Rates(gpu.spec.float32_flops, gpu.spec.tf32_flops) for gpu in gpus}
+
+
+def _rank() -> int | None:
+    """This process's number in torch.distributed, where it has one."""
+    rank = os.environ.get("RANK", "")
+    if rank.isdecimal():
+        return int(rank)
+    meetings = sys.modules.get(_MEETINGS)
+    return None if meetings is None else meetings.known_rank()
+
+
+def _waited_ns(trace: Trace) -> int:
+    """How long its GPUs did nothing but wait for those of other processes, in collectives."""
+    from gpututor.trace.merging import idle_in
+
+    meetings = sys.modules.get(_MEETINGS)
+    return 0 if meetings is None else idle_in(trace, meetings.waits_for_others())
 
 
 def write(path: str, found: dict[str, Any]) -> None:

@@ -7,9 +7,9 @@ process for the host and one for each device, a lane for each stream and each co
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import islice
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -33,7 +33,20 @@ class TextFile(Protocol):
 
 def write_chrome(trace: Trace, file: TextFile) -> None:
     """Write `trace` for `chrome://tracing` and https://ui.perfetto.dev; events without times are left out."""
-    _write(file, '{"displayTimeUnit":"ms","traceEvents":[\n', _Picture(trace).events(), "\n]}\n")
+    write_timelines([("", trace)], file)
+
+
+def write_timelines(traces: Sequence[tuple[str, Trace]], file: TextFile) -> None:
+    """The same for several processes with names, in one file: a host and devices for each."""
+    _write(file, '{"displayTimeUnit":"ms","traceEvents":[\n', _pictures(traces), "\n]}\n")
+
+
+def _pictures(traces: Sequence[tuple[str, Trace]]) -> Iterator[str]:
+    first = 0
+    for name, trace in traces:
+        picture = _Picture(trace, name, first)
+        yield from picture.events()
+        first = picture.next_process
 
 
 def write_events(trace: Trace, file: TextFile) -> None:
@@ -72,15 +85,19 @@ def _write(file: TextFile, head: str, pieces: Iterator[str], tail: str) -> None:
 class _Picture:
     """The lanes of a trace, and what is in them."""
 
-    def __init__(self, trace: Trace) -> None:
+    def __init__(self, trace: Trace, name: str = "", first: int = 0) -> None:
+        """`name` is that of the process, if it has one; `first` is the number of its host, its devices follow."""
         self._rows = rows = Rows(trace)
+        self._name = f"{name} " if name else ""
+        self._host_process = first
         self._names = [json.dumps(name) for name in rows.names]
         self._devices = rows.accelerators()
-        numbers = {rows.trace.devices[name]: place for place, name in enumerate(self._devices, 1)}
-        self._process = np.array([numbers.get(number, 0) for number in range(len(rows.devices))])[rows.device]
+        numbers = {rows.trace.devices[name]: place for place, name in enumerate(self._devices, first + 1)}
+        self._process = np.array([numbers.get(number, first) for number in range(len(rows.devices))])[rows.device]
         self._host: Mask = rows.on("cpu") & rows.of(Kind.KERNEL)
         self._work: Mask = rows.of(Kind.KERNEL, Kind.TRANSFER, Kind.COLLECTIVE) & ~self._host & rows.timed
         self._arrows = int(self._work.sum()) <= MOST_ARROWS
+        self.next_process = first + 1 + len(self._devices)
 
     def events(self) -> Iterator[str]:
         yield from self._lane_names()
@@ -101,14 +118,17 @@ class _Picture:
 
     def _lane_names(self) -> Iterator[str]:
         rows = self._rows
-        yield _named("process", 0, 0, "host")
-        for process, device in enumerate(self._devices, 1):
-            yield _named("process", process, 0, device)
+        host = self._host_process
+        yield _named("process", host, 0, f"{self._name}host")
+        for process, device in enumerate(self._devices, host + 1):
+            yield _named("process", process, 0, f"{self._name}{device}")
         engines = {1: "copies to the device", 3: "copies to the host", 5: "copies between devices"}
         lane = self._lane()
         for (process, number), group in rows.groups(self._work, self._process, lane):
             stream = int(rows.stream[group[0]])
             words = engines.get(number) or ("default stream" if stream == 0 else f"stream {stream}")
+            if rows.kind[group[0]] == Kind.COLLECTIVE.number:
+                words = "collectives" if stream else words
             yield _named("thread", process, number, words)
 
     def _on_devices(self) -> Iterator[str]:
@@ -121,7 +141,12 @@ class _Picture:
                 f'"args":{self._facts(int(row))}}}'
             )
             if self._arrows and rows.launched[row] >= 0:
-                yield f'{{"ph":"f","bp":"e","id":{row},"name":"launch","cat":"launch",{where},"ts":{_us(start)}}}'
+                where += f',"id":{self._arrow(row)}'
+                yield f'{{"ph":"f","bp":"e","name":"launch","cat":"launch",{where},"ts":{_us(start)}}}'
+
+    def _arrow(self, row: Any) -> int:
+        """The number of a launch's arrow, which no other process has."""
+        return self._host_process << 32 | int(row)
 
     def _facts(self, row: int) -> str:
         rows = self._rows
@@ -142,6 +167,7 @@ class _Picture:
         end = np.where(launches, rows.launched, rows.end)[shown]
         begin = np.where(launches, np.maximum(rows.launched - LAUNCH, 0), rows.start)[shown]
         free: list[int] = []
+        host = self._host_process
         for at in np.lexsort((begin, end)):
             row, start, stop = int(shown[at]), int(begin[at]), int(end[at])
             if launches[row] and free:
@@ -149,25 +175,26 @@ class _Picture:
             lane = next((number for number, moment in enumerate(free) if moment <= start), len(free))
             if lane == len(free):
                 free.append(0)
-                yield _named("thread", 0, lane, "host" if lane == 0 else f"host ({lane + 1})")
+                yield _named("thread", self._host_process, lane, "host" if lane == 0 else f"host ({lane + 1})")
             free[lane] = stop
             name = self._names[rows.name[row]]
             yield (
-                f'{{"ph":"X","name":{name},"pid":0,"tid":{lane},"ts":{_us(start)},"dur":{_us(stop - start)},'
+                f'{{"ph":"X","name":{name},"pid":{host},"tid":{lane},"ts":{_us(start)},"dur":{_us(stop - start)},'
                 f'"args":{self._facts(row)}}}'
             )
             if launches[row]:
-                where = f'"pid":0,"tid":{lane},"ts":{_us(start)}'
-                yield f'{{"ph":"s","id":{row},"name":"launch","cat":"launch",{where}}}'
+                where = f'"pid":{host},"tid":{lane},"ts":{_us(start)}'
+                yield f'{{"ph":"s","name":"launch","cat":"launch",{where},"id":{self._arrow(row)}}}'
 
     def _ranges(self) -> Iterator[str]:
         rows = self._rows
         shown = np.flatnonzero(rows.of(Kind.RANGE) & rows.timed)
         if shown.size:
-            yield _named("thread", 0, 1000, "ranges")
+            yield _named("thread", self._host_process, 1000, "ranges")
         for row in shown:
             times = f'"ts":{_us(int(rows.start[row]))},"dur":{_us(int(rows.duration[row]))}'
-            yield f'{{"ph":"X","name":{self._names[rows.name[row]]},"pid":0,"tid":1000,{times}}}'
+            where = f'"pid":{self._host_process},"tid":1000'
+            yield f'{{"ph":"X","name":{self._names[rows.name[row]]},{where},{times}}}'
 
     def _memory(self) -> Iterator[str]:
         rows = self._rows

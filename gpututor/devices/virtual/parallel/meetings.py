@@ -78,11 +78,13 @@ class Communicator:
         self._carrier, _ = carrier_of(group)
         self.rank, self.size = int(group.rank()), int(group.size())
         self.is_nccl = is_nccl(group)
+        self.is_world = group is torch.distributed.group.WORLD
         self.stream = FIRST_STREAM + 3 * next(_numbers)
         self._unanswered: deque[Mark] = deque()
         self._answers: deque[_Answers] = deque(maxlen=4096)
         self._met: deque[tuple[int, Task]] = deque()
-        self._last_end = self._waited = 0
+        self._last_end = 0
+        self._waits: list[tuple[int, int]] = []
 
     def stream_of(self, name: str) -> int:
         """The stream of an operator of `c10d`."""
@@ -148,14 +150,15 @@ class Communicator:
             found.append(self._unanswered.popleft())
         return found
 
-    @property
-    def waited_ns(self) -> int:
-        """Nanoseconds in which this rank's GPU was ready for a collective and others were not, as far as played."""
+    def waits(self) -> list[tuple[int, int]]:
+        """When this rank was ready for a collective and others were not, as far as played."""
         while self._met and self._met[0][1].end >= 0:
             ready, task = self._met.popleft()
-            self._waited += max(task.start - max(ready, self._last_end), 0)
+            began = max(ready, self._last_end)
+            if task.start > began:
+                self._waits.append((began, task.start))
             self._last_end = task.end
-        return self._waited
+        return self._waits
 
     def _put(
         self,
@@ -241,9 +244,14 @@ def communicator_of(group: Any) -> Communicator:
     return found
 
 
-def waited_for_others_ns() -> int:
-    """Nanoseconds that this process's GPUs were ready for collectives and waited for others, as far as played."""
-    return sum(one.waited_ns for one in _communicators.values())
+def known_rank() -> int | None:
+    """This process's number among all, where it has met others."""
+    return next((one.rank for one in _communicators.values() if one.is_world), None)
+
+
+def waits_for_others() -> list[tuple[int, int]]:
+    """(begin, end) of the times in which a group's stream was ready for a collective and other ranks were not."""
+    return [wait for one in _communicators.values() for wait in one.waits()]
 
 
 def _pair(figures: torch.Tensor) -> tuple[int, int]:

@@ -293,13 +293,14 @@ def ddp_no_sync(rank: int, device: str) -> Any:
 
 @program
 def waited_for_others(rank: int, device: str) -> Any:
-    from gpututor.devices.virtual.parallel.meetings import waited_for_others_ns
+    from gpututor.devices.virtual.parallel.meetings import waits_for_others
 
     values = torch.ones(1, device=device)
     dist.barrier()
-    before = waited_for_others_ns()
+    torch.cuda.synchronize()
+    before = len(waits_for_others())
     _slower(rank)
     dist.all_reduce(values)
     torch.cuda.synchronize()
     assert dist.get_world_size() == RANKS
-    return waited_for_others_ns() - before
+    return [end - begin for begin, end in waits_for_others()[before:]]
