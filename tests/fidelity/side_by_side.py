@@ -1,0 +1,227 @@
+"""What a program makes a device do, in figures that a real GPU and the virtual one can be compared by."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import nn
+
+from gpututor.devices.observer import observe
+from gpututor.devices.recorder import Recorder
+from gpututor.devices.virtual import virtual_gpu
+from gpututor.devices.virtual.specs import spec
+from gpututor.errors import UsageError
+from gpututor.trace.events import Event, Kind
+from tests.fidelity.amounts import MIB, allocated, reserved, taken
+from tests.fidelity.program import Outcome, Program, outcome
+
+GRAPH = "cuda graph"
+"""On a real GPU a graph's replay is one kernel of that name; the virtual one knows the kernels in it."""
+
+
+@dataclass(frozen=True)
+class Figures:
+    """What one run of a program did. Bytes of memory are those beyond what was there before it."""
+
+    found: Outcome
+    kernels: tuple[str, ...] = ()
+    to_device: tuple[int, ...] = ()
+    """The bytes of each copy, as those below."""
+    to_host: tuple[int, ...] = ()
+    between: tuple[int, ...] = ()
+    waits: tuple[str, ...] = ()
+    allocated: int = 0
+    reserved: int = 0
+    peak: int = 0
+
+
+@dataclass(frozen=True)
+class Workload:
+    """A program that is run on both, and what is known of it on CUDA."""
+
+    run: Callable[[], Any]
+    to_device: int = 0
+    """How many copies."""
+    to_host: int = 0
+    waits: int = 0
+    multiplies: bool = False
+    """cuBLAS keeps a workspace of its own: what is reserved cannot be compared, nor what it adds to a peak."""
+
+    @property
+    def name(self) -> str:
+        return self.run.__name__
+
+    @property
+    def program(self) -> Program:
+        return Program(self.run, Outcome(), "")
+
+
+WORKLOADS: list[Workload] = []
+
+
+def workload(**known: Any) -> Callable[[Callable[[], Any]], Callable[[], Any]]:
+    """Put a function into the list, with what CUDA makes of it."""
+
+    def declare(run: Callable[[], Any]) -> Callable[[], Any]:
+        WORKLOADS.append(Workload(run, **known))
+        return run
+
+    return declare
+
+
+@workload(waits=1)
+def a_chain_of_elementwise_kernels() -> Any:
+    x = torch.zeros(1000, device="cuda")
+    for _ in range(5):
+        x = (x + 1).relu_() * 0.5
+    torch.cuda.synchronize()
+
+
+@workload(to_host=1, waits=1)
+def a_loss_that_is_printed() -> Any:
+    return torch.ones(64, device="cuda").sum().item()
+
+
+@workload(to_device=1, to_host=1, waits=1)
+def pageable_memory_there_and_back() -> Any:
+    return torch.ones(3 * MIB, dtype=torch.uint8).to("cuda").cpu().sum().item()
+
+
+@workload(to_device=2, waits=1)
+def pinned_batches_on_a_stream_of_their_own() -> Any:
+    batches = [torch.ones(MIB, dtype=torch.uint8).pin_memory() for _ in range(2)]
+    side = torch.cuda.Stream()
+    with torch.cuda.stream(side):
+        there = [batch.to("cuda", non_blocking=True) for batch in batches]
+    torch.cuda.current_stream().wait_stream(side)
+    for one in there:
+        one.record_stream(torch.cuda.current_stream())
+    torch.cuda.synchronize()
+
+
+@workload(waits=2)
+def indices_whose_number_is_not_known() -> Any:
+    x = torch.arange(10, device="cuda")
+    return tuple(x.nonzero().shape), tuple(x[x > 4].shape)
+
+
+@workload(waits=1, multiplies=True)
+def a_training_step_with_sgd() -> Any:
+    layer = nn.Sequential(nn.Linear(64, 32, device="cuda"), nn.ReLU(), nn.Linear(32, 1, device="cuda"))
+    sgd = torch.optim.SGD(layer.parameters(), lr=0.1, momentum=0.9)
+    for _ in range(2):
+        sgd.zero_grad()
+        layer(torch.ones(8, 64, device="cuda")).sum().backward()
+        sgd.step()
+    torch.cuda.synchronize()
+
+
+@workload()
+def a_step_of_adam() -> Any:
+    weights = [nn.Parameter(torch.ones(100, device="cuda")) for _ in range(3)]
+    for one in weights:
+        one.grad = torch.ones_like(one)
+    torch.optim.Adam(weights, foreach=True).step()
+
+
+@workload()
+def memory_that_is_taken_given_back_and_taken_again() -> Any:
+    kept = [taken(size) for size in (512, MIB + 1, 12 * MIB)]
+    del kept[1]
+    kept.append(taken(MIB + 2))
+    seen = allocated(), reserved()
+    del kept
+    return seen[0] >= 13 * MIB and seen[1] >= seen[0]
+
+
+@workload()
+def more_memory_than_there_is() -> Any:
+    total = torch.cuda.get_device_properties(0).total_memory
+    try:
+        taken(2 * total)
+    except torch.OutOfMemoryError:
+        return "refused"
+
+
+@workload(to_host=1, waits=3)
+def an_event_and_a_stream_are_waited_for() -> Any:
+    side = torch.cuda.Stream()
+    with torch.cuda.stream(side):
+        x = torch.ones(100, device="cuda") * 2
+        event = side.record_event()
+    event.synchronize()
+    side.synchronize()
+    return x.cpu().sum().item()
+
+
+def on_virtual(program: Program, model: str = "H100", gpus: int = 1) -> Figures:
+    """Run it on the virtual GPU of that model."""
+    recorder = Recorder([program.run.__code__.co_filename])
+    with virtual_gpu(gpus, model, obey_environment=False, recorder=recorder):
+        return _figures(program, recorder, nullcontext())
+
+
+def on_real(program: Program) -> Figures:
+    """Run it on this machine's GPU, a second time: what libraries load and keep at their first use is there then."""
+    outcome(program)
+    recorder = Recorder([program.run.__code__.co_filename])
+    return _figures(program, recorder, observe(recorder))
+
+
+def _figures(program: Program, recorder: Recorder, watched: AbstractContextManager[object]) -> Figures:
+    gc.collect()
+    torch.cuda.synchronize()
+    torch.cuda.empty_cache()
+    torch.cuda.reset_peak_memory_stats()
+    before = allocated(), reserved()
+    first = len(recorder.trace)
+    with watched:
+        found = outcome(program)
+        memory = allocated() - before[0], reserved() - before[1], torch.cuda.max_memory_allocated() - before[0]
+    events = [one for one in list(recorder.complete())[first:] if one.line is not None]
+
+    def sizes(of: Callable[[Event], bool]) -> tuple[int, ...]:
+        return tuple(event.size_bytes for event in events if of(event))
+
+    return Figures(
+        found,
+        tuple(one.name for one in events if one.kind is Kind.KERNEL and one.device != "cpu"),
+        sizes(lambda event: event.to_device),
+        sizes(lambda event: event.to_host),
+        sizes(lambda event: event.between_devices),
+        tuple(one.name for one in events if one.kind is Kind.SYNCHRONISE),
+        *memory,
+    )
+
+
+def apart(real: Figures, virtual: Figures, *, multiplies: bool = False) -> list[str]:
+    """In what two runs of a program differ, a line for each.
+
+    Kernels are compared by their number: which library does the work, and what that is called, is not CUDA's promise.
+    """
+    lines = []
+    if real.found != virtual.found:
+        lines.append(f"verdict: {real.found} against {virtual.found}")
+    if GRAPH not in real.kernels and len(real.kernels) != len(virtual.kernels):
+        lines.append(f"kernels: {len(real.kernels)} {real.kernels} against {len(virtual.kernels)} {virtual.kernels}")
+    names = ["to_device", "to_host", "between", "waits", "allocated"]
+    if not multiplies:
+        names += ["reserved", "peak"]
+    for name in names:
+        one, other = getattr(real, name), getattr(virtual, name)
+        if one != other:
+            lines.append(f"{name}: {one} against {other}")
+    return lines
+
+
+def model_of(reported_name: str) -> str:
+    """The virtual GPU that is nearest to a real one; any, where gpus.toml does not have it."""
+    try:
+        return spec(reported_name).name
+    except UsageError:
+        return "H100"

@@ -1,0 +1,104 @@
+"""Programs on a real GPU and on the virtual one: counts, memory and verdicts are the same on both."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from tests.fidelity import programs
+from tests.fidelity.program import PROGRAMS, Outcome, as_expected
+from tests.fidelity.side_by_side import WORKLOADS, Figures, Workload, apart, model_of, on_real, on_virtual
+
+for _module in pkgutil.iter_modules(programs.__path__):
+    importlib.import_module(f"{programs.__name__}.{_module.name}")
+
+
+@pytest.mark.parametrize("workload", WORKLOADS, ids=lambda one: one.name)
+def test_a_workload_copies_and_waits_as_on_cuda_each_time(workload: Workload) -> None:
+    found = on_virtual(workload.program)
+    assert found.found.error == ""
+    assert (len(found.to_device), len(found.to_host), len(found.waits)) == (
+        workload.to_device,
+        workload.to_host,
+        workload.waits,
+    ), found
+    assert (found.allocated, found.between) == (0, ())
+    assert apart(found, on_virtual(workload.program)) == []
+
+
+def test_what_is_apart_is_said() -> None:
+    one = Figures(Outcome(1.0), ("aten::mm",), (16,), (4,), (), ("aten::_local_scalar_dense",), 512, 2**21, 1024)
+    assert apart(one, one) == []
+    for name, other in {
+        "found": Outcome(2.0),
+        "kernels": ("aten::mm", "aten::add"),
+        "to_device": (8,),
+        "to_host": (),
+        "between": (4,),
+        "waits": (),
+        "allocated": 0,
+        "reserved": 0,
+        "peak": 0,
+    }.items():
+        assert len(apart(one, replace(one, **{name: other}))) == 1, name  # type: ignore[arg-type]
+    assert apart(one, replace(one, kernels=("aten::addmm",))) == []
+    assert apart(replace(one, kernels=("cuda graph",)), replace(one, kernels=("aten::mul", "aten::add"))) == []
+    assert apart(one, replace(one, reserved=0, peak=0), multiplies=True) == []
+
+
+def test_the_model_of_a_gpu_is_its_own_or_any() -> None:
+    assert model_of("Tesla T4") == "T4"
+    assert model_of("???") == "H100"
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("workload", WORKLOADS, ids=lambda one: one.name)
+def test_a_workload_does_the_same_on_a_real_gpu(workload: Workload) -> None:
+    if not torch.cuda.is_available():
+        pytest.skip("needs a CUDA GPU")
+    model = model_of(torch.cuda.get_device_name())
+    real, virtual = on_real(workload.program), on_virtual(workload.program, model)
+    assert apart(real, virtual, multiplies=workload.multiplies) == [], "real against virtual"
+
+
+@pytest.mark.gpu
+def test_the_corpus_counts_the_same_on_a_real_gpu() -> None:
+    if not torch.cuda.is_available():
+        pytest.skip("needs a CUDA GPU")
+    gpus, model = min(torch.cuda.device_count(), 2), model_of(torch.cuda.get_device_name())
+    found = []
+    for program in PROGRAMS:
+        real, virtual = on_real(program), on_virtual(program, model, gpus)
+        if as_expected(real.found, program.expected) and as_expected(virtual.found, program.expected):
+            virtual = replace(virtual, found=real.found)  # words that may differ, such as how much memory there is
+        # Matrix products' workspaces come and go here: memory has programs of its own, which return what they saw.
+        lines = apart(replace(real, allocated=virtual.allocated), virtual, multiplies=True)
+        if lines:
+            found.append("\n  ".join([f"{program.name}: real against virtual", *lines, program.source]))
+        torch.cuda.set_device(0)
+    assert not found, "\n".join(found)
+
+
+@pytest.mark.gpu
+def test_small_pieces_of_work_are_timed_on_both(capsys: pytest.CaptureFixture[str]) -> None:
+    if not torch.cuda.is_available():
+        pytest.skip("needs a CUDA GPU")
+    sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
+    try:
+        from calibrate_gpu import report
+        from micro import CudaTimer, calibration_cases, measure, modelled, other_cases
+    finally:
+        del sys.path[0]
+    cases = [*calibration_cases(), *other_cases()]
+    measured = measure(CudaTimer(rounds=1), cases)
+    with capsys.disabled():
+        print("\n" + "\n".join(report(measured, modelled(model_of(torch.cuda.get_device_name()), cases))))
+    # A half of the cases may be too large for the GPU, or without kernels there.
+    assert len(measured) > len(cases) / 2
+    assert all(seconds > 0 for seconds in measured.values())
