@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 _ROOT = Path(__file__).parents[2]
-PAGES = [_ROOT / "README.md", *(_ROOT / "docs" / name for name in ("virtual-gpu.md", "trace.md"))]
+PAGES = [_ROOT / "README.md", *(_ROOT / "docs" / name for name in ("virtual-gpu.md", "trace.md", "real-devices.md"))]
 _BLOCK = re.compile(r"^```(python|console)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _PROGRAMS = {
     "python": [sys.executable],

@@ -12,10 +12,11 @@ import torch
 
 from gpututor.devices.places import Place
 from gpututor.devices.real.observation import Observation
-from gpututor.devices.recorder import Recorder
 from gpututor.devices.virtual.operators.inputs import bytes_of
 
 Real = Callable[..., Any]
+Open = tuple[str, int, Place | None]
+"""A range that has begun: its name, when, and the line that began it."""
 
 
 class Row(NamedTuple):
@@ -148,18 +149,25 @@ def _replay(seen: Observation, real: Real, name: str) -> Real:
 
 
 class _Ranges(threading.local):
-    """The ranges of a thread that are open: name, beginning, and the line that began it."""
+    """The ranges of a thread that are open."""
 
     def __init__(self) -> None:
-        self.open: list[tuple[str, int, Place | None]] = []
+        self.open: list[Open] = []
 
 
 _ranges = _Ranges()
+_by_identity: dict[object, Open] = {}
+"""Those that `range_start` opened."""
 
 
-def _opened(seen: Observation, message: object) -> tuple[str, int, Place | None]:
-    recorder: Recorder = seen.recorder
+def _opened(seen: Observation, message: object) -> Open:
+    recorder = seen.recorder
     return str(message), seen.now(), recorder.place() if recorder.enabled else None
+
+
+def _closed(seen: Observation, opened: Open) -> None:
+    title, began, place = opened
+    seen.recorder.range(title, launched=began, end=seen.now(), place=place)
 
 
 def _push(seen: Observation, real: Real, name: str) -> Real:
@@ -177,11 +185,32 @@ def _pop(seen: Observation, real: Real, name: str) -> Real:
     def range_pop() -> Any:
         depth = real()
         if _ranges.open:
-            title, began, place = _ranges.open.pop()
-            seen.recorder.range(title, launched=began, end=seen.now(), place=place)
+            _closed(seen, _ranges.open.pop())
         return depth
 
     return range_pop
+
+
+def _start(seen: Observation, real: Real, name: str) -> Real:
+    @wraps(real)
+    def range_start(msg: Any) -> Any:
+        identity = real(msg)
+        _by_identity[identity] = _opened(seen, msg)
+        return identity
+
+    return range_start
+
+
+def _end(seen: Observation, real: Real, name: str) -> Real:
+    @wraps(real)
+    def range_end(range_id: Any) -> Any:
+        out = real(range_id)
+        opened = _by_identity.pop(range_id, None)
+        if opened is not None:
+            _closed(seen, opened)
+        return out
+
+    return range_end
 
 
 def _mark(seen: Observation, real: Real, name: str) -> Real:
@@ -211,6 +240,8 @@ TABLE = (
     Row("cuda.CUDAGraph", "replay", _replay),
     Row("cuda.nvtx", "range_push", _push),
     Row("cuda.nvtx", "range_pop", _pop),
+    Row("cuda.nvtx", "range_start", _start),
+    Row("cuda.nvtx", "range_end", _end),
     Row("cuda.nvtx", "mark", _mark),
 )
 """What the host waits in, and what no operator tells of. Rows of a torch that lacks them are left out."""
@@ -220,6 +251,8 @@ TABLE = (
 def watched(seen: Observation) -> Iterator[None]:
     """Watch the calls of the table, for the time of the block."""
     before: list[tuple[Any, str, Any]] = []
+    _ranges.open.clear()  # what an earlier observation left open has times of its own
+    _by_identity.clear()
     try:
         for row in TABLE:
             owner = torch

@@ -257,14 +257,17 @@ class DeviceStopwatch:
         assert self._tie is not None
         try:
             return self._tie[1] + round(self._backend.elapsed_ms(self._tie[0], event) * 1e6)
-        except (RuntimeError, NotImplementedError):
+        except RuntimeError:
             return None  # this backend's events have no clock after all
 
     def _guarded(self, call: Callable[[], object]) -> None:
         """Call the device; after an error there are no more times, and the program hears of it by its own calls."""
         try:
             call()
-        except (RuntimeError, NotImplementedError):
+        except (
+            RuntimeError,
+            IndexError,
+        ):  # the second where another thread met the error, and dropped what was pending
             self._timed = False
             self._pending.clear()
             self._spare.clear()

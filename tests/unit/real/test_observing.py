@@ -261,14 +261,26 @@ def test_ranges_of_nvtx_are_recorded_with_the_line_that_began_them(
 ) -> None:
     monkeypatch.setattr(torch.cuda.nvtx, "range_push", lambda msg: 0)
     monkeypatch.setattr(torch.cuda.nvtx, "range_pop", lambda: 0)
-    with watched.on(), torch.cuda.nvtx.range("step {}", 1):
-        row()
-        torch.cuda.nvtx.range_push("inner")
-        torch.cuda.nvtx.range_pop()
-    inner, step = watched.events(Kind.RANGE)
-    assert (inner.name, step.name) == ("inner", "step 1")
-    assert step.launched < inner.launched < inner.end < step.end
+    monkeypatch.setattr(torch.cuda.nvtx, "range_start", lambda msg: 7)
+    monkeypatch.setattr(torch.cuda.nvtx, "range_end", lambda range_id: None)
+    monkeypatch.setattr(torch.cuda.nvtx, "mark", lambda msg: None)
+    with watched.on():
+        with torch.cuda.nvtx.range("step {}", 1):
+            row()
+            torch.cuda.nvtx.range_push("inner")
+            torch.cuda.nvtx.range_pop()
+        identity = torch.cuda.nvtx.range_start("apart")
+        torch.cuda.nvtx.mark("here")
+        torch.cuda.nvtx.range_end(identity)
+        torch.cuda.nvtx.range_push("left open")
+    inner, step, here, apart = watched.events(Kind.RANGE)
+    assert [one.name for one in (inner, step, here, apart)] == ["inner", "step 1", "here", "apart"]
+    assert step.launched < inner.launched < inner.end < step.end <= apart.launched < here.launched < apart.end
+    assert here.launched == here.end
     assert inner.line is not None
+    with watched.on():
+        torch.cuda.nvtx.range_pop()
+    assert len(watched.events(Kind.RANGE)) == 4
 
 
 def test_what_autograds_threads_launch_belongs_to_the_line_that_waits_for_them(watched: Watched) -> None:
