@@ -83,7 +83,7 @@ def main(arguments: argparse.Namespace) -> int:
             print(f"\n{told(runs[0], _words_of(task))}", end="", file=sys.stderr)
         if runs[-1].interrupted:
             break  # who ends one does not want the others
-    if len(names) > 1:
+    if len(runs) > 1:
         print(f"\n{compared(runs)}", end="", file=sys.stderr)
     if arguments.chrome is not None and runs[0].chrome:
         print(f"\nThe timeline is in {arguments.chrome}: open it in https://ui.perfetto.dev", file=sys.stderr)

@@ -9,7 +9,7 @@ from os.path import commonpath, dirname, relpath
 
 from gpututor.plain_text import visible
 from gpututor.trace.rows import Place
-from gpututor.trace.summary import CopyGroup, DeviceSummary, Summary
+from gpututor.trace.summary import CopyGroup, DeviceSummary, LineSummary, Summary
 from gpututor.trace.units import duration, share, size
 
 WIDTH = 80
@@ -115,7 +115,7 @@ def _lines(summary: Summary) -> Iterator[str]:
     shown = summary.lines[:MOST_LINES]
     places = _short([one.place for one in shown])
     on_cpu = any(one.host_count for one in shown)
-    rows = [("", "kernels", "", "copies", "", "waits", "", "CPU" if on_cpu else "", "")]
+    rows = [("", "kernels", "", "copies", "", "waits", "", "CPU" if on_cpu else "")]
     for one, place in zip(shown, places, strict=True):
         rows.append(
             (
@@ -126,13 +126,19 @@ def _lines(summary: Summary) -> Iterator[str]:
                 _time(one.copy_time, summary) if one.copy_count else "",
                 f"{one.waits:,}" if one.waits else "",
                 _time(one.wait_time, summary) if one.waits else "",
-                f"{one.host_count:,}" if one.host_count else "",
-                duration(one.host_time) if one.host_time else "",
+                _on_cpu(one),
             )
         )
     yield from table(rows, indent=2, widest_first=24)
     if len(summary.lines) > MOST_LINES:
         yield f"  and {len(summary.lines) - MOST_LINES:,} more"
+
+
+def _on_cpu(line: LineSummary) -> str:
+    """How long its operators ran on the CPU, or how many they were."""
+    if line.host_time:
+        return duration(line.host_time)
+    return f"{line.host_count:,} ops" if line.host_count else ""
 
 
 def _ranges(summary: Summary) -> Iterator[str]:
