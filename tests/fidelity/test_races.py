@@ -1,53 +1,49 @@
-"""Races between streams, held against PyTorch's own sanitizer (torch.cuda._sanitizer) where there is a real GPU."""
+"""Races on the virtual GPU, and what PyTorch's own sanitizer says of the same programs on a real one."""
 
 from __future__ import annotations
 
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 import torch
 
-from tests.unit.virtual.test_hazards import IN_ORDER, RACES
+from gpututor.devices.recorder import Recorder
+from gpututor.devices.virtual import virtual_gpu
+from gpututor.trace.events import Kind
+from tests.fidelity.races import RACES
 
-_OF_THE_HOST = ("host", "freed")
-"""The sanitizer looks at streams only."""
-SEEN_BY_BOTH = [program.__name__ for program, name, _, _ in RACES if not name.startswith(_OF_THE_HOST)]
-_CHILD = """
-import sys, torch
-from tests.unit.virtual import test_hazards
-getattr(test_hazards, sys.argv[1])(torch.cuda.Stream())
-torch.cuda.synchronize()
-"""
+_ROOT = Path(__file__).parents[2]
 
 
-def sanitised(program: str) -> subprocess.CompletedProcess[str]:
-    """The program in a process of its own, on the real GPU, under the sanitizer."""
-    environment = {**os.environ, "TORCH_CUDA_SANITIZER": "1"}
-    return subprocess.run(
-        [sys.executable, "-c", _CHILD, program], capture_output=True, text=True, env=environment, timeout=120
+@pytest.mark.parametrize("name", RACES)
+def test_the_virtual_gpu_finds_each_race_and_no_other(name: str) -> None:
+    program, hazard = RACES[name]
+    recorder = Recorder([program.__code__.co_filename])
+    with virtual_gpu(1, "H100", obey_environment=False, recorder=recorder):
+        kept = program(torch.cuda.Stream())
+        torch.cuda.synchronize()
+        del kept
+    found = [event.name for event in recorder.complete() if event.kind is Kind.HAZARD]
+    assert found == ([hazard] if hazard else [])
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("name", RACES)
+def test_the_sanitizer_says_the_same_on_a_real_gpu(name: str) -> None:
+    if not torch.cuda.is_available():
+        pytest.skip("needs a CUDA GPU")
+    ended = subprocess.run(
+        [sys.executable, "-m", "tests.fidelity.races", name],
+        cwd=_ROOT,
+        env={**os.environ, "TORCH_CUDA_SANITIZER": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
     )
-
-
-def test_the_sanitizer_and_the_virtual_gpu_have_races_and_twins_to_agree_on() -> None:
-    assert len(SEEN_BY_BOTH) >= 6
-    assert not {one.__name__ for one in IN_ORDER} & set(SEEN_BY_BOTH)
-
-
-@pytest.mark.gpu
-@pytest.mark.parametrize("program", SEEN_BY_BOTH)
-def test_the_sanitizer_sees_the_same_race(program: str) -> None:
-    if not torch.cuda.is_available():
-        pytest.skip("needs a CUDA GPU")
-    assert "CSAN detected" in sanitised(program).stderr
-
-
-@pytest.mark.gpu
-@pytest.mark.parametrize("program", [one.__name__ for one in IN_ORDER])
-def test_the_sanitizer_sees_none_in_the_twin(program: str) -> None:
-    if not torch.cuda.is_available():
-        pytest.skip("needs a CUDA GPU")
-    found = sanitised(program)
-    assert found.returncode == 0, found.stderr
-    assert "CSAN detected" not in found.stderr
+    raced = "CSAN detected a possible data race" in ended.stderr
+    assert raced == bool(RACES[name][1]), ended.stderr
+    assert raced or ended.returncode == 0, ended.stderr
