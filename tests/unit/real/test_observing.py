@@ -4,51 +4,16 @@ from __future__ import annotations
 
 import gc
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
 
-from gpututor.devices.observer import observe
-from gpututor.devices.real import calls
-from gpututor.devices.real.calls import TABLE
 from gpututor.devices.real.memory import asked_for
-from gpututor.devices.recorder import Recorder
-from gpututor.trace.events import Event, Kind
-from tests.unit.real.fakes import KERNEL_NS, LAUNCH_NS, Clock, Device, Working
-
-
-class Watched:
-    """A program on the device, and what was recorded of it."""
-
-    def __init__(self, **options: Any) -> None:
-        self.clock = Clock()
-        self.device = Device(self.clock)
-        self.recorder = Recorder([__file__])
-        self.working = Working(self.device)
-        self.options = options
-
-    @contextmanager
-    def on(self) -> Iterator[None]:
-        with (
-            self.working,
-            observe(self.recorder, backends={"meta": self.device}, clock_ns=self.clock, **self.options),
-        ):
-            yield
-
-    def events(self, *kinds: Kind) -> list[Event]:
-        return [event for event in self.recorder.trace if not kinds or event.kind in kinds]
-
-
-@pytest.fixture
-def watched() -> Watched:
-    return Watched()
-
-
-def row() -> torch.Tensor:
-    return torch.ones(4, device="meta")
+from gpututor.trace.events import Kind
+from tests.unit.real.fakes import KERNEL_NS
+from tests.unit.real.watched import Watched, row
 
 
 def test_a_program_has_launches_kernels_copies_and_waits_with_times(watched: Watched) -> None:
@@ -142,14 +107,14 @@ def test_memory_that_was_there_before_is_not_taken_again(watched: Watched) -> No
 
 
 def test_memory_can_be_left_out() -> None:
-    watched = Watched(memory=False)
+    watched = Watched(__file__, memory=False)
     with watched.on():
         row()
     assert [one.kind for one in watched.events()] == [Kind.KERNEL]
 
 
 def test_without_times_the_hosts_part_is_still_known() -> None:
-    watched = Watched(times=False)
+    watched = Watched(__file__, times=False)
     with watched.on():
         row().sum().item()
     kernels = watched.events(Kind.KERNEL)
@@ -220,69 +185,6 @@ def test_a_device_that_breaks_does_not_hide_the_programs_own_error(watched: Watc
     assert watched.events(Kind.KERNEL)[0].end == -1
 
 
-class Graph:
-    """Stands for `torch.cuda.CUDAGraph`."""
-
-    def __init__(self, device: Device) -> None:
-        self.device = device
-
-    def capture_begin(self) -> None:
-        self.device.capturing = True
-
-    def capture_end(self) -> None:
-        self.device.capturing = False
-
-    def replay(self) -> None:
-        self.device.work(5 * KERNEL_NS)
-
-
-def test_a_captured_graph_is_one_kernel_at_each_replay(watched: Watched, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(torch.cuda, "CUDAGraph", Graph)
-    monkeypatch.setattr(calls, "_graphs_device", lambda: torch.device("meta", 0))
-    with watched.on():
-        x = row()
-        graph = Graph(watched.device)
-        graph.capture_begin()
-        y = x + 1
-        y.to(torch.float16)
-        graph.capture_end()
-        graph.replay()
-        graph.replay()
-    kernels = watched.events(Kind.KERNEL)
-    assert [one.name for one in kernels] == ["aten::ones", "cuda graph", "cuda graph"]
-    assert 5 * KERNEL_NS <= kernels[1].duration <= 5 * KERNEL_NS + LAUNCH_NS + 10
-    assert kernels[2].duration == 5 * KERNEL_NS
-    assert kernels[1].size_bytes == 32 + 24
-    assert kernels[1].launched <= kernels[1].start < kernels[1].end == kernels[2].start
-
-
-def test_ranges_of_nvtx_are_recorded_with_the_line_that_began_them(
-    watched: Watched, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(torch.cuda.nvtx, "range_push", lambda msg: 0)
-    monkeypatch.setattr(torch.cuda.nvtx, "range_pop", lambda: 0)
-    monkeypatch.setattr(torch.cuda.nvtx, "range_start", lambda msg: 7)
-    monkeypatch.setattr(torch.cuda.nvtx, "range_end", lambda range_id: None)
-    monkeypatch.setattr(torch.cuda.nvtx, "mark", lambda msg: None)
-    with watched.on():
-        with torch.cuda.nvtx.range("step {}", 1):
-            row()
-            torch.cuda.nvtx.range_push("inner")
-            torch.cuda.nvtx.range_pop()
-        identity = torch.cuda.nvtx.range_start("apart")
-        torch.cuda.nvtx.mark("here")
-        torch.cuda.nvtx.range_end(identity)
-        torch.cuda.nvtx.range_push("left open")
-    inner, step, here, apart = watched.events(Kind.RANGE)
-    assert [one.name for one in (inner, step, here, apart)] == ["inner", "step 1", "here", "apart"]
-    assert step.launched < inner.launched < inner.end < step.end <= apart.launched < here.launched < apart.end
-    assert here.launched == here.end
-    assert inner.line is not None
-    with watched.on():
-        torch.cuda.nvtx.range_pop()
-    assert len(watched.events(Kind.RANGE)) == 4
-
-
 def test_what_autograds_threads_launch_belongs_to_the_line_that_waits_for_them(watched: Watched) -> None:
     """On a GPU the backward pass runs in threads of autograd, where no line of the learner's runs."""
     from gpututor.devices.real.observation import Observation
@@ -297,37 +199,3 @@ def test_what_autograds_threads_launch_belongs_to_the_line_that_waits_for_them(w
     (kernel,) = watched.events(Kind.KERNEL)
     assert kernel.file == __file__
     assert kernel.line is not None
-
-
-def test_printing_is_one_copy_and_one_wait(watched: Watched) -> None:
-    class Printed(torch.Tensor):
-        """The meta device cannot print, nor would it be recorded: this tensor says that it is elsewhere."""
-
-        @property
-        def device(self) -> torch.device:  # type: ignore[override]
-            return torch.device("xpu", 0)
-
-    with watched.on():
-        repr(torch.ones(4).as_subclass(Printed))
-    assert [(one.kind, one.name) for one in watched.events(Kind.TRANSFER, Kind.SYNCHRONISE)] == [
-        (Kind.TRANSFER, "print"),
-        (Kind.SYNCHRONISE, "print"),
-    ]
-
-
-def test_every_row_of_the_table_is_a_call_of_this_torch() -> None:
-    for one in TABLE:
-        owner: Any = torch
-        for part in one.owner.split("."):
-            owner = getattr(owner, part)
-        assert one.name in vars(owner), f"torch.{one.owner}.{one.name}"
-
-
-def test_a_torch_that_lacks_a_call_is_watched_without_it(watched: Watched, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delattr(torch.cuda, "CUDAGraph")
-    monkeypatch.delattr(torch.mps, "Event")
-    monkeypatch.delattr(torch.cuda.nvtx, "mark")
-    with watched.on():
-        row()
-    assert len(watched.events(Kind.KERNEL)) == 1
-    assert not hasattr(torch.cuda, "CUDAGraph")
