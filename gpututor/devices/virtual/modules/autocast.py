@@ -68,10 +68,10 @@ def _eligible(value: Any) -> bool:
     )
 
 
-def _cast(value: Any, dtype: torch.dtype) -> Any:
+def cast(value: Any, dtype: torch.dtype) -> Any:
     """`value` with the CUDA tensors in it in `dtype`; lists of tensors too."""
     if type(value) in (list, tuple):
-        return [_cast(one, dtype) for one in value]
+        return [cast(one, dtype) for one in value]
     if not _eligible(value) or value.dtype is dtype:
         return value
     if not _worth_keeping(value, dtype):
@@ -100,7 +100,7 @@ def _worth_keeping(value: torch.Tensor, dtype: torch.dtype) -> bool:
 
 
 def _cast_all(op: Any, args: Any, kwargs: dict[str, Any], dtype: torch.dtype) -> Any:
-    return op(*[_cast(one, dtype) for one in args], **{name: _cast(one, dtype) for name, one in kwargs.items()})
+    return op(*[cast(one, dtype) for one in args], **{name: cast(one, dtype) for name, one in kwargs.items()})
 
 
 def _lower_precision(op: Any, args: Any, kwargs: dict[str, Any]) -> Any:

@@ -125,6 +125,11 @@ _QUICK: dict[Any, Any] = {
     _aten._foreach_div_.ScalarList: torch._foreach_div_, _aten._foreach_addcdiv_.ScalarList: torch._foreach_addcdiv_,
 }
 # fmt: on
+_CUDA_NAMES = {
+    "aten::_scaled_dot_product_flash_attention_for_cpu": "aten::_scaled_dot_product_flash_attention",
+    "aten::_scaled_dot_product_flash_attention_for_cpu_backward": "aten::_scaled_dot_product_flash_attention_backward",
+}
+"""What CUDA calls an operator that has a name of its own on the CPU."""
 _MULTIPLYING = frozenset({"matmul", "convolution", "convolution_backward", "attention", "attention_backward"})
 _COLLECTIVES = frozenset({"c10d", "_c10d_functional"})
 
@@ -181,7 +186,7 @@ class Operator:
         self.call = _collective(func) if func.namespace in _COLLECTIVES else _QUICK.get(func, func._op)
         """The operator by its shortest way from Python."""
         self.rule = RULES.get(func) or RULES.get(func.namespace)
-        self.name = schema.name
+        self.name = _CUDA_NAMES.get(schema.name, schema.name)
         self.multiplies = kind_of(schema.name) in _MULTIPLYING
         """It multiplies matrices in some form, so that its FLOPs count, and TF32 matters."""
         self.cuda_kernel = kernels().get(short) if func.namespace == "aten" else None

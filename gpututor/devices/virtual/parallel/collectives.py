@@ -22,6 +22,7 @@ from gpututor.devices.virtual.parallel.groups import carrier_of, is_nccl
 from gpututor.devices.virtual.parallel.meetings import Meeting, communicator_of
 from gpututor.devices.virtual.parallel.sync_norm import sync_norm_rules
 from gpututor.devices.virtual.parallel.works import DeviceWork
+from gpututor.devices.virtual.private import process_groups
 from gpututor.devices.virtual.tensors.tensor import VirtualTensor
 
 # Their first argument is written, their second is sent.
@@ -69,8 +70,8 @@ class Unwrapped:
             raise ValueError("Tensors must be CUDA and dense")
         if type(value) is list or type(value) is tuple:
             return [self._host(one) for one in value]
-        if private.script_class(value) == "ProcessGroup":
-            self.group = private.ProcessGroup.unbox(value)
+        if process_groups.script_class(value) == "ProcessGroup":
+            self.group = process_groups.ProcessGroup.unbox(value)
             return carrier_of(self.group)[0].boxed()
         return value
 
@@ -93,7 +94,7 @@ def _collective(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any
             hosts[:2] = [one.view(-1) for one in hosts[:2]]
     finish = None
     for position, value in enumerate(hosts):
-        if private.script_class(value) == "ReduceOp" and reductions.is_average(value):
+        if process_groups.script_class(value) == "ReduceOp" and reductions.is_average(value):
             hosts[position] = reductions.summing()
             finish = reductions.Dividing(list(tensors_in(hosts[0])), group.size())
     _refuse_in_graphs(func, unwrapped)
@@ -176,7 +177,7 @@ def _functional(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any
     if group is None:
         # As a name, or as the group itself, which Python did not yet hand to C++.
         group = given["group_name"]
-        group = private.process_group_named(group) if isinstance(group, str) else group
+        group = process_groups.process_group_named(group) if isinstance(group, str) else group
         given["group_name"] = carrier_of(group)[1]
     _refuse_in_graphs(func, unwrapped)
     averages = str(given.get("reduce_op", "")).lower() == "avg"

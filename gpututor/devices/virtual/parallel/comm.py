@@ -10,8 +10,8 @@ from typing import Any
 
 import torch
 
-from gpututor.devices.virtual import private
 from gpututor.devices.virtual.machine import CPU, active
+from gpututor.devices.virtual.private import process_groups
 
 Tensor = torch.Tensor
 
@@ -77,17 +77,17 @@ def broadcast_coalesced(
     if any(one.get_device() != devices[0] for one in tensors):
         raise RuntimeError(f"All tensors must be on devices[0]: {devices[0]}")
     outputs: list[list[Tensor]] = [list(tensors), *([] for _ in devices[1:])]
-    for chunk in private.in_chunks(tensors, buffer_size):
+    for chunk in process_groups.in_chunks(tensors, buffer_size):
         if chunk[0].is_sparse:
             for one in chunk:
                 for output, copy in zip(outputs[1:], broadcast(one, devices)[1:], strict=True):
                     output.append(copy)
             continue
-        flat = broadcast(private.flattened(chunk), devices)
+        flat = broadcast(process_groups.flattened(chunk), devices)
         for output, copy in zip(outputs[1:], flat[1:], strict=True):
             # `.data`: they share a buffer, but a write to one must not count as a write to the others.
-            output.extend(one.data for one in private.unflattened(copy, chunk))
-    return [outputs[0], *(list(private.in_the_order_of(output, tensors)) for output in outputs[1:])]
+            output.extend(one.data for one in process_groups.unflattened(copy, chunk))
+    return [outputs[0], *(list(process_groups.in_the_order_of(output, tensors)) for output in outputs[1:])]
 
 
 def scatter(

@@ -7,7 +7,8 @@ from typing import Any
 
 import torch
 
-from gpututor.devices.virtual import errors, private
+from gpututor.devices.virtual import errors
+from gpututor.devices.virtual.private import process_groups
 
 NCCL_TIMEOUT = timedelta(minutes=10)
 """As in a CUDA build (torch/csrc/distributed/c10d/ProcessGroupNCCL.hpp)."""
@@ -23,7 +24,7 @@ class NcclOptions:
         self.group_name = ""
 
 
-class VirtualNccl(private.ProcessGroupGloo):  # type: ignore[misc]
+class VirtualNccl(process_groups.ProcessGroupGloo):  # type: ignore[misc]
     """Stands in for `ProcessGroupNCCL`; serves device tensors only, as that does."""
 
     Options = NcclOptions
@@ -59,10 +60,10 @@ def carrier_of(group: Any) -> tuple[Any, str]:
     found = _carriers.get(id(backend))
     if found is not None:
         return found[1:]
-    if not isinstance(backend, private.GLOO_BACKENDS):
+    if not isinstance(backend, process_groups.GLOO_BACKENDS):
         raise errors.unsupported(f"torch.distributed's backend {backend.name()!r} with device tensors")
     name = f"{group.group_name}:carrier"
-    carrier = private.group_of_one_backend(backend, group.rank(), group.size(), name)
+    carrier = process_groups.group_of_one_backend(backend, group.rank(), group.size(), name)
     _carriers[id(backend)] = (backend, carrier, name)
     return carrier, name
 

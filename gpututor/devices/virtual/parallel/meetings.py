@@ -65,6 +65,11 @@ class Meeting:
         elif not self.group.is_nccl:
             work.wait_for_mark(machine, gpu, self.name, self.task.key[1], self.done)
 
+    @property
+    def is_met(self) -> bool:
+        """Whether all ranks are known to have come to it: it will be done for real, whatever they do."""
+        return self.agreed.time >= 0 and (self.agreed.ask is not None or self.group.size == 1)
+
     def is_over(self) -> bool:
         """Whether it is done by now, on the host's clock."""
         self.ask()

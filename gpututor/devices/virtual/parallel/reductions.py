@@ -9,6 +9,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from gpututor.devices.virtual import private
 from gpututor.devices.virtual.parallel import lending
+from gpututor.devices.virtual.private import process_groups
 
 
 class _Caught(Exception):
@@ -36,7 +37,7 @@ def summing() -> Any:
         catching = _Catching()
         try:
             with catching:
-                private.group_of_none().allreduce([torch.empty(1)])
+                process_groups.group_of_none().allreduce([torch.empty(1)])
         except _Caught:
             _known["sum"] = catching.reduction
     return _known["sum"]
@@ -45,13 +46,13 @@ def summing() -> Any:
 def is_average(reduction: Any) -> bool:
     """Whether a reduction, as the operators of `c10d` take it, is `ReduceOp.AVG`: gloo says so when it is asked."""
     if "alone" not in _known:
-        _known["alone"] = private.lonely_group()
+        _known["alone"] = process_groups.lonely_group()
     try:
         with private.host_only(), private.function_modes_aside():
             value = torch.zeros(1)
             work = torch.ops.c10d.allreduce_([value], _known["alone"].boxed(), reduction, None)[1]
             lending.lend([value])
-            private.CollectiveWork.unbox(work).wait()
+            process_groups.CollectiveWork.unbox(work).wait()
     except (RuntimeError, ValueError) as error:
         return "ReduceOp.AVG" in str(error)
     return False

@@ -102,11 +102,13 @@ class DeviceWork(private.CollectiveWork):  # type: ignore[misc]
         self.wait()
 
     def is_completed(self) -> bool:
-        """Whether it is done by now; what is under way for real is not."""
-        done = self._arrived or bool(self._carried.is_completed())
-        if not done or self.meeting is None:
-            return done
-        return self.meeting.is_over()
+        """Whether it is done by now; what not all ranks have come to is not."""
+        meeting = self.meeting
+        if meeting is not None and meeting.is_met:
+            self.arrive()
+        if not self._arrived and not self._carried.is_completed():
+            return False
+        return True if meeting is None else meeting.is_over()
 
     def is_success(self) -> bool:
         return bool(self._carried.is_success())

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from gpututor.devices.virtual import private
 from gpututor.devices.virtual.face import streams
 from gpututor.devices.virtual.face.refused import refused_function
 from gpututor.devices.virtual.parallel import comm, groups, nccl, refusals, spawning
 from gpututor.devices.virtual.patch_table.rows import each
 from gpututor.devices.virtual.patches import Patch
+from gpututor.devices.virtual.private import process_groups
 
 _DISTRIBUTED: tuple[Patch, ...] = (
     *each(
@@ -67,5 +67,5 @@ PATCHES: tuple[Patch, ...] = (
         "children are on a machine like their parent's",
         get_preparation_data=spawning.get_preparation_data,
     ),
-    *(_DISTRIBUTED if private.HAS_DISTRIBUTED else ()),
+    *(_DISTRIBUTED if process_groups.HAS_DISTRIBUTED else ()),
 )

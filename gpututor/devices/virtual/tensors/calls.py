@@ -9,6 +9,7 @@ import torch
 from gpututor.devices.virtual import errors, private, work
 from gpututor.devices.virtual.machine import active, cpp_device, meant_device
 from gpututor.devices.virtual.modules.moving import set_data_across_devices
+from gpututor.devices.virtual.operators.attention import attention
 from gpututor.devices.virtual.tensors.gradients import (
     check_gradients,
     device_attribute,
@@ -277,6 +278,7 @@ def fill_handlers() -> None:
             _attribute("is_meta"): is_meta_attribute,
             Tensor.numpy: _refuse_numpy,
             Tensor.tolist: _tolist,
+            torch.nn.functional.scaled_dot_product_attention: attention,
             torch.ctc_loss: _ctc_loss,
             torch.nn.functional.ctc_loss: _ctc_loss,
             private.set_grad: _set_gradient,

@@ -1,6 +1,6 @@
-"""The only place that reaches PyTorch's private functions.
+"""The only place that reaches PyTorch's private functions; `process_groups` has those of torch.distributed.
 
-Each name says what it is for; when another version of torch is supported, this file is what to check. All names are
+Each name says what it is for; when another version of torch is supported, this room is what to check. All names are
 looked up at import, so that one that is missing is known, and named, before anything runs (`versions`).
 """
 
@@ -8,14 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import timedelta
 from functools import partial
 from importlib import import_module
 from typing import Any
 
 import torch
 import torch.cuda._utils
-import torch.distributed
 import torch.utils._device
 
 CHECKED_ON = ("2.9.1", "2.13.0")
@@ -242,6 +240,11 @@ def host_only() -> Iterator[None]:
         yield
 
 
+def functorch_is_on() -> bool:
+    """Whether a transform of torch.func, such as vmap, is at work."""
+    return torch._C._functorch.maybe_current_level() is not None
+
+
 def in_backward() -> bool:
     """Whether this thread runs a backward pass."""
     return int(torch._C._current_graph_task_id()) != -1
@@ -249,50 +252,6 @@ def in_backward() -> bool:
 
 at_the_end_of_backward: Any = torch.autograd.Variable._execution_engine.queue_callback
 """Has a function called when the backward pass of this thread is done, before those that are given later."""
-HAS_DISTRIBUTED: bool = torch.distributed.is_available()
-_c10d: Any = torch._C._distributed_c10d if HAS_DISTRIBUTED else None
-ProcessGroupGloo: Any = getattr(_c10d, "ProcessGroupGloo", object)
-ProcessGroup: Any = getattr(_c10d, "ProcessGroup", object)
-CollectiveWork: Any = getattr(_c10d, "Work", object)
-GLOO_BACKENDS: tuple[Any, ...] = tuple(
-    getattr(_c10d, name) for name in ("ProcessGroupGloo", "_ProcessGroupWrapper") if hasattr(_c10d, name)
-)
-"""Gloo, and what `TORCH_DISTRIBUTED_DEBUG=DETAIL` wraps around it."""
-
-
-def group_of_one_backend(backend: Any, rank: int, size: int, name: str) -> Any:
-    """A process group that gives `backend` CPU tensors; functional collectives find it by `name`.
-
-    The group is not told its name: it would pass it on to the backend, and so to all groups of that backend.
-    """
-    group = ProcessGroup(_c10d.HashStore(), rank, size)
-    group._set_default_backend(ProcessGroup.BackendType.GLOO)
-    group._register_backend(torch.device("cpu"), ProcessGroup.BackendType.GLOO, backend)
-    _c10d._register_process_group(name, group)
-    return group
-
-
-def process_group_named(name: str) -> Any:
-    return _c10d._resolve_process_group(name)
-
-
-def group_of_none() -> Any:
-    """A process group without a backend: it can be asked, and does nothing."""
-    return ProcessGroup(_c10d.HashStore(), 0, 1)
-
-
-def lonely_group() -> Any:
-    """A process group of this process alone, with gloo."""
-    backend = ProcessGroupGloo(_c10d.HashStore(), 0, 1, timeout=timedelta(minutes=1))
-    return group_of_one_backend(backend, 0, 1, "gpututor:alone")
-
-
-def script_class(value: Any) -> str:
-    """The name of the C++ class of an operator's argument, such as `ProcessGroup`; empty for anything else."""
-    if type(value) is not torch.ScriptObject:
-        return ""
-    kind: Any = value._type()
-    return str(kind.name())
 
 
 # What others stand in for, as it is without them.
@@ -322,9 +281,3 @@ tree_map: Any = torch.utils._pytree.tree_map
 rebuild_tensor: Any = torch._utils._rebuild_tensor
 rebuild_tensor_v2: Any = torch._utils._rebuild_tensor_v2
 rebuild_parameter: Any = torch._utils._rebuild_parameter
-
-# How small tensors travel together between GPUs.
-in_chunks: Any = torch._utils._take_tensors
-flattened: Any = torch._utils._flatten_dense_tensors
-unflattened: Any = torch._utils._unflatten_dense_tensors
-in_the_order_of: Any = torch._utils._reorder_tensors_as

@@ -1,0 +1,99 @@
+"""`scaled_dot_product_attention` is one kernel where CUDA has one, and its parts elsewhere."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+
+from gpututor.devices.recorder import Recorder
+from gpututor.devices.virtual import virtual_gpu
+from gpututor.trace.events import Kind
+
+attend: Any = torch.nn.functional.scaled_dot_product_attention
+SHAPE = (2, 4, 24, 16)
+FUSED = "aten::_scaled_dot_product_flash_attention"
+
+
+def heads(dtype: torch.dtype = torch.float32, **options: Any) -> list[torch.Tensor]:
+    return [torch.randn(SHAPE, dtype=dtype, device="cuda", **options) for _ in range(3)]
+
+
+def names(recorder: Recorder) -> list[str]:
+    return [one.name for one in recorder.complete() if one.kind is Kind.KERNEL and one.device == "cuda:0"]
+
+
+def mask_of(kind: str) -> torch.Tensor | None:
+    allowed = torch.ones(SHAPE[2], SHAPE[2], dtype=torch.bool, device="cuda").tril()
+    if kind == "none":
+        return None
+    return allowed if kind == "bool" else torch.randn(2, 1, 1, SHAPE[2], device="cuda")
+
+
+@pytest.mark.parametrize(("kind", "causal"), [("none", False), ("none", True), ("bool", False), ("float", False)])
+def test_values_and_gradients_are_the_cpus(kind: str, causal: bool) -> None:
+    with virtual_gpu():
+        inputs, mask = heads(requires_grad=True), mask_of(kind)
+        out = attend(*inputs, attn_mask=mask, is_causal=causal)
+        out.square().sum().backward()
+        hosts = [one.detach().cpu().requires_grad_() for one in inputs]
+        expected = attend(*hosts, None if mask is None else mask.cpu(), is_causal=causal)
+        expected.square().sum().backward()
+        torch.testing.assert_close(out.cpu(), expected)
+        for one, host in zip(inputs, hosts, strict=True):
+            assert one.grad is not None
+            torch.testing.assert_close(one.grad.cpu(), host.grad)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
+def test_it_is_one_kernel_forward_and_one_backward(dtype: torch.dtype) -> None:
+    recorder = Recorder()
+    with virtual_gpu(1, "A100", recorder=recorder):
+        attend(*heads(dtype, requires_grad=True)).sum().backward()
+    found = names(recorder)
+    assert [one for one in found if "attention" in one] == [FUSED, f"{FUSED}_backward"]
+    assert not any(one in ("aten::bmm", "aten::_softmax") for one in found)
+
+
+def test_autocast_comes_before_it() -> None:
+    recorder = Recorder()
+    with virtual_gpu(1, "A100", recorder=recorder), torch.autocast("cuda", dtype=torch.float16):
+        assert attend(*heads()).dtype is torch.float16
+    assert FUSED in names(recorder)
+
+
+@pytest.mark.parametrize(
+    "options", [{"dropout_p": 0.5}, {"attn_mask": "differentiable"}], ids=["dropout", "mask with a gradient"]
+)
+def test_what_the_cpu_cannot_fuse_is_run_in_parts(options: dict[str, Any]) -> None:
+    recorder = Recorder()
+    with virtual_gpu(1, "A100", recorder=recorder):
+        if "attn_mask" in options:
+            options = {"attn_mask": torch.randn(SHAPE[2], SHAPE[2], device="cuda", requires_grad=True)}
+        assert attend(*heads(), **options).shape == SHAPE
+    assert FUSED not in names(recorder)
+
+
+def test_the_switches_of_torch_are_obeyed_and_vmap_takes_the_parts() -> None:
+    recorder = Recorder()
+    with virtual_gpu(1, "A100", recorder=recorder):
+        with torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH):
+            attend(*heads())
+        torch.func.vmap(attend)(*heads())
+    assert FUSED not in names(recorder)
+
+
+def test_half_precision_is_much_quicker_than_float32_and_needs_no_matrix_between() -> None:
+    def seconds(dtype: torch.dtype) -> tuple[int, int]:
+        with virtual_gpu(1, "H100", values=False) as machine:
+            inputs = [torch.randn(2, 16, 4096, 128, dtype=dtype, device="cuda") for _ in range(3)]
+            torch.cuda.synchronize()
+            began, size = machine.clock.host.now, torch.cuda.memory_allocated()
+            attend(*inputs)
+            torch.cuda.synchronize()
+            return machine.clock.host.now - began, torch.cuda.max_memory_allocated() - size
+
+    (slow, _), (quick, extra) = seconds(torch.float32), seconds(torch.float16)
+    assert slow > 4 * quick
+    assert extra < 2 * 16 * 4096 * 4096, "the matrix of all pairs would take more"
