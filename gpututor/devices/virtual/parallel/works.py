@@ -11,10 +11,10 @@ from typing import Any
 
 import torch
 
-from gpututor.devices.virtual import private
 from gpututor.devices.virtual.parallel import lending, meetings
 from gpututor.devices.virtual.parallel.futures import CollectiveFuture
 from gpututor.devices.virtual.parallel.meetings import Meeting
+from gpututor.devices.virtual.private import process_groups
 
 LAST_WORKS_S = 2.0
 """How long the end of Python waits for collectives that are still under way."""
@@ -41,7 +41,7 @@ class _Done:
         )
 
 
-class DeviceWork(private.CollectiveWork):  # type: ignore[misc]
+class DeviceWork(process_groups.CollectiveWork):  # type: ignore[misc]
     """Stands in for torch's `Work`: gloo's own carries the CPU tensors, the results are device tensors."""
 
     def __init__(
@@ -54,7 +54,7 @@ class DeviceWork(private.CollectiveWork):  # type: ignore[misc]
     ) -> None:
         """`in_a_thread`: one of gloo's threads carries it out and holds its tensors. `used` are those on the device."""
         super().__init__()
-        self._carried: Any = private.CollectiveWork.unbox(carried)
+        self._carried: Any = process_groups.CollectiveWork.unbox(carried)
         self._results = results
         self._finish = finish
         self._in_a_thread = in_a_thread
