@@ -118,6 +118,8 @@ class Timeline:
         self._running: list[tuple[int, int]] = []
         self._room = WHOLE
         self._last_start = 0
+        self._passed = False
+        """Whether marks or waits were passed by the last look: who wants to know more should look again."""
 
     def stream(self, number: int) -> Stream:
         """The stream of that number, which is made at its first use."""
@@ -209,7 +211,9 @@ class Timeline:
         found = self._first_ready()
         if found is not None:
             found[1]._start(found[2], found[0])
-        elif not self._ask() and any(stream.queue for timeline in self.peers for stream in timeline.streams.values()):
+        elif self._passed or self._ask():
+            return
+        elif any(stream.queue for timeline in self.peers for stream in timeline.streams.values()):
             raise AssertionError("streams wait for each other")
 
     def _ask(self) -> bool:
@@ -225,6 +229,7 @@ class Timeline:
     def _first_ready(self) -> tuple[int, Timeline, Stream] | None:
         """(when, GPU, stream) of the task that is ready first; of several, the one that was launched first."""
         again = True
+        self._passed = False
         while again:
             again = False
             best: tuple[int, int] | None = None
@@ -234,8 +239,10 @@ class Timeline:
                     queue = stream.queue
                     if not queue:
                         continue
-                    if type(queue[0]) is not Task and stream.settle():
-                        again = True
+                    if type(queue[0]) is not Task:
+                        before = len(queue)
+                        again = stream.settle() or again
+                        self._passed = self._passed or len(queue) < before
                     if queue and type(head := queue[0]) is Task:
                         launched, free_at = head.launched, stream.free_at
                         key = (launched if launched > free_at else free_at, launched)
