@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import multiprocessing
 import socket
+import threading
 import time
 from typing import Any
 
@@ -25,6 +27,33 @@ def ran(program: Any) -> int:
 def test_a_sleep_of_an_hour_moves_the_clock_by_an_hour() -> None:
     async def program() -> None:
         await asyncio.sleep(3600)
+
+    assert ran(program) == 3600 * S
+
+
+def test_a_thread_that_an_earlier_machine_left_behind_does_not_hold_the_loop_up() -> None:
+    release = threading.Event()
+    with virtual_gpu(0):
+        left_behind = threading.Thread(target=release.wait, daemon=True)
+        left_behind.start()
+
+    async def program() -> None:
+        await asyncio.sleep(3600)
+
+    try:
+        assert ran(program) == 3600 * S
+    finally:
+        release.set()
+        left_behind.join()
+
+
+def test_threads_that_multiprocessing_keeps_for_itself_do_not_either() -> None:
+    async def program() -> None:
+        queue: multiprocessing.Queue[int] = multiprocessing.Queue()
+        queue.put(1)  # its feeder is a thread that lives on
+        assert queue.get() == 1
+        await asyncio.sleep(3600)
+        queue.close()
 
     assert ran(program) == 3600 * S
 

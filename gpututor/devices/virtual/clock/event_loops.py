@@ -63,12 +63,16 @@ def _only_timers_wake(loop: Any) -> bool:
     """Whether nothing outside can wake the loop: it listens to nothing but itself, and no other thread works."""
     if len(loop._selector.get_map()) > 1 or len(jobs):
         return False
-    this = threading.current_thread()
-    return not any(one is not this and _works(one) for one in threading.enumerate())
+    this, host = threading.current_thread(), virtual_host()
+    return not any(one is not this and _works(one, host) for one in threading.enumerate())
 
 
-def _works(thread: threading.Thread) -> bool:
-    """Whether that thread belongs to the program, and is none of a pool's, whose jobs are counted."""
-    return (
-        hasattr(thread, "virtual_start") and getattr(thread, "_target", None) is not concurrent.futures.thread._worker
-    )
+def _works(thread: threading.Thread, host: HostClocks | None) -> bool:
+    """Whether that thread was started by the program on this machine.
+
+    A pool's are left out, whose jobs are counted, and those that `multiprocessing` keeps for itself.
+    """
+    start, target = getattr(thread, "virtual_start", None), getattr(thread, "_target", None)
+    if start is None or start.clocks is not host or target is concurrent.futures.thread._worker:
+        return False
+    return not str(getattr(target, "__module__", "")).startswith("multiprocessing.")
