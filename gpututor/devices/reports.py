@@ -124,7 +124,8 @@ class Report:
         host_ns = None if machine is None else machine.clock.host.end().time
         trace = self.recorder.complete()
         self.recorder.enabled = False
-        told = summary(trace, self._rates())
+        time_ns = None if host_ns is None else max(host_ns, max(trace.column("end"), default=0))
+        told = summary(trace, self._rates(), whole=None if time_ns is None else (0, time_ns))
         if self._wish.chrome:
             write_trace(trace, self._path + ENDING)
         modelled = machine is not None
@@ -134,7 +135,7 @@ class Report:
             "device": {**self._device, "torch": torch.__version__},
             "modelled": modelled,
             "host_ns": host_ns,
-            "time_ns": None if host_ns is None else max(host_ns, max(trace.column("end"), default=0)),
+            "time_ns": time_ns,
             "real_s": real_s,
             "error": self._error,
             "summary": told.to_json(),

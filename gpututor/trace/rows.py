@@ -45,7 +45,8 @@ class Intervals(NamedTuple):
 class Rows:
     """The columns of a trace. Times are in nanoseconds, int64; a mask picks rows."""
 
-    def __init__(self, trace: Trace) -> None:
+    def __init__(self, trace: Trace, whole: tuple[int, int] | None = None) -> None:
+        """`whole` is when the program began and ended, where that is known."""
         self.trace = trace
         columns = trace.columns()
         found = {name: np.frombuffer(columns[name], dtype=columns[name].typecode) for name in TYPES}
@@ -64,10 +65,12 @@ class Rows:
         known = [values[values >= 0] for values in (self.launched, self.start, self.end)]
         self.begin = min((int(one.min()) for one in known if one.size), default=0)
         self.finish = max((int(one.max()) for one in known if one.size), default=0)
+        if whole is not None:
+            self.begin, self.finish = whole
 
     @property
     def span(self) -> int:
-        """Nanoseconds from the first thing to the last."""
+        """Nanoseconds from the first thing to the last, or of the whole program."""
         return self.finish - self.begin
 
     def of(self, *kinds: Kind) -> Mask:

@@ -121,7 +121,7 @@ class Summary:
     """What a trace comes to."""
 
     span: int
-    """From the first thing to the last."""
+    """Of the whole program where its beginning and end are known, else from the first thing to the last."""
     host_computing: int
     """Time of operators on the CPU."""
     host_waiting: int
@@ -144,9 +144,19 @@ class Summary:
         return asdict(self)
 
 
-def summary(trace: Trace, rates: Mapping[str, Rates] | None = None, *, most_advice: int = 3) -> Summary:
-    """What `trace` comes to; `rates` are the matrix rates of devices by name, for advice on tensor cores."""
-    rows = Rows(trace)
+def summary(
+    trace: Trace,
+    rates: Mapping[str, Rates] | None = None,
+    *,
+    whole: tuple[int, int] | None = None,
+    most_advice: int = 3,
+) -> Summary:
+    """What `trace` comes to.
+
+    `rates` are the matrix rates of devices by name, for advice on tensor cores; `whole` is when the program began and
+    ended, in nanoseconds: else it is what lies between the first event and the last.
+    """
+    rows = Rows(trace, whole)
     hazards = hazards_of(rows)
     host = rows.on("cpu") & rows.of(Kind.KERNEL)
     waits = rows.of(Kind.SYNCHRONISE)
