@@ -24,6 +24,11 @@ _FIRST_ADDRESS = 0x7F00_0000_0000
 _BETWEEN_GPUS = 1 << 38
 
 
+class _OfThread(threading.local):
+    writer: Task | None = None
+    """The launch that writes what this thread allocates next; None where nothing does."""
+
+
 class DeviceMemory:
     """The caching allocator of one GPU; all figures are bytes unless they say otherwise.
 
@@ -33,7 +38,7 @@ class DeviceMemory:
 
     __slots__ = (
         *("_freed", "_lock", "_next_address", "fraction", "index", "large", "small", "statistics", "total"),
-        *("graphs", "values_on_host", "watch", "writer"),
+        *("graphs", "of_thread", "values_on_host", "watch"),
     )
 
     def __init__(self, index: int, total: int) -> None:
@@ -48,8 +53,8 @@ class DeviceMemory:
         """Who writes down what happens."""
         self.values_on_host = True
         """Whether what is stored here takes as much of the host's memory."""
-        self.writer: Task | None = None
-        """The launch that writes what is allocated next; None where nothing does."""
+        self.of_thread = _OfThread()
+        """What is different in each thread: another's launches write nothing of this one's."""
         self._freed: deque[tuple[Span, int, Moment | None]] = deque()
         self._lock = threading.Lock()
         self._next_address = _FIRST_ADDRESS + index * _BETWEEN_GPUS
@@ -72,12 +77,12 @@ class DeviceMemory:
             span.requested = requested
             self.statistics.note(pool, size, requested)
             if self.watch is not None:
-                self.watch.taken(size, self._in_use, self.writer)
+                self.watch.taken(size, self._in_use, self.of_thread.writer)
         return span
 
-    def leave(self, span: Span, size: int) -> None:
-        """A storage of `size` bytes (a multiple of 512) is gone."""
-        self._freed.append((span, size, None if self.watch is None else self.watch.moment()))
+    def leave(self, span: Span, size: int, stream: int) -> None:
+        """A storage of `size` bytes (a multiple of 512) is gone, whose memory `stream` gets back."""
+        self._freed.append((span, size, None if self.watch is None else self.watch.moment(stream)))
 
     def expect(self, requested: int) -> None:
         """Raises CUDA's out-of-memory error if a storage of that size would not fit; takes nothing.
@@ -226,13 +231,15 @@ class Block:
     def __init__(self, memory: DeviceMemory, size_bytes: int) -> None:
         self.size_bytes = 0
         self._memory = memory
-        writer = memory.writer
+        writer = memory.of_thread.writer
         self.written: Task | None = writer
         """The launch that wrote to it last; what allocates writes first."""
         self.read: Task | None = None
         self.other_reads: dict[Key, Task] | None = None
         """The last read since then, and the last ones of other streams."""
-        self.home = writer.key[1] if writer is not None else 0 if memory.watch is None else memory.watch.stream()
+        # Nothing may write to it yet, or a copy on a stream of the GPU that it comes from.
+        known = writer is not None and writer.key[0] == memory.index
+        self.home = writer.key[1] if known and writer else 0 if memory.watch is None else memory.watch.stream()
         """The stream that allocated it, and gets it back."""
         self.recorded: set[int] | None = None
         """Streams that `record_stream` told of."""
@@ -266,4 +273,4 @@ class Block:
         if self._span is not None:
             if self._memory.watch is not None:
                 self._memory.watch.freed(self)
-            self._memory.leave(self._span, self.size_bytes)
+            self._memory.leave(self._span, self.size_bytes, self.home)

@@ -22,8 +22,8 @@ class StreamsOfThread(Protocol):
     streams: dict[int, int]
 
 
-Moment = tuple[int, Place]
-"""When and where something was freed, which is counted later."""
+Moment = tuple[int, Place, int]
+"""When and where something was freed, which is counted later, and the stream that gets it back."""
 
 
 class MemoryWatch:
@@ -46,24 +46,29 @@ class MemoryWatch:
         streams = self._streams_of.streams
         return streams.get(self._index, 0) if streams else 0
 
-    def moment(self) -> Moment | None:
-        """Now and here, for what is freed; None while nothing is recorded. Takes no lock: destructors call it."""
+    def moment(self, stream: int) -> Moment | None:
+        """Now and here, for what is freed and `stream` gets back; None while nothing is recorded.
+
+        Takes no lock: destructors call it.
+        """
         recorder = self._recorder
         # Its callers are the destructor and what that calls.
-        return (self._host.now, recorder.place(3)) if recorder.enabled else None
+        return (self._host.now, recorder.place(3), stream) if recorder.enabled else None
 
     def taken(self, size: int, allocated: int, writer: Task | None) -> None:
         """A storage was allocated; `allocated` is what all of them take now. `writer` is the launch that fills it."""
         recorder = self._recorder
         if recorder.enabled:
-            stream, place = (self.stream(), None) if writer is None else (writer.key[1], writer.place)
+            place = None if writer is None else writer.place
+            # A copy from another GPU is on a stream of that one.
+            stream = self.stream() if writer is None or writer.key[0] != self._index else writer.key[1]
             now = self._host.now
             recorder.memory(Kind.ALLOCATE, self._device, size, allocated, launched=now, stream=stream, place=place)
 
     def left(self, size: int, allocated: int, moment: Moment) -> None:
         """A storage was freed at that moment."""
-        time, place = moment
-        self._recorder.memory(Kind.FREE, self._device, size, allocated, launched=time, place=place)
+        time, place, stream = moment
+        self._recorder.memory(Kind.FREE, self._device, size, allocated, launched=time, stream=stream, place=place)
 
     def freed(self, block: Block) -> None:
         """Report memory that goes back to its stream while another uses it. Takes no lock: destructors call it."""

@@ -189,7 +189,7 @@ def run(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if op.waits is not None and op.waits(args):
             work.wait(machine, gpu, op.name, machine.stream_of(gpu))
     else:
-        gpu.memory.writer = None
+        gpu.memory.of_thread.writer = None
     if op.returns_nothing:
         return None
     if op.is_fresh:
@@ -264,7 +264,7 @@ def make(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
             out = replaying.keep(machine, gpu, op, (), (args, named), out)
         work.kernel(machine, gpu, op, (), bytes_of(out), out, (args, named))
     else:
-        gpu.memory.writer = None
+        gpu.memory.of_thread.writer = None
     return wrap(out, [], gpu.device)
 
 

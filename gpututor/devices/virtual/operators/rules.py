@@ -121,7 +121,7 @@ def _reshape_in_place(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) 
         for length in args[1]:
             count *= length
         memory = active().gpus[tensor._device.index].memory
-        memory.writer = None
+        memory.of_thread.writer = None
         memory.expect(max(0, count * tensor.element_size() - size_before))
     func(*[inputs.unwrap(value, op, position) for position, value in enumerate(args)], **kwargs)
     follow_host(tensor)

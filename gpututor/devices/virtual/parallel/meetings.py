@@ -184,7 +184,7 @@ class Communicator:
         duration = round(self._seconds(gpu, name, size_bytes) * 1e9)
         task, done = machine.clock.collective(gpu.index, machine.stream_of(gpu), own, duration, gpu.launch_ns, met, row)
         # What is allocated next is not its.
-        gpu.memory.writer = None
+        gpu.memory.of_thread.writer = None
         return Meeting(machine, gpu, self, name, agreed[0], task, done)
 
     def _seconds(self, gpu: VirtualGpu, name: str, size_bytes: int) -> float:

@@ -88,7 +88,7 @@ def place(storage: Any, location: str) -> Any:
     untyped = _untyped(storage)
     if untyped._cdata not in _session.devices:
         _session.devices[untyped._cdata] = machine.gpus[index].device
-        machine.gpus[index].memory.writer = None
+        machine.gpus[index].memory.of_thread.writer = None
         _session.blocks[untyped._cdata] = Block(machine.gpus[index].memory, untyped.nbytes())
         _session.kept.append(untyped)
         _record(CPU, machine.gpus[index].device, untyped.nbytes(), "torch.load")
@@ -187,7 +187,7 @@ def deep_copy(tensor: VirtualTensor, memo: dict[int, Any]) -> VirtualTensor:
             untyped = host.untyped_storage()
             memory = active().home(tensor._device).memory
             memory.expect(untyped.nbytes())
-            memory.writer = None
+            memory.of_thread.writer = None
             memo[key] = (untyped.clone(), Block(memory, untyped.nbytes()))
             machine = active()
             work.kernel_of_bytes(machine, machine.home(tensor._device), "aten::clone", 2 * untyped.nbytes())

@@ -153,7 +153,7 @@ class VirtualTypedStorage(VirtualStorage):
             raise errors.unsupported(f"TypedStorage._new_shared() on {place}", "Name the tensor's own device.")
         size_bytes = size * self.dtype.itemsize
         memory = active().home(place).memory
-        memory.writer = None
+        memory.of_thread.writer = None
         block = Block(memory, size_bytes)
         host = private.new_storage(torch.UntypedStorage, size_bytes, device=active().host_device)
         return VirtualTypedStorage(host, block, place, self.dtype)

@@ -96,7 +96,7 @@ def put_copy(
         launched = clock.host.now + cost
         row = recorder.transfer(source, target, size_bytes, asynchronous, name, stream=stream, launched=launched)
     task = clock.copy(gpu.index, stream, duration, direction, cost, asynchronous=asynchronous, row=row)
-    gpu.memory.writer = task
+    gpu.memory.of_thread.writer = task
     return task
 
 
@@ -115,5 +115,5 @@ def _between_gpus(machine: VirtualMachine, source: VirtualGpu, target: VirtualGp
     duration = round(links.peer_s(source.spec, size_bytes) * 1e9)
     task = clock.copy(source.index, here, duration, "p2p", source.launch_ns, asynchronous=True, row=row)
     clock.wait_for(target.index, there, clock.record(source.index, here))
-    target.memory.writer = task
+    target.memory.of_thread.writer = task
     return task

@@ -49,7 +49,7 @@ def _launch(
     capture = machine.capture
     if capture is not None and capture.takes(gpu.index, stream):
         capture.kernel(stream, name, size_bytes, cost)
-        gpu.memory.writer = None
+        gpu.memory.of_thread.writer = None
         return None
     return launch(machine, gpu, stream, name, size_bytes, cost, place)
 
@@ -73,7 +73,7 @@ def launch(
         )
     task = clock.launch(gpu.index, stream, cost.duration, cost.fill, cost.host, row)
     task.place = place
-    gpu.memory.writer = task
+    gpu.memory.of_thread.writer = task
     return task
 
 

@@ -1,0 +1,81 @@
+"""Whose memory it is: of which thread, of which stream, of which GPU."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import torch
+
+from gpututor.devices.recorder import Recorder
+from gpututor.devices.virtual import virtual_gpu
+from gpututor.trace.events import Event, Kind
+
+
+def events_of(program: Any, gpus: int = 1) -> list[Event]:
+    recorder = Recorder([__file__])
+    with virtual_gpu(gpus, "A100", recorder=recorder):
+        program()
+        torch.cuda.synchronize()
+    return list(recorder.complete())
+
+
+def hazards(events: list[Event]) -> list[str]:
+    return [one.name for one in events if one.kind is Kind.HAZARD]
+
+
+def streams(events: list[Event], kind: Kind) -> list[tuple[str, int]]:
+    return [(one.device, one.stream) for one in events if one.kind is kind]
+
+
+def test_each_thread_has_the_writer_of_its_own_launches() -> None:
+    with virtual_gpu(1, "A100") as machine:
+        memory = machine.gpus[0].memory
+        x = torch.ones(64, device="cuda").relu()
+        mine = memory.of_thread.writer
+        found: list[Any] = []
+
+        def other() -> None:
+            found.append(memory.of_thread.writer)
+            with torch.cuda.stream(torch.cuda.Stream()):
+                found.append(torch.ones(64, device="cuda")._block.home)
+
+        thread = threading.Thread(target=other)
+        thread.start()
+        thread.join()
+        assert found[0] is None
+        assert found[1] != 0
+        assert mine is not None
+        assert memory.of_thread.writer is mine
+        assert x._block.written is mine
+
+
+def test_a_copy_from_another_gpu_is_at_home_on_the_targets_stream() -> None:
+    def program() -> None:
+        side = torch.cuda.Stream("cuda:1")
+        x = torch.ones(64, device="cuda:0")
+        with torch.cuda.stream(side):
+            y = x.to("cuda:1")
+            y.relu_()
+            del y
+
+    events = events_of(program, gpus=2)
+    assert hazards(events) == []
+    there = [stream for device, stream in streams(events, Kind.ALLOCATE) if device == "cuda:1"]
+    assert there
+    assert 0 not in there
+    assert [stream for device, stream in streams(events, Kind.FREE) if device == "cuda:1"] == there
+
+
+def test_what_is_freed_goes_back_to_the_stream_that_allocated_it() -> None:
+    def program() -> None:
+        x = torch.ones(64, device="cuda")
+        with torch.cuda.stream(torch.cuda.Stream()):
+            y = torch.ones(64, device="cuda")
+        del y, x
+
+    events = events_of(program)
+    allocated = [stream for _, stream in streams(events, Kind.ALLOCATE)]
+    assert sorted(allocated) == sorted(stream for _, stream in streams(events, Kind.FREE))
+    assert allocated[0] == 0
+    assert allocated[1] != 0
