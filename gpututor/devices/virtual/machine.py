@@ -12,8 +12,8 @@ from gpututor.devices.recorder import Recorder
 from gpututor.devices.virtual import errors, private
 from gpututor.devices.virtual.clock import cost
 from gpututor.devices.virtual.clock.clock import MachineClock
-from gpututor.devices.virtual.clock.timeline import Task
 from gpututor.devices.virtual.memory.allocator import DeviceMemory
+from gpututor.devices.virtual.memory.pending import PendingCopies
 from gpututor.devices.virtual.memory.watch import MemoryWatch
 from gpututor.devices.virtual.options import MAX_GPUS
 from gpututor.devices.virtual.specs import GpuSpec
@@ -88,8 +88,8 @@ class VirtualMachine:
         self.backends = backends
         self.per_thread = _PerThread()
         self.clock = MachineClock(len(gpus))
-        self.pending_copies: dict[int, tuple[Task, bool]] = {}
-        """By page-locked storage: the last asynchronous copy, and whether it writes there."""
+        self.pending_copies = PendingCopies()
+        """Asynchronous copies of page-locked memory of which the host does not know yet that they are done."""
         self.brought: dict[tuple[int, int], Brought] = {}
         """By storage of the host and GPU: what was copied there last (see `work.repeats`)."""
         self.capture: Capture | None = None

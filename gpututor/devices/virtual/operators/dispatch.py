@@ -24,6 +24,8 @@ from gpututor.devices.virtual.work.prices import tensors_of
 Tensor = torch.Tensor
 _STRIDED = torch.strided
 _TO_COPY = torch.ops.aten._to_copy.default
+_READ_ON_HOST = (torch.ops.aten._local_scalar_dense.default, torch.ops.aten._is_all_true.default)
+"""No kernels, but the host reads values; views and the like do not."""
 _ZERO_TENSOR = torch.ops.aten._efficientzerotensor.default
 
 
@@ -76,7 +78,7 @@ class DeviceMode(TorchDispatchMode):
             if settled is None:
                 raise
             out = op.call(*settled, **kwargs)
-        if is_on() and active().pending_copies:
+        if (op.is_kernel or func in _READ_ON_HOST) and is_on() and active().pending_copies:
             work.hazards.on_host(active(), tensors_of(args), op.written_among(args, kwargs))
         if op.is_kernel and is_on() and _device_of(out, args) == "cpu":
             work.host_kernel(active(), op, args, bytes_of(args) + bytes_of(out), out)

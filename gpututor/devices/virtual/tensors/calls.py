@@ -125,7 +125,7 @@ def _refuse_numpy(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> A
     return func(*args, **kwargs)
 
 
-def _tolist(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _read_on_host(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """C++ reads a CPU tensor's values without an operator: a copy may still be writing them."""
     machine = active()
     if machine.pending_copies and type(args[0]) is not VirtualTensor:
@@ -277,7 +277,8 @@ def fill_handlers() -> None:
             _attribute("is_cuda"): is_cuda_attribute,
             _attribute("is_meta"): is_meta_attribute,
             Tensor.numpy: _refuse_numpy,
-            Tensor.tolist: _tolist,
+            Tensor.tolist: _read_on_host,
+            Tensor.__repr__: _read_on_host,
             torch.nn.functional.scaled_dot_product_attention: attention,
             torch.ctc_loss: _ctc_loss,
             torch.nn.functional.ctc_loss: _ctc_loss,

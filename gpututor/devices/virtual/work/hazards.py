@@ -18,7 +18,6 @@ from typing import Any
 
 import torch
 
-from gpututor.devices.virtual import private
 from gpututor.devices.virtual.clock.timeline import Task
 from gpututor.devices.virtual.machine import VirtualGpu, VirtualMachine
 from gpututor.devices.virtual.memory.allocator import Block
@@ -57,14 +56,25 @@ def copied(machine: VirtualMachine, access: Task | None, source: Any, target: An
     """A copy from one tensor to another, each a virtual one or on the host; None is one about to be made."""
     if access is None:
         return
-    if hasattr(source, "_block"):
-        _read(machine, source._block, access)
-    elif asynchronous:
-        machine.pending_copies[private.storage_id(source)] = (access, False)
-    if hasattr(target, "_block"):
-        _write(machine, target._block, access)
-    elif target is not None and asynchronous:
-        machine.pending_copies[private.storage_id(target)] = (access, True)
+    for one, writes in ((source, False), (target, True)):
+        if one is None:
+            continue
+        if hasattr(one, "_block"):
+            (_write if writes else _read)(machine, one._block, access)
+            continue
+        if machine.pending_copies:
+            _check_other_copies(machine, one, access, writes)
+        if asynchronous:
+            machine.pending_copies.add(one, access, machine.clock.order, writes=writes)
+
+
+def _check_other_copies(machine: VirtualMachine, tensor: torch.Tensor, access: Task, writes: bool) -> None:
+    """Copies of other streams, from or to the same memory of the host."""
+    order = machine.clock.order
+    for one in machine.pending_copies.of(tensor, order):
+        if (writes or one.writes) and not order.is_before(one.access, *access.key):
+            name = READ_AFTER_WRITE if not writes else WRITE_AFTER_WRITE if one.writes else WRITE_AFTER_READ
+            _report(machine, name, one.access, access)
 
 
 def together(machine: VirtualMachine, access: Task, used: Iterable[Any], written: Iterable[Any]) -> None:
@@ -90,20 +100,14 @@ def on_host(machine: VirtualMachine, reads: Iterable[Any], writes: Iterable[Any]
     for tensors, name in ((reads, HOST_READ), (writes, HOST_WRITE)):
         for one in tensors:
             if isinstance(one, torch.Tensor) and one.layout is torch.strided and not one.is_meta:
-                _check_pending(machine, private.storage_id(one), name)
+                _check_pending(machine, one, name)
 
 
-def _check_pending(machine: VirtualMachine, storage: int, name: str) -> None:
-    pending = machine.pending_copies.get(storage)
-    if pending is None:
-        return
-    access, writes = pending
-    if machine.clock.order.host_knows(access):
-        del machine.pending_copies[storage]
-    elif writes or name == HOST_WRITE:
-        _report(machine, HOST_READ if writes and name == HOST_READ else HOST_WRITE, access, access)
-        # Once is enough for one copy.
-        del machine.pending_copies[storage]
+def _check_pending(machine: VirtualMachine, tensor: torch.Tensor, name: str) -> None:
+    for one in machine.pending_copies.of(tensor, machine.clock.order):
+        if one.writes or name == HOST_WRITE:
+            _report(machine, name, one.access, one.access)
+            machine.pending_copies.forget(tensor, one)
 
 
 def _read(machine: VirtualMachine, block: Block, access: Task) -> None:
