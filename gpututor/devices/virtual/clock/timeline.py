@@ -45,6 +45,8 @@ class Task:
     """Its place among all launches of the machine."""
     place: tuple[str, int | None] | None = None
     """The file and line that caused it, where somebody asked."""
+    in_backward: bool = False
+    """Whether autograd's engine launched it, where anything can be out of order."""
     start: int = -1
     end: int = -1
     """-1 until it has been played."""

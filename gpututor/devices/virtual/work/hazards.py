@@ -9,6 +9,11 @@ runs in the order of the calls, and the race is an event in the trace. What coun
   `record_stream`;
 - `host read during copy`, `host write during copy`: the host uses page-locked memory that an asynchronous copy still
   writes, or changes what it still reads.
+
+On CUDA each node of a backward pass runs on the stream of its forward, and the engine puts waits between them and
+before what comes next; here all of it runs on the current stream. So nothing is reported from within a backward pass,
+and what it reads of other streams' memory is not held against them afterwards. Its gradients may be used, and freed,
+by any stream that waited.
 """
 
 from __future__ import annotations
@@ -18,6 +23,7 @@ from typing import Any
 
 import torch
 
+from gpututor.devices.virtual import private
 from gpututor.devices.virtual.clock.timeline import Task
 from gpututor.devices.virtual.machine import VirtualGpu, VirtualMachine
 from gpututor.devices.virtual.memory.allocator import Block
@@ -28,6 +34,14 @@ WRITE_AFTER_READ = "write after read"
 WRITE_AFTER_WRITE = "write after write"
 HOST_READ = "host read during copy"
 HOST_WRITE = "host write during copy"
+_SHAPES_ONLY = frozenset(
+    f"aten::{name}"
+    for name in (
+        *("zeros_like", "ones_like", "full_like", "rand_like", "randn_like", "randint_like"),
+        *("new_zeros", "new_ones", "new_full"),
+    )
+)
+"""Their tensors say how large the result is, and nobody reads them."""
 
 
 def used(
@@ -37,6 +51,8 @@ def used(
 
     `call` is what it was called with on the CPU.
     """
+    if op.name in _SHAPES_ONLY:
+        return
     if not op.writes:
         if not machine.clock.order.active:
             for one in tensors:
@@ -45,22 +61,24 @@ def used(
         written: set[int] = set()
     else:
         written = {id(one) for one in op.written_among(*call)}
+    by_engine = access.in_backward = machine.clock.order.active and private.in_backward()
     for one in tensors:
         if id(one._host) in written:
-            _write(machine, one._block, access)
+            _write(machine, one._block, access, by_engine=by_engine)
         else:
-            _read(machine, one._block, access)
+            _read(machine, one._block, access, by_engine=by_engine)
 
 
 def copied(machine: VirtualMachine, access: Task | None, source: Any, target: Any, *, asynchronous: bool) -> None:
     """A copy from one tensor to another, each a virtual one or on the host; None is one about to be made."""
     if access is None:
         return
+    by_engine = access.in_backward = machine.clock.order.active and private.in_backward()
     for one, writes in ((source, False), (target, True)):
         if one is None:
             continue
         if hasattr(one, "_block"):
-            (_write if writes else _read)(machine, one._block, access)
+            (_write if writes else _read)(machine, one._block, access, by_engine=by_engine)
             continue
         if machine.pending_copies:
             _check_other_copies(machine, one, access, writes)
@@ -91,8 +109,11 @@ def together(machine: VirtualMachine, access: Task, used: Iterable[Any], written
 def keep_for(stream: int, tensors: Iterable[Any]) -> None:
     """As `record_stream` for virtual tensors: their memory goes back when what `stream` has been given is done."""
     for one in tensors:
-        block = one._block
-        block.recorded = {*(block.recorded or ()), stream}
+        _keep(one._block, stream)
+
+
+def _keep(block: Block, stream: int) -> None:
+    block.recorded = {*(block.recorded or ()), stream}
 
 
 def on_host(machine: VirtualMachine, reads: Iterable[Any], writes: Iterable[Any] = ()) -> None:
@@ -110,10 +131,13 @@ def _check_pending(machine: VirtualMachine, tensor: torch.Tensor, name: str) -> 
             machine.pending_copies.forget(tensor, one)
 
 
-def _read(machine: VirtualMachine, block: Block, access: Task) -> None:
+def _read(machine: VirtualMachine, block: Block, access: Task, *, by_engine: bool = False) -> None:
     order = machine.clock.order
-    if order.active and block.written is not None and not order.is_before(block.written, *access.key):
-        _report(machine, READ_AFTER_WRITE, block.written, access)
+    if by_engine:
+        if block.home != access.key[1]:
+            return
+    elif order.active and block.written is not None:
+        _check_written(machine, READ_AFTER_WRITE, block, block.written, access)
     before = block.read
     if before is not None and before.key != access.key:
         if block.other_reads is None:
@@ -122,15 +146,27 @@ def _read(machine: VirtualMachine, block: Block, access: Task) -> None:
     block.read = access
 
 
-def _write(machine: VirtualMachine, block: Block, access: Task) -> None:
+def _write(machine: VirtualMachine, block: Block, access: Task, *, by_engine: bool = False) -> None:
     order = machine.clock.order
-    if order.active:
-        if block.written is not None and not order.is_before(block.written, *access.key):
-            _report(machine, WRITE_AFTER_WRITE, block.written, access)
+    if by_engine:
+        if block.home != access.key[1]:
+            # On CUDA its own stream wrote to it, or the engine said `record_stream`.
+            _keep(block, access.key[1])
+    elif order.active:
+        if block.written is not None:
+            _check_written(machine, WRITE_AFTER_WRITE, block, block.written, access)
         for read in block.reads():
             if not order.is_before(read, *access.key):
                 _report(machine, WRITE_AFTER_READ, read, access)
     block.written, block.read, block.other_reads = access, None, None
+
+
+def _check_written(machine: VirtualMachine, name: str, block: Block, written: Task, access: Task) -> None:
+    if not machine.clock.order.is_before(written, *access.key):
+        _report(machine, name, written, access)
+    elif written.in_backward:
+        # A gradient, which the current stream may use after a wait: PyTorch's notes ask for no `record_stream`.
+        _keep(block, access.key[1])
 
 
 def _report(machine: VirtualMachine, name: str, earlier: Task, access: Task) -> None:
