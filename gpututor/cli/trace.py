@@ -23,6 +23,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -32,6 +33,8 @@ from gpututor.cli.grade import add_device_arguments, check_device_arguments
 from gpututor.cli.trace_words import compared, told
 from gpututor.cli.traced import Run, read_run
 from gpututor.errors import TutorError, UsageError
+
+_SECOND_INTERRUPT_S = 0.5
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -164,31 +167,46 @@ def _run(task: dict[str, Any], chrome: Path | None, *, quiet: bool) -> Run:
 
 @contextlib.contextmanager
 def _signals_are_the_childs() -> Iterator[tuple[list[subprocess.Popen[bytes]], list[int]]]:
-    """Ctrl-C reaches the child by the terminal, SIGTERM by us; we live on to tell what it did until then.
+    """Ctrl-C reaches the child by the terminal, all else by us; we live on to tell what it did until then.
 
     Yields where the child is to be put, and the signals that came.
     """
     child: list[subprocess.Popen[bytes]] = []
     seen: list[int] = []
 
-    def note(number: int, _: object) -> None:
-        """Not SIG_IGN, which the child would inherit."""
-        seen.append(number)
-
     def pass_on(number: int, _: object) -> None:
+        """Also of SIGINT, which is not ignored: the child would inherit that."""
         seen.append(number)
+        if number == signal.SIGTERM:
+            send(number)
+        elif not _is_in_the_foreground():
+            # Who sent it may have sent it to the child too, whom a second one would disturb.
+            later = threading.Timer(_SECOND_INTERRUPT_S, send, (number,))
+            later.daemon = True
+            later.start()
+
+    def send(number: int) -> None:
         for one in child:
             one.send_signal(number)
 
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
-        for number, handler in ((signal.SIGINT, note), (signal.SIGTERM, pass_on)):
+        for number in before:
             if before[number] is not signal.SIG_IGN:
-                signal.signal(number, handler)
+                signal.signal(number, pass_on)
         yield child, seen
     finally:
         for number, previous in before.items():
             signal.signal(number, previous)
+
+
+def _is_in_the_foreground() -> bool:
+    """Whether the terminal's Ctrl-C goes to this process and its child alike."""
+    try:
+        with open("/dev/tty", "rb") as terminal:
+            return os.tcgetpgrp(terminal.fileno()) == os.getpgrp()
+    except OSError:
+        return False
 
 
 def _write(word: str, command: list[str], runs: list[Run]) -> None:

@@ -67,6 +67,7 @@ if __name__ == "__main__":
     ("number", "to_the_group", "words"),
     [
         (signal.SIGINT, True, "It ended by SIGINT: KeyboardInterrupt. This is what ran until then."),
+        (signal.SIGINT, False, "It ended by SIGINT: KeyboardInterrupt. This is what ran until then."),
         (signal.SIGTERM, True, "It ended by SIGTERM. This is what ran until then."),
         (signal.SIGTERM, False, "It ended by SIGTERM. This is what ran until then."),
     ],
