@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 
-from gpututor.devices.virtual.clock import convolutions, products, rows
+from gpututor.devices.virtual.clock import contractions, convolutions, factorisations, products, rows, sorting
 from gpututor.devices.virtual.clock.attainable import Attainable, Factors, calibrated, fitted
 from gpututor.devices.virtual.clock.kinds import FREE, kind_of
 from gpututor.devices.virtual.clock.shapes import Tensor, element_bytes
@@ -40,6 +40,8 @@ _SHAPED = frozenset(
         "sort",
         "linalg",
         "fft",
+        "contraction",
+        "recursion",
     }
 )
 """Kinds that are priced by more than their bytes; an empty tensor among the first ones is not."""
@@ -71,6 +73,7 @@ def price(
     tf32: bool = False,
     convolution_tf32: bool = True,
     gpu: Attainable | None = None,
+    dim: int = -1,
 ) -> Price:
     """Seconds on the GPU of one operator.
 
@@ -78,6 +81,7 @@ def price(
     written in place among the outputs too; `flops` as
     torch.utils.flop_counter has them, 0 where they are not known. `tf32` and `convolution_tf32` are the switches of
     `torch.backends.cuda.matmul` and `torch.backends.cudnn`. `gpu` takes other factors than the fitted ones.
+    `dim` is the dimension that a scan goes along.
     """
     kind = kind_of(name)
     if kind == FREE:
@@ -92,7 +96,7 @@ def price(
         seconds = gpu.moved_s(moved)
     else:
         kernels = _KERNELS.get(kind, 1)
-        seconds, fill = _seconds(gpu, name, kind, inputs, outputs, flops, (tf32, convolution_tf32), moved)
+        seconds, fill = _seconds(gpu, name, kind, inputs, outputs, flops, (tf32, convolution_tf32), moved, dim)
     floor = gpu.factors["memory.floor_us"] / 1e6 * kernels
     return Price(seconds + floor, moved, flops, min(max(fill, 0.0), 1.0))
 
@@ -123,6 +127,7 @@ def _seconds(
     flops: float,
     tf32: tuple[bool, bool],
     moved: int,
+    dim: int,
 ) -> tuple[float, float]:
     """Seconds and filled share; whatever the shapes do not fit is priced by its bytes."""
     if kind in _SHAPED and inputs and inputs[0][0] and all(map(prod, (one[0] for one in (*inputs[:3], *outputs)))):
@@ -145,17 +150,23 @@ def _seconds(
             case "pool":
                 return rows.pool(gpu, inputs, outputs)
             case "scan":
-                return rows.scan(gpu, inputs, outputs)
+                return rows.scan(gpu, name, inputs, outputs, dim)
             case "loss":
                 return rows.loss(gpu, inputs, outputs)
             case "nll":
                 return rows.negative_log_likelihood(gpu, inputs, outputs)
             case "sort":
-                return rows.sort(gpu, inputs, outputs)
+                return sorting.sort(gpu, name, inputs, outputs)
             case "linalg":
-                return rows.factorisation(gpu, inputs, outputs)
+                return factorisations.factorisation(gpu, name, inputs, outputs)
             case "fft":
                 return rows.fourier(gpu, inputs, outputs)
+            case "contraction":
+                return contractions.contraction(gpu, name, inputs, outputs, tf32[0])
+            case "recursion":
+                return rows.recursion(gpu, inputs, outputs)
+    if kind == "sort" and not inputs and outputs:
+        return sorting.sort(gpu, name, inputs, outputs)
     return _by_bytes(gpu, kind, inputs, outputs, flops, moved)
 
 

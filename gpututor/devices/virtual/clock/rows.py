@@ -1,4 +1,4 @@
-"""Prices of kernels that go over rows: norms, softmax, pooling, scans, losses, sorting, factorisations."""
+"""Prices of kernels that go over rows: norms, softmax, pooling, scans, losses."""
 
 from __future__ import annotations
 
@@ -14,6 +14,12 @@ _ONE_READ = 1024
 _CACHED_ROW = 64 * 1024
 """Bytes of a row that stay in a multiprocessor's cache between two reads."""
 _ROW_THREADS = 512
+_ALL_BLOCKS = 1.1
+"""Time of a scan by all blocks over a plain copy: they wait for each other's sums. An estimate."""
+_COLUMN_STEP_S = 0.1e-6
+"""One element of a column, which a thread adds to those before. An estimate."""
+_TIME_STEP_S = 1e-6
+"""One step of a loss over time: reads of the step before, sums of logarithms, a barrier. An estimate."""
 
 
 def _by_blocks_s(gpu: Attainable, moved: float, blocks: int, block_gb_s: float) -> float:
@@ -76,12 +82,32 @@ def pool(gpu: Attainable, inputs: Tensors, outputs: Tensors) -> tuple[float, flo
     return max(computed, gpu.moved_s(total_bytes(inputs) + total_bytes(outputs))), gpu.filled(prod(made))
 
 
-def scan(gpu: Attainable, inputs: Tensors, outputs: Tensors) -> tuple[float, float]:
-    """Seconds and filled share of a scan of rows, each of which goes through one block, piece after piece."""
+def scan(gpu: Attainable, name: str, inputs: Tensors, outputs: Tensors, dim: int = -1) -> tuple[float, float]:
+    """Seconds and filled share of a scan along `dim`.
+
+    The rows of the last dimension go through one block each, piece after piece; along another dimension each thread
+    has a column. One row alone is scanned by all blocks together, unless places are kept with the values
+    (aten/src/ATen/native/cuda/ScanUtils.cuh).
+    """
+    shape = inputs[0][0]
     moved = total_bytes(inputs) + total_bytes(outputs)
-    rows = prod(inputs[0][0][:-1])
+    length = max(shape[dim] if -len(shape) <= dim < len(shape) else shape[-1], 1)
+    rows = prod(shape) // length
+    once = gpu.moved_s(moved)
+    if rows == 1 and "cummax" not in name and "cummin" not in name:
+        return once * _ALL_BLOCKS, gpu.filled(length / 4)
+    once *= gpu.factors["scan.slowdown"]
+    if dim not in (-1, len(shape) - 1):
+        return max(once, length * _COLUMN_STEP_S), gpu.filled(rows)
     by_blocks_s = _by_blocks_s(gpu, moved, rows, gpu.factors["scan.block_gb_s"])
-    return max(gpu.moved_s(moved) * gpu.factors["scan.slowdown"], by_blocks_s), gpu.filled(rows * _ROW_THREADS)
+    return max(once, by_blocks_s), gpu.filled(rows * _ROW_THREADS)
+
+
+def recursion(gpu: Attainable, inputs: Tensors, outputs: Tensors) -> tuple[float, float]:
+    """Seconds and filled share of CTC's loss over (T, N, C): its steps in time come one after another."""
+    probabilities = next((one[0] for one in inputs if len(one[0]) == 3), inputs[0][0])
+    moved = gpu.moved_s(total_bytes(inputs) + total_bytes(outputs))
+    return max(moved, probabilities[0] * _TIME_STEP_S), gpu.filled(prod(probabilities[1:2]) * 256)
 
 
 def loss(gpu: Attainable, inputs: Tensors, outputs: Tensors) -> tuple[float, float]:
@@ -100,25 +126,6 @@ def negative_log_likelihood(gpu: Attainable, inputs: Tensors, outputs: Tensors) 
     if outputs and prod(outputs[0][0]) == 1:
         return moved + up(rows, 32) * gpu.factors["loss.nll_step_us"] / 1e6, gpu.filled(32)
     return moved, gpu.filled(rows)
-
-
-def sort(gpu: Attainable, inputs: Tensors, outputs: Tensors) -> tuple[float, float]:
-    """Seconds and filled share of a sort by digits, keys with their places."""
-    elements = max((prod(one[0]) for one in (*inputs, *outputs)), default=1)
-    widest = max((element_bytes(one[1]) for one in inputs), default=4)
-    return gpu.moved_s(elements * (widest + 8) * gpu.factors["sort.passes"] / 2), gpu.filled(elements / 4)
-
-
-def factorisation(gpu: Attainable, inputs: Tensors, outputs: Tensors) -> tuple[float, float]:
-    """Seconds and filled share of a factorisation of (..., n, m): n · m · min(n, m) products, column after column."""
-    shape = max((one[0] for one in inputs), key=len, default=())
-    *batch, rows, columns = shape if len(shape) > 1 else (1, *(shape or (1,)))
-    steps = min(rows, columns)
-    products = 2.0 * prod(batch) * rows * columns * steps
-    dtype = inputs[0][1] if inputs else "float32"
-    computed = products / (gpu.plain_rate(dtype) * gpu.factors["linalg.rate"])
-    moved = gpu.moved_s(total_bytes(inputs) + total_bytes(outputs))
-    return computed + moved + steps * gpu.factors["linalg.step_us"] / 1e6, gpu.filled(prod(batch) * 256)
 
 
 def fourier(gpu: Attainable, inputs: Tensors, outputs: Tensors) -> tuple[float, float]:

@@ -96,6 +96,13 @@ def _gathered(inputs: Tensors, written: int) -> int:
     return int(min(tensor_bytes(largest), written * spread)) + total_bytes(inputs) - tensor_bytes(largest) + written
 
 
+def _bags(inputs: Tensors, written: int) -> int:
+    """Of the table, the first input, a row for each index, the second, though only their sums are written."""
+    table, indices = inputs[0], inputs[1]
+    row = max(element_bytes(table[1]) * (table[0][-1] if len(table[0]) > 1 else 1), _SECTOR)
+    return prod(indices[0]) * row + total_bytes(inputs[1:]) + written
+
+
 def _scattered(inputs: Tensors) -> int:
     """In place: the rest of the table stays as it is."""
     table, *others = inputs
@@ -112,6 +119,8 @@ def moved_bytes(name: str, kind: str, inputs: Tensors, outputs: Tensors) -> int:
     if is_multi_tensor(name):
         return _multi_tensor(name, inputs, outputs)
     written = total_bytes(outputs)
+    if kind == "gather" and len(inputs) > 1 and short_name(name).startswith("_embedding_bag"):
+        return _bags(inputs, written)
     if kind == "gather" and inputs:
         return _gathered(inputs, written)
     if kind == "nll" and len(inputs) > 1:

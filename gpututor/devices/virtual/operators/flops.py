@@ -8,6 +8,9 @@ from typing import Any
 import torch
 from torch.utils.flop_counter import flop_registry
 
+from gpututor.devices.virtual.clock.contractions import contraction_flops
+from gpututor.devices.virtual.clock.kinds import kind_of
+
 aten = torch.ops.aten
 
 _TWINS = {
@@ -57,10 +60,22 @@ def flops_of(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any] | None, ou
     """
     formula = _FORMULAS.get(getattr(func, "overloadpacket", None))
     if formula is None:
-        return 0.0
+        return _of_contraction(func, args, out)
     try:
         found = float(formula(*args, **(kwargs or {}), out_val=out))
     # The formulas are another project's, and raise whatever they like at shapes that they do not expect.
     except Exception:
         return 0.0
     return found if isfinite(found) and found > 0 else 0.0
+
+
+def _of_contraction(func: Any, args: tuple[Any, ...], out: Any) -> float:
+    """Of matrix products in disguise and of distances, by the clock's own formulas."""
+    packet = getattr(func, "overloadpacket", None)
+    if packet is None or kind_of(packet.__name__) != "contraction":
+        return 0.0
+    shapes = [[(tuple(one.shape), "") for one in group if isinstance(one, torch.Tensor)] for group in (args, [out])]
+    try:
+        return contraction_flops(packet.__name__, *shapes)
+    except (IndexError, ValueError):
+        return 0.0

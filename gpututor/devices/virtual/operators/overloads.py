@@ -38,11 +38,14 @@ _HIDDEN_VIEWS = frozenset({
     "_unsafe_view", "resize_", "set_", "sparse_compressed_tensor", "sparse_coo_tensor",
 })
 # fmt: on
-# The host waits for a count or a flag that the operator needs.
+# The host waits for a count or a flag that the operator needs, as a factorisation does for `info`: whether it went well
+# (native/BatchLinearAlgebra.cpp, and cuSOLVER's iterations in native/cuda/linalg).
 # fmt: off
 _ALWAYS_WAITS = frozenset({
-    "_is_all_true", "_is_any_true", "_linalg_check_errors", "_unique", "_unique2", "argwhere", "bincount", "equal",
-    "is_nonzero", "masked_select", "nonzero", "nonzero_numpy", "unique_consecutive", "unique_dim",
+    "_is_all_true", "_is_any_true", "_linalg_check_errors", "_linalg_eigh",
+    "_linalg_eigvals", "_linalg_svd", "_unique", "_unique2", "argwhere", "bincount", "cholesky",
+    "cholesky_inverse", "equal", "is_nonzero", "linalg_eig", "linalg_lstsq", "linalg_matrix_exp", "linalg_pinv",
+    "masked_select", "nonzero", "nonzero_numpy", "unique_consecutive", "unique_dim",
     "unique_dim_consecutive",
 })
 # fmt: on
@@ -130,7 +133,9 @@ _CUDA_NAMES = {
     "aten::_scaled_dot_product_flash_attention_for_cpu_backward": "aten::_scaled_dot_product_flash_attention_backward",
 }
 """What CUDA calls an operator that has a name of its own on the CPU."""
-_MULTIPLYING = frozenset({"matmul", "convolution", "convolution_backward", "attention", "attention_backward"})
+_MULTIPLYING = frozenset(
+    {"matmul", "convolution", "convolution_backward", "attention", "attention_backward", "contraction"}
+)
 _COLLECTIVES = frozenset({"c10d", "_c10d_functional"})
 
 
@@ -171,6 +176,7 @@ class Operator:
         "returns_first",
         "returns_nothing",
         "rule",
+        "scans",
         "takes_generator",
         "waits",
         "writes",
@@ -189,6 +195,8 @@ class Operator:
         self.name = _CUDA_NAMES.get(schema.name, schema.name)
         self.multiplies = kind_of(schema.name) in _MULTIPLYING
         """It multiplies matrices in some form, so that its FLOPs count, and TF32 matters."""
+        self.scans = kind_of(schema.name) == "scan"
+        """Its price depends on the dimension that it goes along."""
         self.cuda_kernel = kernels().get(short) if func.namespace == "aten" else None
         """What CUDA's kernel lacks; None for most."""
         self.hidden_view = short in _HIDDEN_VIEWS

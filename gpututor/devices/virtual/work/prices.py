@@ -73,8 +73,17 @@ def cost_on_gpu(spec: GpuSpec, op: Operator, tensors: Sequence[Any], size_bytes:
                 key += (one.shape, one.dtype)
     if op.multiplies:
         key += (private.matmul_precision(), private.convolution_precision())
+    elif op.scans:
+        key.append(_dim(call))
     frozen = tuple(key)
     return _known.get(frozen) or _find_on_gpu(frozen, spec, op, [one._host for one in tensors], out, call)
+
+
+def _dim(call: Any) -> int:
+    """The dimension that a scan goes along: its second argument."""
+    args, kwargs = call
+    found = args[1] if len(args) > 1 else kwargs.get("dim", -1)
+    return found if type(found) is int else -1
 
 
 def _find_on_gpu(key: Any, spec: GpuSpec, op: Operator, inputs: Sequence[Any], out: Any, call: Any) -> Cost:
@@ -88,6 +97,7 @@ def _find_on_gpu(key: Any, spec: GpuSpec, op: Operator, inputs: Sequence[Any], o
         flops,
         tf32=private.matmul_precision() == "tf32",
         convolution_tf32=private.convolution_precision() == "tf32",
+        dim=_dim(call) if op.scans else -1,
     )
     host = round(spec.launch_s * cost.launches(op.name, tensors=len(inputs)) * 1e9)
     return _keep(key, Cost(round(price.seconds * 1e9), round(price.fill * WHOLE), host, price.flops or flops))
