@@ -10,11 +10,15 @@ import pytest
 
 
 @pytest.fixture(autouse=True)
-def home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Nothing that a test does touches the files of the person who runs it."""
+def home(tmp_path_factory: pytest.TempPathFactory) -> Generator[Path, None, None]:
+    """Nothing that a test does touches the files of the person who runs it.
+
+    Not by the test's own monkeypatch, which a test may undo half-way.
+    """
     folder = tmp_path_factory.mktemp("home")
-    monkeypatch.setenv("GPUTUTOR_HOME", str(folder))
-    return folder
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("GPUTUTOR_HOME", str(folder))
+        yield folder
 
 
 @pytest.hookimpl(wrapper=True)
