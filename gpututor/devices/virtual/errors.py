@@ -138,6 +138,11 @@ def no_gpus() -> RuntimeError:
     return RuntimeError("No CUDA GPUs are available")
 
 
+def switched_off() -> RuntimeError:
+    """Work of a thread that outlived the machine that it was started on."""
+    return RuntimeError("The virtual GPU that this thread works on is switched off.")
+
+
 def left_over() -> RuntimeError:
     """A tensor of an earlier machine, used on a later one: as if the process had been started anew."""
     return RuntimeError(

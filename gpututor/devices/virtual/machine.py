@@ -190,11 +190,11 @@ def switch(machine: VirtualMachine | None) -> None:
     _Active.machine = machine
 
 
-def active() -> VirtualMachine:
-    """The machine that is on; raises `RuntimeError` when none is."""
+def active(what: str = "tensor") -> VirtualMachine:
+    """The machine that is on; raises `RuntimeError` when none is, about `what` was left of an earlier one."""
     machine = _Active.machine
     if machine is None:
-        raise RuntimeError("This tensor lives on a virtual GPU that is switched off.")
+        raise RuntimeError(f"This {what} lives on a virtual GPU that is switched off.")
     return machine
 
 

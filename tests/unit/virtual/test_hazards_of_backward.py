@@ -23,7 +23,7 @@ def hazards_of(program: Program) -> list[str]:
     return [one.name for one in recorder.complete() if one.kind is Kind.HAZARD]
 
 
-def model() -> torch.nn.Module:
+def model() -> torch.nn.Sequential:
     return torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.ReLU(), torch.nn.Linear(16, 1)).cuda()
 
 

@@ -9,6 +9,7 @@ import torch
 
 from gpututor.devices.recorder import Recorder
 from gpututor.devices.virtual import virtual_gpu
+from gpututor.devices.virtual.memory.allocator import Block
 from gpututor.trace.events import Event, Kind
 
 
@@ -18,6 +19,12 @@ def events_of(program: Any, gpus: int = 1) -> list[Event]:
         program()
         torch.cuda.synchronize()
     return list(recorder.complete())
+
+
+def block_of(tensor: Any) -> Block:
+    block = tensor._block
+    assert isinstance(block, Block)
+    return block
 
 
 def hazards(events: list[Event]) -> list[str]:
@@ -38,7 +45,7 @@ def test_each_thread_has_the_writer_of_its_own_launches() -> None:
         def other() -> None:
             found.append(memory.of_thread.writer)
             with torch.cuda.stream(torch.cuda.Stream()):
-                found.append(torch.ones(64, device="cuda")._block.home)
+                found.append(block_of(torch.ones(64, device="cuda")).home)
 
         thread = threading.Thread(target=other)
         thread.start()
@@ -47,7 +54,7 @@ def test_each_thread_has_the_writer_of_its_own_launches() -> None:
         assert found[1] != 0
         assert mine is not None
         assert memory.of_thread.writer is mine
-        assert x._block.written is mine
+        assert block_of(x).written is mine
 
 
 def test_a_copy_from_another_gpu_is_at_home_on_the_targets_stream() -> None:

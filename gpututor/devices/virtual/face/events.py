@@ -104,7 +104,7 @@ class GenericEvent(_real_event):  # type: ignore[misc]
         """Whether all work before it is done by now; true where it was never recorded."""
         if not self._on_gpu:
             return bool(super().query())
-        machine = active()
+        machine = active("event")
         mark = self._recorded(machine)
         if mark is None:
             return True
@@ -116,7 +116,7 @@ class GenericEvent(_real_event):  # type: ignore[misc]
         if not self._on_gpu:
             super().synchronize()
             return
-        machine = active()
+        machine = active("event")
         mark = self._recorded(machine)
         if mark is not None:
             work.wait_for_mark(machine, machine.gpu(self._gpu), f"{self._call}.synchronize", self._stream, mark)
@@ -128,7 +128,7 @@ class GenericEvent(_real_event):  # type: ignore[misc]
         """
         if not self._on_gpu:
             return float(super().elapsed_time(end_event))
-        machine = active()
+        machine = active("event")
         if not (self._timing and end_event._timing):
             raise ValueError("Both events must be created with argument 'enable_timing=True'.")
         start, end = self._recorded(machine), end_event._recorded(machine)
@@ -156,7 +156,7 @@ class GenericEvent(_real_event):  # type: ignore[misc]
         )
 
     def _stream_meant(self, stream: Any) -> tuple[VirtualMachine, VirtualGpu, int]:
-        machine = active()
+        machine = active("event")
         if stream is None:
             gpu = gpu_of()
             return machine, gpu, machine.stream_of(gpu)

@@ -66,7 +66,7 @@ class Stream(_real_stream):  # type: ignore[misc]
 
     def _place(self) -> tuple[VirtualMachine, VirtualGpu, int]:
         """The machine, the GPU and the number of the stream on the clock."""
-        machine = active()
+        machine = active("stream")
         return machine, machine.gpu(self.device_index), pools.number_of(self.stream_id)
 
     def query(self) -> bool:
@@ -74,7 +74,7 @@ class Stream(_real_stream):  # type: ignore[misc]
         if not self._on_gpu:
             return bool(super().query())
         machine, gpu, number = self._place()
-        permits.ask(machine)
+        permits.ask(machine, gpu, number)
         return machine.clock.is_idle(gpu.index, number)
 
     def synchronize(self) -> None:

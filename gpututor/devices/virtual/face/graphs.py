@@ -56,7 +56,11 @@ class CUDAGraph:
     def capture_begin(
         self, pool: Any = None, capture_error_mode: str = "global", check_input_liveness: bool = False
     ) -> None:
-        """What the current stream is given from now on becomes part of the graph."""
+        """What the current stream is given from now on becomes part of the graph.
+
+        `capture_error_mode` says where waits spoil it: `global` in all threads, `thread_local` in this one, `relaxed`
+        nowhere. Waits for captured streams, or for all of their GPU, always do.
+        """
         if capture_error_mode not in ("global", "thread_local", "relaxed"):
             raise RuntimeError(
                 "Unknown capture error mode. Expected `global`, `thread_local`, or `relaxed`, got " + capture_error_mode
@@ -78,7 +82,7 @@ class CUDAGraph:
         if machine.capture is not None:
             raise errors.unsupported("two captures of CUDA graphs at the same time", "End the first one before.")
         self._machine, self._pool = machine, (next(_own_pools), 0) if pool is None else tuple(pool)
-        self._capture = machine.capture = Capture(machine, gpu, stream)
+        self._capture = machine.capture = Capture(machine, gpu, stream, capture_error_mode)
         self._drawn = gpu.generator.get_state()
         gpu.memory.graphs.begin(self._pool, lambda: permits.is_captured(machine, gpu))
 

@@ -59,7 +59,10 @@ class DeviceMode(TorchDispatchMode):
         if VirtualTensor in types:
             return run(func, args, kwargs)
         if not is_on():
-            # A thread that outlived the block.
+            # A thread that outlived the block, maybe in the middle of a call.
+            device = kwargs.get("device")
+            if device is not None and device.type == "meta" and device.index is not None:
+                raise errors.switched_off()
             return func(*args, **kwargs)
         args = [_with_memory(value) for value in args]
         device = kwargs.get("device") if kwargs else None

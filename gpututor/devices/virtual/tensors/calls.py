@@ -18,9 +18,9 @@ from gpututor.devices.virtual.tensors.gradients import (
     is_meta_attribute,
     seen_device,
 )
-from gpututor.devices.virtual.tensors.moves import pin, pinned
 from gpututor.devices.virtual.tensors.names import HANDLERS, Handler
 from gpututor.devices.virtual.tensors.older import construct, convert_type, refuse_apply
+from gpututor.devices.virtual.tensors.pinning import is_pinned, make_pinned, pin_memory
 from gpututor.devices.virtual.tensors.tensor import VirtualTensor, host_tensor
 
 Tensor = torch.Tensor
@@ -38,6 +38,10 @@ def _with_cpp_device(kwargs: dict[str, Any]) -> dict[str, Any]:
 
 def _named(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Functions that take a device by name, or the device of their first tensor."""
+    if kwargs.get("pin_memory"):
+        named = {name: value for name, value in _with_cpp_device(kwargs).items() if name != "pin_memory"}
+        device = kwargs.get("device")
+        return make_pinned(func, args, named, args[0].device if device is None else device)
     return func(*args, **_with_cpp_device(kwargs))
 
 
@@ -53,11 +57,7 @@ def _factory(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         device = private.default_device()
     kwargs = {**kwargs, "device": cpp_device(device)} if device is not None else kwargs
     if kwargs.pop("pin_memory", False):
-        if device is not None and meant_device(device).type == "cuda":
-            raise errors.cannot_pin("torch.cuda.FloatTensor")
-        made = func(*args, **kwargs)
-        pin(made)
-        return made
+        return make_pinned(func, args, kwargs, device)
     if func is torch.tensor and args and type(args[0]) in (list, tuple):
         args = (_without_device_scalars(args[0]), *args[1:])
     return func(*args, **kwargs)
@@ -93,23 +93,6 @@ def _cuda(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     if target.type == "cpu" or target.index is None:
         raise RuntimeError("Invalid device, must be cuda device")  # torch/csrc/autograd/python_variable_methods.cpp
     return args[0].to(device=target, **given)
-
-
-def _pin_memory(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    tensor = args[0]
-    machine = active()
-    if not machine.gpus and not machine.backends & {"mps", "xpu"}:
-        raise errors.no_gpus()
-    if pinned(tensor):
-        return tensor
-    with torch.no_grad():
-        copy = tensor.detach().clone()
-    pin(copy)
-    return copy
-
-
-def _is_pinned(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-    return pinned(args[0])
 
 
 def _device(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -268,8 +251,8 @@ def fill_handlers() -> None:
             Tensor.cuda: _cuda,
             Tensor.type: convert_type,
             torch.nn.functional.one_hot: _one_hot,
-            Tensor.pin_memory: _pin_memory,
-            Tensor.is_pinned: _is_pinned,
+            Tensor.pin_memory: pin_memory,
+            Tensor.is_pinned: is_pinned,
             torch.device: _device,
             Tensor.get_device: get_device,
             torch.get_device: get_device,

@@ -25,8 +25,7 @@ class DeviceNames(TorchFunctionMode):
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if not is_on():
-            # A thread that outlived the block.
-            return func(*args, **(kwargs or {}))
+            return _call_switched_off(func, args, kwargs or {})
         handler = HANDLERS.get(func)
         try:
             if kwargs and kwargs.get("generator") is not None:
@@ -41,6 +40,17 @@ class DeviceNames(TorchFunctionMode):
             if error.args and isinstance(error.args[0], str):
                 error.args = (errors.in_cudas_words(error.args[0]), *error.args[1:])
             raise
+
+
+def _call_switched_off(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+    """In a thread that outlived the block."""
+    try:
+        return func(*args, **kwargs)
+    except (RuntimeError, TypeError) as error:
+        places = [private.device_of.__get__(one) for one in args if isinstance(one, Tensor)]
+        if "meta tensor" in str(error) and any(one.index is not None for one in places):
+            raise errors.switched_off() from None
+        raise
 
 
 class _OfThisThread(threading.local):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import count
@@ -56,9 +57,11 @@ Node = Kernel | Copy | Place
 class Capture:
     """What is captured so far. `failed` says that something happened that no graph can hold."""
 
-    def __init__(self, machine: VirtualMachine, gpu: VirtualGpu, stream: int) -> None:
+    def __init__(self, machine: VirtualMachine, gpu: VirtualGpu, stream: int, error_mode: str = "global") -> None:
         self.machine = machine
         self.gpu = gpu
+        self._error_mode = error_mode
+        self._thread = threading.get_ident()
         self.nodes: list[Node] = []
         self.steps: list[Callable[[], None]] = []
         """Each computes the values of one operator again, where they were when it was captured."""
@@ -72,6 +75,12 @@ class Capture:
         # Of each branch: how much of each branch's work comes before what is next in it.
         self._before: list[dict[int, int]] = [{}]
         self._before_mark: dict[Mark, dict[int, int]] = {}
+
+    def forbids(self) -> bool:
+        """Whether this thread may not wait now, nor ask, even for what is no part of the capture."""
+        if self._error_mode == "thread_local":
+            return threading.get_ident() == self._thread
+        return self._error_mode == "global"
 
     def began_on(self, gpu: int, stream: int) -> bool:
         """Whether that is the stream on which the capture began."""

@@ -66,7 +66,7 @@ def _over_pcie(
     if captured and not pinned and name in _OF_TENSORS:
         raise errors.capture_of_pageable()
     if not asynchronous:
-        permits.wait_for_stream(machine)
+        permits.wait_for_stream(machine, gpu, stream)
     duration = round(links.copy_s(gpu.spec, size_bytes, pinned=pinned, direction=direction) * 1e9)
     if capture is not None and captured:
         capture.copy(stream, name, size_bytes, direction, duration)

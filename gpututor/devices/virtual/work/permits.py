@@ -17,27 +17,35 @@ def is_captured(machine: VirtualMachine, gpu: VirtualGpu) -> bool:
     return machine.capture is not None and machine.capture.takes(gpu.index, machine.stream_of(gpu))
 
 
-def ask(machine: VirtualMachine) -> None:
-    """Whether work is done may not be asked during a capture, which fails by it; raises CUDA's error."""
+def ask(machine: VirtualMachine, gpu: VirtualGpu | None = None, stream: int | None = None) -> None:
+    """Whether work is done may not be asked during a capture, which fails by it; raises CUDA's error.
+
+    `gpu` and `stream` are whose work it is: that of a captured stream may never be asked about, nor may that of its
+    whole GPU, which has no `stream`. The rest is forbidden as the capture's `capture_error_mode` says; None for what
+    has no GPU of its own, such as an event.
+    """
     capture = machine.capture
-    if capture is not None:
+    if capture is None:
+        return
+    captured = gpu is capture.gpu and (stream is None or capture.takes(capture.gpu.index, stream))
+    if captured or capture.forbids():
         capture.failed = True
         raise errors.while_capturing()
 
 
-def wait(machine: VirtualMachine) -> None:
-    """The host is about to wait; raises CUDA's error in a capture."""
+def wait(machine: VirtualMachine, gpu: VirtualGpu | None = None) -> None:
+    """The host is about to wait for all of a GPU, or, without one, for an event; raises CUDA's error in a capture."""
     if machine.capture is not None:
-        ask(machine)
+        ask(machine, gpu)
 
 
-def wait_for_stream(machine: VirtualMachine) -> None:
+def wait_for_stream(machine: VirtualMachine, gpu: VirtualGpu, stream: int) -> None:
     """The same for a stream or a copy, of which torch's debug mode tells (c10/cuda/CUDAFunctions.cpp).
 
     Waits for all of a GPU and for events are not among them.
     """
     if machine.capture is not None:
-        ask(machine)
+        ask(machine, gpu, stream)
     if machine.sync_debug == WARN:
         _warn()
     elif machine.sync_debug == ERROR:

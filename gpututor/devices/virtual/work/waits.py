@@ -10,9 +10,9 @@ from gpututor.devices.virtual.work import permits
 def wait(machine: VirtualMachine, gpu: VirtualGpu, name: str, stream: int | None = None) -> None:
     """The host waits for a stream, or for all streams of a GPU; `name` is the call that made it wait."""
     if stream is None:
-        permits.wait(machine)
+        permits.wait(machine, gpu)
     else:
-        permits.wait_for_stream(machine)
+        permits.wait_for_stream(machine, gpu, stream)
     began = machine.clock.host.now
     machine.clock.synchronise(gpu.index, stream)
     record_wait(machine, gpu, name, 0 if stream is None else stream, began)
