@@ -20,14 +20,15 @@ RULES: dict[Any, Rule] = {}
 # They give a view or change metadata only, though their schema does not say so; or make memory without touching it.
 # fmt: off
 _NO_KERNEL = frozenset({
-    "_assert_async", "_backward", "_fused_sdp_choice", "_has_compatible_shallow_copy_type", "_is_all_true",
+    "_assert_async", "_backward", "_efficientzerotensor", "_fused_sdp_choice", "empty_quantized", "set",
+    "_has_compatible_shallow_copy_type", "_is_all_true",
     "_local_scalar_dense", "_nested_tensor_size", "_unsafe_view", "_version", "as_strided_", "can_cast", "dense_dim",
     "detach_", "dim", "empty", "empty_like", "empty_permuted", "empty_strided", "is_coalesced", "is_contiguous",
     "is_non_overlapping_and_dense", "is_pinned", "is_same_size", "is_strides_like_format", "item", "lift",
     "lift_fresh", "new_empty", "new_empty_strided", "numel", "record_stream", "rename", "rename_", "requires_grad_",
-    "resize_", "resize_as_", "result_type", "retain_grad", "set_", "size", "sparse_dim", "squeeze_", "stride",
-    "swapaxes_", "swapdims_", "sym_numel", "sym_size", "sym_storage_offset", "sym_stride", "t_", "transpose_",
-    "unsqueeze_",
+    "resize", "resize_", "resize_as", "resize_as_", "result_type", "retain_grad", "set_", "size", "sparse_dim",
+    "squeeze_", "stride", "swapaxes_", "swapdims_", "sym_numel", "sym_size", "sym_storage_offset", "sym_stride", "t_",
+    "transpose_", "unsafe_chunk", "unsafe_split", "unsafe_split_with_sizes", "unsqueeze_",
 })
 # fmt: on
 # fmt: off
@@ -35,7 +36,8 @@ _HIDDEN_VIEWS = frozenset({
     "_sparse_bsc_tensor_unsafe", "_sparse_bsr_tensor_unsafe", "_sparse_compressed_tensor_unsafe",
     "_sparse_compressed_tensor_with_dims", "_sparse_coo_tensor_unsafe", "_sparse_coo_tensor_with_dims",
     "_sparse_coo_tensor_with_dims_and_tensors", "_sparse_csc_tensor_unsafe", "_sparse_csr_tensor_unsafe",
-    "_unsafe_view", "resize_", "set_", "sparse_compressed_tensor", "sparse_coo_tensor",
+    "_unsafe_view", "resize_", "set_", "sparse_compressed_tensor", "sparse_coo_tensor", "unsafe_split",
+    "unsafe_split_with_sizes",
 })
 # fmt: on
 # The host waits for a count or a flag that the operator needs, as a factorisation does for `info`: whether it went well

@@ -167,6 +167,15 @@ def _lazy_view(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     return VirtualTensor(func(tensor._host), tensor._device, tensor._block)
 
 
+def _between_tensors(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Both ends are read on the host, and the result is where `device` says (RangeFactories.cpp)."""
+    from gpututor.devices.virtual.operators.dispatch import DeviceMode
+
+    with DeviceMode():
+        return operator_of(func).made_of_others(*args, **kwargs)
+
+
+_ENDS = ("Tensor_Tensor", "Tensor_Scalar", "Scalar_Tensor")
 _RESHAPING = (
     *(aten.t_.default, aten.squeeze_.default, aten.squeeze_.dim, aten.squeeze_.dims, aten.unsqueeze_.default),
     *(aten.transpose_.default, aten.as_strided_.default, aten.swapaxes_.default, aten.swapdims_.default),
@@ -185,6 +194,7 @@ def special_rules() -> dict[Any, Rule]:
         aten._neg_view.default: _lazy_view,
         aten._pack_padded_sequence.default: _pack_padded,
         aten.set_.source_Tensor: _set_source,
+        **{getattr(one, ends): _between_tensors for one in (aten.linspace, aten.logspace) for ends in _ENDS},
         **dict.fromkeys(_RESHAPING, _reshape_in_place),
         **refusing_rules(),
     }

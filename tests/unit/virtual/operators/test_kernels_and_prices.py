@@ -1,0 +1,87 @@
+"""What counts as a kernel has a price, and what is free is none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import torch
+
+from gpututor.devices.recorder import Recorder
+from gpututor.devices.virtual import VirtualMachine, virtual_gpu
+from gpututor.devices.virtual.clock.kinds import FREE, kind_of
+from gpututor.devices.virtual.errors import NoValues
+from gpututor.devices.virtual.operators.overloads import Operator, operator_of
+from gpututor.trace.events import Kind
+
+NEVER_PRICED = {
+    *("aten::sym_storage_offset", "aten::_nested_tensor_size", "aten::_nested_get_values"),
+    *("aten::_nested_view_from_jagged", "aten::_make_dual", "aten::_fw_primal", "aten::slice_inverse"),
+    *("aten::_sparse_broadcast_to", "aten::_test_autograd_multiple_dispatch_view", "aten::_is_all_true"),
+}
+"""Views and questions that never come to be priced, as they are no kernels."""
+
+
+def operators() -> Iterator[Operator]:
+    """All of aten that torch's dispatcher knows."""
+    for full in torch._C._dispatch_get_all_op_names():
+        namespace, _, name = full.partition("::")
+        packet, _, overload = name.partition(".")
+        if namespace == "aten":
+            yield operator_of(getattr(getattr(torch.ops.aten, packet), overload or "default"))
+
+
+def test_the_two_lists_agree() -> None:
+    found = [one for one in operators() if not one.composite and one.name not in NEVER_PRICED]
+    assert len(found) > 2000
+    assert [str(one.func) for one in found if one.is_kernel is (kind_of(one.name) == FREE)] == []
+
+
+@pytest.mark.parametrize(
+    "split",
+    [
+        lambda x: torch.unsafe_split(x, 512),
+        lambda x: torch.unsafe_split_with_sizes(x, [24, 1000]),
+        lambda x: torch.unsafe_chunk(x, 2),
+        lambda x: torch.split(x, 512),
+    ],
+)
+def test_splitting_takes_no_memory_and_launches_nothing(split: Callable[[torch.Tensor], Any]) -> None:
+    recorder = Recorder()
+    with virtual_gpu(1, "A100", recorder=recorder):
+        x = torch.empty(1024, device="cuda")
+        before = torch.cuda.memory_allocated()
+        parts = split(x)
+        assert torch.cuda.memory_allocated() == before
+        assert [one.kind for one in recorder.complete() if one.kind is Kind.KERNEL] == []
+        parts[0].fill_(3)
+        assert x[0] == 3
+
+
+SPACED: list[Callable[[torch.Tensor], torch.Tensor]] = [
+    lambda z: torch.linspace(z, 1, 3),
+    lambda z: torch.linspace(0, z + 1, 3),
+    lambda z: torch.linspace(z, z + 1, 3, device="cuda"),
+    lambda z: torch.logspace(z, 1, 3),
+    lambda z: torch.logspace(z, z + 1, 3, device="cuda"),
+]
+
+
+@pytest.mark.parametrize("call", SPACED)
+def test_the_ends_of_a_range_are_read_on_the_host(call: Callable[[torch.Tensor], torch.Tensor]) -> None:
+    with virtual_gpu(1, "A100"):
+        found = call(torch.tensor(0.0, device="cuda"))
+    with virtual_gpu(1, "A100"):
+        assert str(found.device) in ("cpu", "cuda:0")
+        assert found.shape == (3,)
+    with virtual_gpu(1, "A100", values=False), pytest.raises(NoValues, match="space"):
+        call(torch.tensor(0.0, device="cuda"))
+
+
+def test_where_the_range_is(two_gpus: VirtualMachine) -> None:
+    z = torch.tensor(0.0, device="cuda")
+    assert torch.linspace(z, 1, 3).tolist() == [0, 0.5, 1]
+    assert [torch.linspace(z, 1, 3).is_cuda, torch.linspace(z, 1, 3, device="cuda").is_cuda] == [False, True]
+    with pytest.raises(RuntimeError, match="only supports 0-dimensional start and end tensors"):
+        torch.linspace(torch.ones(2, device="cuda"), 1, 3)
