@@ -195,6 +195,17 @@ def run(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
             work.wait(machine, gpu, op.name, machine.stream_of(gpu))
     else:
         gpu.memory.of_thread.writer = None
+    if machine.capture is not None and op.is_kernel:
+        found = _on_its_device(op, inputs, args, out, device)
+        work.hazards.captured(machine, gpu, op, inputs.wrappers, (hosts, kwargs), found)
+        return found
+    if op.is_fresh:
+        return fresh(out, device)
+    return _on_its_device(op, inputs, args, out, device)
+
+
+def _on_its_device(op: Operator, inputs: Inputs, args: tuple[Any, ...], out: Any, device: torch.device) -> Any:
+    """What the CPU gave, as the operator gives it on `device`."""
     if op.returns_nothing:
         return None
     if op.is_fresh:
@@ -270,7 +281,10 @@ def make(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         work.kernel(machine, gpu, op, (), bytes_of(out), out, (args, named))
     else:
         gpu.memory.of_thread.writer = None
-    return wrap(out, [], gpu.device)
+    made = wrap(out, [], gpu.device)
+    if op.is_kernel and machine.capture is not None:
+        work.hazards.captured(machine, gpu, op, (), (args, named), made)
+    return made
 
 
 def draw(op: Operator, args: Any, kwargs: dict[str, Any], generator: torch.Generator) -> Any:

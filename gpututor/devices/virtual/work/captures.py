@@ -7,13 +7,15 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import count
 from typing import TYPE_CHECKING
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, WeakSet
 
 from gpututor.devices.virtual import errors
 from gpututor.devices.virtual.clock.timeline import Mark
 
 if TYPE_CHECKING:
+    from gpututor.devices.virtual.clock.timeline import Task
     from gpututor.devices.virtual.machine import VirtualGpu, VirtualMachine
+    from gpututor.devices.virtual.memory.allocator import Block
     from gpututor.devices.virtual.work.prices import Cost
 
 _FIRST_BRANCH = 1000
@@ -69,6 +71,10 @@ class Capture:
         """By storage: puts back what was there before the capture and has been written to since."""
         self.own: set[int] = set()
         """The storages that the capture made."""
+        self.read: WeakSet[Block] = WeakSet()
+        self.written: WeakSet[Block] = WeakSet()
+        """The memory that its operators read and write; `made` is what they allocated."""
+        self.made: WeakSet[Block] = WeakSet()
         self._kernels: tuple[str, ...] = ()
         self.failed = False
         self._branch_of = {stream: 0}
@@ -167,6 +173,7 @@ class CapturedWork:
 
     def __init__(self, capture: Capture) -> None:
         self.gpu = capture.gpu
+        self.read, self.written, self.made = capture.read, capture.written, capture.made
         self._nodes = tuple(capture.nodes)
         numbers = _branches.setdefault(capture.machine, count(_FIRST_BRANCH))
         self._streams = [-1, *(next(numbers) for _ in range(capture.branches - 1))]
@@ -178,18 +185,21 @@ class CapturedWork:
     def launch(self, machine: VirtualMachine) -> None:
         """One launch for the host; kernels follow each other on the GPU without waiting for it."""
         from gpututor.devices.virtual.work.copies import put_copy
+        from gpututor.devices.virtual.work.hazards import replayed
         from gpututor.devices.virtual.work.kernels import launch
 
         gpu, clock = self.gpu, machine.clock
         streams = [machine.stream_of(gpu), *self._streams[1:]]
         clock.host.spend(gpu.launch_ns)
         marks: dict[Mark, Mark] = {}
+        last: Task | None = None
         for node in self._nodes:
             stream = streams[node.branch]
             if type(node) is Kernel:
-                launch(machine, gpu, stream, node.name, node.size_bytes, node.cost)
+                task = launch(machine, gpu, stream, node.name, node.size_bytes, node.cost)
+                last = task if node.branch == 0 else last
             elif type(node) is Copy:
-                put_copy(
+                task = put_copy(
                     machine,
                     gpu,
                     stream,
@@ -200,8 +210,11 @@ class CapturedWork:
                     0,
                     asynchronous=True,
                 )
+                last = task if node.branch == 0 else last
             elif type(node) is Place:
                 if node.waits:
                     clock.wait_for(gpu.index, stream, marks[node.mark], 0)
                 else:
                     marks[node.mark] = clock.record(gpu.index, stream, 0)
+        if last is not None:
+            replayed(machine, last, self)

@@ -19,7 +19,7 @@ by any stream that waited.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -28,6 +28,10 @@ from gpututor.devices.virtual.clock.timeline import Task
 from gpututor.devices.virtual.machine import VirtualGpu, VirtualMachine
 from gpututor.devices.virtual.memory.allocator import Block
 from gpututor.devices.virtual.operators.overloads import Operator
+from gpututor.devices.virtual.work import prices
+
+if TYPE_CHECKING:
+    from gpututor.devices.virtual.work.captures import CapturedWork
 
 READ_AFTER_WRITE = "read after write"
 WRITE_AFTER_READ = "write after read"
@@ -72,6 +76,10 @@ def used(
 def copied(machine: VirtualMachine, access: Task | None, source: Any, target: Any, *, asynchronous: bool) -> None:
     """A copy from one tensor to another, each a virtual one or on the host; None is one about to be made."""
     if access is None:
+        for one in (source, target):
+            gpu = machine.home(one._device) if hasattr(one, "_block") else None
+            if machine.capture is not None and gpu and machine.capture.takes(gpu.index, machine.stream_of(gpu)):
+                (machine.capture.read if one is source else machine.capture.written).add(one._block)
         return
     by_engine = access.in_backward = machine.clock.order.active and private.in_backward()
     for one, writes in ((source, False), (target, True)):
@@ -93,6 +101,35 @@ def _check_other_copies(machine: VirtualMachine, tensor: torch.Tensor, access: T
         if (writes or one.writes) and not order.is_before(one.access, *access.key):
             name = READ_AFTER_WRITE if not writes else WRITE_AFTER_WRITE if one.writes else WRITE_AFTER_READ
             _report(machine, name, one.access, access)
+
+
+def captured(
+    machine: VirtualMachine, gpu: VirtualGpu, op: Operator, tensors: Sequence[Any], call: Any, out: Any
+) -> None:
+    """An operator that becomes part of a graph reads `tensors`, writes some of them, and gives `out`."""
+    capture = machine.capture
+    if capture is None or not capture.takes(gpu.index, machine.stream_of(gpu)):
+        return
+    written = {id(one) for one in op.written_among(*call)}
+    for one in tensors if op.name not in _SHAPES_ONLY else ():
+        (capture.written if id(one._host) in written else capture.read).add(one._block)
+    for one in prices.tensors_of(out):
+        if hasattr(one, "_block") and not any(one._block is other._block for other in tensors):
+            capture.written.add(one._block)
+            capture.made.add(one._block)
+
+
+def replayed(machine: VirtualMachine, access: Task, graph: CapturedWork) -> None:
+    """A whole graph was launched, of which `access` is the last piece of work on the stream that launched it."""
+    by_engine = access.in_backward = machine.clock.order.active and private.in_backward()
+    for block in list(graph.read):
+        if block not in graph.written:
+            _read(machine, block, access, by_engine=by_engine)
+    for block in list(graph.written):
+        _write(machine, block, access, by_engine=by_engine)
+        if block in graph.made:
+            # The graph's own memory, which goes back when the graph is gone.
+            _keep(block, access.key[1])
 
 
 def together(machine: VirtualMachine, access: Task, used: Iterable[Any], written: Iterable[Any]) -> None:
