@@ -25,9 +25,8 @@ def hazards_of(program: Program) -> list[str]:
             out = (given * 2).relu() + torch.ones(64, device="cuda")
             kept.copy_(out)
         torch.cuda.synchronize()
-        program(
-            graph, given, kept if "kept" in program.__name__ else out, torch.cuda.Stream(), torch.cuda.current_stream()
-        )
+        watched = kept if "kept" in program.__name__ else out
+        program(graph, given, watched, torch.cuda.Stream(), torch.cuda.current_stream())
         torch.cuda.synchronize()
         del given, out, watched
     return [one.name for one in recorder.complete() if one.kind is Kind.HAZARD]

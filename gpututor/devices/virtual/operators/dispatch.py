@@ -199,9 +199,7 @@ def run(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         found = _on_its_device(op, inputs, args, out, device)
         work.hazards.captured(machine, gpu, op, inputs.wrappers, (hosts, kwargs), found)
         return found
-    if op.is_fresh:
-        return fresh(out, device)
-    return _on_its_device(op, inputs, args, out, device)
+    return fresh(out, device) if op.is_fresh else _on_its_device(op, inputs, args, out, device)
 
 
 def _on_its_device(op: Operator, inputs: Inputs, args: tuple[Any, ...], out: Any, device: torch.device) -> Any:
