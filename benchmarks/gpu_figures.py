@@ -166,7 +166,7 @@ def facts_of(properties: Any, known: GpuSpec | None) -> dict[str, Any]:
     memory_clock = getattr(properties, "memory_clock_rate", 0) or (known.memory_clock_khz if known else 0)
     return {
         "reported_name": properties.name,
-        "memory_gib": known.memory_bytes / 2**30 if known else round(properties.total_memory / 2**30 + 0.4),
+        "memory_gib": known.memory_bytes / 2**30 if known else round(properties.total_memory / 2**30, 2),
         "capability": [properties.major, properties.minor],
         "multiprocessors": properties.multi_processor_count,
         "source": "the CUDA driver",

@@ -19,7 +19,7 @@ def test_cuda_tells_how_many_gpus_there_are_and_what_they_are(two_gpus: VirtualM
     assert torch.cuda.get_device_capability("cuda:0") == (7, 5)
     properties = torch.cuda.get_device_properties(0)
     assert (properties.major, properties.minor, properties.multi_processor_count) == (7, 5, 40)
-    assert properties.total_memory == 16 * 2**30
+    assert properties.total_memory == int(14.56 * 2**30)
 
 
 def test_the_current_gpu_can_be_set_for_good_and_for_a_block(two_gpus: VirtualMachine) -> None:
@@ -132,7 +132,7 @@ def test_no_backend_at_all_is_a_build_without_an_accelerator() -> None:
 def test_every_model_has_figures_and_their_source() -> None:
     for name in model_names():
         found = spec(name)
-        assert found.memory_bytes >= 10 * 2**30
+        assert found.memory_bytes >= 9 * 2**30
         assert found.multiprocessors >= 40
         assert len(found.source) > 20
     assert {"T4", "P100", "RTX 3080", "A100 40", "A100 80", "H100", "H200"} <= set(model_names())

@@ -199,13 +199,20 @@ class DeviceMemory:
         pool.add_segment(self._next_address, wanted)
         self._next_address += -(-wanted // ROUND_LARGE) * ROUND_LARGE
         self.statistics.segments_changed(pool, 1, wanted)
+        if self.watch is not None:
+            self.watch.grown(wanted)
 
     def _release_idle(self) -> None:
-        for pool in (self.small, self.large, *self.graphs.left()):
+        pools = [pool for pool in (self.small, self.large, *self.graphs.left()) if pool.idle]
+        if pools and self.watch is not None:
+            self.watch.shrinking()
+        for pool in pools:
             before = pool.reserved
             count = pool.release_idle()
             if count:
                 self.statistics.segments_changed(pool, -count, pool.reserved - before)
+                if self.watch is not None:
+                    self.watch.shrunk(count, before - pool.reserved)
 
     def _out_of_memory(self, size: int) -> Exception:
         self.statistics.out_of_memories += 1

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 from gpututor.devices.recorder import Place, Recorder
 from gpututor.devices.virtual.clock.clock import MachineClock
 from gpututor.devices.virtual.clock.timeline import Task
+from gpututor.devices.virtual.memory import driver
 from gpututor.trace.events import Kind
 
 if TYPE_CHECKING:
@@ -29,13 +30,14 @@ Moment = tuple[int, Place, int]
 class MemoryWatch:
     """What one GPU's memory tells the trace. All sizes are bytes, times nanoseconds."""
 
-    __slots__ = ("_device", "_host", "_index", "_order", "_recorder", "_streams_of")
+    __slots__ = ("_clock", "_device", "_host", "_index", "_order", "_recorder", "_streams_of")
 
     def __init__(
         self, index: int, device: str, clock: MachineClock, recorder: Recorder, streams_of: StreamsOfThread
     ) -> None:
         self._index = index
         self._device = device
+        self._clock = clock
         self._host = clock.host
         self._order = clock.order
         self._recorder = recorder
@@ -80,6 +82,22 @@ class MemoryWatch:
             if not recorded and not order.is_before(use, self._index, block.home) and not order.host_knows(use):
                 now, stream = self._host.now, block.home
                 self._recorder.hazard(FREED_IN_USE, self._device, stream=stream, partner=use.row, launched=now)
+
+    def grown(self, size: int) -> None:
+        """The driver was asked for a segment."""
+        self._host.spend(driver.allocation_ns(size))
+
+    def shrinking(self) -> None:
+        """Segments are about to go back to the driver, which waits for all work of the GPU first."""
+        began, recorder = self._host.now, self._recorder
+        self._clock.synchronise(self._index)
+        if recorder.enabled:
+            now = self._host.now
+            recorder.synchronise("cudaFree", self._device, stream=0, launched=began, start=began, end=now)
+
+    def shrunk(self, segments: int, size: int) -> None:
+        """So many segments, of so many bytes together, went back."""
+        self._host.spend(driver.free_ns(segments, size))
 
     def short(self, size: int, allocated: int) -> None:
         """A storage did not fit."""
