@@ -6,15 +6,20 @@ way round. It never says more than the whole program could save: the device's wo
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
 
 from gpututor.trace.events import Kind
 from gpututor.trace.hazards import HazardGroup
-from gpututor.trace.rows import Place, Rows
+from gpututor.trace.rows import Numbers, Place, Rows
 
-WORTH_IT = 0.01
+WORTH_IT = 0.02
 """Of the whole span: less is left out."""
+_WORTH_NAMING = 0.05
+"""Of what the line loses that loses most: other lines that lose less are not named."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,12 +46,64 @@ class Advice:
     share: float
     """`gain` by the whole span, 0 to 1."""
     what_to_do: str
+    others: tuple[Place, ...] = ()
+    """More lines that the same would mend; `gain` is of all together."""
 
 
-def found(rows: Rows, rule: str, sentence: str, place: Place, gain: int, what_to_do: str) -> Advice:
+def found(
+    rows: Rows,
+    rule: str,
+    sentence: str,
+    place: Place,
+    gain: int,
+    what_to_do: str,
+    others: tuple[Place, ...] = (),
+) -> Advice:
     """One piece of advice, with the share of its gain."""
     gain = min(gain, rows.span)
-    return Advice(rule, sentence, place, gain, gain / rows.span if rows.span else 0.0, what_to_do)
+    return Advice(rule, sentence, place, gain, gain / rows.span if rows.span else 0.0, what_to_do, others)
+
+
+class Seen(NamedTuple):
+    """What a rule saw at one line."""
+
+    place: Place
+    group: Numbers
+    """The rows that it is about."""
+    sentence: str
+    what_to_do: str
+
+
+def together(rows: Rows, rule: str, seen: Iterable[Seen], gain_of: Callable[[Numbers], int]) -> Iterator[Advice]:
+    """One piece of advice for all lines with the same remedy: the line that loses most in full, then the others.
+
+    `gain_of` tells what some rows lose: of several lines the gain is that of their rows together, as what they lose may
+    be the same time.
+    """
+    remedies: dict[str, list[tuple[int, Seen]]] = {}
+    for one in seen:
+        if (gain := gain_of(one.group)) > 0:
+            remedies.setdefault(one.what_to_do, []).append((gain, one))
+    for what_to_do, all_of_it in remedies.items():
+        (most, first), *less = sorted(all_of_it, key=lambda pair: (-pair[0], pair[1].place))
+        more = [one for gain, one in less if gain >= _WORTH_NAMING * most]
+        gain = gain_of(np.sort(np.concatenate([first.group, *(one.group for one in more)])))
+        others = tuple(sorted({one.place for one in more}))
+        sentence = f"{first.sentence} The same goes for {_lines(first.place, others)}." if others else first.sentence
+        yield found(rows, rule, sentence, first.place, gain, what_to_do, others)
+
+
+def _lines(first: Place, others: Sequence[Place]) -> str:
+    """`lines 9 and 12`; of other files with their names."""
+    here = [str(one.line) for one in others if one.file == first.file]
+    words = [str(one) for one in others if one.file != first.file]
+    if here:
+        words = [f"line{'s' if len(here) > 1 else ''} {_listed(here)}", *words]
+    return _listed(words)
+
+
+def _listed(words: Sequence[str]) -> str:
+    return f"{', '.join(words[:-1])} and {words[-1]}" if len(words) > 1 else words[0]
 
 
 def find(
@@ -68,11 +125,23 @@ def find(
         if one.share >= WORTH_IT
     ]
     chosen: list[Advice] = []
+    taken: set[Place] = set()
     for one in sorted(slow, key=lambda one: (-one.gain, one.rule, str(one.place))):
-        # Two rules that see the same line see the same lost time.
-        if all(one.place != other.place for other in chosen):
+        # Two rules that see the same line see the same lost time; launches are of no one line.
+        if one.rule == "launches" or one.place not in taken:
+            taken |= {one.place, *one.others} if one.rule != "launches" else set()
             chosen.append(one)
-    return tuple((wrong + chosen)[:most])
+    return tuple((wrong + _waits_first(chosen))[:most])
+
+
+def _waits_first(chosen: list[Advice]) -> list[Advice]:
+    """Waits come before launches: as long as the host waits in the loop, other remedies for launches help little."""
+    first = next((one for one in chosen if one.rule == "waits in a loop"), None)
+    if first is None:
+        return chosen
+    later = [one for one in chosen if one is not first]
+    at = min(chosen.index(first), *(number for number, one in enumerate(later) if one.rule == "launches"), len(later))
+    return [*later[:at], first, *later[at:]]
 
 
 def _times(count: int) -> str:

@@ -13,8 +13,14 @@ _WORDS = {
     "write after read": "{later} writes what {earlier} reads on another stream",
     "write after write": "{later} writes what {earlier} writes on another stream",
     "freed in use": "{later} frees memory that {earlier} still uses on another stream",
+    "host read during copy": "{later} reads memory of the host that {earlier} may still write",
+    "host write during copy": "{later} writes memory of the host that {earlier} may still use",
 }
+_HOST_WAITS = "Wait before the host touches it: `event.synchronize()` of an event after the copy, or\
+ `torch.cuda.synchronize()`."
 _ADVICE = {
+    "host read during copy": _HOST_WAITS,
+    "host write during copy": _HOST_WAITS,
     "freed in use": "Call `tensor.record_stream(stream)` for the other stream, or keep the tensor until it is done.",
 }
 _WAIT = (
@@ -43,7 +49,8 @@ class HazardGroup:
         if self.earlier.line is not None:
             earlier = f"{earlier} at {self.earlier}"
         words = _WORDS.get(self.name, f"{{later}} and {{earlier}} collide ({self.name})")
-        return words.format(later=str(self.place), earlier=earlier) + ", and nothing says which comes first"
+        ending = "the host does not wait for it" if self.name.startswith("host ") else "nothing says which comes first"
+        return f"{words.format(later=str(self.place), earlier=earlier)}, and {ending}"
 
     @property
     def what_to_do(self) -> str:

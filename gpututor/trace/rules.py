@@ -6,17 +6,21 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from gpututor.trace.advice import Advice, Rates, found
+from gpututor.trace.advice import Advice, Rates, Seen, found, together
+from gpututor.trace.copy_rules import (
+    REPEATED,
+    blocking_copies,
+    copies_beside_nothing,
+    made_on_the_cpu,
+    many_small_copies,
+    same_bytes_again,
+    work_on_the_cpu,
+)
 from gpututor.trace.events import Kind
 from gpututor.trace.rows import Intervals, Mask, Numbers, Rows, common, merged, within
-from gpututor.trace.units import duration, size
+from gpututor.trace.units import duration
 
 Rule = Callable[[Rows, str, Rates | None], Iterator[Advice]]
-REPEATED = 3
-"""So often, and a line is taken to be in a loop."""
-SMALL_COPY = 64 << 10
-"""Bytes: below that a copy is mostly latency, on PCIe as on NVLink."""
-MANY_COPIES = 8
 MANY_KERNELS = 100
 LAUNCH_GAP = 50_000
 """Nanoseconds: a device that waits no longer than that for its next kernel waits for a launch, and for nothing else."""
@@ -31,8 +35,20 @@ _WAIT_WORDS = {
         "copies to the host and waits",
         "Keep the results on the device, and copy them together, after the loop.",
     ),
-    "aten::nonzero": ("waits for how many elements there are", "Use `torch.where` with three arguments, or a mask."),
 }
+_DATA_SHAPES = frozenset(
+    f"aten::{one}"
+    for one in (
+        *("index", "index_put", "index_put_", "masked_select", "nonzero", "repeat_interleave"),
+        *("_unique2", "unique_consecutive", "unique_dim", "bincount"),
+    )
+)
+"""Operators whose result is as large as the values say: the host waits for that size."""
+_SHAPE_WORDS = (
+    "waits for how many elements there are",
+    "Keep the shape: `torch.where` with three arguments, or multiply by the mask; or find the indices once, and keep"
+    " them.",
+)
 _OTHER_WAIT = (
     "waits for the device",
     "Wait once, after the loop, or not at all: streams keep their order by themselves.",
@@ -41,97 +57,41 @@ _OTHER_WAIT = (
 
 def waits_in_loops(rows: Rows, device: str, rates: Rates | None) -> Iterator[Advice]:
     """The host waits again and again at one line. Without it, host and device would work at the same time: what is
-    won is the wait, as far as the device stood idle between the first and the last of them."""
+    won is the wait, and what the host needs to start a reading, as far as the device stood idle between the first and
+    the last of them."""
     waits = rows.on(device) & rows.of(Kind.SYNCHRONISE) & rows.timed
     busy = merged(rows.intervals(_work(rows, device)))
-    for (number,), group in rows.groups(waits, rows.place):
-        if group.size < REPEATED:
-            continue
-        total = int(rows.duration[group].sum())
-        idle = _idle(busy, int(rows.start[group].min()), int(rows.end[group].max()))
-        place, name = rows.place_of(number), rows.names[int(rows.name[group[0]])]
-        words, what_to_do = _WAIT_WORDS.get(name, _OTHER_WAIT)
-        sentence = f"{place} {words}: {group.size:,} waits, {duration(total)} in all."
-        yield found(rows, "waits in a loop", sentence, place, min(total, idle), what_to_do)
+    own = _own_time(rows, device, waits)
+
+    def gain_of(group: Numbers) -> int:
+        begin, end = int((rows.start[group] - own[group]).min()), int(rows.end[group].max())
+        return min(int(rows.duration[group].sum() + own[group].sum()), end - begin - within(busy, begin, end).total)
+
+    def seen() -> Iterator[Seen]:
+        for (number,), group in rows.groups(waits, rows.place):
+            if group.size < REPEATED:
+                continue
+            place, name = rows.place_of(number), rows.names[int(rows.name[group[0]])]
+            words, what_to_do = _SHAPE_WORDS if name in _DATA_SHAPES else _WAIT_WORDS.get(name, _OTHER_WAIT)
+            sentence = f"{place} {words}: {group.size:,} waits, {duration(int(rows.duration[group].sum()))} in all."
+            yield Seen(place, group, sentence, what_to_do)
+
+    yield from together(rows, "waits in a loop", seen(), gain_of)
 
 
-def blocking_copies(rows: Rows, device: str, rates: Rates | None) -> Iterator[Advice]:
-    """Copies to the device that the host waits for, while kernels could run. At most the shorter of the two is won."""
-    copies = _copies_to(rows, device) & ~rows.asynchronous & (rows.size > SMALL_COPY) & (rows.partner < 0)
-    yield from _hidden_by_kernels(
-        rows,
-        device,
-        copies,
-        "pageable copies",
-        "{place} copies {size} to {device} from pageable memory, in {count:,} copies that the host waits for:"
-        " {time} in which no kernel runs.",
-        "Take pinned memory (`pin_memory=True` in the DataLoader, or `.pin_memory()`), and copy with"
-        " `non_blocking=True` while the step before still computes.",
-    )
-
-
-def copies_beside_nothing(rows: Rows, device: str, rates: Rates | None) -> Iterator[Advice]:
-    """Asynchronous copies that no kernel runs beside: on the kernels' stream, copies and kernels take turns."""
-    copies = _copies_to(rows, device) & rows.asynchronous & (rows.partner < 0)
-    yield from _hidden_by_kernels(
-        rows,
-        device,
-        copies,
-        "copies do not overlap",
-        "{place} copies {size} to {device} without waiting, in {count:,} copies, but {time} of them pass while no"
-        " kernel runs.",
-        "Copy the next batch on a second stream while this one is computed, and let the kernels' stream wait for it"
-        " (`wait_stream`).",
-    )
-
-
-def _hidden_by_kernels(
-    rows: Rows, device: str, copies: Mask, rule: str, words: str, what_to_do: str
-) -> Iterator[Advice]:
-    kernels = merged(rows.intervals(rows.on(device) & rows.of(Kind.KERNEL)))
-    for (number,), group in rows.groups(copies & rows.timed, rows.place):
-        if group.size < REPEATED:
-            continue
-        times = merged(_of(rows, group))
-        begin, end = int(times.start[0]), int(times.end[-1])
-        overlap = common(times, kernels)
-        alone = times.total - overlap
-        free_kernels = within(kernels, begin, end).total - overlap
-        place = rows.place_of(number)
-        sentence = words.format(
-            place=place,
-            size=size(int(rows.size[group].sum())),
-            device=device,
-            count=group.size,
-            time=duration(alone),
-        )
-        yield found(rows, rule, sentence, place, min(alone, free_kernels), what_to_do)
-
-
-def many_small_copies(rows: Rows, device: str, rates: Rates | None) -> Iterator[Advice]:
-    """Copies to the device that are mostly latency, and could be one: that keeps one latency of all."""
-    copies = _copies_to(rows, device) & (rows.size <= SMALL_COPY) & rows.timed
-    for (number,), group in rows.groups(copies, rows.place):
-        if group.size < MANY_COPIES:
-            continue
-        place, latency = rows.place_of(number), int(rows.duration[group].min())
-        sentence = (
-            f"{place} makes {group.size:,} copies of {size(int(rows.size[group].mean()))} each to {device}, which take"
-            f" {duration(int(rows.duration[group].sum()))}: mostly the latency of a copy."
-        )
-        what_to_do = "Gather the values on the host and copy them once, or make them on the device."
-        yield found(rows, "small copies", sentence, place, (group.size - 1) * latency, what_to_do)
-
-
-def same_bytes_again(rows: Rows, device: str, rates: Rates | None) -> Iterator[Advice]:
-    """Copies of bytes that were copied to the device before, and did not change: each but the first is lost."""
-    copies = _copies_to(rows, device) & (rows.partner >= 0)
-    for (number,), group in rows.groups(copies, rows.place):
-        place, time = rows.place_of(number), int(rows.duration[group].sum())
-        total = size(int(rows.size[group].sum()))
-        sentence = f"{place} copies the same bytes to {device} again, {group.size:,} times: {total}, {duration(time)}."
-        what_to_do = "Copy them once, before the loop, and keep the tensor on the device."
-        yield found(rows, "same bytes again", sentence, place, time, what_to_do)
+def _own_time(rows: Rows, device: str, waits: Mask) -> Numbers:
+    """For each wait that reads a value: how long the host needed from its launch before to the beginning of the wait,
+    in which the device, once it is done, stands idle. 0 for other rows."""
+    own = np.zeros(rows.kind.size, dtype=np.int64)
+    reads = waits & np.isin(rows.name, [number for number, name in enumerate(rows.names) if name in _WAIT_WORDS])
+    launches = np.unique(rows.launched[_work(rows, device) & (rows.launched >= 0)])
+    ends = np.unique(np.concatenate([launches, rows.end[rows.of(Kind.SYNCHRONISE) & rows.timed]]))
+    # The copy of the reading itself begins with the wait.
+    at = np.searchsorted(ends, rows.start[reads], side="left")
+    before = np.where(at > 0, ends[np.maximum(at - 1, 0)] if ends.size else 0, rows.start[reads])
+    gap = rows.start[reads] - before
+    own[reads] = np.where(gap <= LAUNCH_GAP, gap, 0)
+    return own
 
 
 def launch_bound(rows: Rows, device: str, rates: Rates | None) -> Iterator[Advice]:
@@ -145,7 +105,10 @@ def launch_bound(rows: Rows, device: str, rates: Rates | None) -> Iterator[Advic
     reached = np.append(rows.start[work[:1]], np.maximum.accumulate(rows.end[work])[:-1])
     gap = rows.start[work] - reached
     at_once = rows.start[work] - rows.launched[work] <= 1_000
-    picked = np.flatnonzero((gap > 0) & (gap <= LAUNCH_GAP) & at_once & ours[work])
+    # The first launch after a wait is what the wait costs.
+    waits = np.sort(rows.end[rows.on(device) & rows.of(Kind.SYNCHRONISE) & rows.timed])
+    after_a_wait = np.searchsorted(waits, rows.start[work]) > np.searchsorted(waits, reached)
+    picked = np.flatnonzero((gap > 0) & (gap <= LAUNCH_GAP) & at_once & ~after_a_wait & ours[work])
     if picked.size < MANY_KERNELS // 2:
         return
     gaps = Intervals(reached[picked], rows.start[work][picked])
@@ -158,24 +121,20 @@ def launch_bound(rows: Rows, device: str, rates: Rates | None) -> Iterator[Advic
         f"{device} waits for the host to launch {picked.size:,} of {int(ours.sum()):,} kernels, which take"
         f" {duration(mean)} each; most of that at {place}."
     )
-    what_to_do = (
-        "Give each kernel more to do: larger batches, fewer and fused operators (`torch.compile`, `foreach` and fused"
-        " optimisers), or replay the step as a CUDA graph."
-    )
+    names = [rows.names[number] for number in np.unique(rows.name[work[picked]])]
+    optimisers = "fused optimisers" if any("_foreach_" in name for name in names) else "`foreach` and fused optimisers"
+    operators = f"fewer and fused operators (`torch.compile`, {optimisers})"
+    what_to_do = f"Give each kernel more to do: larger batches, {operators}, or replay the step as a CUDA graph."
+    if _waits_between(rows, device, int(gaps.start[0]), int(gaps.end[-1])):
+        # A graph cannot hold a wait.
+        what_to_do = f"Give each kernel more to do: larger batches, {operators}, and do not wait for it in the loop."
     yield found(rows, "launches", sentence, place, max(lost, 0), what_to_do)
 
 
-def work_on_the_cpu(rows: Rows, device: str, rates: Rates | None) -> Iterator[Advice]:
-    """A line computes on the CPU while the device is idle: that much would be won if the work were elsewhere."""
-    busy = merged(rows.intervals(_work(rows, device)))
-    computing = rows.on("cpu") & rows.of(Kind.KERNEL) & rows.timed
-    for (number,), group in rows.groups(computing, rows.place):
-        times = merged(_of(rows, group))
-        place = rows.place_of(number)
-        sentence = f"{place} computes on the CPU for {duration(times.total)}, while {device} has nothing to do."
-        what_to_do = "Move the tensors to the device first, or prepare them in DataLoader workers (`num_workers`)."
-        if group.size >= REPEATED:
-            yield found(rows, "work on the CPU", sentence, place, times.total - common(times, busy), what_to_do)
+def _waits_between(rows: Rows, device: str, begin: int, end: int) -> bool:
+    """Whether the host waits again and again at one line between these moments."""
+    waits = rows.on(device) & rows.of(Kind.SYNCHRONISE) & rows.timed & (rows.start >= begin) & (rows.end <= end)
+    return any(group.size >= REPEATED for _, group in rows.groups(waits, rows.place))
 
 
 def float32_products(rows: Rows, device: str, rates: Rates | None) -> Iterator[Advice]:
@@ -188,23 +147,28 @@ def float32_products(rows: Rows, device: str, rates: Rates | None) -> Iterator[A
     rate = np.where(products, rows.flops / np.maximum(rows.duration, 1) * 1e9, 0.0)
     # Slower ones are held up by memory, faster ones use tensor cores already.
     products &= (rate > 0.3 * rates.float32) & (rate < 1.1 * rates.float32)
-    for (number,), group in rows.groups(products, rows.place):
-        place, time = rows.place_of(number), int(rows.duration[group].sum())
-        gain = time - int(float(rows.flops[group].sum()) / rates.tensor * 1e9)
-        sentence = (
-            f"{place} multiplies matrices in float32 without tensor cores: {group.size:,} products, {duration(time)}."
-        )
-        what_to_do = (
-            "Call `torch.set_float32_matmul_precision('high')` for TF32, or compute in bfloat16 or float16"
-            " (`torch.autocast`)."
-        )
-        yield found(rows, "float32 products", sentence, place, gain, what_to_do)
+
+    def gain_of(group: Numbers) -> int:
+        return int(rows.duration[group].sum()) - int(float(rows.flops[group].sum()) / rates.tensor * 1e9)
+
+    def seen() -> Iterator[Seen]:
+        for (number,), group in rows.groups(products, rows.place):
+            place, time = rows.place_of(number), duration(int(rows.duration[group].sum()))
+            sentence = f"{place} multiplies matrices in float32 without tensor cores: {group.size:,} products, {time}."
+            what_to_do = (
+                "Call `torch.set_float32_matmul_precision('high')` for TF32, or compute in bfloat16 or float16"
+                " (`torch.autocast`)."
+            )
+            yield Seen(place, group, sentence, what_to_do)
+
+    yield from together(rows, "float32 products", seen(), gain_of)
 
 
 RULES: tuple[Rule, ...] = (
     waits_in_loops,
     blocking_copies,
     copies_beside_nothing,
+    made_on_the_cpu,
     many_small_copies,
     same_bytes_again,
     launch_bound,
@@ -216,22 +180,3 @@ RULES: tuple[Rule, ...] = (
 def _work(rows: Rows, device: str) -> Mask:
     mask: Mask = rows.on(device) & rows.of(Kind.KERNEL, Kind.TRANSFER, Kind.COLLECTIVE)
     return mask
-
-
-def _copies_to(rows: Rows, device: str) -> Mask:
-    mask: Mask = (
-        rows.of(Kind.TRANSFER)
-        & (rows.source == rows.trace.devices.get("cpu", -1))
-        & (rows.target == rows.trace.devices.get(device, -1))
-    )
-    return mask
-
-
-def _of(rows: Rows, group: Numbers) -> Intervals:
-    """When these rows ran; their times are known."""
-    order = np.argsort(rows.start[group], kind="stable")
-    return Intervals(rows.start[group][order], rows.end[group][order])
-
-
-def _idle(busy: Intervals, begin: int, end: int) -> int:
-    return end - begin - within(busy, begin, end).total

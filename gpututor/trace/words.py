@@ -63,7 +63,7 @@ def comparison(candidates: Sequence[Candidate], *, modelled: bool = False) -> st
 
 def _head(summary: Summary, modelled: bool) -> Iterator[str]:
     if not any(one.kernel_count or one.copies or one.collective_count for one in summary.devices):
-        yield "No work ran on a GPU"
+        yield "No work ran on a GPU."
     elif not summary.timed:
         yield f"{summary.events:,} events; when they ran is not known"
     else:
@@ -77,7 +77,9 @@ def _head(summary: Summary, modelled: bool) -> Iterator[str]:
 def _device(device: DeviceSummary, summary: Summary) -> Iterator[str]:
     busy = f": busy for {duration(device.busy)}, {share(device.busy_share)} of the time" if summary.timed else ""
     yield f"{device.name}{busy}"
-    rows = [("kernels", f"{device.kernel_count:,}", _time(device.kernel_time, summary), "")]
+    rows: list[tuple[str, ...]] = []
+    if device.kernel_count:
+        rows.append(("kernels", f"{device.kernel_count:,}", _time(device.kernel_time, summary), ""))
     rows += [
         (_direction(one, device.name), f"{one.count:,}", _time(one.time, summary), _bytes_of(one))
         for one in device.copies
@@ -85,10 +87,12 @@ def _device(device: DeviceSummary, summary: Summary) -> Iterator[str]:
     if device.collective_count:
         sent = f"{size(device.collective_bytes)} sent"
         rows.append(("collectives", f"{device.collective_count:,}", _time(device.collective_time, summary), sent))
-    rows.append(("waits of the host", f"{device.waits:,}", _time(device.wait_time, summary), ""))
+    if device.waits:
+        rows.append(("waits of the host", f"{device.waits:,}", _time(device.wait_time, summary), ""))
     if device.streams > 1:
         rows.append(("streams", f"{device.streams:,}", "", ""))
-    yield from table(rows, indent=2)
+    if rows:
+        yield from table(rows, indent=2)
     if device.peak_bytes:
         where = f", reached at {_place(device.peak_place)}" if device.peak_place.line else ""
         yield from _wrapped(f"at most {size(device.peak_bytes)} of memory{where}", indent=2)
@@ -150,7 +154,7 @@ def _ranges(summary: Summary) -> Iterator[str]:
 
 def _hazards(summary: Summary) -> Iterator[str]:
     if summary.hazards:
-        yield "Hazards: two streams use the same memory, and nothing says which comes first"
+        yield "Hazards: two use the same memory, and nothing says which of them comes first"
         for one in summary.hazards[:MOST_LINES]:
             times = f" ({one.count:,} times)" if one.count > 1 else ""
             yield from _wrapped(f"{_safe(one.sentence)}{times}", first="  - ", indent=4)

@@ -83,13 +83,25 @@ class Program:
             Kind.SYNCHRONISE, name, self.device, launched=began, start=began, end=self.now, file=FILE, line=line
         )
 
-    def compute(self, line: int, time: int) -> int:
+    def read(self, line: int, time: int, *, launch: int) -> int:
+        """A value is copied to the host, which waits for it, as `.item()` does."""
+        self.now += launch
+        launched = self.now
+        start, end = self._run(0, time)
+        self.now = end
+        name = "aten::_local_scalar_dense"
+        found: dict[str, Any] = {"launched": launched, "end": end, "file": FILE, "line": line}
+        self.trace.add(
+            Kind.TRANSFER, name, self.device, source=self.device, target="cpu", size_bytes=4, start=start, **found
+        )
+        return self.trace.add(Kind.SYNCHRONISE, name, self.device, start=launched, **found)
+
+    def compute(self, line: int, time: int, *, name: str = "aten::add", size_bytes: int = 0) -> int:
         """An operator on the CPU."""
         began = self.now
         self.now += time
-        return self.trace.add(
-            Kind.KERNEL, "aten::add", "cpu", launched=began, start=began, end=self.now, file=FILE, line=line
-        )
+        times: dict[str, Any] = {"launched": began, "start": began, "end": self.now}
+        return self.trace.add(Kind.KERNEL, name, "cpu", size_bytes=size_bytes, file=FILE, line=line, **times)
 
     def allocate(self, line: int, size_bytes: int) -> int:
         """Memory is taken; a negative number of bytes is given back."""

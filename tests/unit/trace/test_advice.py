@@ -65,6 +65,20 @@ def pinned_batches_on_the_kernels_stream(p: Program) -> None:
         p.kernel(4, 2 * MS)
 
 
+def batches_made_on_the_cpu(p: Program) -> None:
+    for _ in range(10):
+        p.compute(3, 3 * MS, name="aten::randn", size_bytes=8 << 20)
+        p.copy(3, 2 * MS, 8 << 20)
+        p.kernel(4, 2 * MS)
+
+
+def batches_with_little_noise_of_the_cpu(p: Program) -> None:
+    for _ in range(10):
+        p.compute(3, 3 * MS, name="aten::randn", size_bytes=1 << 10)
+        p.copy(3, 2 * MS, 8 << 20)
+        p.kernel(4, 2 * MS)
+
+
 def numbers_one_by_one(p: Program) -> None:
     for _ in range(100):
         p.copy(3, 10 * US, 4)
@@ -160,6 +174,9 @@ def asking_enough(p: Program) -> None:
         ("pageable copies", 3, pageable_batches, pinned_batches_on_a_stream_of_their_own),
         ("pageable copies", 3, pageable_batches, pageable_data_once),
         ("copies do not overlap", 3, pinned_batches_on_the_kernels_stream, pinned_batches_on_a_stream_of_their_own),
+        ("made on the CPU", 3, batches_made_on_the_cpu, batches_with_little_noise_of_the_cpu),
+        ("made on the CPU", 3, batches_made_on_the_cpu, pageable_batches),
+        ("pageable copies", 3, pageable_batches, batches_made_on_the_cpu),
         ("small copies", 3, numbers_one_by_one, numbers_at_once),
         ("launches", 4, tiny_kernels, large_kernels),
         ("launches", 4, tiny_kernels, tiny_kernels_beside_work_of_the_host),
@@ -186,6 +203,8 @@ def test_a_rule_finds_its_program_and_not_the_twin(
 @pytest.mark.parametrize(
     ("shows", "rule", "gain"),
     [
+        # Ten times making and copying, while no kernel runs (2 ms of it beside the one before).
+        (batches_made_on_the_cpu, "made on the CPU", 50 * MS - 9 * (2 * MS - 5 * US) - 9 * 5 * US),
         # All but the first of 100 latencies.
         (numbers_one_by_one, "small copies", 990 * US),
         # 499 gaps of 4 µs between kernels of 2 µs.
@@ -224,7 +243,8 @@ def test_what_is_wrong_comes_before_what_is_slow(wrong: Callable[[Program], None
 
 def test_three_pieces_of_advice_are_given_and_one_for_each_line() -> None:
     program = Program()
-    item_in_a_loop(program)
+    for _ in range(3):
+        item_in_a_loop(program)
     for _ in range(100):
         program.copy(13, 10 * US, 4)
     for _ in range(5):
@@ -234,6 +254,86 @@ def test_three_pieces_of_advice_are_given_and_one_for_each_line() -> None:
     found = summary(program.trace, T4).advice
     assert [one.place.line for one in found] == [33, 23, 13]
     assert [one.place.line for one in summary(program.trace, T4, most_advice=10).advice] == [33, 23, 13, 5]
+
+
+def test_what_saves_next_to_nothing_is_left_out() -> None:
+    program = Program()
+    program.kernel(4, 100 * MS)
+    weights_again(program)
+    assert [one.rule for one in summary(program.trace, T4).advice] == ["same bytes again"]
+    program.kernel(4, 300 * MS)
+    assert summary(program.trace, T4).advice == ()
+
+
+def item_of_tiny_kernels(p: Program) -> None:
+    for _ in range(200):
+        p.kernel(4, 2 * US, launch=6 * US)
+        p.kernel(4, 2 * US, launch=6 * US)
+        p.read(4, 8 * US, launch=10 * US)
+
+
+def test_a_reading_costs_its_wait_and_its_launch_and_comes_before_launches() -> None:
+    first, second = advice(item_of_tiny_kernels)
+    assert (first.rule, second.rule) == ("waits in a loop", "launches")
+    # The first of the launches begins after the first two kernels: 10 µs of idle time are before it.
+    assert first.gain == 200 * (8 + 10) * US - 10 * US
+    # Of the launches only those of the second kernels are left: the first ones are what the waits cost.
+    assert second.gain == 200 * 4 * US
+    assert first.place == second.place == (FILE, 4)
+    assert "CUDA graph" not in second.what_to_do
+    assert "CUDA graph" in advice(tiny_kernels)[0].what_to_do
+
+
+def test_foreach_is_not_advised_to_who_has_it() -> None:
+    def write(p: Program) -> None:
+        for _ in range(500):
+            p.kernel(4, 2 * US, launch=6 * US, name="aten::_foreach_add_")
+
+    assert "`foreach`" in advice(tiny_kernels)[0].what_to_do
+    assert "foreach" not in advice(write)[0].what_to_do
+
+
+def test_lines_with_the_same_remedy_are_one_piece_of_advice() -> None:
+    def write(p: Program) -> None:
+        for line, count in ((9, 20), (8, 10), (12, 10)):
+            for _ in range(count):
+                p.kernel(line, MS, flops=7e9)
+
+    (one,) = advice(write)
+    assert (one.place.line, [other.line for other in one.others]) == (9, [8, 12])
+    assert one.sentence.endswith("20 products, 20.0 ms. The same goes for lines 8 and 12.")
+    assert one.gain == pytest.approx(40 * (MS - 107_692.3), abs=40)
+
+
+def test_waits_at_several_lines_save_no_more_than_the_device_stood_idle() -> None:
+    def write(p: Program) -> None:
+        for _ in range(20):
+            p.kernel(4, MS, launch=MS)
+            p.wait(5)
+            p.wait(6)
+            p.kernel(7, MS, launch=MS)
+            p.wait(8)
+
+    program = Program()
+    write(program)
+    (one,) = (one for one in advice(write) if one.rule == "waits in a loop")
+    whole = summary(program.trace)
+    assert one.others
+    assert 0 < one.gain <= min(whole.host_waiting, whole.span - whole.devices[0].busy)
+
+
+@pytest.mark.parametrize("name", ["aten::index", "aten::nonzero", "aten::masked_select"])
+def test_shapes_that_depend_on_values_get_advice_of_their_own(name: str) -> None:
+    def write(p: Program) -> None:
+        for _ in range(20):
+            p.kernel(4, MS, launch=MS)
+            p.wait(4, name)
+
+    (one,) = advice(write)
+    assert one.rule == "waits in a loop"
+    assert "how many elements" in one.sentence
+    assert "torch.where" in one.what_to_do
+    assert "after the loop" not in one.what_to_do
 
 
 def test_without_times_there_is_no_advice_on_time() -> None:

@@ -58,7 +58,11 @@ def program(name: str, body: str) -> Callable[[Recorder], object]:
             Kind.ALLOCATE,
             {"size_bytes": 512, "allocated": 1024, "launched": 7, "start": 7, "end": 7, "stream": 1},
         ),
-        (lambda r: r.memory(Kind.FREE, "cuda:0", 512, 0, launched=7), Kind.FREE, {"size_bytes": 512, "allocated": 0, "end": 7}),
+        (
+            lambda r: r.memory(Kind.FREE, "cuda:0", 512, 0, launched=7),
+            Kind.FREE,
+            {"size_bytes": 512, "allocated": 0, "end": 7},
+        ),
         (
             lambda r: r.memory(Kind.OUT_OF_MEMORY, "cuda:0", 1 << 40, 1024),
             Kind.OUT_OF_MEMORY,

@@ -121,7 +121,7 @@ def test_collectives_and_copies_between_devices_are_each_devices_own() -> None:
 def test_an_empty_trace_has_an_empty_summary() -> None:
     found = summary(Trace())
     assert (found.span, found.devices, found.lines, found.advice, found.timed) == (0, (), (), (), False)
-    assert in_words(found) == "No work ran on a GPU\n"
+    assert in_words(found) == "No work ran on a GPU.\n"
 
 
 def test_without_times_counts_still_hold() -> None:
@@ -214,3 +214,25 @@ def test_the_figures_are_the_same_every_time() -> None:
 )
 def test_numbers_have_three_figures_and_a_unit(text: str, expected: str) -> None:
     assert text == expected
+
+
+@pytest.mark.parametrize("name", ["host read during copy", "host write during copy"])
+def test_a_hazard_with_the_host_says_that_the_host_must_wait(name: str) -> None:
+    program = Program()
+    copied = program.copy(5, MS, asynchronous=True, up=False)
+    program.hazard(6, name, copied)
+    words = " ".join(in_words(summary(program.trace)).split())
+    assert "train.py:6" in words
+    assert "aten::_to_copy at train.py:5" in words
+    assert "`event.synchronize()`" in words
+    assert "`torch.cuda.synchronize()`" in words
+    assert "stream" not in words.replace("streams", "")
+
+
+def test_rows_of_nothing_are_left_out() -> None:
+    program = Program()
+    program.kernel(4, MS)
+    assert "waits of the host" not in in_words(summary(program.trace))
+    program = Program()
+    program.copy(4, MS)
+    assert "\n  kernels " not in in_words(summary(program.trace))
