@@ -194,6 +194,8 @@ def run(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if op.waits is not None and op.waits(args):
             work.wait(machine, gpu, op.name, machine.stream_of(gpu))
     else:
+        # Memory that nothing writes to, or several views: as dear as a view.
+        machine.clock.host.spend(gpu.view_ns)
         gpu.memory.of_thread.writer = None
     if machine.capture is not None and op.is_kernel:
         found = _on_its_device(op, inputs, args, out, device)
@@ -278,6 +280,8 @@ def make(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
             out = replaying.keep(machine, gpu, op, (), (args, named), out)
         work.kernel(machine, gpu, op, (), bytes_of(out), out, (args, named))
     else:
+        # Memory that nothing writes to, or several views: as dear as a view.
+        machine.clock.host.spend(gpu.view_ns)
         gpu.memory.of_thread.writer = None
     made = wrap(out, [], gpu.device)
     if op.is_kernel and machine.capture is not None:
