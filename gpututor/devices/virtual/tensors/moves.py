@@ -14,6 +14,7 @@ import torch
 from gpututor.devices.virtual import private, work
 from gpututor.devices.virtual.clock.timeline import Task
 from gpututor.devices.virtual.machine import active
+from gpututor.devices.virtual.work import pinning
 
 _pinned_storages: dict[int, weakref.ref[torch.UntypedStorage]] = {}
 
@@ -26,6 +27,7 @@ def pin(host: torch.Tensor) -> None:
         _pinned_storages[key] = weakref.ref(storage)
         # The Python object of a storage lives as long as its memory. Nothing is kept on the tensor: it would be saved.
         weakref.finalize(storage, _pinned_storages.pop, key, None)
+        pinning.lock(active(), storage, storage.nbytes())
 
 
 def pinned(tensor: torch.Tensor) -> bool:

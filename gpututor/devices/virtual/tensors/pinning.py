@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from gpututor.devices.virtual import errors
+from gpututor.devices.virtual import errors, work
 from gpututor.devices.virtual.machine import active, meant_device
 from gpututor.devices.virtual.tensors.moves import pin, pinned
 
@@ -19,8 +19,10 @@ def pin_memory(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         raise errors.no_gpus()
     if pinned(tensor):
         return tensor
+    began = machine.clock.host.now
     with torch.no_grad():
         copy = tensor.detach().clone()
+    work.pinning.copied(machine, began, copy.nbytes)
     pin(copy)
     return copy
 
