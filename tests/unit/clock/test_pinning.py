@@ -32,7 +32,8 @@ def test_freed_blocks_are_locked_once_and_live_ones_each() -> None:
             kept.append(torch.empty(1 << 20, pin_memory=True))
             return host.now - before
 
-        assert spent(first := []) > 2_000_000
+        first: list[torch.Tensor] = []
+        assert spent(first) > 2_000_000
         assert spent([]) > 2_000_000
         assert spent([]) < 100_000
         assert len(first) == 1
