@@ -10,6 +10,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from gpututor.devices.virtual import errors, private, work
 from gpututor.devices.virtual.machine import active, is_on, python_device
 from gpututor.devices.virtual.operators import mixing, replaying, second_ways, without_values
+from gpututor.devices.virtual.operators.drawing import draw
 from gpututor.devices.virtual.operators.forecast import WIDEST, could_fill, could_grow, forecast
 from gpututor.devices.virtual.operators.inputs import Inputs, bytes_of
 from gpututor.devices.virtual.operators.kernels import check_dtype, in_cudas_name
@@ -287,16 +288,3 @@ def make(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     if op.is_kernel and machine.capture is not None:
         work.hazards.captured(machine, gpu, op, (), (args, named), made)
     return made
-
-
-def draw(op: Operator, args: Any, kwargs: dict[str, Any], generator: torch.Generator) -> Any:
-    """Run an operator that draws random numbers, with the GPU's own generator."""
-    if op.takes_generator:
-        return op.call(*args, **{**kwargs, "generator": kwargs.get("generator") or generator})
-    host_state = torch.default_generator.get_state()
-    torch.default_generator.set_state(generator.get_state())
-    try:
-        return op.call(*args, **kwargs)
-    finally:
-        generator.set_state(torch.default_generator.get_state())
-        torch.default_generator.set_state(host_state)

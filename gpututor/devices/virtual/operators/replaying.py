@@ -104,7 +104,7 @@ def _at_capture(value: Any, virtual: set[int]) -> Any:
 
 
 def _compute(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any], gpu: VirtualGpu) -> Any:
-    from gpututor.devices.virtual.operators.dispatch import draw
+    from gpututor.devices.virtual.operators.drawing import draw
 
     try:
         return draw(op, args, kwargs, gpu.generator) if op.random else op.call(*args, **kwargs)
