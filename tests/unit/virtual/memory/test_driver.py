@@ -60,7 +60,7 @@ def test_memory_that_is_short_is_got_back_from_the_driver_which_waits() -> None:
 
 
 def test_memory_is_what_real_boards_report() -> None:
-    """By the out-of-memory errors that such boards give, as far as is known; error correction in band takes a sixteenth."""
+    """As far as is known from errors that such boards give; error correction in band takes a sixteenth."""
     reported = {"T4": 14.56, "A10G": 22.07, "L4": 22.03, "L40S": 44.39, "A100 40": 39.39, "H100": 79.1, "B200": 178.35}
     for name, gib in reported.items():
         assert spec(name).memory_bytes == int(gib * 2**30)
