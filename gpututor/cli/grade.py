@@ -32,13 +32,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print the report as JSON")
 
 
+class _Model(argparse.Action):
+    """Keeps the model, and by which of its two names the option was given."""
+
+    def __call__(self, _: object, namespace: argparse.Namespace, values: object, option: str | None = None) -> None:
+        namespace.gpu, namespace.gpu_option = values, option
+
+
 def add_device_arguments(parser: argparse.ArgumentParser, *, several_gpus: bool = False) -> None:
     parser.add_argument("--device", default="auto", help="auto, virtual, cpu, cuda, cuda:N, mps or xpu (default: auto)")
     model_help = "the model of the virtual GPU, such as T4 or H100"
     metavar = "NAME"
     if several_gpus:
         model_help, metavar = "the models of the virtual GPU to run on, one after the other", "NAME[,NAME…]"
-    parser.add_argument("--model", "--gpu", dest="gpu", metavar=metavar, help=model_help)
+    parser.add_argument("--model", "--gpu", dest="gpu", action=_Model, metavar=metavar, help=model_help)
     parser.add_argument("--gpus", type=int, metavar="N", help="how many virtual GPUs, 0 to 8")
 
 
@@ -47,7 +54,7 @@ def check_device_arguments(arguments: argparse.Namespace) -> None:
     device = arguments.device
     if device.partition(":")[0] not in ("cpu", "cuda", "mps", "xpu"):
         return
-    options = [("--model", "gpu"), ("--gpus", "gpus"), ("--memory", "memory")]
+    options = [(getattr(arguments, "gpu_option", "--model"), "gpu"), ("--gpus", "gpus"), ("--memory", "memory")]
     options += [("--no-values", "no_values"), ("--real-time", "real_time")]
     for option, name in options:
         if getattr(arguments, name, None) not in (None, False):
@@ -59,6 +66,10 @@ def check_device_arguments(arguments: argparse.Namespace) -> None:
 
 def main(arguments: argparse.Namespace) -> int:
     check_device_arguments(arguments)
+    if arguments.gpu is not None and "," in arguments.gpu:
+        raise UsageError(
+            f"{arguments.gpu_option}: grade takes one GPU, not {arguments.gpu!r}.", "Name one, such as T4 or H100."
+        )
     course = chosen_course(arguments)
     exercise = course.find(arguments.exercise)
     own_file = arguments.file is None

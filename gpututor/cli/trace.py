@@ -46,7 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--real-time", action="store_true", help=time_help)
     parser.add_argument("--json", metavar="F", help="write the summary to this file as JSON; - for stdout")
     parser.add_argument("--chrome", metavar="F", help="write the timeline to this file, for Perfetto and Chrome")
-    what = parser.add_mutually_exclusive_group(required=True)
+    what = parser.add_mutually_exclusive_group()
     what.add_argument("-m", dest="module", nargs=argparse.REMAINDER, help="a module and its arguments")
     what.add_argument("script", metavar="SCRIPT", nargs="?", help="a Python file")
     parser.add_argument("arguments", metavar="ARGS", nargs=argparse.REMAINDER, help="the script's arguments")
@@ -86,8 +86,8 @@ def main(arguments: argparse.Namespace) -> int:
             print(f"\n{told(runs[0], _words_of(task))}", end="", file=sys.stderr)
         if runs[-1].interrupted:
             break  # who ends one does not want the others
-    if len(runs) > 1:
-        print(f"\n{compared(runs)}", end="", file=sys.stderr)
+    if len(names) > 1:
+        print(f"\n{compared(runs, [name or '' for name in names[len(runs) :]])}", end="", file=sys.stderr)
     if arguments.chrome is not None and runs[0].chrome:
         print(f"\nThe timeline is in {arguments.chrome}: open it in https://ui.perfetto.dev", file=sys.stderr)
     if arguments.json is not None:
@@ -99,6 +99,8 @@ def _check(arguments: argparse.Namespace) -> None:
     """Raises `UsageError` for what can be seen to be wrong before anything runs."""
     if arguments.module is not None and not arguments.module:
         raise UsageError("-m needs the name of a module.", "For example: gpututor trace -m package.train")
+    if arguments.module is None and arguments.script is None:
+        raise UsageError("There is nothing to trace.", "Name a script, or -m and a module.")
     check_device_arguments(arguments)
     written = [(option, word) for option, word in _files(arguments) if word != "-"]
     for option, word in written:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import textwrap
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from gpututor.cli.traced import Process, Run, process_name
@@ -16,6 +17,10 @@ if TYPE_CHECKING:
 WIDTH = 80
 MOST_OF_AN_ERROR = 150
 MOST_PROCESSES = 16
+_ON_ALREADY = "The script enters `virtual_gpu()` itself: remove that block, or run the script by plain `python`."
+_WORKERS = "Work of DataLoader workers, and of other processes without a GPU, costs nothing on this clock."
+_LAUNCH_BOUND = 0.3
+"""Of a run's time that launches cost: more, and the host decides how long it takes."""
 _WORTH_TELLING = 0.02
 """Of a process's time."""
 
@@ -30,7 +35,12 @@ def told(run: Run, program: str) -> str:
         return f"gpututor: the trace of {program} could not be read. This is a fault of gpututor:\n{process.broken}"
     lines = textwrap.wrap(_head(process, program), WIDTH)
     if run.code:
-        lines += textwrap.wrap(f"It ended {_how(run.code)}{_error(run.main)}. This is what ran until then.", WIDTH)
+        error = _error(run.main)
+        until = " This is what ran until then." if process.summary.get("events") else ""
+        advice = f" {_ON_ALREADY}" if error.startswith(": RuntimeError: A virtual GPU is on already") else ""
+        lines += textwrap.wrap(f"It ended {_how(run.code)}{error.removesuffix('.')}.{advice}{until}", WIDTH)
+    if run.has_workers and process.found["modelled"]:
+        lines += textwrap.wrap(_WORKERS, WIDTH)
     parts = ["\n".join(lines) + "\n"]
     if run.children:
         parts.append(_processes(run))
@@ -55,6 +65,8 @@ def _head(process: Process, program: str) -> str:
 
 
 def _virtual(device: dict[str, object]) -> str:
+    if device["count"] == 0:
+        return "a machine without a GPU"
     return f"a virtual {device['name']}" if device["count"] == 1 else f"{device['count']} virtual {device['name']}"
 
 
@@ -99,11 +111,12 @@ def _waiting(used: list[Process]) -> str:
     )
 
 
-def compared(runs: list[Run]) -> str:
-    """A table with a row for each GPU, ending in a newline."""
-    from gpututor.trace.words import comparison
+def compared(runs: list[Run], not_run: Sequence[str] = ()) -> str:
+    """A table with a row for each GPU, ending in a newline; `not_run` are those that an interrupt came before."""
+    from gpututor.trace.words import Candidate, comparison
 
-    return comparison([_candidate(run) for run in runs], modelled=True)
+    missing = [Candidate(name, None, 0.0, 0, 0, None, "not run: interrupted") for name in not_run]
+    return comparison([*map(_candidate, runs), *missing], modelled=True)
 
 
 def _candidate(run: Run) -> Candidate:
@@ -112,16 +125,24 @@ def _candidate(run: Run) -> Candidate:
     device = run.told.device
     if not device:
         ended = f"ended {_how(run.code)}, before its trace could be written"
-        return Candidate(run.gpu or "", None, 0.0, 0, 0, True, ended)
+        return Candidate(run.gpu or "", None, 0.0, 0, 0, None, "interrupted" if run.interrupted else ended)
     refused = next(filter(None, (one.out_of_memory() for one in run.processes)), "")
-    failed = f"ended {_how(run.code)}{_error(run.main)}" if run.code else ""
+    interrupted = run.interrupted and run.code != 0
+    failed = "interrupted" if interrupted else f"ended {_how(run.code)}{_error(run.main)}" if run.code else ""
     time = max(one.time_ns for one in run.processes)
     return Candidate(
-        str(device["name"]) if device["count"] == 1 else f"{device['count']} x {device['name']}",
+        _model(device),
         time if run.code == 0 else None,
         max(one.busy for one in run.processes) / time if time else 0.0,
         max(one.peak_bytes for one in run.processes),
         device["memory_bytes"] or 0,
-        not refused,
+        False if refused else None if interrupted else True,
         refused or failed,
+        any(one["rule"] == "launches" and one["share"] >= _LAUNCH_BOUND for one in run.told.summary.get("advice", ())),
     )
+
+
+def _model(device: dict[str, object]) -> str:
+    if device["count"] == 0:
+        return "without a GPU"
+    return str(device["name"]) if device["count"] == 1 else f"{device['count']} x {device['name']}"

@@ -50,6 +50,11 @@ class Process:
         return dict(self.found.get("device", {}))
 
     @property
+    def has_forked(self) -> bool:
+        """Whether it had children that report nothing."""
+        return bool(self.found.get("has_forked"))
+
+    @property
     def error(self) -> str:
         return str(self.found.get("error", ""))
 
@@ -112,6 +117,9 @@ class Run:
     interrupted: bool = False
     """Whether somebody asked gpututor to end while it ran."""
 
+    has_workers: bool = False
+    """Whether processes computed that used no device, such as workers of a DataLoader."""
+
     @property
     def told(self) -> Process:
         """The process whose report stands for the run."""
@@ -140,9 +148,18 @@ def read_run(gpu: str | None, code: int, folder: Path, *, interrupted: bool = Fa
     shown = [(folder / FIRST, main)] if main.devices or not used else []
     shown += used
     # Such as workers of a DataLoader, which compute on the CPU.
-    shown += [(path, one) for path, one in children if one.summary.get("events") and not one.devices]
+    workers = [(path, one) for path, one in children if one.summary.get("events") and not one.devices]
+    shown += workers
     names = {path: process_name(one, number) if len(shown) > 1 else "" for number, (path, one) in enumerate(shown)}
-    return Run(gpu, code, main, [one for _, one in used], _timeline(names, folder), interrupted)
+    return Run(
+        gpu,
+        code,
+        main,
+        [one for _, one in used],
+        _timeline(names, folder),
+        interrupted,
+        bool(workers) or main.has_forked,
+    )
 
 
 def _timeline(names: dict[Path, str], folder: Path) -> str:

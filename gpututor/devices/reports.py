@@ -76,6 +76,7 @@ class Report:
         self._process = os.getpid()
         self._began_s = time.perf_counter()
         self._error = ""
+        self._has_forked = False
         self._machine: VirtualMachine | None = None
         self._device: dict[str, Any] = {}
 
@@ -90,7 +91,12 @@ class Report:
             "memory_bytes": gpus[0].memory.total if gpus else None,
         }
         atexit.register(self.end)
+        os.register_at_fork(after_in_parent=self._forked)
         self._began_s = time.perf_counter()
+
+    def _forked(self) -> None:
+        """A child that reports nothing is on its way, such as a worker of a DataLoader."""
+        self._has_forked = True
 
     def failed(self, error: BaseException) -> None:
         """Remember what is shown to the person, in one line."""
@@ -138,6 +144,7 @@ class Report:
             "time_ns": time_ns,
             "real_s": real_s,
             "error": self._error,
+            "has_forked": self._has_forked,
             "summary": told.to_json(),
             "words": in_words(told, modelled=modelled) if told.events else "",
         }

@@ -28,10 +28,12 @@ class Candidate:
     """Of that time, 0 to 1."""
     peak_bytes: int
     memory_bytes: int
-    fits: bool
-    """Whether it ran without running out of memory."""
+    fits: bool | None
+    """Whether it ran without running out of memory; None where that is not known, as it was interrupted."""
     note: str = ""
     """What is to be said of it below the table, such as where memory ran out."""
+    launch_bound: bool = False
+    """Whether it mostly waited for launches of the host."""
 
 
 def in_words(summary: Summary, *, modelled: bool = False) -> str:
@@ -53,11 +55,16 @@ def comparison(candidates: Sequence[Candidate], *, modelled: bool = False) -> st
         speed = f"{first / one.time:.2f} ×" if first and one.time else "-"
         busy = "-" if one.time is None else share(one.busy_share)
         memory = size(one.memory_bytes) if one.memory_bytes else "-"
-        rows.append((_safe(one.name), time, speed, busy, size(one.peak_bytes), memory, "yes" if one.fits else "no"))
+        peak = size(one.peak_bytes) if one.memory_bytes else "-"
+        fits = "-" if one.fits is None else "yes" if one.fits else "no"
+        rows.append((_safe(one.name), time, speed, busy, peak, memory, fits))
     lines = list(table(rows, widest_first=16))
     for one in candidates:
         if one.note:
             lines += _wrapped(f"{_safe(one.name)}: {_safe(one.note)}", indent=4, first="  ")
+    ended = [one for one in candidates if one.time is not None]
+    if len(ended) > 1 and all(one.launch_bound for one in ended):
+        lines += _wrapped("mostly launches: this compares the hosts more than the GPUs", indent=4, first="  ")
     return "\n".join(lines) + "\n"
 
 

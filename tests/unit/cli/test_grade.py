@@ -219,3 +219,8 @@ def test_run_on_the_cpu_has_no_gpu(course: Path, solution: Path) -> None:
     done = gpututor("--course", course, "run", "1.1", "--file", solution, "--device", "cpu")
 
     assert done.stdout == "False\n"
+
+
+def test_grade_takes_one_gpu(course: Path, solution: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--course", str(course), "grade", "1.1", "--file", str(solution), "--gpu", "T4,A100"]) == 2
+    assert "--gpu: grade takes one GPU, not 'T4,A100'." in capsys.readouterr().err

@@ -174,3 +174,26 @@ def test_on_a_real_device_what_was_done_is_counted(tmp_path: Path) -> None:
         "\n", " "
     )
     assert "modelled" not in done.stderr
+
+
+def test_a_script_with_a_virtual_gpu_of_its_own_is_told_what_to_do(tmp_path: Path) -> None:
+    (tmp_path / "script.py").write_text(
+        "import torch\nfrom gpututor.devices.virtual import virtual_gpu\n"
+        "torch.ones(3, device='cuda')\nwith virtual_gpu():\n    pass\n"
+    )
+    done = trace(tmp_path, "script.py")
+    words = " ".join(done.stderr.split())
+    assert "before entering another. The script enters `virtual_gpu()` itself: remove that block" in words
+    assert ".. " not in words
+
+
+def test_a_script_that_is_no_python_is_not_said_to_have_run(tmp_path: Path) -> None:
+    (tmp_path / "script.py").write_text("if\n")
+    done = trace(tmp_path, "script.py")
+    assert "It ended with exit code 1: SyntaxError" in done.stderr
+    assert "until then" not in done.stderr
+
+
+def test_a_machine_without_a_gpu_is_called_so(tmp_path: Path) -> None:
+    (tmp_path / "script.py").write_text("import torch\ntorch.ones(3).sum()\n")
+    assert "script.py on a machine without a GPU." in trace(tmp_path, "--gpus", "0", "script.py").stderr

@@ -50,3 +50,14 @@ def test_the_exit_code_is_that_of_the_first_gpu_and_the_others_still_run(tmp_pat
     assert (t4.split()[0], t4.split()[-1]) == ("T4", "yes")
     assert (l4.split()[0], l4.split()[-1]) == ("L4", "yes")
     assert note == "  T4: ended with exit code 1: OSError: no"
+
+
+def test_a_program_that_mostly_launches_compares_hosts(tmp_path: Path) -> None:
+    (tmp_path / "script.py").write_text(
+        "import torch\nx = torch.ones(3, device='cuda')\nfor _ in range(500):\n    x = x + 1\n"
+    )
+    done = trace(tmp_path, "--gpu", "T4,L4", "script.py")
+    note = "mostly launches: this compares the hosts more than the GPUs"
+    assert done.stderr.splitlines()[-1].strip() == note
+    (tmp_path / "script.py").write_text("import torch\nx = torch.ones(1 << 24, device='cuda').sum().item()\n")
+    assert note not in trace(tmp_path, "--gpu", "T4,L4", "script.py").stderr

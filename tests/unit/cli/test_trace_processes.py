@@ -91,6 +91,10 @@ def test_who_interrupts_gets_a_summary_of_what_ran(
     assert words in err
     assert re.search(r"^  at most \S+ KiB of memory, reached at script.py:[36]$", err, re.MULTILINE)
     assert "the same on L4" not in err
+    t4, l4, *notes = err.splitlines()[-4:]
+    assert (t4.split()[0], t4.split()[-1]) == ("T4", "-")
+    assert l4.split() == ["L4", *["-"] * 6]
+    assert notes == ["  T4: interrupted", "  L4: not run: interrupted"]
 
 
 @pytest.mark.parametrize("method", ["spawn", "fork"])
@@ -100,6 +104,7 @@ def test_workers_of_a_loader_find_the_scripts_classes(tmp_path: Path, method: st
     assert (done.returncode, done.stdout) == (0, "112.0\n"), done.stderr
     assert "processes used a device" not in done.stderr
     assert re.search(r"^  script.py:25 +2 ", done.stderr, re.MULTILINE)
+    assert "Work of DataLoader workers, and of other processes without a GPU, costs nothing" in done.stderr
 
 
 def test_processes_that_use_devices_are_told_too(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ def folder(tmp_path: Path) -> Path:
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        ([], "one of the arguments -m SCRIPT is required"),
+        ([], "There is nothing to trace. Name a script, or -m and a module."),
         (["-m"], "-m needs the name of a module."),
         (["nowhere.py"], "There is no file nowhere.py."),
         (["empty"], "empty is a folder without a __main__.py."),
@@ -33,10 +33,12 @@ def folder(tmp_path: Path) -> Path:
         (["--device", "gpu", "script.py"], "There is no device 'gpu'."),
         (["--device", "cuda:77", "script.py"], "This machine has no device cuda:77."),
         (["--device", "cpu", "--no-values", "script.py"], "--no-values is for the virtual GPU, not for --device cpu."),
+        (["--device", "mps", "--gpu", "T4", "script.py"], "--gpu is for the virtual GPU, not for --device mps."),
+        (["--device", "mps", "--model", "T4", "script.py"], "--model is for the virtual GPU, not for --device mps."),
         (["--json", "no/where", "script.py"], "--json: no/where cannot be written: No such file or directory."),
         (["--chrome", "empty", "script.py"], "--chrome: empty cannot be written: Is a directory."),
         (["--json", "x", "--chrome", "./x", "script.py"], "--json and --chrome name the same file."),
-        (["--json", "script.py"], "one of the arguments -m SCRIPT is required"),
+        (["--json", "script.py"], "There is nothing to trace."),
         (["--chrome", "script.py", "script.py"], "--chrome names a Python file, script.py."),
     ],
 )
