@@ -50,7 +50,7 @@ def test_a_file_that_belongs_to_no_exercise_is_run_in_another_way(course: Path, 
     ("options", "words"),
     [
         (["--device", "cpu", "--gpus", "2"], "--gpus is for the virtual GPU, not for --device cpu."),
-        (["--device", "cuda:1", "--gpu", "H100"], "--model is for the virtual GPU, not for --device cuda:1."),
+        (["--device", "cuda:1", "--gpu", "H100"], "--gpu is for the virtual GPU, not for --device cuda:1."),
         (["--device", "cpu", "--memory", "1GiB"], "--memory is for the virtual GPU, not for --device cpu."),
         (["--device", "virtual", "--gpus", "9"], "--gpus: a machine has 0 to 8 virtual GPUs, not 9."),
         (["--device", "virtual", "--memory", "512"], "--memory: '512' has no unit: say 512MiB or 16GiB."),

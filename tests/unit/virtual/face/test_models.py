@@ -30,7 +30,7 @@ def test_properties_are_those_of_the_model_and_print_as_cudas() -> None:
         assert (found.is_integrated, found.is_multi_gpu_board) == (0, 0)
         assert len(found.uuid.bytes) == 16
         assert repr(found) == (
-            "_CudaDeviceProperties(name='NVIDIA A100-SXM4-80GB', major=8, minor=0, total_memory=81920MB, "
+            "_CudaDeviceProperties(name='NVIDIA A100-SXM4-80GB', major=8, minor=0, total_memory=81039MB, "
             f"multi_processor_count=108, uuid={uuid_of(1)}, pci_bus_id=2, pci_device_id=0, pci_domain_id=0, "
             "L2_cache_size=40MB)"
         )
