@@ -18,12 +18,13 @@ from typing import Any
 
 import torch
 
-from gpututor.devices.virtual import private, work
+from gpututor.devices.virtual import work
 from gpututor.devices.virtual.clock import links
 from gpututor.devices.virtual.clock.collectives import collective_s
 from gpututor.devices.virtual.clock.timeline import Mark, Task
 from gpututor.devices.virtual.machine import VirtualGpu, VirtualMachine
 from gpututor.devices.virtual.parallel import lending
+from gpututor.devices.virtual.parallel.answers import Answers, Ask, aside, pair
 from gpututor.devices.virtual.parallel.groups import carrier_of, is_nccl
 
 FIRST_STREAM = 1_000_000
@@ -32,8 +33,6 @@ LAST_ANSWERS_S = 2.0
 """How long others are waited for where only the trace wants to know, in seconds."""
 _STAMP_TAG = 1 << 30
 """Added to the tag of a message for the time that goes with it."""
-Ask = Callable[[timedelta | None], "list[tuple[int, int]]"]
-"""Waits for the figures of the others, for a limited time where one is given: (when ready, how long it takes) each."""
 
 
 @dataclass(eq=False, slots=True)
@@ -86,7 +85,7 @@ class Communicator:
         self.is_world = group is torch.distributed.group.WORLD
         self.stream = FIRST_STREAM + 3 * next(_numbers)
         self._unanswered: deque[Mark] = deque()
-        self._answers: deque[_Answers] = deque(maxlen=4096)
+        self._answers: deque[Answers] = deque(maxlen=4096)
         self._met: deque[tuple[int, Task]] = deque()
         self._last_end = 0
         self._waits: list[tuple[int, int]] = []
@@ -115,7 +114,7 @@ class Communicator:
 
         def tell(ready: int, task: Task) -> Mark:
             figures = torch.tensor([ready, task.duration])
-            _sent.append(_aside(lambda: self._carrier.send([figures], to, tag | _STAMP_TAG)))
+            _sent.append(aside(lambda: self._carrier.send([figures], to, tag | _STAMP_TAG)))
             return Mark(ready, ready)
 
         return self._put(machine, gpu, name, size_bytes, row, self.stream + 1, tell)
@@ -134,14 +133,14 @@ class Communicator:
         figures = torch.empty(2, dtype=torch.int64)
 
         def begin(sender: int) -> Any:
-            return _aside(lambda: self._carrier.recv([figures], sender, tag | _STAMP_TAG))
+            return aside(lambda: self._carrier.recv([figures], sender, tag | _STAMP_TAG))
 
         early: Any = begin(source) if isinstance(source, int) else None
 
         def ask_sender(limit: timedelta | None) -> list[tuple[int, int]]:
             carried = begin(source()) if callable(source) else early
             carried.wait(*(() if limit is None else (limit,)))
-            return [_pair(figures)]
+            return [pair(figures)]
 
         def meet(ready: int, task: Task) -> Mark:
             return self._expected(machine, ready, task, ask_sender)
@@ -216,7 +215,7 @@ class Communicator:
         mine = torch.tensor([ready, duration])
         theirs = [torch.empty(2, dtype=torch.int64) for _ in range(self.size)]
         lent = [lending.to_lend(one) for one in (mine, *theirs)]
-        answers = _Answers(_aside(lambda: self._carrier.allgather([lent[1:]], lent[:1])), theirs)
+        answers = Answers(aside(lambda: self._carrier.allgather([lent[1:]], lent[:1])), theirs)
         lending.lend(lent)
         self._answers.append(answers)
         return answers.ask
@@ -225,12 +224,6 @@ class Communicator:
         """Let gloo have back what it is done with."""
         for answers in self._answers:
             answers.let_go()
-
-
-def _aside(call: Callable[[], Any]) -> Any:
-    """`call`, unseen by the virtual GPU."""
-    with private.host_only(), private.function_modes_aside():
-        return call()
 
 
 _numbers = count()
@@ -257,40 +250,6 @@ def known_rank() -> int | None:
 def waits_for_others() -> list[tuple[int, int]]:
     """(begin, end) of the times in which a group's stream was ready for a collective and other ranks were not."""
     return [wait for one in _communicators.values() for wait in one.waits()]
-
-
-def _pair(figures: torch.Tensor) -> tuple[int, int]:
-    with private.host_only():
-        ready, duration = figures.tolist()
-    return ready, duration
-
-
-class _Answers:
-    """What the others say, when it is there."""
-
-    def __init__(self, carried: Any, theirs: list[torch.Tensor]) -> None:
-        self._carried = carried
-        self._theirs = theirs
-
-    def ask(self, limit: timedelta | None) -> list[tuple[int, int]]:
-        """See `Ask`; raises `RuntimeError` when they do not come."""
-        carried = self._carried
-        if carried is not None:
-            deadline = time.monotonic() + (0.0 if limit is None else limit.total_seconds())
-            while limit is not None and not carried.is_completed():
-                if time.monotonic() > deadline:
-                    raise RuntimeError("no answer")
-                time.sleep(0.001)
-            carried.wait()
-            self.let_go()
-        return [_pair(one) for one in self._theirs]
-
-    def let_go(self) -> None:
-        """Keep the figures, and no longer what gloo has of them, once they are there."""
-        if self._carried is not None and self._carried.is_completed():
-            with contextlib.suppress(RuntimeError):  # told to who asks
-                self._carried.wait()
-                self._carried = None
 
 
 def send_last(limit_s: float) -> None:

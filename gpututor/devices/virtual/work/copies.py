@@ -7,7 +7,7 @@ import torch
 from gpututor.devices.virtual import errors
 from gpututor.devices.virtual.clock import links
 from gpututor.devices.virtual.clock.timeline import Task
-from gpututor.devices.virtual.machine import VirtualGpu, VirtualMachine
+from gpututor.devices.virtual.machine import CPU, VirtualGpu, VirtualMachine
 from gpututor.devices.virtual.work import permits
 from gpututor.devices.virtual.work.waits import record_wait
 
@@ -47,7 +47,7 @@ def copy(
 
 def copy_to_host(machine: VirtualMachine, source: torch.device, size_bytes: int, name: str) -> None:
     """A blocking copy to pageable memory, as `.item()` and `print` make them: one copy, one wait."""
-    copy(machine, source, torch.device("cpu"), size_bytes, name)
+    copy(machine, source, CPU, size_bytes, name)
 
 
 def _over_pcie(
