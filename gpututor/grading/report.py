@@ -54,6 +54,12 @@ class Status(StrEnum):
 
     PASSED = "passed"
     FAILED = "failed"
+    TOO_SLOW = "too slow"
+    """Right, but slower than the author allows."""
+    INCONCLUSIVE = "inconclusive"
+    """It measured, and the machine was too noisy to tell: never a pass, never a failure."""
+    NEEDS_REVIEW = "needs review"
+    """Figures that do not fit each other: a person has to look. Never a pass, never an accusation."""
     NOT_RUN = "not run"
     """Something that it depends on broke first."""
 

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from gpututor.grading.report import Outcome, Report, Status
 
-GLYPHS = {Status.PASSED: "✓", Status.FAILED: "✗", Status.NOT_RUN: "○"}
+GLYPHS = {
+    Status.PASSED: "✓",
+    Status.FAILED: "✗",
+    Status.TOO_SLOW: "✗",
+    Status.INCONCLUSIVE: "○",
+    Status.NEEDS_REVIEW: "○",
+    Status.NOT_RUN: "○",
+}
 
 OUTCOME_TITLES = {
     Outcome.PASSED: "✓ Passed",
