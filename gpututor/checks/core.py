@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from gpututor.errors import CourseError
+from gpututor.grading.report import Status
 from gpututor.trace.columns import Trace
 from gpututor.wire.observed import ObservedModule, ObservedTensor, TensorFact
+
+if TYPE_CHECKING:
+    from gpututor.checks.speed import Timing
 
 Applies = Callable[["Machine"], bool] | str
 
@@ -33,6 +37,48 @@ class Machine:
 
 
 @dataclass(frozen=True)
+class Span:
+    """When a call was, in whole nanoseconds of the machine's clock: the virtual one, or the host's on real devices."""
+
+    started: int = 0
+    """All devices were idle."""
+    returned: int = 0
+    """The function returned; devices may still have worked."""
+    finished: int = 0
+    """All devices were idle again."""
+
+    @property
+    def elapsed_s(self) -> float:
+        """Seconds from the call until all devices were done."""
+        return (self.finished - self.started) / 1e9
+
+
+@dataclass(frozen=True)
+class MemoryUse:
+    """What tensors held on one device around a call, in bytes as its allocator counts them."""
+
+    before: int
+    peak: int
+    """The most during the call."""
+    after: int
+    """When the function had returned; its result is still held."""
+    left: int | None = None
+    """After the result was dropped and collected. Only known where a check wants `left`."""
+
+
+@dataclass(frozen=True)
+class SpeedLimit:
+    """How long the submission may take, beside another file of the exercise that defines the same function."""
+
+    baseline: str
+    """The file's name in the exercise's folder."""
+    at_most: float
+    """The largest ratio of times, submission to baseline, on the virtual GPU's clock."""
+    real_at_most: float | None = None
+    """The same on real devices; None: it is not timed there."""
+
+
+@dataclass(frozen=True)
 class Call:
     """One call of the learner's function."""
 
@@ -46,6 +92,15 @@ class Call:
     """What the devices did during the call."""
     return_line: int | None = None
     """The line at which the learner's function returned."""
+    span: Span = field(default_factory=Span)
+    memory: dict[str, MemoryUse] = field(default_factory=dict)
+    """By device; the CPU is not among them."""
+    before: dict[str, str] = field(default_factory=dict)
+    """Each tensor among the arguments, by path: a digest of its shape, dtype and values before the call."""
+    after: dict[str, str] = field(default_factory=dict)
+    """The same after it."""
+    files: dict[str, bytes] = field(default_factory=dict)
+    """What the call wrote of the files that a check wants, by name; those that are not there are left out."""
 
 
 @dataclass(frozen=True)
@@ -56,6 +111,12 @@ class Run:
     calls: tuple[Call, ...]
     source: str
     entry: str
+    repeated: tuple[tuple[Call, ...], ...] = ()
+    """For each of `calls`, it and its repeats on the same inputs, as often as a check wants."""
+    baselines: dict[str, tuple[Call, ...]] = field(default_factory=dict)
+    """The same calls of a baseline, by its file's name, for checks with a speed limit. Only on the virtual GPU."""
+    timings: dict[str, Timing] = field(default_factory=dict)
+    """What was measured beside a baseline, by the name of the check. Only on real devices."""
 
     def line_of(self, call: Call) -> int | None:
         """The line at which a wrong result left the learner's function, else that of its last `return`."""
@@ -77,6 +138,8 @@ class Finding:
     why: str = ""
     advice: str = ""
     """Used when the author gave none."""
+    status: Status = Status.FAILED
+    """Also `TOO_SLOW`, `INCONCLUSIVE` (nobody can tell) or `NEEDS_REVIEW` (a person should look)."""
 
 
 @dataclass(frozen=True)
@@ -91,6 +154,17 @@ class Check:
     why: str = ""
     advice: str = ""
     on: Applies = field(default="everywhere")
+    points: float = 1.0
+    """What passing it is worth; `with_points` changes it."""
+    repeats: int = 1
+    """How often each case has to be called with the same inputs."""
+    wants: tuple[str, ...] = ()
+    """What costs time and is only found out where a check wants it: `left` of `MemoryUse`."""
+    files: tuple[str, ...] = ()
+    """Names of files, without folders, that are brought back after each call."""
+    speed: SpeedLimit | None = None
+    measured: Callable[[Run], str] | None = None
+    """Figures to show when it has passed."""
 
     def applies(self, machine: Machine) -> bool:
         match self.on:
@@ -103,6 +177,12 @@ class Check:
             case str():
                 raise CourseError(f"check {self.name!r}: on={self.on!r}", 'Use "gpu", "no gpu" or a function.')
         return bool(self.on(machine))
+
+    def with_points(self, points: float) -> Check:
+        """The same check, worth so many points."""
+        if not 0 < points < 1e6:
+            raise CourseError(f"check {self.name!r}: {points} points", "Give it a number above 0.")
+        return replace(self, points=points)
 
 
 def call_in_words(position: int, calls: int, drawn: dict[str, Any]) -> str:
