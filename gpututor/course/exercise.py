@@ -104,6 +104,10 @@ class Exercise:
     def wrong_solutions(self) -> tuple[Path, ...]:
         return tuple(sorted((self.folder / "wrong").glob("*.py")))
 
+    def file(self, name: str) -> str:
+        """The text of another file of the folder. Raises `CourseError` when it cannot be read."""
+        return self._text(name)
+
     def _text(self, name: str) -> str:
         return _text_of(self.folder / name)
 

@@ -7,21 +7,25 @@ import platform
 import secrets
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from gpututor import __version__
-from gpututor.checks.core import Check, Finding, Machine, Run
+from gpututor.checks.core import Check
 from gpututor.course.catalogue import load_exercise
 from gpututor.course.exercise import MAX_SUBMISSION_BYTES, Exercise
 from gpututor.errors import NotGradableHere, TutorError, UsageError
 from gpututor.grading.events import GradeRequest, GradingEvent, RunStarted, VerdictReached
 from gpututor.grading.report import Environment, Outcome, Report, RunSummary, Status, Verdict
-from gpututor.judge import troubles
-from gpututor.judge.conduct import Observation, conduct
+from gpututor.judge.baselines import run_baselines
+from gpututor.judge.conduct import Observation, Submission, conduct
 from gpututor.judge.exercise_code import ExerciseCode, draw_inputs, load_code
-from gpututor.judge.machines import in_words, machines_for
+from gpututor.judge.machines import in_words, machines_for, seen_by_checks
+from gpututor.judge.plan import plan_for
+from gpututor.judge.verdicts import not_run, outcome_of, own_verdicts, verdict_of
 from gpututor.judge.workers import Worker, WorkerPool
 from gpututor.trace.events import Kind
 from gpututor.wire.messages import MachineSpec
@@ -39,7 +43,7 @@ def grade(request: GradeRequest, pool: WorkerPool, emit: Emit) -> Report:
     grading.torch_version = worker.torch_version
     try:
         machines = machines_for(grading.exercise, request, worker.devices)
-        grading.run_all(worker, machines, code)
+        grading.run_all(pool, worker, machines, code)
     except NotGradableHere as error:
         return grading.report(Outcome.NOT_GRADABLE_HERE, str(error))
     finally:
@@ -105,33 +109,32 @@ class _Grading:
         self._started_at = datetime.now(UTC).isoformat(timespec="seconds")
         self._verdicts: list[Verdict] = []
         self._runs: list[RunSummary] = []
+        self._suspicions: list[str] = []
         self._trouble_outcome: Outcome | None = None
 
-    def run_all(self, worker: Worker, machines: tuple[MachineSpec, ...], code: ExerciseCode) -> None:
+    def run_all(self, pool: WorkerPool, worker: Worker, machines: tuple[MachineSpec, ...], code: ExerciseCode) -> None:
         """Every scenario in turn, until one ends the worker or the file does not load."""
+        submission = Submission(_file_name(self.request.file_name), self.request.submission)
         for spec in machines:
             device = in_words(spec, worker.devices)
             self._emit(RunStarted(spec.scenario, device))
-            inputs = (
-                draw_inputs(code, self.exercise.folder, self.seed + case, case) for case in range(self.exercise.cases)
-            )
-            submission = (_file_name(self.request.file_name), self.request.submission)
-            observation = conduct(worker, self.exercise, spec, submission, inputs, code.given_source)
+            plan = plan_for(code.checks, seen_by_checks(spec, worker.devices))
+            observation = conduct(worker, self.exercise, spec, submission, self._inputs(code), code.given_source, plan)
+            trouble = observation.trouble
+            if trouble is None and plan.baselines:
+                baselines = run_baselines(pool, self.exercise, spec, plan, lambda: self._inputs(code), code)
+                observation.run = replace(observation.run, baselines=baselines)
             self._judge(observation, code.checks)
             self._runs.append(_summary(spec, device, observation))
-            trouble = observation.trouble
             if trouble is not None and (trouble.stage == "loads" or not trouble.worker_lives):
                 break
 
     def outcome(self) -> Outcome:
-        if self._trouble_outcome is not None:
-            return self._trouble_outcome
-        if any(verdict.status is Status.FAILED for verdict in self._verdicts):
-            return Outcome.FAILED
-        own = {"loads", "runs"}
-        if not any(verdict.status is Status.PASSED and verdict.check not in own for verdict in self._verdicts):
-            raise TutorError("No check of this exercise applied to any scenario.", "Mend the exercise's checks.py.")
-        return Outcome.PASSED
+        return self._trouble_outcome or outcome_of(self._verdicts, self._suspicions)
+
+    def _inputs(self, code: ExerciseCode) -> Iterator[dict[str, Any]]:
+        for case in range(self.exercise.cases):
+            yield draw_inputs(code, self.exercise.folder, self.seed + case, case)
 
     def report(self, outcome: Outcome, reason: str = "") -> Report:
         return Report(
@@ -147,75 +150,24 @@ class _Grading:
         )
 
     def _judge(self, observation: Observation, checks: tuple[Check, ...]) -> None:
-        """The grader's own two checks, then the author's, each after those that it needs."""
-        trouble = observation.trouble
-        machine = observation.run.machine
+        """The grader's own checks, then the author's, each after those that it needs."""
+        trouble, run = observation.trouble, observation.run
+        for verdict in own_verdicts(observation, self.exercise):
+            if verdict.status is not Status.PASSED:
+                self._trouble_outcome = self._trouble_outcome or (trouble.outcome if trouble else Outcome.FAILED)
+            self._add(verdict)
         statuses: dict[str, Status] = {}
-        for stage in ("loads", "runs"):
-            words = troubles.sentence(stage, self.exercise)
-            if trouble is not None and trouble.stage == stage:
-                self._trouble_outcome = self._trouble_outcome or trouble.outcome
-                self._add(_failed(stage, words, trouble.finding, machine))
-                break
-            self._add(Verdict(stage, words, Status.PASSED, machine.scenario))
-        else:
-            self._judge_printed(observation)
         for check in checks:
-            if not check.applies(machine):
+            if not check.applies(run.machine):
                 continue
             broken = trouble is not None or any(statuses.get(need) not in (None, Status.PASSED) for need in check.needs)
-            verdict = _not_run(check, machine) if broken else _verdict(check, observation.run)
+            verdict = not_run(check, run.machine) if broken else verdict_of(check, run)
             statuses[check.name] = verdict.status
             self._add(verdict)
-
-    def _judge_printed(self, observation: Observation) -> None:
-        """Only met when it fails: a flood of text hides what a program says."""
-        if not observation.printed_dropped_bytes:
-            return
-        limit_kib = self.exercise.limits.output_kib
-        total = observation.printed_dropped_bytes + len(observation.printed.encode())
-        self._trouble_outcome = self._trouble_outcome or Outcome.FAILED
-        self._add(
-            Verdict(
-                "prints",
-                f"It prints at most {limit_kib} KiB",
-                Status.FAILED,
-                observation.run.machine.scenario,
-                expected=f"at most {limit_kib} KiB of text",
-                got=f"{total / 1024:,.0f} KiB; only the first {limit_kib} were kept",
-                why="A flood of text hides what a program has to say, and each print of a device tensor is a wait.",
-                advice="Remove the print from the loop.",
-            )
-        )
 
     def _add(self, verdict: Verdict) -> None:
         self._verdicts.append(verdict)
         self._emit(VerdictReached(verdict))
-
-
-def _verdict(check: Check, run: Run) -> Verdict:
-    finding = check.find(run)
-    if finding is None:
-        return Verdict(check.name, check.sentence(run.machine), Status.PASSED, run.machine.scenario)
-    return _failed(check.name, check.sentence(run.machine), finding, run.machine, check.why, check.advice)
-
-
-def _failed(name: str, sentence: str, finding: Finding, machine: Machine, why: str = "", advice: str = "") -> Verdict:
-    return Verdict(
-        check=name,
-        sentence=sentence,
-        status=Status.FAILED,
-        scenario=machine.scenario,
-        expected=finding.expected,
-        got=finding.got,
-        line=finding.line,
-        why=why or finding.why,
-        advice=advice or finding.advice,
-    )
-
-
-def _not_run(check: Check, machine: Machine) -> Verdict:
-    return Verdict(check.name, check.sentence(machine), Status.NOT_RUN, machine.scenario)
 
 
 def _summary(spec: MachineSpec, device: str, observation: Observation) -> RunSummary:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from hashlib import blake2b
 from typing import Any
 
 import torch
@@ -91,23 +92,18 @@ class Packer:
 
     def facts(self, value: object) -> dict[str, dict[str, Any]]:
         """The facts, without values, of each tensor in `value`, by path: `x`, `batch.0`, `model.weight`."""
-        found: dict[str, dict[str, Any]] = {}
-        waiting: list[tuple[str, object]] = [("", value)]
-        while waiting and len(found) < MAX_NODES:
-            path, item = waiting.pop()
-            match item:
-                case torch.Tensor():
-                    found[path] = self._fact(item)
-                case torch.nn.Module():
-                    waiting += [
-                        (f"{path}.{name}", part) for name, part in item.named_parameters(remove_duplicate=False)
-                    ]
-                    waiting += [(f"{path}.{name}", part) for name, part in item.named_buffers(remove_duplicate=False)]
-                case dict():
-                    waiting += [(f"{path}.{key}" if path else str(key), part) for key, part in item.items()]
-                case list() | tuple():
-                    waiting += [(f"{path}.{index}", part) for index, part in enumerate(item)]
-        return found
+        return {path: self._fact(tensor) for path, tensor in tensors_in(value).items()}
+
+    def digests(self, value: object) -> dict[str, str]:
+        """For each tensor in `value`, by the same paths: a digest of its shape, dtype and values."""
+        return {path: self._digest(tensor) for path, tensor in tensors_in(value).items()}
+
+    def _digest(self, tensor: torch.Tensor) -> str:
+        host = self.view.host(tensor).resolve_conj().resolve_neg().contiguous()
+        digest = blake2b(f"{tuple(host.shape)} {host.dtype} ".encode(), digest_size=16)
+        if host.numel():
+            digest.update(host.reshape(-1).view(torch.uint8).numpy())
+        return digest.hexdigest()
 
     def _tensor(self, tensor: torch.Tensor) -> dict[str, Any]:
         node = self._tensors.get(id(tensor))
@@ -186,6 +182,25 @@ class Packer:
     def _bytes(self, host: torch.Tensor) -> int:
         self.buffers.append(host.reshape(-1).view(torch.uint8).numpy().tobytes() if host.numel() else b"")
         return len(self.buffers) - 1
+
+
+def tensors_in(value: object) -> dict[str, torch.Tensor]:
+    """Each tensor in `value`, by path: `x`, `batch.0`, `model.weight`."""
+    found: dict[str, torch.Tensor] = {}
+    waiting: list[tuple[str, object]] = [("", value)]
+    while waiting and len(found) < MAX_NODES:
+        path, item = waiting.pop()
+        match item:
+            case torch.Tensor():
+                found[path] = item
+            case torch.nn.Module():
+                waiting += [(f"{path}.{name}", part) for name, part in item.named_parameters(remove_duplicate=False)]
+                waiting += [(f"{path}.{name}", part) for name, part in item.named_buffers(remove_duplicate=False)]
+            case dict():
+                waiting += [(f"{path}.{key}" if path else str(key), part) for key, part in item.items()]
+            case list() | tuple():
+                waiting += [(f"{path}.{index}", part) for index, part in enumerate(item)]
+    return found
 
 
 def _digits(value: int) -> str:

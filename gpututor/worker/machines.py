@@ -12,6 +12,7 @@ from gpututor.devices.observer import observe
 from gpututor.devices.recorder import Recorder
 from gpututor.wire.messages import MachineSpec
 from gpututor.wire.packer import Seen, plain_view
+from gpututor.worker.gauges import Gauge, RealGauge, VirtualGauge
 
 
 @dataclass(frozen=True)
@@ -21,6 +22,7 @@ class EnteredMachine:
     recorder: Recorder
     view: Seen
     """How tensors that leave are looked at."""
+    gauge: Gauge
 
 
 @contextlib.contextmanager
@@ -38,13 +40,13 @@ def entered(spec: MachineSpec, learner_file: str) -> Iterator[EnteredMachine]:
             backends=spec.backends,
             obey_environment=False,
             recorder=recorder,
-        ):
-            yield EnteredMachine(recorder, _virtual_view())
+        ) as machine:
+            yield EnteredMachine(recorder, _virtual_view(), VirtualGauge(machine))
         return
-    if spec.kind == "cuda":
-        torch.cuda.set_device(spec.index)
+    if spec.kind != "cpu":
+        torch.accelerator.set_device_index(spec.index)
     with observe(recorder):
-        yield EnteredMachine(recorder, plain_view())
+        yield EnteredMachine(recorder, plain_view(), RealGauge(spec.kind))
 
 
 def _virtual_view() -> Seen:

@@ -18,6 +18,7 @@ from gpututor.wire.messages import Failure, MachineSpec
 from gpututor.wire.observed import ValueRefused
 from gpututor.wire.packer import Packer
 from gpututor.wire.unpacker import Unpacker, materialise
+from gpututor.worker.gauges import Around
 from gpututor.worker.machines import EnteredMachine, entered
 from gpututor.worker.submission import SubmissionFailed, call, describe, load
 
@@ -60,28 +61,47 @@ def _serve_scenario(stream: BinaryIO, scratch: Path) -> None:
             if function is None:
                 raise ValueError("called what did not load")
             drawn = materialise(Unpacker(frame.buffers).unpack(frame.header["drawn"]))
-            _serve_call(stream, function, build(drawn, torch.device(spec.device)), machine, path)
+            arguments = build(drawn, torch.device(spec.device))
+            header, buffers = _answer_to_call(function, arguments, machine, path, request["wants"])
+            _answer(stream, header, buffers)
 
 
-def _serve_call(
-    stream: BinaryIO, function: Callable[..., Any], arguments: dict[str, Any], machine: EnteredMachine, path: Path
-) -> None:
+def _answer_to_call(
+    function: Callable[..., Any], arguments: dict[str, Any], machine: EnteredMachine, path: Path, wants: list[str]
+) -> tuple[dict[str, Any], list[bytes]]:
     """Call the learner's function; what the devices do meanwhile is recorded, and nothing before or after."""
     recorder = machine.recorder
     before = len(recorder.complete())
     recorder.trace.limit = before + LIMIT
-    packer = Packer(machine.view)
-    header: dict[str, Any]
+    around = Around(machine.gauge)
     try:
+        digests = Packer(machine.view).digests(arguments)
+        around.begin()
         recorder.enabled = True
         try:
             output, line = call(function, arguments, path)
+            _settle(around, path)
         finally:
             recorder.enabled = False
+        packer = Packer(machine.view)
         header = {"event": "returned", "line": line, **_packed(packer, output, arguments, path)}
+        header |= {"before": digests, "after": packer.digests(arguments), "span": around.span}
     except SubmissionFailed as error:
-        header, packer = {"event": "failed", "failure": error.failure.to_json()}, Packer()
-    _answer(stream, {**header, "trace": recorder.complete().since(before).to_json()}, packer.buffers)
+        header = {"event": "failed", "failure": error.failure.to_json()}
+        return {**header, "trace": recorder.complete().since(before).to_json()}, []
+    buffers = packer.buffers
+    # Whoever looks for what is left must not hold the result.
+    del output, packer
+    header |= {"memory": around.memory(left="left" in wants)}
+    return {**header, "trace": recorder.complete().since(before).to_json()}, buffers
+
+
+def _settle(around: Around, path: Path) -> None:
+    """Wait for what the call launched. Raises `SubmissionFailed`: errors on a device show when it is waited for."""
+    try:
+        around.returned()
+    except Exception as error:
+        raise SubmissionFailed(describe(error, path)) from None
 
 
 def _packed(packer: Packer, output: Any, arguments: dict[str, Any], path: Path) -> dict[str, Any]:

@@ -1,0 +1,102 @@
+"""Reading what a worker answers. Every part is looked at: a submission may have written it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gpututor.checks.core import Call, MemoryUse, Span
+from gpututor.errors import GradingError
+from gpututor.trace.columns import LIMIT, Trace
+from gpututor.wire.frames import Frame, FrameError
+from gpututor.wire.messages import Failure
+from gpututor.wire.unpacker import Unpacker, facts_by_path
+
+MAX_DEVICES = 64
+MAX_DIGEST = 64
+"""Characters."""
+_LONGEST = 1 << 62
+"""Nanoseconds or bytes that no run reaches."""
+
+
+class SubmissionFailed(Exception):
+    """The worker says that the submission could not be loaded or called."""
+
+    def __init__(self, failure: Failure) -> None:
+        super().__init__(failure.message)
+        self.failure = failure
+
+
+def expect(frame: Frame, event: str) -> None:
+    """Raises `SubmissionFailed`, `GradingError` for a worker that broke, or `FrameError` for anything but `event`."""
+    if frame.header.get("event") == "broken":
+        words = str(frame.header.get("words"))[-4000:]
+        raise GradingError(f"The worker broke:\n{words}", "Run `gpututor doctor`.")
+    if frame.header.get("event") == "failed":
+        raise SubmissionFailed(Failure.from_json(frame.header.get("failure")))
+    if frame.header.get("event") != event:
+        raise FrameError(f"the worker answered {str(frame.header.get('event'))[:40]!r} instead of {event!r}")
+
+
+def read_call(frame: Frame, drawn: dict[str, Any], source: str) -> Call:
+    """What was observed of one call. Raises what `expect` does, `ValueRefused` and `TraceError`."""
+    expect(frame, "returned")
+    header = frame.header
+    line = header.get("line")
+    trace = Trace.from_json(header.get("trace"))
+    if trace.dropped:
+        message = f"the devices did more than {LIMIT:,} things in one call; only these are written down"
+        raise SubmissionFailed(Failure("refused", "", message, None, ""))
+    return Call(
+        drawn=drawn,
+        arguments=facts_by_path(header.get("arguments")),
+        output=Unpacker(frame.buffers).unpack(header.get("output")),
+        trace=trace,
+        return_line=line if type(line) is int and 0 < line <= source.count("\n") + 1 else None,
+        span=_span(header.get("span")),
+        memory=_memory(header.get("memory")),
+        before=_digests(header.get("before")),
+        after=_digests(header.get("after")),
+    )
+
+
+def _span(data: object) -> Span:
+    fields = _object(data, {"started", "returned", "finished"})
+    span = Span(*(_amount(fields[name]) for name in ("started", "returned", "finished")))
+    if not span.started <= span.returned <= span.finished:
+        raise FrameError("a call that ended before it began")
+    return span
+
+
+def _memory(data: object) -> dict[str, MemoryUse]:
+    if not isinstance(data, dict) or len(data) > MAX_DEVICES:
+        raise FrameError("the memory of a call must be an object")
+    return {str(device)[:40]: _memory_use(use) for device, use in data.items()}
+
+
+def _memory_use(data: object) -> MemoryUse:
+    fields = _object(data, {"before", "peak", "after", "left"})
+    left = fields["left"]
+    return MemoryUse(
+        *(_amount(fields[name]) for name in ("before", "peak", "after")), left=None if left is None else _amount(left)
+    )
+
+
+def _digests(data: object) -> dict[str, str]:
+    if not isinstance(data, dict):
+        raise FrameError("digests must be an object")
+    for digest in data.values():
+        if not isinstance(digest, str) or len(digest) > MAX_DIGEST:
+            raise FrameError("this is no digest")
+    return {str(path): digest for path, digest in data.items()}
+
+
+def _object(data: object, names: set[str]) -> dict[str, Any]:
+    if not isinstance(data, dict) or set(data) != names:
+        raise FrameError(f"expected an object with {', '.join(sorted(names))}")
+    return data
+
+
+def _amount(value: object) -> int:
+    if type(value) is not int or not 0 <= value < _LONGEST:
+        raise FrameError("an amount that cannot be")
+    return value

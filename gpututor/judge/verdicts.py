@@ -1,0 +1,88 @@
+"""Verdicts: what the grader's own checks and the author's say about one observed run, and the one word for all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from gpututor.checks.core import Check, Finding, Machine, Run
+from gpututor.course.exercise import Exercise
+from gpututor.errors import TutorError
+from gpututor.grading.report import Outcome, Status, Verdict
+from gpututor.judge import troubles
+from gpututor.judge.conduct import Observation
+
+OWN = ("loads", "runs", "prints")
+"""The grader's own checks: they are worth no points, and passing them alone is no pass."""
+_WORST_FIRST = (
+    (Status.FAILED, Outcome.FAILED),
+    (Status.TOO_SLOW, Outcome.TOO_SLOW),
+    (Status.NEEDS_REVIEW, Outcome.NEEDS_REVIEW),
+    (Status.INCONCLUSIVE, Outcome.INCONCLUSIVE),
+)
+
+
+def own_verdicts(observation: Observation, exercise: Exercise) -> Iterator[Verdict]:
+    """`loads`, then `runs`, as far as it came, then `prints` where it printed too much."""
+    trouble, machine = observation.trouble, observation.run.machine
+    for stage in ("loads", "runs"):
+        words = troubles.sentence(stage, exercise)
+        if trouble is not None and trouble.stage == stage:
+            yield _found(stage, words, trouble.finding, machine)
+            return
+        yield Verdict(stage, words, Status.PASSED, machine.scenario)
+    if observation.printed_dropped_bytes:
+        yield _printed_too_much(observation, exercise.limits.output_kib)
+
+
+def verdict_of(check: Check, run: Run) -> Verdict:
+    """What a check says about a run that came to its end."""
+    finding = check.find(run)
+    if finding is not None:
+        return _found(check.name, check.sentence(run.machine), finding, run.machine, check.why, check.advice)
+    return Verdict(check.name, check.sentence(run.machine), Status.PASSED, run.machine.scenario)
+
+
+def not_run(check: Check, machine: Machine) -> Verdict:
+    """Something that the check depends on broke first."""
+    return Verdict(check.name, check.sentence(machine), Status.NOT_RUN, machine.scenario)
+
+
+def outcome_of(verdicts: Sequence[Verdict], suspicions: Iterable[str]) -> Outcome:
+    """The one word for runs that came to their ends. Raises `TutorError` when nothing was checked at all."""
+    statuses = {verdict.status for verdict in verdicts}
+    if any(suspicions):
+        statuses.add(Status.NEEDS_REVIEW)
+    for status, outcome in _WORST_FIRST:
+        if status in statuses:
+            return outcome
+    if not any(verdict.status is Status.PASSED and verdict.check not in OWN for verdict in verdicts):
+        raise TutorError("No check of this exercise applied to any scenario.", "Mend the exercise's checks.py.")
+    return Outcome.PASSED
+
+
+def _found(name: str, sentence: str, finding: Finding, machine: Machine, why: str = "", advice: str = "") -> Verdict:
+    return Verdict(
+        check=name,
+        sentence=sentence,
+        status=finding.status,
+        scenario=machine.scenario,
+        expected=finding.expected,
+        got=finding.got,
+        line=finding.line,
+        why=why or finding.why,
+        advice=advice or finding.advice,
+    )
+
+
+def _printed_too_much(observation: Observation, limit_kib: int) -> Verdict:
+    total = observation.printed_dropped_bytes + len(observation.printed.encode())
+    return Verdict(
+        "prints",
+        f"It prints at most {limit_kib} KiB",
+        Status.FAILED,
+        observation.run.machine.scenario,
+        expected=f"at most {limit_kib} KiB of text",
+        got=f"{total / 1024:,.0f} KiB; only the first {limit_kib} were kept",
+        why="A flood of text hides what a program has to say, and each print of a device tensor is a wait.",
+        advice="Remove the print from the loop.",
+    )

@@ -1,0 +1,133 @@
+"""The gauges of the machine that a run sees: its clock, and what tensors hold on its devices."""
+
+from __future__ import annotations
+
+import gc
+from time import perf_counter_ns
+from typing import TYPE_CHECKING, Any, Protocol
+
+import torch
+
+from gpututor.devices.real.backends import Backend, backends
+
+if TYPE_CHECKING:
+    from gpututor.devices.virtual import VirtualMachine
+
+
+class Gauge(Protocol):
+    """Reads a machine. Times are whole nanoseconds of its clock; memory is in bytes, by device."""
+
+    def now(self) -> int:
+        """The time, for the thread that asks."""
+
+    def settle(self) -> int:
+        """Wait until all devices are idle; the time then."""
+
+    def allocated(self) -> dict[str, int]:
+        """What tensors hold now."""
+
+    def peaks(self) -> dict[str, int]:
+        """The most that they held since `reset_peaks`, where the device's allocator tells."""
+
+    def reset_peaks(self) -> None:
+        """Begin anew."""
+
+
+class VirtualGauge:
+    """Of a virtual machine: exact."""
+
+    def __init__(self, machine: VirtualMachine) -> None:
+        self._machine = machine
+
+    def now(self) -> int:
+        return self._machine.clock.host.now
+
+    def settle(self) -> int:
+        clock = self._machine.clock
+        clock.host.wait_until(clock.finish())
+        return clock.host.now
+
+    def allocated(self) -> dict[str, int]:
+        return {gpu.name: gpu.memory.allocated for gpu in self._machine.gpus}
+
+    def peaks(self) -> dict[str, int]:
+        return {gpu.name: gpu.memory.peak_allocated for gpu in self._machine.gpus}
+
+    def reset_peaks(self) -> None:
+        for gpu in self._machine.gpus:
+            gpu.memory.reset_peaks()
+
+
+class RealGauge:
+    """Of the real devices of one kind; `kind` is `cpu`, which holds nothing, or an accelerator's."""
+
+    def __init__(self, kind: str) -> None:
+        self._backend: Backend | None = backends().get(kind)
+        self._module: Any = getattr(torch, kind, None)
+
+    def now(self) -> int:
+        return perf_counter_ns()
+
+    def settle(self) -> int:
+        if self._backend is not None:
+            for index in self._indices():
+                self._backend.synchronise(index)
+        return perf_counter_ns()
+
+    def allocated(self) -> dict[str, int]:
+        backend = self._backend
+        return {} if backend is None else {f"{backend.kind}:{i}": backend.allocated(i) for i in self._indices()}
+
+    def peaks(self) -> dict[str, int]:
+        peak = getattr(self._module, "max_memory_allocated", None)
+        if self._backend is None or peak is None:
+            return {}
+        return {f"{self._backend.kind}:{index}": int(peak(index)) for index in self._indices()}
+
+    def reset_peaks(self) -> None:
+        reset = getattr(self._module, "reset_peak_memory_stats", None)
+        if self._backend is not None and reset is not None:
+            for index in self._indices():
+                reset(index)
+
+    def _indices(self) -> range:
+        return range(self._module.device_count() if self._backend is not None else 0)
+
+
+class Around:
+    """What the gauges say around one call: `begin()`, the call, `returned()`, and at its end `memory()`."""
+
+    def __init__(self, gauge: Gauge) -> None:
+        self._gauge = gauge
+        self._before: dict[str, int] = {}
+        self._after: dict[str, int] = {}
+        self._peaks: dict[str, int] = {}
+        self.span = {"started": 0, "returned": 0, "finished": 0}
+
+    def begin(self) -> None:
+        gauge = self._gauge
+        gauge.settle()
+        self._before = gauge.allocated()
+        gauge.reset_peaks()
+        self.span["started"] = gauge.now()
+
+    def returned(self) -> None:
+        gauge = self._gauge
+        self.span["returned"] = gauge.now()
+        self.span["finished"] = gauge.settle()
+        self._after, self._peaks = gauge.allocated(), gauge.peaks()
+
+    def memory(self, *, left: bool) -> dict[str, dict[str, int | None]]:
+        """By device. With `left`, what nobody uses any more is collected first: whoever holds the result lets it go."""
+        if left:
+            gc.collect()
+        remains = self._gauge.allocated() if left else {}
+        return {
+            device: {
+                "before": before,
+                "peak": max(self._peaks.get(device, 0), self._after[device], before),
+                "after": self._after[device],
+                "left": remains.get(device),
+            }
+            for device, before in self._before.items()
+        }
