@@ -76,9 +76,8 @@ def _memory(data: object) -> dict[str, MemoryUse]:
 def _memory_use(data: object) -> MemoryUse:
     fields = _object(data, {"before", "peak", "after", "left"})
     left = fields["left"]
-    return MemoryUse(
-        *(_amount(fields[name]) for name in ("before", "peak", "after")), left=None if left is None else _amount(left)
-    )
+    before, peak, after = (_amount(fields[name]) for name in ("before", "peak", "after"))
+    return MemoryUse(before, peak, after, None if left is None else _amount(left))
 
 
 def _digests(data: object) -> dict[str, str]:
