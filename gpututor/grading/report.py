@@ -1,15 +1,22 @@
-"""The report on a submission: one outcome, a verdict per check, a run per scenario. Plain data with one JSON form."""
+"""The report on a submission: one outcome, a verdict per check, a run per scenario. Plain data with one JSON form.
+
+`docs/reports.md` explains the JSON; `report.schema.json` beside this file is its schema, and a test holds them equal.
+"""
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict, dataclass, field
-from dataclasses import fields as dataclass_fields
 from enum import StrEnum
-from typing import Any, TypeVar
+from typing import Any, Literal
 
-SCHEMA_VERSION = 1
+from gpututor.grading.reading import read
 
-Built = TypeVar("Built")
+SCHEMA_VERSION = 2
+
+Times = Literal["modelled", "measured", ""]
+Placement = Literal["traced", "corroborated", "self-reported", ""]
+Workers = Literal["spare", "fork server", ""]
 
 
 class Outcome(StrEnum):
@@ -31,6 +38,11 @@ class Outcome(StrEnum):
     @property
     def exit_code(self) -> int:
         return _EXIT_CODES[self]
+
+    @property
+    def is_of_the_submission(self) -> bool:
+        """Whether the submission was judged, well or badly; the others say why it could not be."""
+        return self.exit_code in (0, 1)
 
 
 _EXIT_CODES = {
@@ -63,13 +75,25 @@ class Status(StrEnum):
     NOT_RUN = "not run"
     """Something that it depends on broke first."""
 
+    @property
+    def is_failure(self) -> bool:
+        return self in (Status.FAILED, Status.TOO_SLOW)
+
+    @property
+    def has_details(self) -> bool:
+        """Whether there is more to say than the check's sentence."""
+        return self not in (Status.PASSED, Status.NOT_RUN)
+
 
 @dataclass(frozen=True)
 class Verdict:
-    """One check's answer in one scenario. All texts are plain text, never markup."""
+    """One check's answer in one scenario. All texts are plain text, never markup.
+
+    Raises `ValueError` for points that do not fit the status.
+    """
 
     check: str
-    """The check's name, such as `placement`; `loads` and `runs` are the grader's own."""
+    """The check's name, such as `placement`; `loads`, `runs` and `prints` are the grader's own."""
     sentence: str
     """What must be true: "Every output lives on cuda:0"."""
     status: Status
@@ -81,6 +105,19 @@ class Verdict:
     why: str = ""
     advice: str = ""
     """What to try."""
+    points: float = 0.0
+    """What it earned: all of `of` when it passed, else nothing."""
+    of: float = 0.0
+    """What it could earn; nothing for the grader's own checks."""
+    measured: str = ""
+    """Figures, also when it passed: "0.81 × the baseline: 1.2 ms against 1.5 ms, modelled"."""
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.of < math.inf:
+            raise ValueError(f"of is {self.of!r}, and must be a number from 0")
+        earned = self.of if self.status is Status.PASSED else 0
+        if self.points != earned:
+            raise ValueError(f"points is {self.points!r}, and a check that {self.status} earns {earned!r}")
 
 
 @dataclass(frozen=True)
@@ -95,11 +132,17 @@ class RunSummary:
     output: str = ""
     """What the submission printed (stdout and stderr), bounded. Plain text from the learner."""
     output_dropped_bytes: int = 0
+    """How much more it printed than was kept."""
     traceback: str = ""
     """The learner's frames of an exception, empty when there was none."""
     kernels: int = 0
     transfers: int = 0
     synchronisations: int = 0
+    times: Times = ""
+    """Where times come from: the virtual GPU's clock, or the wall; empty where nothing was timed."""
+    placement: Placement = ""
+    """How it is known where tensors lived: from the trace kept in the worker, with the driver's own figures to
+    support it, or only by what the worker said; empty where nothing ran."""
 
 
 @dataclass(frozen=True)
@@ -111,12 +154,27 @@ class Environment:
     python: str
     platform: str
     isolation: str
+    """`process` or `bubblewrap`."""
     seed: int
+    """The seed of the inputs."""
+    driver: str = ""
+    """The driver of a real device; empty without one."""
+    workers: Workers = ""
+    """Where the process that ran the submission came from; empty where none did."""
 
 
 @dataclass(frozen=True)
 class Report:
-    """Everything that is kept of one grading."""
+    """Everything that is kept of one grading.
+
+    Points: a check counts once, and earns only if it passed in every scenario where it applies (one where it could
+    not be run is not passed). `points` is what was earned, whatever the outcome: it is a mark only where `final` is
+    true. It is not final when the submission was not judged (rejected, not gradable here, internal error), when a
+    check was inconclusive or needs review, beside whatever else failed, or when there is a suspicion: grading once
+    more, or a person's look, may change the points either way, so nobody should enter them anywhere.
+
+    Raises `ValueError` for a pass with a check that did not pass, or with a suspicion.
+    """
 
     exercise: str
     """The exercise's key, `lesson/exercise`."""
@@ -131,6 +189,27 @@ class Report:
     reason: str = ""
     """For `not gradable here`, `rejected` and `internal error`: why, and what would do."""
     schema_version: int = field(default=SCHEMA_VERSION)
+    suspicions: tuple[str, ...] = ()
+    """What a person should look at, in plain text; never an accusation."""
+    of: float = 0.0
+    """What could be earned: at least the sum over the checks that have a verdict, more where the run ended before."""
+    points: float = field(init=False, default=0.0)
+    """What was earned."""
+    final: bool = field(init=False, default=False)
+    """Whether `points` may be entered as a mark."""
+
+    def __post_init__(self) -> None:
+        if self.outcome is Outcome.PASSED:
+            if found := [verdict.check for verdict in self.verdicts if verdict.status is not Status.PASSED]:
+                raise ValueError(f"outcome is passed, and the check {found[0]!r} did not pass")
+            if self.suspicions:
+                raise ValueError("outcome is passed, and there are suspicions")
+        points, of = self._sums()
+        if self.of and self.outcome is Outcome.PASSED and self.of != of:
+            raise ValueError(f"outcome is passed, and only {of!r} of {self.of!r} points were to be earned")
+        object.__setattr__(self, "points", points)
+        object.__setattr__(self, "of", max(of, self.of))
+        object.__setattr__(self, "final", self._is_final())
 
     @property
     def device(self) -> str:
@@ -139,7 +218,7 @@ class Report:
 
     @property
     def first_failure(self) -> Verdict | None:
-        return next((verdict for verdict in self.verdicts if verdict.status is Status.FAILED), None)
+        return next((verdict for verdict in self.verdicts if verdict.status.is_failure), None)
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -147,60 +226,32 @@ class Report:
     @classmethod
     def from_json(cls, data: object) -> Report:
         """Read what `to_json` wrote. Raises `ValueError` that names what is wrong."""
-        fields = _object(data, "the report")
-        if fields.get("schema_version") != SCHEMA_VERSION:
+        version = data.get("schema_version") if isinstance(data, dict) else SCHEMA_VERSION
+        if type(version) is int and version != SCHEMA_VERSION:
+            age = "an older" if version < SCHEMA_VERSION else "a newer"
             raise ValueError(
-                f"schema_version is {fields.get('schema_version')!r}, this gpututor reads {SCHEMA_VERSION}"
+                f"schema_version is {version}, from {age} gpututor; this one reads {SCHEMA_VERSION}: grade once more"
             )
-        return _build(
-            cls,
-            {
-                **fields,
-                "outcome": Outcome(str(fields.get("outcome"))),
-                "verdicts": tuple(verdict_from_json(item) for item in _list(fields, "verdicts")),
-                "runs": tuple(_build(RunSummary, _object(item, "a run")) for item in _list(fields, "runs")),
-                "environment": _build(Environment, _object(fields.get("environment"), "environment")),
-            },
+        return read(cls, data, "")
+
+    def _sums(self) -> tuple[float, float]:
+        """Points earned and points to be earned, over the checks by name."""
+        by_check: dict[str, list[Verdict]] = {}
+        for verdict in self.verdicts:
+            by_check.setdefault(verdict.check, []).append(verdict)
+        of = {name: max(verdict.of for verdict in verdicts) for name, verdicts in by_check.items()}
+        passed = [name for name, verdicts in by_check.items() if all(each.status is Status.PASSED for each in verdicts)]
+        return math.fsum(of[name] for name in passed), math.fsum(of.values())
+
+    def _is_final(self) -> bool:
+        open_questions = {Status.INCONCLUSIVE, Status.NEEDS_REVIEW}
+        return (
+            self.outcome.is_of_the_submission
+            and not self.suspicions
+            and not any(verdict.status in open_questions for verdict in self.verdicts)
         )
 
 
 def verdict_from_json(data: object) -> Verdict:
-    fields = _object(data, "a verdict")
-    return _build(Verdict, {**fields, "status": Status(str(fields.get("status")))})
-
-
-def _object(data: object, what: str) -> dict[str, Any]:
-    if not isinstance(data, dict):
-        raise ValueError(f"{what} must be an object")
-    return data
-
-
-def _list(fields: dict[str, Any], name: str) -> list[Any]:
-    value = fields.get(name)
-    if not isinstance(value, list | tuple):
-        raise ValueError(f"{name} must be a list")
-    return list(value)
-
-
-_JSON_TYPES: dict[str, type | tuple[type, ...]] = {
-    "str": str,
-    "int": int,
-    "bool": bool,
-    "float": (int, float),
-    "int | None": (int, type(None)),
-}
-
-
-def _build(kind: type[Built], fields: dict[str, Any]) -> Built:
-    """A `kind` from `fields`, with the plain fields' types looked at."""
-    declared = {declaration.name: str(declaration.type) for declaration in dataclass_fields(kind)}  # type: ignore[arg-type]
-    for name, value in fields.items():
-        if name not in declared:
-            raise ValueError(f"{kind.__name__} has no field {name!r}")
-        wanted = _JSON_TYPES.get(declared[name])
-        if wanted is not None and (not isinstance(value, wanted) or (isinstance(value, bool) and wanted is not bool)):
-            raise ValueError(f"{kind.__name__}.{name} must be {declared[name]}, not {type(value).__name__}")
-    try:
-        return kind(**fields)
-    except TypeError as error:
-        raise ValueError(str(error)) from error
+    """Raises `ValueError` that names what is wrong."""
+    return read(Verdict, data, "verdict")

@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 
 from gpututor.errors import ProgressError
 from gpututor.grading.report import Outcome, Report
+from gpututor.progress.records import read_record
 
 NOT_COUNTED = (Outcome.NOT_GRADABLE_HERE, Outcome.INTERNAL_ERROR, Outcome.INCONCLUSIVE)
 """Outcomes that are kept, but are no attempt of the learner's."""
@@ -139,7 +140,7 @@ class ProgressStore:
         rows = self._do(lambda connection: connection.execute(statement, (key,)).fetchall())
         for position, (text,) in enumerate(rows, 1):
             with contextlib.suppress(ValueError):
-                yield position, Report.from_json(json.loads(text))
+                yield position, read_record(text)
 
     def _one(self, statement: str, *values: str) -> Any:
         """The first value of the first row, None when there is no row."""
