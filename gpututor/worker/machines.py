@@ -26,8 +26,11 @@ class EnteredMachine:
 
 
 @contextlib.contextmanager
-def entered(spec: MachineSpec, learner_file: str) -> Iterator[EnteredMachine]:
-    """Be on the machine that `spec` describes; what its devices do is recorded by lines of `learner_file`."""
+def entered(spec: MachineSpec, learner_file: str, *, observed: bool = True) -> Iterator[EnteredMachine]:
+    """Be on the machine that `spec` describes; what its devices do is recorded by lines of `learner_file`.
+
+    A real device is left alone where it is not `observed`: watching it costs time.
+    """
     recorder = Recorder([learner_file])
     if spec.kind == "virtual":
         from gpututor.devices import virtual
@@ -43,9 +46,9 @@ def entered(spec: MachineSpec, learner_file: str) -> Iterator[EnteredMachine]:
         ) as machine:
             yield EnteredMachine(recorder, _virtual_view(), VirtualGauge(machine))
         return
-    if spec.kind != "cpu":
+    if spec.kind in ("cuda", "xpu"):  # there is only one mps
         torch.accelerator.set_device_index(spec.index)
-    with observe(recorder):
+    with observe(recorder) if observed else contextlib.nullcontext():
         yield EnteredMachine(recorder, plain_view(), RealGauge(spec.kind))
 
 
