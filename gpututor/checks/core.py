@@ -76,6 +76,10 @@ class SpeedLimit:
     """The largest ratio of times, submission to baseline, on the virtual GPU's clock."""
     real_at_most: float | None = None
     """The same on real devices; None: it is not timed there."""
+    least_bytes: Callable[[dict[str, Any]], float] | None = None
+    """For one call's inputs: bytes that every solution must move; None: those of its result."""
+    least_flops: Callable[[dict[str, Any]], float] | None = None
+    """For one call's inputs: floating-point operations that every solution must do."""
 
 
 @dataclass(frozen=True)
@@ -163,6 +167,8 @@ class Check:
     files: tuple[str, ...] = ()
     """Names of files, without folders, that are brought back after each call."""
     speed: SpeedLimit | None = None
+    results_only: bool = False
+    """It looks at nothing but inputs and results: timed calls, which nobody observes, are verified by it."""
     measured: Callable[[Run], str] | None = None
     """Figures to show when it has passed."""
 

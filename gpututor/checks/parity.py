@@ -78,7 +78,9 @@ def parity(
                     )
         return None
 
-    return Check(name, lambda _: "The values agree with the CPU's", find, ("structure",), why, advice, on)
+    return Check(
+        name, lambda _: "The values agree with the CPU's", find, ("structure",), why, advice, on, results_only=True
+    )
 
 
 def disagreement(got: torch.Tensor, ref: torch.Tensor, times: float = 1.0) -> Disagreement | None:

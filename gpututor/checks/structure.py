@@ -33,7 +33,9 @@ def structure(
                 )
         return None
 
-    return Check(name, lambda _: "The result has the right type, shape and dtype", find, (), why, advice, on)
+    return Check(
+        name, lambda _: "The result has the right type, shape and dtype", find, (), why, advice, on, results_only=True
+    )
 
 
 def describe(value: Any, depth: int = 0) -> str:

@@ -41,7 +41,7 @@ def value(
                 )
         return None
 
-    return Check(name, lambda _: "The answer is right", find, (), why, advice, on)
+    return Check(name, lambda _: "The answer is right", find, (), why, advice, on, results_only=True)
 
 
 def shorten(value: Any, limit: int = 300) -> str:

@@ -21,6 +21,7 @@ from gpututor.wire.unpacker import Unpacker, materialise
 from gpututor.worker.gauges import Around
 from gpututor.worker.machines import EnteredMachine, entered
 from gpututor.worker.submission import SubmissionFailed, call, describe, load
+from gpututor.worker.timed import TimedCalls
 
 Build = Callable[[dict[str, Any], torch.device], dict[str, Any]]
 
@@ -47,7 +48,7 @@ def _serve_scenario(stream: BinaryIO, scratch: Path) -> None:
     path.write_text(request["source"], encoding="utf-8")
     spec = MachineSpec.from_json(request["machine"])
     _restore_defaults()
-    with entered(spec, str(path)) as machine:
+    with entered(spec, str(path), observed=request.get("observed", True)) as machine:
         machine.recorder.enabled = False
         build = _build_function(request["given"])
         try:
@@ -57,9 +58,14 @@ def _serve_scenario(stream: BinaryIO, scratch: Path) -> None:
             function = None
         else:
             _answer(stream, {"event": "loaded"})
-        while (frame := read_frame(stream)).header["op"] == "call":
+        timed: TimedCalls | None = None
+        while (frame := read_frame(stream)).header["op"] in ("call", "time"):
             if function is None:
                 raise ValueError("called what did not load")
+            if frame.header["op"] == "time":
+                timed = timed or TimedCalls(function, build, spec, machine)
+                _answer(stream, *timed.answer(frame, path))
+                continue
             drawn = materialise(Unpacker(frame.buffers).unpack(frame.header["drawn"]))
             arguments = build(drawn, torch.device(spec.device))
             header, buffers = _answer_to_call(function, arguments, machine, path, request["wants"])

@@ -1,0 +1,218 @@
+"""Speed: the submission takes at most so many times what a baseline takes, another file of the exercise.
+
+On the virtual GPU the times are read off its clock: exact, one run. On a real device `Timing` is what the judge
+measured in pairs; see `gpututor.judge.timing`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from gpututor.checks.core import Applies, Call, Check, Finding, Machine, Run, SpeedLimit
+from gpututor.errors import CourseError
+from gpututor.grading.report import Status
+from gpututor.trace.events import Event, Kind
+from gpututor.trace.units import duration, share
+
+WHY = "Code that is right can still waste most of the device: what it takes, beside what is possible, tells."
+
+
+@dataclass(frozen=True)
+class Spread:
+    """A time in seconds for one call: the median, and between what the middle half of the measurements lies."""
+
+    median_s: float
+    low_s: float
+    high_s: float
+
+    def __str__(self) -> str:
+        """`2.61 ms (2.58 ms to 2.70 ms)`"""
+        low, high = duration(self.low_s * 1e9), duration(self.high_s * 1e9)
+        middle = duration(self.median_s * 1e9)
+        return middle if low == high else f"{middle} ({low} to {high})"
+
+
+@dataclass(frozen=True)
+class Timing:
+    """What was measured on a real device beside one baseline."""
+
+    decision: Status
+    """`PASSED`, `TOO_SLOW`, `INCONCLUSIVE`, `NEEDS_REVIEW`, or `FAILED` where a timed result was wrong."""
+    why: str = ""
+    """For a decision that the ratio alone does not explain: in words."""
+    ratio: float | None = None
+    """The median over the pairs of the submission's time over the baseline's; None where no pair came to an end."""
+    ratio_low: float = 0.0
+    """The middle half of the ratios begins …"""
+    ratio_high: float = 0.0
+    """… and ends here."""
+    submission: Spread | None = None
+    baseline: Spread | None = None
+    pairs: int = 0
+    calls: int = 0
+    """How many calls each timed batch had."""
+    wrong: Finding | None = None
+    """For `FAILED`, and where the code stopped: what was found."""
+
+    @property
+    def figures(self) -> str:
+        """The ratio with its spread, and both absolute times with theirs; empty when nothing was measured."""
+        if self.ratio is None:
+            return ""
+        spread = f"{self.ratio_low:.2f} to {self.ratio_high:.2f} in the middle half of {self.pairs} pairs"
+        times = f"{self.submission} a call against {self.baseline}, measured"
+        return f"{self.ratio:.2f} × the baseline's time ({spread}): {times}"
+
+
+def speed(
+    at_most: float = 1.25,
+    baseline: str = "baseline.py",
+    *,
+    real_at_most: float | None = None,
+    beside: str = "",
+    least_bytes: Callable[[dict[str, Any]], float] | None = None,
+    least_flops: Callable[[dict[str, Any]], float] | None = None,
+    name: str = "speed",
+    why: str = WHY,
+    advice: str = "",
+    on: Applies = "everywhere",
+) -> Check:
+    """The submission takes at most `at_most` times what `baseline` takes; 1 / S asks for S times as fast.
+
+    `baseline` is a file of the exercise's folder that defines the same function; `beside` is what sentences call it.
+    `real_at_most` is the ratio on real devices, where nothing is timed without it. `least_bytes(drawn)` and
+    `least_flops(drawn)` say what no solution can do without in one call: whoever is faster than the device's peak
+    rates allow is to be looked at; without them, the bytes of the result are the least.
+    """
+    limit = SpeedLimit(baseline, at_most, real_at_most, least_bytes, least_flops)
+    for ratio in (at_most, real_at_most):
+        if ratio is not None and not 0 < ratio < 1e6:
+            raise CourseError(f"check {name!r}: a ratio of {ratio}", "Give it a number above 0, such as 1.25.")
+
+    def allowed(machine: Machine) -> float:
+        return at_most if machine.virtual or real_at_most is None else real_at_most
+
+    def applies(machine: Machine) -> bool:
+        timed = machine.virtual or real_at_most is not None
+        return timed and Check(name, sentence, find, on=on).applies(machine)
+
+    def sentence(machine: Machine) -> str:
+        return in_words(allowed(machine), beside)
+
+    def find(run: Run) -> Finding | None:
+        limit_here = allowed(run.machine)
+        if not run.machine.virtual:
+            return _measured(_timing(run, name), limit_here)
+        submission_s, baseline_s = _modelled(run, baseline)
+        if submission_s <= limit_here * baseline_s:
+            return None
+        line, cost = _slowest_line(run.calls)
+        most = f"; line {line} costs most: {share(cost)} of it" if line is not None else ""
+        return Finding(
+            expected=_expected(limit_here, baseline_s),
+            got=_modelled_figures(submission_s, baseline_s, len(run.calls)) + most,
+            line=line,
+            advice="Look at what that line makes the host or the device do, and how often; `gpututor trace` shows it.",
+            status=Status.TOO_SLOW,
+        )
+
+    def measured(run: Run) -> str:
+        if not run.machine.virtual:
+            return _timing(run, name).figures
+        return _modelled_figures(*_modelled(run, baseline), len(run.calls))
+
+    needs = ("structure", "value", "parity")
+    return Check(name, sentence, find, needs, why, advice, applies, speed=limit, measured=measured)
+
+
+def in_words(at_most: float, beside: str = "") -> str:
+    """The sentence for a ratio: `It takes at most 1.25 × the time of the baseline`."""
+    if at_most < 1:
+        return f"It is at least {1 / at_most:.3g} × as fast as {beside or 'the naive way'}"
+    if at_most == 1:
+        return f"It takes no longer than {beside or 'the baseline'}"
+    return f"It takes at most {at_most:g} × the time of {beside or 'the baseline'}"
+
+
+def _timing(run: Run, name: str) -> Timing:
+    timing = run.timings.get(name)
+    return timing if timing is not None else Timing(Status.INCONCLUSIVE, "It was not timed.")
+
+
+def _measured(timing: Timing, at_most: float) -> Finding | None:
+    if timing.decision is Status.PASSED:
+        return None
+    expected = f"at most {at_most:g} × the baseline's time"
+    if timing.baseline is not None:
+        expected += f", which is {duration(timing.baseline.median_s * 1e9)} a call here (measured)"
+    got = "; ".join(filter(None, (timing.figures, timing.why)))
+    if timing.wrong is not None:
+        wrong = timing.wrong
+        return Finding(wrong.expected, wrong.got, wrong.line, wrong.why, wrong.advice, timing.decision)
+    return Finding(expected, got, status=timing.decision, advice=_ADVICE.get(timing.decision, ""))
+
+
+_ADVICE = {
+    Status.TOO_SLOW: "Run `gpututor trace` on it: look for waits, copies and launches inside loops.",
+    Status.INCONCLUSIVE: "Close what else is running, and grade again.",
+    Status.NEEDS_REVIEW: "A person has to look at this; nothing is held against it.",
+}
+
+
+def _modelled(run: Run, baseline: str) -> tuple[float, float]:
+    """Seconds of the submission's calls and of the baseline's, by the virtual clock."""
+    calls = run.baselines.get(baseline)
+    if calls is None:
+        raise CourseError(f"{baseline}: it was not run", "It must be a file of the exercise's folder.")
+    baseline_s = _total_s(calls)
+    if baseline_s <= 0:
+        raise CourseError(f"{baseline}: its calls take no time", "It must do the exercise's work on the device.")
+    return _total_s(run.calls), baseline_s
+
+
+def _total_s(calls: Sequence[Call]) -> float:
+    return sum(call.span.elapsed_s for call in calls)
+
+
+def _expected(at_most: float, baseline_s: float) -> str:
+    limit_s = at_most * baseline_s
+    return f"at most {at_most:g} × the baseline's {duration(baseline_s * 1e9)}: {duration(limit_s * 1e9)} (modelled)"
+
+
+def _modelled_figures(submission_s: float, baseline_s: float, calls: int) -> str:
+    times = f"{duration(submission_s * 1e9)} against {duration(baseline_s * 1e9)}"
+    every = f" for all {calls} calls" if calls > 1 else ""
+    return f"{submission_s / baseline_s:.2f} × the baseline's time: {times}{every} (modelled)"
+
+
+def _slowest_line(calls: Sequence[Call]) -> tuple[int | None, float]:
+    """The line that cost most of the calls' time, and its share; (None, 0) where no line is known.
+
+    The host's time from one launch to the next belongs to the line of the first; what the devices still work when the
+    function has returned belongs to the lines that launched it.
+    """
+    costs: Counter[int] = Counter()
+    for call in calls:
+        events = [event for event in call.trace if event.launched >= call.span.started and event.kind in _COSTLY]
+        events.sort(key=lambda event: event.launched)
+        ends = [event.launched for event in events[1:]] + [call.span.returned]
+        for event, end in zip(events, ends, strict=True):
+            _add(costs, event, end - event.launched)
+        for event in events:
+            _add(costs, event, min(event.end, call.span.finished) - max(event.start, call.span.returned))
+    total = sum(call.span.finished - call.span.started for call in calls)
+    if not costs or total <= 0:
+        return None, 0.0
+    line, cost = costs.most_common(1)[0]
+    return line, min(1.0, cost / total)
+
+
+_COSTLY = (Kind.KERNEL, Kind.TRANSFER, Kind.COLLECTIVE, Kind.SYNCHRONISE)
+
+
+def _add(costs: Counter[int], event: Event, nanoseconds: int) -> None:
+    if event.line is not None and nanoseconds > 0:
+        costs[event.line] += nanoseconds

@@ -1,0 +1,160 @@
+"""Sibling workers: each holds one file of the same entry, and answers batches of calls under the judge's clock."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import Any
+
+from gpututor.checks.core import Finding
+from gpututor.course.exercise import Exercise
+from gpututor.grading.report import Status
+from gpututor.judge import troubles
+from gpututor.judge.answers import SubmissionFailed, expect
+from gpututor.judge.channel import DeadlinePassed
+from gpututor.judge.timing.pairs import Inputs, Timed
+from gpututor.judge.troubles import Trouble
+from gpututor.judge.workers import Worker
+from gpututor.wire.frames import Bounds, EndOfFrames, Frame, FrameError, write_frame
+from gpututor.wire.messages import MachineSpec
+from gpututor.wire.observed import ValueRefused
+from gpututor.wire.packer import Packer
+from gpututor.wire.unpacker import Unpacker
+
+BOUNDS = Bounds(header_bytes=64 << 20, buffers=16384, buffer_bytes=512 << 20, total_bytes=1 << 30)
+
+
+class Stopped(Exception):
+    """A sibling did not answer as it should; carries what a person is told."""
+
+    def __init__(self, finding: Finding, status: Status) -> None:
+        super().__init__(finding.got)
+        self.finding = finding
+        self.status = status
+
+
+class Sibling:
+    """One worker with one file loaded, unobserved. `beside` is entered around each batch: it keeps the others still."""
+
+    def __init__(
+        self,
+        worker: Worker,
+        exercise: Exercise,
+        spec: MachineSpec,
+        file_name: str,
+        source: str,
+        beside: Callable[[], AbstractContextManager[None]] = contextlib.nullcontext,
+        clock_ns: Callable[[], int] = time.perf_counter_ns,
+    ) -> None:
+        self._worker = worker
+        self._exercise = exercise
+        self._spec = spec
+        self._file_name = file_name
+        self._source = source
+        self._beside = beside
+        self._clock_ns = clock_ns
+
+    def load(self, given_source: str) -> None:
+        """Send the file. Raises `Stopped` when it does not load."""
+        header = {
+            "op": "load",
+            "machine": self._spec.to_json(),
+            "file_name": self._file_name,
+            "source": self._source,
+            "given": given_source,
+            "entry": self._exercise.entry,
+            "wants": [],
+            "files": [],
+            "observed": False,
+        }
+        with self._telling("loads"):
+            self._begin()
+            self._worker.channel.send(header)
+            expect(self._worker.channel.receive(BOUNDS), "loaded")
+
+    def time(self, inputs: Inputs) -> Timed:
+        """One batch. Raises `Stopped`, or `GradingError` when the worker itself broke."""
+        return self._batch(inputs, again=False, keep=False)
+
+    def leave(self) -> None:
+        """Done: the file is let go."""
+        with contextlib.suppress(EndOfFrames, DeadlinePassed):
+            self._worker.channel.send({"op": "leave"})
+
+    def _batch(self, inputs: Inputs, *, again: bool, keep: bool) -> Timed:
+        content, sent_bytes = encoded(inputs, again=again, keep=keep)
+        channel = self._worker.channel
+        with self._telling("runs"):
+            self._begin()
+            with self._beside():
+                started = self._clock_ns()
+                channel.write_all(content)
+                frame = channel.receive(BOUNDS)
+                elapsed_s = (self._clock_ns() - started) / 1e9
+            expect(frame, "timed")
+            return Timed(elapsed_s, outputs_of(frame, len(inputs)), sent_bytes + sum(map(len, frame.buffers)))
+
+    def _begin(self) -> None:
+        limits = self._exercise.limits
+        self._worker.channel.begin(time.monotonic() + limits.wall_s, limits.output_kib << 10)
+
+    @contextlib.contextmanager
+    def _telling(self, stage: str) -> Any:
+        """What goes wrong inside is raised as `Stopped`."""
+        exercise = self._exercise
+        try:
+            yield
+        except SubmissionFailed as failed:
+            trouble = troubles.from_failure(failed.failure, stage, exercise, self._source, " in a timed call")
+        except DeadlinePassed:
+            line = self._worker.stack_line(self._file_name)
+            trouble = troubles.from_deadline(stage, exercise, line)
+            raise Stopped(trouble.finding, Status.TOO_SLOW) from None
+        except EndOfFrames:
+            trouble = troubles.from_exit(stage, exercise, self._worker.exit_status())
+        except (FrameError, ValueRefused) as error:
+            trouble = troubles.from_bad_answer(stage, exercise, str(error))
+            raise Stopped(trouble.finding, Status.NEEDS_REVIEW) from None
+        else:
+            return
+        raise Stopped(_finding(trouble), Status.FAILED)
+
+
+class Null(Sibling):
+    """The baseline's file in another worker, which computes once and then answers with the same results again.
+
+    So it brings the same inputs and as many bytes of results, and does none of the work in between.
+    """
+
+    _kept_calls = 0
+
+    def time(self, inputs: Inputs) -> Timed:
+        if len(inputs) != self._kept_calls:
+            self._batch(inputs, again=False, keep=True)
+            self._kept_calls = len(inputs)
+        return self._batch(inputs, again=True, keep=False)
+
+
+def encoded(inputs: Inputs, *, again: bool, keep: bool) -> tuple[bytes, int]:
+    """The frame of a batch, made before the clock starts, and how many bytes of tensors it holds."""
+    packer = Packer()
+    nodes = [packer.pack(drawn) for drawn in inputs]
+    stream = io.BytesIO()
+    write_frame(stream, {"op": "time", "drawn": nodes, "again": again, "keep": keep}, packer.buffers)
+    return stream.getvalue(), sum(map(len, packer.buffers))
+
+
+def outputs_of(frame: Frame, calls: int) -> list[Any]:
+    """The results of a batch. Raises `FrameError` or `ValueRefused` for anything else."""
+    nodes = frame.header.get("outputs")
+    if not isinstance(nodes, list) or len(nodes) != calls:
+        raise FrameError(f"the worker did not answer {calls} calls")
+    unpacker = Unpacker(frame.buffers)
+    return [unpacker.unpack(node) for node in nodes]
+
+
+def _finding(trouble: Trouble) -> Finding:
+    return trouble.finding

@@ -1,0 +1,74 @@
+"""Keeping a submission's processes still while something else is timed, so that it cannot slow what it is compared with."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from gpututor.processes import descendants
+
+
+def family(pid: int) -> set[int]:
+    """`pid` and every living process that descends from it."""
+    try:
+        return _family_by_threads(pid)
+    except OSError:
+        return {pid, *descendants(pid)}
+
+
+class Stillness:
+    """Stops processes of this one's tree, and lets them go on.
+
+    An orphan that a submission left is this process's own child by now, so whoever is not trusted is taken to be its.
+    """
+
+    def __init__(self, judge: int, trusted: Iterable[int]) -> None:
+        """`trusted` are process ids of workers that hold nothing of the submission; their families are left alone."""
+        self._judge = judge
+        self._trusted = tuple(trusted)
+
+    def others(self) -> set[int]:
+        """All that descends from the judge, without what is trusted."""
+        found = family(self._judge) - {self._judge}
+        for pid in self._trusted:
+            found -= family(pid)
+        return found
+
+    @contextlib.contextmanager
+    def still(self) -> Iterator[None]:
+        """All others are stopped for the time of the block. Looked at again until nobody new is there."""
+        stopped: set[int] = set()
+        try:
+            while new := self.others() - stopped:
+                _signal_all(new, signal.SIGSTOP)
+                stopped |= new
+            yield
+        finally:
+            _signal_all(stopped, signal.SIGCONT)
+
+
+def _family_by_threads(pid: int) -> set[int]:
+    """By the lists of children that Linux keeps for each thread. Raises `OSError` where it does not."""
+    if not Path(f"/proc/self/task/{os.getpid()}/children").exists():
+        raise OSError("this system lists no children")
+    found: set[int] = set()
+    waiting = [pid]
+    while waiting:
+        one = waiting.pop()
+        if one in found:
+            continue
+        found.add(one)
+        with contextlib.suppress(OSError):  # it ended meanwhile
+            for thread in os.listdir(f"/proc/{one}/task"):
+                with contextlib.suppress(OSError):
+                    waiting += map(int, Path(f"/proc/{one}/task/{thread}/children").read_text().split())
+    return found
+
+
+def _signal_all(pids: set[int], number: int) -> None:
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.kill(pid, number)
