@@ -11,6 +11,9 @@ import torch
 
 MAX_DEPTH = 64
 MAX_TEXT = 1 << 20
+MAX_SAID = 4 << 20
+"""Characters of all texts of a result together."""
+MAX_NAME = 200
 MAX_NODES = 200_000
 MAX_TENSORS = 4096
 MAX_TENSOR_BYTES = 256 << 20

@@ -13,7 +13,9 @@ import torch
 from gpututor.wire.observed import (
     DTYPES,
     MAX_DEPTH,
+    MAX_NAME,
     MAX_NODES,
+    MAX_SAID,
     MAX_TENSOR_BYTES,
     MAX_TENSORS,
     MAX_TEXT,
@@ -45,21 +47,22 @@ def plain_view() -> Seen:
 
 
 class Packer:
-    """Turns values into JSON nodes and buffers. One packer a frame; a tensor met twice travels once."""
+    """Turns values into JSON nodes and buffers. A tensor met twice travels once; `most_bytes` of tensors at most."""
 
-    def __init__(self, view: Seen | None = None) -> None:
+    def __init__(self, view: Seen | None = None, most_bytes: int = MAX_TOTAL_BYTES) -> None:
         self.view = view or plain_view()
         self.buffers: list[bytes] = []
         self._kept: list[object] = []
-        self._tensors: dict[int, dict[str, Any]] = {}
+        self._tensors: dict[int, int] = {}
+        """The buffer of each tensor that has a node, by its identity."""
         self._nodes = 0
         self._total_bytes = 0
+        self._most_bytes = most_bytes
+        self._said = 0
 
     def pack(self, value: object, depth: int = 0) -> dict[str, Any]:
         """A JSON node for `value`; raises `ValueRefused` for trees too deep or large and tensors that do not travel."""
-        self._nodes += 1
-        if depth > MAX_DEPTH or self._nodes > MAX_NODES:
-            raise ValueRefused("the result is nested too deeply or has too many parts")
+        self._count_node(depth)
         match value:
             case None | bool():
                 return {"k": "plain", "v": value}
@@ -68,7 +71,7 @@ class Packer:
             case float() if type(value) is float:
                 return {"k": "float", "v": value if math.isfinite(value) else repr(value)}
             case str() if type(value) is str:
-                return {"k": "plain", "v": value[:MAX_TEXT].encode("utf-8", "replace").decode()}
+                return {"k": "plain", "v": self._text(value[:MAX_TEXT].encode("utf-8", "replace").decode())}
             case torch.Tensor():
                 return self._tensor(value)
             case torch.nn.Module():
@@ -77,13 +80,13 @@ class Packer:
                 return self._torch_plain(value)
             case list() | tuple():
                 kind = "list" if isinstance(value, list) else "tuple"
-                return {"k": kind, "type": type(value).__name__, "v": [self.pack(item, depth + 1) for item in value]}
+                return {"k": kind, "v": [self.pack(item, depth + 1) for item in value]}
             case dict():
                 pairs = [[self.pack(key, depth + 1), self.pack(item, depth + 1)] for key, item in value.items()]
-                return {"k": "dict", "type": type(value).__name__, "v": pairs}
+                return {"k": "dict", "v": pairs}
         if type(value).__module__ == "numpy" and type(value).__name__ == "ndarray":
             return self._array(value)
-        return {"k": "object", "type": type(value).__name__, "v": _safe_repr(value)}
+        return {"k": "object", "type": type(value).__name__[:MAX_NAME], "v": self._text(_safe_repr(value))}
 
     def _torch_plain(self, value: object) -> dict[str, Any]:
         if isinstance(value, torch.Size):
@@ -105,13 +108,15 @@ class Packer:
             digest.update(memoryview(host.reshape(-1).view(torch.uint8).numpy()))
         return digest.hexdigest()
 
-    def _tensor(self, tensor: torch.Tensor) -> dict[str, Any]:
-        node = self._tensors.get(id(tensor))
-        if node is None:
-            node = self._tensors[id(tensor)] = self._new_tensor(tensor)
+    def _tensor(self, tensor: torch.Tensor, *, is_grad: bool = False) -> dict[str, Any]:
+        known = self._tensors.get(id(tensor))
+        if known is not None:
+            return {"k": "again", "buffer": known}
+        node = self._new_tensor(tensor, is_grad)
+        self._tensors[id(tensor)] = node["buffer"]
         return node
 
-    def _new_tensor(self, tensor: torch.Tensor) -> dict[str, Any]:
+    def _new_tensor(self, tensor: torch.Tensor, is_grad: bool) -> dict[str, Any]:
         if type(tensor) not in self.view.exact_types:
             raise ValueRefused(f"a {type(tensor).__name__} is not a plain torch.Tensor")
         name = str(tensor.dtype).removeprefix("torch.")
@@ -120,12 +125,13 @@ class Packer:
             raise ValueRefused(f"a {kind} tensor cannot be brought back from the device to be compared")
         self._count(tensor.numel() * tensor.element_size())
         host = self.view.host(tensor).resolve_conj().resolve_neg().contiguous()
-        grad = tensor.grad if tensor.is_leaf else None
+        # Gradients have none of their own here: of those a tensor can be part of a ring.
+        grad = tensor.grad if tensor.is_leaf and not is_grad else None
         return {
             "k": "tensor",
             "fact": self._fact(tensor),
             "buffer": self._bytes(host),
-            "grad": None if grad is None else self._tensor(grad),
+            "grad": None if grad is None else self._tensor(grad, is_grad=True),
         }
 
     def _fact(self, tensor: torch.Tensor) -> dict[str, Any]:
@@ -147,14 +153,17 @@ class Packer:
 
     def _module(self, module: torch.nn.Module) -> dict[str, Any]:
         buffers = dict(module.named_buffers(remove_duplicate=False))
+        parameters = dict(module.named_parameters(remove_duplicate=False))
+        layers = [[self._text(name), _name(layer)] for name, layer in module.named_modules() if name]
+        self._count_node(0, len(layers) + len(parameters) + len(buffers))
         return {
             "k": "module",
-            "type": type(module).__name__,
-            "layers": [[name, type(layer).__name__] for name, layer in module.named_modules() if name],
+            "type": _name(module),
+            "layers": layers,
             "passing": sorted(buffers.keys() - module.state_dict(keep_vars=True).keys()),
             "training": bool(module.training),
-            "parameters": {name: self._tensor(p) for name, p in module.named_parameters(remove_duplicate=False)},
-            "buffers": {name: self._tensor(buffer) for name, buffer in buffers.items()},
+            "parameters": {self._text(name): self._tensor(parameter) for name, parameter in parameters.items()},
+            "buffers": {self._text(name): self._tensor(buffer) for name, buffer in buffers.items()},
         }
 
     def _array(self, array: Any) -> dict[str, Any]:
@@ -171,11 +180,23 @@ class Packer:
             "buffer": self._bytes(tensor.contiguous()),
         }
 
+    def _count_node(self, depth: int, nodes: int = 1) -> None:
+        self._nodes += nodes
+        if depth > MAX_DEPTH or self._nodes > MAX_NODES:
+            raise ValueRefused("the result is nested too deeply or has too many parts")
+
+    def _text(self, text: str) -> str:
+        self._said += len(text)
+        if self._said > MAX_SAID:
+            raise ValueRefused(f"the result holds more than {MAX_SAID:,} characters of text")
+        return text
+
     def _count(self, size_bytes: int) -> None:
         """Refuse what is too much to bring back, before it is copied."""
         self._total_bytes += size_bytes
-        if size_bytes > MAX_TENSOR_BYTES or self._total_bytes > MAX_TOTAL_BYTES:
-            raise ValueRefused(f"the result has {self._total_bytes:,} bytes; at most {MAX_TENSOR_BYTES:,} are compared")
+        most = min(MAX_TENSOR_BYTES, self._most_bytes)
+        if size_bytes > most or self._total_bytes > self._most_bytes:
+            raise ValueRefused(f"the result has {self._total_bytes:,} bytes; at most {most:,} are compared")
         if len(self.buffers) >= MAX_TENSORS:
             raise ValueRefused(f"the result has more than {MAX_TENSORS:,} tensors")
 
@@ -201,6 +222,10 @@ def tensors_in(value: object) -> dict[str, torch.Tensor]:
             case list() | tuple():
                 waiting += [(f"{path}.{index}", part) for index, part in enumerate(item)]
     return found
+
+
+def _name(module: torch.nn.Module) -> str:
+    return type(module).__name__[:MAX_NAME]
 
 
 def _digits(value: int) -> str:
