@@ -2,6 +2,7 @@
 
 from gpututor.checks.core import Call, Check, Finding, Machine, Run
 from gpututor.checks.identity import aliasing, identity
+from gpututor.checks.measurement import copies, launch_to_end, measurement
 from gpututor.checks.parity import parity
 from gpututor.checks.placement import placement
 from gpututor.checks.source import source
@@ -16,7 +17,10 @@ __all__ = [
     "Machine",
     "Run",
     "aliasing",
+    "copies",
     "identity",
+    "launch_to_end",
+    "measurement",
     "parity",
     "placement",
     "source",
