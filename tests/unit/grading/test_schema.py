@@ -79,7 +79,7 @@ def test_the_reader_takes_nothing_that_the_schema_refuses(value: Report, draw: s
     if draw.draw(st.booleans(), label="left out"):
         del place[key]
     else:
-        other = st.sampled_from(["passed", "", 0, -1, 1.5, True, None, [], {}, ["x"], [{}]])
+        other: st.SearchStrategy[Any] = st.sampled_from(["passed", "", 0, -1, 1.5, True, None, [], {}, ["x"], [{}]])
         place[key] = draw.draw(other, label="value")
     try:
         found = Report.from_json(data)
