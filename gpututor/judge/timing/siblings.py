@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -16,8 +16,8 @@ from gpututor.judge import troubles
 from gpututor.judge.answers import SubmissionFailed, expect
 from gpututor.judge.channel import DeadlinePassed
 from gpututor.judge.timing.pairs import Inputs, Timed
-from gpututor.judge.troubles import Trouble
 from gpututor.judge.workers import Worker
+from gpututor.judge.workers.watch import OverLimit
 from gpututor.wire.frames import Bounds, EndOfFrames, Frame, FrameError, write_frame
 from gpututor.wire.messages import MachineSpec
 from gpututor.wire.observed import ValueRefused
@@ -102,7 +102,7 @@ class Sibling:
         self._worker.channel.begin(time.monotonic() + limits.wall_s, limits.output_kib << 10)
 
     @contextlib.contextmanager
-    def _telling(self, stage: str) -> Any:
+    def _telling(self, stage: str) -> Iterator[None]:
         """What goes wrong inside is raised as `Stopped`."""
         exercise = self._exercise
         try:
@@ -115,12 +115,14 @@ class Sibling:
             raise Stopped(trouble.finding, Status.TOO_SLOW) from None
         except EndOfFrames:
             trouble = troubles.from_exit(stage, exercise, self._worker.exit_status())
+        except OverLimit as over:
+            trouble = troubles.from_over_limit(stage, exercise, over)
         except (FrameError, ValueRefused) as error:
             trouble = troubles.from_bad_answer(stage, exercise, str(error))
             raise Stopped(trouble.finding, Status.NEEDS_REVIEW) from None
         else:
             return
-        raise Stopped(_finding(trouble), Status.FAILED)
+        raise Stopped(trouble.finding, Status.FAILED)
 
 
 class Null(Sibling):
@@ -155,6 +157,3 @@ def outputs_of(frame: Frame, calls: int) -> list[Any]:
     unpacker = Unpacker(frame.buffers)
     return [unpacker.unpack(node) for node in nodes]
 
-
-def _finding(trouble: Trouble) -> Finding:
-    return trouble.finding

@@ -1,4 +1,4 @@
-"""Keeping a submission's processes still while something else is timed, so that it cannot slow what it is compared with."""
+"""Keeping a submission's processes still while something else is timed: it cannot slow what it is compared with."""
 
 from __future__ import annotations
 

@@ -1,0 +1,221 @@
+"""How often the verdict of a timing is wrong, on the CPU: identical code, and code that takes 1.5 × as long. A table.
+
+    python benchmarks/timing_errors.py [--runs 60] [--noise quiet|hogs|both] [--at-most 1.25] [--log FILE]
+
+Identical code must pass at a ratio of 1.25; code of 1.5 × the work must be too slow; `inconclusive` is counted apart.
+Once quiet, once beside three CPU hogs that work and sleep by turns. With `--log`, what is done is kept in a file, one
+line a run, and a later call goes on from there. The workers are kept from run to run: only the timing is repeated.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from gpututor.checks.core import SpeedLimit
+from gpututor.checks.speed import Timing
+from gpututor.course.exercise import Exercise, Limits
+from gpututor.grading.report import Status
+from gpututor.judge.exercise_code import load_code
+from gpututor.judge.isolation import Process
+from gpututor.judge.timing.measuring import measure
+from gpututor.judge.workers import Worker, WorkerPool
+from gpututor.judge.workers.spares import Spares
+from gpututor.wire.messages import MachineSpec
+
+GIVEN = """\
+import torch
+
+
+def draw(seed, case):
+    chance = torch.Generator().manual_seed(seed)
+    size = (96, 128)[case]
+    return {"matrix": torch.randn(size, size, generator=chance) / size**0.5}
+"""
+CHECKS = """\
+import torch
+
+from gpututor.checks import parity, structure
+
+
+def reference(matrix):
+    product = matrix
+    for _ in range(20):
+        product = torch.tanh(product @ matrix)
+    return product
+
+
+checks = [structure(reference), parity(reference, times=10)]
+"""
+SAME = """\
+import torch
+
+
+def chain(matrix):
+    product = matrix
+    for _ in range(20):
+        product = torch.tanh(product @ matrix)
+    return product
+"""
+SLOWER = (
+    SAME
+    + """\
+
+
+def slower(matrix):
+    product = matrix
+    for _ in range(10):
+        product = torch.tanh(product @ matrix)
+    return chain_of_20(matrix)
+
+
+chain_of_20, chain = chain, slower
+"""
+)
+SUBMISSIONS = {"identical": (SAME, Status.PASSED), "1.5 × the work": (SLOWER, Status.TOO_SLOW)}
+HOGS = 3
+HOG = """\
+import os, random, sys, time
+if os.fork():
+    os._exit(0)
+os.setsid()
+print(os.getpid(), flush=True)
+os.close(1)
+chance, end, parent = random.Random(int(sys.argv[1])), time.monotonic() + 3600, int(sys.argv[2])
+while time.monotonic() < end and os.path.exists(f"/proc/{parent}"):
+    busy_until = time.monotonic() + chance.uniform(0.005, 0.2)
+    while time.monotonic() < busy_until:
+        pass
+    time.sleep(chance.uniform(0.005, 0.2))
+"""
+
+
+class KeptWorkers(WorkerPool):
+    """Lends the same workers again and again."""
+
+    def __init__(self) -> None:
+        super().__init__(Spares(Process()))
+        self._idle: list[Worker] = []
+
+    def warm(self, count: int = 1) -> None:
+        super().warm(max(0, count - len(self._idle)))
+
+    def take(self) -> Worker:
+        return self._idle.pop() if self._idle else super().take()
+
+    def release(self, worker: Worker) -> None:
+        worker.channel.begin(None, 1 << 16)
+        worker.channel.send({"op": "leave"})
+        self._idle.append(worker)
+
+
+@contextlib.contextmanager
+def hogs(number: int) -> Iterator[None]:
+    """Busy processes that are not this one's children: those would be kept still."""
+    started: list[int] = []
+    try:
+        for seed in range(number):
+            command = [sys.executable, "-c", HOG, str(seed), str(os.getpid())]
+            started.append(int(subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout))
+        yield
+    finally:
+        for pid in started:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
+
+def make_exercise(folder: Path) -> Exercise:
+    for name, text in {"given.py": GIVEN, "checks.py": CHECKS, "baseline.py": SAME}.items():
+        (folder / name).write_text(text)
+    return Exercise(
+        lesson_number=1,
+        number=1,
+        slug="chain",
+        lesson_slug="benchmark",
+        folder=folder,
+        title="A chain of products",
+        summary="Multiply again and again.",
+        minutes=5,
+        kind="function",
+        entry="chain",
+        cases=2,
+        devices=("cpu",),
+        scenarios=(),
+        limits=Limits(wall_s=60.0),
+    )
+
+
+def run(pool: WorkerPool, exercise: Exercise, kind: str, at_most: float, seed: int) -> dict[str, object]:
+    """One timing: what was decided, and the figures."""
+    started = time.monotonic()
+    limit = SpeedLimit("baseline.py", at_most, at_most)
+    machine = MachineSpec("the CPU", "cpu", 0, 0, (), "", None)
+    source, _ = SUBMISSIONS[kind]
+    timing = measure(pool, exercise, machine, source, SAME, load_code(exercise), limit, seed)
+    return {
+        "decision": str(timing.decision),
+        "why": timing.why,
+        "ratio": timing.ratio,
+        "pairs": timing.pairs,
+        "calls": timing.calls,
+        "seconds": round(time.monotonic() - started, 2),
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--runs", type=int, default=60, help="of each kind in each noise")
+    parser.add_argument("--noise", choices=("quiet", "hogs", "both"), default="both")
+    parser.add_argument("--at-most", type=float, default=1.25)
+    parser.add_argument("--log", type=Path, help="keep each run here, and go on from it")
+    asked = parser.parse_args()
+    done = [json.loads(line) for line in asked.log.read_text().splitlines()] if asked.log and asked.log.exists() else []
+    noises = ("quiet", "hogs") if asked.noise == "both" else (asked.noise,)
+    pool = KeptWorkers()
+    with tempfile.TemporaryDirectory() as folder:
+        exercise = make_exercise(Path(folder))
+        try:
+            for noise in noises:
+                with hogs(HOGS if noise == "hogs" else 0):
+                    for seed in range(asked.runs):
+                        for kind in SUBMISSIONS:
+                            key = {"noise": noise, "kind": kind, "seed": seed}
+                            if any(key.items() <= one.items() for one in done):
+                                continue
+                            done.append({**key, **run(pool, exercise, kind, asked.at_most, seed)})
+                            if asked.log:
+                                with asked.log.open("a") as log:
+                                    log.write(json.dumps(done[-1]) + "\n")
+        finally:
+            pool.kill_all()
+    show([one for one in done if one["noise"] in noises and one["seed"] < asked.runs])
+
+
+def show(done: list[dict[str, Any]]) -> None:
+    print(
+        f"{'noise':<8}{'code':<16}{'runs':>5}{'right':>7}{'wrong':>7}{'inconcl.':>9}{'pairs':>7}{'seconds':>9}  ratios"
+    )
+    for noise, kind in dict.fromkeys((one["noise"], one["kind"]) for one in done):
+        ours = [one for one in done if (one["noise"], one["kind"]) == (noise, kind)]
+        right = sum(one["decision"] == SUBMISSIONS[kind][1] for one in ours)
+        open_ = sum(one["decision"] == Status.INCONCLUSIVE for one in ours)
+        ratios = sorted(one["ratio"] for one in ours if one["ratio"] is not None)
+        spread = f"{ratios[0]:.2f} … {statistics.median(ratios):.2f} … {ratios[-1]:.2f}" if ratios else ""
+        pairs, seconds = (statistics.median(one[name] for one in ours) for name in ("pairs", "seconds"))
+        counted = f"{len(ours):>5}{right:>7}{len(ours) - right - open_:>7}{open_:>9}"
+        print(f"{noise:<8}{kind:<16}{counted}{pairs:>7.0f}{seconds:>9.1f}  {spread}")
+
+
+if __name__ == "__main__":
+    main()
