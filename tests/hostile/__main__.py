@@ -1,0 +1,49 @@
+"""`python -m tests.hostile [WORD…] [--isolation NAME]`: grade the suite's files, and print how each of them ends."""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+from pathlib import Path
+
+from gpututor.errors import TutorError
+from gpututor.plain_text import visible
+from tests.hostile.ground import Ground, opened
+from tests.hostile.members import HONEST, Member, members
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m tests.hostile")
+    parser.add_argument("word", nargs="*", help="grade only files whose kind or name holds one of these")
+    parser.add_argument("--isolation", action="append", choices=("process", "bubblewrap"), help="default: both")
+    parser.add_argument("--verbose", action="store_true", help="say what was found")
+    arguments = parser.parse_args()
+    isolations = arguments.isolation or ["process", "bubblewrap"]
+    chosen = [one for one in members() if not arguments.word or any(word in one.id for word in arguments.word)]
+    with tempfile.TemporaryDirectory(prefix="hostile.") as folder, opened(Path(folder)) as ground:
+        for member in chosen:
+            words = [_words(ground, member, name, arguments.verbose) for name in isolations]
+            print(f"{member.kind:<10}{member.name:<32}{''.join(f'{word:<24}' for word in words)}", flush=True)
+
+
+def _words(ground: Ground, member: Member, isolation: str, verbose: bool) -> str:
+    if isolation not in member.isolations:
+        return "-"
+    try:
+        report = ground.grade(member, isolation)
+    except (AssertionError, TutorError) as error:
+        return f"BROKE THE JUDGE ({error})"
+    if verbose:
+        for verdict in report.verdicts:
+            print(visible(f"    {verdict.scenario}: {verdict.check}: {verdict.status}; {verdict.got}"))
+        for run in report.runs:
+            print(visible(f"    {run.output[:600]}{run.traceback[-1500:]}"))
+        print(f"    {visible(report.reason)} {report.elapsed_s} s")
+    faults = [] if report.outcome in member.ends else ["NOT SO"]
+    faults += ["LEAKED"] * ground.leaked(report) + ground.outlived(isolation)
+    plain = "" if member.kind != HONEST else " "
+    return f"{report.outcome}{plain}{' '.join(['', *faults]).rstrip()}"
+
+
+if __name__ == "__main__":
+    main()

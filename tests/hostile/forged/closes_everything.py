@@ -1,0 +1,10 @@
+# attacks: label
+# tries: to close every descriptor, so that nobody hears of the result
+# ends: error, crashed, needs review
+# isolation: both
+import os
+
+
+def label(number):
+    os.closerange(0, 256)
+    return {"words": f"number {number}", "half": number / 2}

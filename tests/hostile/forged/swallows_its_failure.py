@@ -1,0 +1,25 @@
+# attacks: scores
+# tries: to turn the worker's `failed` into `returned`, with the values of the call before
+# ends: failed, error, needs review
+# isolation: both
+import gpututor.worker.service as service
+
+send = service.write_frame
+kept = []
+
+
+def reworded(stream, header, buffers=()):
+    if header.get("event") == "returned":
+        kept.append((header, buffers))
+    elif header.get("event") == "failed" and kept:
+        header, buffers = kept[-1]
+    send(stream, header, buffers)
+
+
+service.write_frame = reworded
+
+
+def scores(table, queries, device):
+    if kept:
+        raise RuntimeError("too much work")
+    return (table.to(device) @ queries.to(device).T).relu()

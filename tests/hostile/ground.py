@@ -1,0 +1,196 @@
+"""Where the suite's files are graded: a judge for each isolation, and watch over all that they must leave alone."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import secrets
+import shutil
+import socket
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from gpututor import paths
+from gpututor.course.catalogue import load_course
+from gpututor.grading.client import GradingClient
+from gpututor.grading.events import Graded, GradeRequest
+from gpututor.grading.report import Report
+from gpututor.processes import descendants
+from tests.hostile.members import Member
+from tests.hostile.tiny_course import lay_out
+
+HANGS_AFTER_S = 60.0
+"""Every limit of the suite's exercises is far shorter: what still runs then has hung the judge."""
+SETTLES_WITHIN_S = 20.0
+PORTS = (47311, 47312)
+"""On which members listen."""
+SHARED_MEMORY = Path("/dev/shm")
+
+
+@dataclass
+class Ground:
+    """Folders with secrets, a listener that nobody may reach, and judges that were started with secrets around them."""
+
+    folder: Path
+    secret: str
+    exercises: dict[str, Path]
+    victim: Path
+    listener: socket.socket
+    seed: int = 7
+    _clients: dict[str, GradingClient] = field(default_factory=dict)
+    _idle: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def watched(self) -> Path:
+        return self.folder / "watched"
+
+    def grade(self, member: Member, isolation: str) -> Report:
+        """Grade one member. Raises `AssertionError` when the judge hangs, `GradingError` when it broke."""
+        exercise = self.exercises[member.attacks]
+        text = self._placed(member.text, exercise)
+        return self.grade_text(text, exercise, isolation, member.file_name, member.device)
+
+    def grade_text(
+        self, text: str, exercise: Path, isolation: str, file_name: str = "a.py", device: str = "virtual"
+    ) -> Report:
+        client = self.client(isolation)
+        request = GradeRequest(str(exercise), text, file_name, device, seed=self.seed)
+        watch = threading.Timer(HANGS_AFTER_S, client.cancel)
+        watch.start()
+        try:
+            *_, end = client.grade(request)
+        finally:
+            watch.cancel()
+        assert isinstance(end, Graded), f"the judge was still at it after {HANGS_AFTER_S:.0f} s"
+        return end.report
+
+    def honest(self, isolation: str) -> Report:
+        """Grade a right solution: what a judge that was harmed cannot do."""
+        folder = self.exercises["label"]
+        return self.grade_text((folder / "solution.py").read_text(encoding="utf-8"), folder, isolation)
+
+    def client(self, isolation: str) -> GradingClient:
+        """The judge of that isolation, started at its first use."""
+        if isolation not in self._clients:
+            self._clients[isolation] = _new_client(isolation)
+            self.honest(isolation)
+            self._idle[isolation] = len(descendants(self.judge(isolation)))
+        return self._clients[isolation]
+
+    def judge(self, isolation: str) -> int:
+        """The process id of that judge."""
+        process = self._clients[isolation]._judge
+        assert process is not None
+        return process.pid
+
+    def outlived(self, isolation: str) -> list[str]:
+        """What is still there of a grading that has ended: processes, scratch folders, listeners, shared memory."""
+        judge = self.judge(isolation)
+
+        def found() -> list[str]:
+            family = descendants(judge)
+            left = [f"processes {family}"] if len(family) > self._idle[isolation] else []
+            scratch = [path.name for path in Path(tempfile.gettempdir()).glob(f"gpututor-{judge}-*")]
+            left += [f"scratch folders {scratch}"] if len(scratch) > self._idle[isolation] else []
+            left += [f"a listener on port {port}" for port in PORTS if _listens(port)]
+            places = (SHARED_MEMORY, Path(tempfile.gettempdir()))
+            return left + [str(path) for place in places for path in place.glob("hostile-*")]
+
+        _settle(lambda: not found())
+        return found()
+
+    def touched(self) -> dict[str, str]:
+        """Each watched file with a digest of what it holds."""
+        roots = (self.watched, self.folder / "home", self.folder / "course", self.victim)
+        files = [path for root in roots for path in sorted(root.rglob("*")) if path.is_file() or path.is_symlink()]
+        return {str(path): _digest(path) for path in files}
+
+    def was_reached(self) -> bool:
+        """Somebody connected to the listener."""
+        with contextlib.suppress(BlockingIOError):
+            self.listener.accept()[0].close()
+            return True
+        return False
+
+    def leaked(self, report: Report) -> bool:
+        """The secret stands somewhere in the report."""
+        return self.secret in json.dumps(report.to_json())
+
+    def close(self) -> None:
+        for client in self._clients.values():
+            client.close()
+        self.listener.close()
+        shutil.rmtree(self.victim)
+
+    def _placed(self, text: str, exercise: Path) -> str:
+        """The text with what an attacker could find out about the machine: where things are, who listens."""
+        facts = {
+            "@home@": self.folder / "home",
+            "@watched@": self.watched,
+            "@exercise@": exercise,
+            "@victim@": self.victim,
+            "@port@": self.listener.getsockname()[1],
+        }
+        for mark, fact in facts.items():
+            text = text.replace(mark, str(fact))
+        return text
+
+
+@contextlib.contextmanager
+def opened(folder: Path) -> Iterator[Ground]:
+    """A ground in `folder`; its judges end with it."""
+    secret = f"canary-{secrets.token_hex(16)}"
+    for name in ("home", "watched"):
+        (folder / name).mkdir(parents=True)
+        (folder / name / "secret.txt").write_text(f"{secret}\n")
+    # Beside the scratch folders of this judge's workers, called as another's would be.
+    victim = Path(tempfile.mkdtemp(prefix=f"gpututor-{os.getpid()}-"))
+    (victim / "somebody_elses.py").write_text(f"# {secret}\n")
+    exercises = {exercise.slug: exercise.folder for exercise in load_course(paths.builtin_course()).exercises}
+    exercises |= lay_out(folder / "course", secret)
+    listener = socket.create_server(("127.0.0.1", 0))
+    listener.setblocking(False)
+    kept = {name: os.environ.get(name) for name in ("HOSTILE_SECRET", "GPUTUTOR_HOME")}
+    os.environ |= {"HOSTILE_SECRET": secret, "GPUTUTOR_HOME": str(folder / "gpututor")}
+    ground = Ground(folder, secret, exercises, victim, listener)
+    try:
+        yield ground
+    finally:
+        ground.close()
+        for name, value in kept.items():
+            os.environ.pop(name, None)
+            if value is not None:
+                os.environ[name] = value
+
+
+def _new_client(isolation: str) -> GradingClient:
+    import inspect
+
+    if "isolation" not in inspect.signature(GradingClient).parameters:
+        return GradingClient()
+    return GradingClient(isolation=isolation, workers=os.environ.get("W", "spare"))  # type: ignore[call-arg]
+
+
+def _settle(holds: Callable[[], bool]) -> None:
+    """Wait until it holds, or is not going to."""
+    deadline = time.monotonic() + SETTLES_WITHIN_S
+    while not holds() and time.monotonic() < deadline:
+        time.sleep(0.02)
+
+
+def _listens(port: int) -> bool:
+    with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1.0):
+        return True
+    return False
+
+
+def _digest(path: Path) -> str:
+    if path.is_symlink():
+        return f"a link to {os.readlink(path)}"
+    return hashlib.sha256(path.read_bytes()).hexdigest()

@@ -1,0 +1,82 @@
+"""The files of the suite, and what the first lines of each say about it.
+
+`# attacks:` an exercise of the course, or of the tiny one in `course/` · `# tries:` what it does · `# ends:` the
+outcomes that are right, commas between · `# isolation:` `both` or `bubblewrap` · `# device:` `virtual` unless given ·
+`# file name:` what the learner called it · `# long:` why it is left to the long tests.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from gpututor.grading.report import Outcome
+
+FOLDER = Path(__file__).parent
+HONEST = "honest"
+KINDS = ("forged", "patched", "stealing", "fake", "resources", "text", HONEST)
+ISOLATIONS = {"both": ("process", "bubblewrap"), "bubblewrap": ("bubblewrap",)}
+
+_LINE = re.compile(r"# (attacks|tries|ends|isolation|device|file name|long): (.+)")
+_MORE = re.compile(r"#   (.+)")
+
+
+@dataclass(frozen=True)
+class Member:
+    """One file."""
+
+    kind: str
+    name: str
+    text: str
+    attacks: str
+    tries: str
+    ends: frozenset[Outcome]
+    isolations: tuple[str, ...]
+    device: str
+    file_name: str
+    long: bool
+
+    @property
+    def id(self) -> str:
+        return f"{self.kind}-{self.name}"
+
+
+def members() -> list[Member]:
+    """All files, kind by kind. Raises `ValueError` that names a file whose first lines do not say what they must."""
+    return [read_member(path) for kind in KINDS for path in sorted((FOLDER / kind).glob("*.py"))]
+
+
+def read_member(path: Path) -> Member:
+    """The member in the file at `path`."""
+    text = path.read_text(encoding="utf-8")
+    said = _said(text)
+    missing = {"attacks", "tries", "ends", "isolation"} - said.keys()
+    if missing:
+        raise ValueError(f"{path}: its first lines do not say {', '.join(sorted(missing))}")
+    return Member(
+        kind=path.parent.name,
+        name=path.stem,
+        text=text,
+        attacks=said["attacks"],
+        tries=said["tries"],
+        ends=frozenset(Outcome(word.strip()) for word in said["ends"].split(",")),
+        isolations=ISOLATIONS[said["isolation"]],
+        device=said.get("device", "virtual"),
+        file_name=said.get("file name", path.name),
+        long="long" in said,
+    )
+
+
+def _said(text: str) -> dict[str, str]:
+    said: dict[str, str] = {}
+    last = ""
+    for line in text.splitlines():
+        if not line.startswith("#"):
+            break
+        if (found := _LINE.fullmatch(line)) is not None:
+            last = found[1]
+            said[last] = found[2].strip()
+        elif (more := _MORE.fullmatch(line)) is not None and last:
+            said[last] += f" {more[1].strip()}"
+    return said

@@ -1,0 +1,69 @@
+"""Each hostile file ends as it should, and nothing of it stays; honest ones beside them pass."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from gpututor.grading.report import Outcome, Report
+from tests.hostile.ground import Ground, opened
+from tests.hostile.members import HONEST, KINDS, Member, members
+
+ALL = members()
+
+
+@pytest.fixture(scope="session")
+def ground(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ground]:
+    with opened(tmp_path_factory.mktemp("ground")) as ground:
+        yield ground
+
+
+def in_words(report: Report) -> str:
+    """What a reader of a failing test wants to see."""
+    lines = [f"{report.outcome} {report.reason}"]
+    lines += [f"{one.scenario}: {one.check}: {one.status}; {one.expected}; {one.got}" for one in report.verdicts]
+    return "\n".join([*lines, *(run.output[:2000] for run in report.runs)])
+
+
+def cases() -> list[object]:
+    """(member, isolation) of every grading."""
+    return [
+        pytest.param(
+            member,
+            isolation,
+            id=f"{member.id}-{isolation}",
+            marks=[pytest.mark.isolation] * (isolation == "bubblewrap") + [pytest.mark.long] * member.long,
+        )
+        for member in ALL
+        for isolation in member.isolations
+    ]
+
+
+@pytest.mark.parametrize(("member", "isolation"), cases())
+def test_a_file_ends_as_it_should_and_leaves_nothing_behind(member: Member, isolation: str, ground: Ground) -> None:
+    ground.client(isolation)
+    judge, before = ground.judge(isolation), ground.touched()
+
+    report = ground.grade(member, isolation)
+
+    assert report.outcome in member.ends, in_words(report)
+    assert report.environment.isolation == isolation
+    assert not ground.leaked(report)
+    assert ground.outlived(isolation) == []
+    assert ground.touched() == before
+    assert not ground.was_reached()
+    assert ground.honest(isolation).outcome is Outcome.PASSED
+    assert ground.judge(isolation) == judge, "the judge had to be started again"
+
+
+def test_hostile_files_may_not_pass_and_honest_ones_must() -> None:
+    for member in ALL:
+        assert (member.ends == {Outcome.PASSED}) if member.kind == HONEST else Outcome.PASSED not in member.ends
+
+
+def test_every_kind_has_several_members_and_there_are_enough() -> None:
+    of_kind = {kind: [member for member in ALL if member.kind == kind] for kind in KINDS}
+    assert all(len(found) >= 8 for found in of_kind.values())
+    assert sum(len(found) for kind, found in of_kind.items() if kind != HONEST) >= 60
+    assert all(any(not member.long for member in found) for found in of_kind.values())
