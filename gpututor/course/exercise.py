@@ -39,6 +39,8 @@ class Limits:
     """Seconds of wall-clock time for one scenario, sleeping counted."""
     output_kib: int = 64
     """KiB of printed text that are kept."""
+    result_mib: int = 64
+    """MiB of tensors that the result of one call may hold."""
 
 
 @dataclass(frozen=True)

@@ -74,6 +74,7 @@ SCENARIO_KEYS = (
 LIMITS_KEYS = (
     Key("wall_s", "number", default=Limits().wall_s, least=0.1, most=600),
     Key("output_kib", "whole", default=Limits().output_kib, least=1, most=1024),
+    Key("result_mib", "whole", default=Limits().result_mib, least=1, most=512),
 )
 EXERCISE_KEYS = (
     Key("title", "line", most=60),

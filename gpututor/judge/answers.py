@@ -6,9 +6,10 @@ from typing import Any
 
 from gpututor.checks.core import Call, MemoryUse, Span
 from gpututor.errors import GradingError
-from gpututor.trace.columns import LIMIT, Trace
+from gpututor.trace.columns import Trace
 from gpututor.wire.frames import Frame, FrameError
 from gpututor.wire.messages import Failure
+from gpututor.wire.sizes import Sizes
 from gpututor.wire.unpacker import Unpacker, facts_by_path
 
 MAX_DEVICES = 64
@@ -37,14 +38,14 @@ def expect(frame: Frame, event: str) -> None:
         raise FrameError(f"the worker answered {str(frame.header.get('event'))[:40]!r} instead of {event!r}")
 
 
-def read_call(frame: Frame, drawn: dict[str, Any], source: str) -> Call:
+def read_call(frame: Frame, drawn: dict[str, Any], source: str, sizes: Sizes) -> Call:
     """What was observed of one call. Raises what `expect` does, `ValueRefused` and `TraceError`."""
     expect(frame, "returned")
     header = frame.header
     line = header.get("line")
-    trace = Trace.from_json(header.get("trace"))
+    trace = Trace.from_json(header.get("trace"), limit=sizes.events)
     if trace.dropped:
-        message = f"the devices did more than {LIMIT:,} things in one call; only these are written down"
+        message = f"the devices did more than {sizes.events:,} things in one call; only these are written down"
         raise SubmissionFailed(Failure("refused", "", message, None, ""))
     return Call(
         drawn=drawn,

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import selectors
 import socket
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 from gpututor.wire.frames import Bounds, EndOfFrames, Frame, read_frame, write_frame
+
+LOOKS_EVERY_S = 0.05
+"""While the judge waits for a worker: how often it looks at what the worker uses."""
+
+_PIPE_PIECES = 32
+"""Pieces of 64 KiB that the largest pipe holds, and as many again."""
 
 
 class DeadlinePassed(Exception):
@@ -44,6 +52,8 @@ class Channel:
         self._buffer = bytearray()
         self._writer = _Writer(self)
         self.printed = Printed(0)
+        self.look: Callable[[], None] | None = None
+        """Called while waiting; what it raises ends the waiting."""
         connection.setblocking(False)
         os.set_blocking(printed_descriptor, False)
         self._selector = selectors.DefaultSelector()
@@ -93,9 +103,18 @@ class Channel:
             except ConnectionError as error:
                 raise EndOfFrames("the worker is gone") from error
 
+    def unasked(self) -> bool:
+        """Whether the worker said more than has been read."""
+        if not self._buffer:
+            with contextlib.suppress(BlockingIOError, ConnectionError):
+                self._buffer += self._connection.recv(1 << 16)
+        return bool(self._buffer)
+
     def drain_printed(self) -> None:
-        """Take what is in the pipe now."""
-        while self._printing:
+        """Take what is in the pipe now, and not what is printed meanwhile: that might never end."""
+        for _ in range(_PIPE_PIECES):
+            if not self._printing:
+                return
             try:
                 piece = os.read(self._printed_descriptor, 1 << 16)
             except BlockingIOError:
@@ -117,6 +136,9 @@ class Channel:
             left = None if self._deadline is None else self._deadline - time.monotonic()
             if left is not None and left <= 0:
                 raise DeadlinePassed
+            if self.look is not None:
+                self.look()
+                left = LOOKS_EVERY_S if left is None else min(left, LOOKS_EVERY_S)
             ready = {key.fileobj for key, _ in self._selector.select(left)}
             if self._printed_descriptor in ready:
                 self._take_some()

@@ -12,18 +12,18 @@ from gpututor.course.exercise import Exercise
 from gpututor.judge import troubles
 from gpututor.judge.answers import SubmissionFailed, expect, read_call
 from gpututor.judge.channel import DeadlinePassed
+from gpututor.judge.conversation import Conversation
 from gpututor.judge.machines import seen_by_checks
 from gpututor.judge.plan import Plan
 from gpututor.judge.troubles import Trouble
 from gpututor.judge.workers import Worker
 from gpututor.trace.columns import TraceError
 from gpututor.trace.events import Kind
-from gpututor.wire.frames import Bounds, EndOfFrames, FrameError
+from gpututor.wire.frames import EndOfFrames, FrameError
 from gpututor.wire.messages import MachineSpec
 from gpututor.wire.observed import ValueRefused
 from gpututor.wire.packer import Packer
-
-ANSWER_BOUNDS = Bounds(header_bytes=64 << 20, buffers=4096, buffer_bytes=512 << 20, total_bytes=1 << 30)
+from gpututor.wire.sizes import Sizes
 
 
 @dataclass(frozen=True)
@@ -62,23 +62,25 @@ def conduct(
     """
     source = submission.source
     channel = worker.channel
+    conversation = Conversation(channel)
+    sizes = Sizes(result_bytes=exercise.limits.result_mib << 20)
     channel.begin(time.monotonic() + exercise.limits.wall_s, exercise.limits.output_kib << 10)
     repeated: list[tuple[Call, ...]] = []
     trouble: Trouble | None = None
     stage, last_drawn = "loads", dict[str, Any]()
     try:
-        channel.send(_load_message(exercise, spec, submission, given_source, plan))
-        expect(channel.receive(ANSWER_BOUNDS), "loaded")
+        expect(conversation.ask(_load_message(exercise, spec, submission, given_source, plan, sizes)), "loaded")
         stage = "runs"
         for drawn in inputs:
             last_drawn = drawn
-            repeated.append(tuple(_call(worker, drawn, source) for _ in range(plan.repeats)))
-        channel.send({"op": "leave"})
+            repeated.append(tuple(_call(conversation, drawn, source, sizes) for _ in range(plan.repeats)))
+        expect(conversation.ask({"op": "leave"}), "left")
+        conversation.check_silence()
     except SubmissionFailed as failed:
         which = call_in_words(len(repeated), exercise.cases, last_drawn) if stage == "runs" else ""
         trouble = troubles.from_failure(failed.failure, stage, exercise, source, which)
         if stage == "runs" or trouble.worker_lives:
-            _leave(worker)
+            _leave(worker, conversation)
     except DeadlinePassed:
         trouble = troubles.from_deadline(stage, exercise, worker.stack_line(submission.file_name))
     except EndOfFrames:
@@ -97,7 +99,7 @@ def conduct(
 
 
 def _load_message(
-    exercise: Exercise, spec: MachineSpec, submission: Submission, given_source: str, plan: Plan
+    exercise: Exercise, spec: MachineSpec, submission: Submission, given_source: str, plan: Plan, sizes: Sizes
 ) -> dict[str, Any]:
     return {
         "op": "load",
@@ -108,18 +110,19 @@ def _load_message(
         "entry": exercise.entry,
         "wants": list(plan.wants),
         "files": list(plan.files),
+        "sizes": sizes.to_json(),
     }
 
 
-def _call(worker: Worker, drawn: dict[str, Any], source: str) -> Call:
+def _call(conversation: Conversation, drawn: dict[str, Any], source: str, sizes: Sizes) -> Call:
     packer = Packer()
-    worker.channel.send({"op": "call", "drawn": packer.pack(drawn)}, packer.buffers)
-    return read_call(worker.channel.receive(ANSWER_BOUNDS), drawn, source)
+    frame = conversation.ask({"op": "call", "drawn": packer.pack(drawn)}, packer.buffers, sizes.bounds)
+    return read_call(frame, drawn, source, sizes)
 
 
-def _leave(worker: Worker) -> None:
+def _leave(worker: Worker, conversation: Conversation) -> None:
     """The run failed, but the worker lives: the next scenario may use it."""
     try:
-        worker.channel.send({"op": "leave"})
-    except (EndOfFrames, DeadlinePassed):
+        expect(conversation.ask({"op": "leave"}), "left")
+    except (FrameError, DeadlinePassed, SubmissionFailed):
         worker.kill()

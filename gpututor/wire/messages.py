@@ -3,7 +3,9 @@
 The worker says `ready` once. Then, for each scenario: the judge sends `load`, the worker answers `loaded` or `failed`;
 the judge sends `call` for each case, the worker answers `returned` or `failed`. The inputs of a case are only revealed
 by its `call`. For timing, `load` says `observed: false`, and each `time` brings the inputs of many calls, which are
-answered by one `timed`. The worker dies when the judge closes.
+answered by one `timed`. `leave` ends the scenario, and is answered by `left`. Each answer repeats the `ticket` of its
+request, see `gpututor.judge.conversation`, and says what was `changed` in the worker, see `gpututor.worker.integrity`.
+The worker dies when the judge closes.
 """
 
 from __future__ import annotations

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import sys
 import traceback
 from collections.abc import Callable
 from pathlib import Path
@@ -12,13 +10,14 @@ from typing import Any, BinaryIO
 
 import torch
 
-from gpututor.trace.columns import LIMIT
-from gpututor.wire.frames import EndOfFrames, FrameError, read_frame, write_frame
+from gpututor.wire.frames import EndOfFrames, FrameError
 from gpututor.wire.messages import Failure, MachineSpec
 from gpututor.wire.observed import ValueRefused
 from gpututor.wire.packer import Packer
+from gpututor.wire.sizes import Sizes
 from gpututor.wire.unpacker import Unpacker, materialise
 from gpututor.worker.gauges import Around
+from gpututor.worker.line import Line
 from gpututor.worker.machines import EnteredMachine, entered
 from gpututor.worker.submission import SubmissionFailed, call, describe, load
 from gpututor.worker.timed import TimedCalls
@@ -28,22 +27,25 @@ Build = Callable[[dict[str, Any], torch.device], dict[str, Any]]
 
 def serve(stream: BinaryIO, scratch: Path) -> int:
     """One scenario after another, until the judge closes; returns the exit code."""
+    line = Line(stream)
     try:
         while True:
-            _serve_scenario(stream, scratch)
+            _serve_scenario(line, scratch)
     except EndOfFrames:
         return 0
     except FrameError:
         raise
     except Exception:
         # Ours or the exercise's, not the learner's: the judge calls it an internal error.
-        _answer(stream, {"event": "broken", "words": traceback.format_exc()[-4000:]})
+        line.changed = None
+        line.answer({"event": "broken", "words": traceback.format_exc()[-4000:]})
         return 1
 
 
-def _serve_scenario(stream: BinaryIO, scratch: Path) -> None:
+def _serve_scenario(line: Line, scratch: Path) -> None:
     """One `load` and its `call`s, up to the `leave` that ends them."""
-    request = read_frame(stream).header
+    request = line.next().header
+    line.sizes = Sizes.from_json(request["sizes"])
     path = scratch / request["file_name"]
     path.write_text(request["source"], encoding="utf-8")
     spec = MachineSpec.from_json(request["machine"])
@@ -54,31 +56,36 @@ def _serve_scenario(stream: BinaryIO, scratch: Path) -> None:
         try:
             function = load(path, request["entry"])
         except SubmissionFailed as error:
-            _answer(stream, {"event": "failed", "failure": error.failure.to_json()})
+            line.answer({"event": "failed", "failure": error.failure.to_json()})
             function = None
         else:
-            _answer(stream, {"event": "loaded"})
+            line.answer({"event": "loaded"})
         timed: TimedCalls | None = None
-        while (frame := read_frame(stream)).header["op"] in ("call", "time"):
+        while (frame := line.next()).header["op"] in ("call", "time"):
             if function is None:
                 raise ValueError("called what did not load")
             if frame.header["op"] == "time":
                 timed = timed or TimedCalls(function, build, spec, machine)
-                _answer(stream, *timed.answer(frame, path))
+                line.answer(*timed.answer(frame, path))
                 continue
             drawn = materialise(Unpacker(frame.buffers).unpack(frame.header["drawn"]))
             arguments = build(drawn, torch.device(spec.device))
-            header, buffers = _answer_to_call(function, arguments, machine, path, request["wants"])
-            _answer(stream, header, buffers)
+            line.answer(*_answer_to_call(function, arguments, machine, path, request["wants"], line.sizes))
+    line.answer({"event": "left"})
 
 
 def _answer_to_call(
-    function: Callable[..., Any], arguments: dict[str, Any], machine: EnteredMachine, path: Path, wants: list[str]
+    function: Callable[..., Any],
+    arguments: dict[str, Any],
+    machine: EnteredMachine,
+    path: Path,
+    wants: list[str],
+    sizes: Sizes,
 ) -> tuple[dict[str, Any], list[bytes]]:
     """Call the learner's function; what the devices do meanwhile is recorded, and nothing before or after."""
     recorder = machine.recorder
     before = len(recorder.complete())
-    recorder.trace.limit = before + LIMIT
+    recorder.trace.limit = before + sizes.events
     around = Around(machine.gauge)
     try:
         digests = Packer(machine.view).digests(arguments)
@@ -89,7 +96,7 @@ def _answer_to_call(
             _settle(around, path)
         finally:
             recorder.enabled = False
-        packer = Packer(machine.view)
+        packer = Packer(machine.view, sizes.result_bytes)
         header = {"event": "returned", "line": line, **_packed(packer, output, arguments, path)}
         header |= {"before": digests, "after": packer.digests(arguments), "span": around.span}
     except SubmissionFailed as error:
@@ -120,14 +127,6 @@ def _packed(packer: Packer, output: Any, arguments: dict[str, Any], path: Path) 
         failure = describe(error, path)
         message = f"the result cannot be brought back: {failure.type_name}: {failure.message}"
         raise SubmissionFailed(Failure("refused", "", message, failure.line, failure.traceback)) from None
-
-
-def _answer(stream: BinaryIO, header: dict[str, Any], buffers: list[bytes] | None = None) -> None:
-    """Send a frame, after all that was printed, so that the judge has the text when it has the frame."""
-    for printed in (sys.stdout, sys.stderr):
-        with contextlib.suppress(Exception):
-            printed.flush()
-    write_frame(stream, header, buffers or ())
 
 
 def _build_function(source: str) -> Build:

@@ -15,6 +15,7 @@ from gpututor.grading.report import Status
 from gpututor.judge import troubles
 from gpututor.judge.answers import SubmissionFailed, expect
 from gpututor.judge.channel import DeadlinePassed
+from gpututor.judge.conversation import Conversation, check_ticket, new_ticket
 from gpututor.judge.timing.pairs import Inputs, Timed
 from gpututor.judge.workers import Worker
 from gpututor.judge.workers.watch import OverLimit
@@ -22,6 +23,7 @@ from gpututor.wire.frames import Bounds, EndOfFrames, Frame, FrameError, write_f
 from gpututor.wire.messages import MachineSpec
 from gpututor.wire.observed import ValueRefused
 from gpututor.wire.packer import Packer
+from gpututor.wire.sizes import TICKET, Sizes
 from gpututor.wire.unpacker import Unpacker
 
 BOUNDS = Bounds(header_bytes=64 << 20, buffers=16384, buffer_bytes=512 << 20, total_bytes=1 << 30)
@@ -50,6 +52,7 @@ class Sibling:
         clock_ns: Callable[[], int] = time.perf_counter_ns,
     ) -> None:
         self._worker = worker
+        self._conversation = Conversation(worker.channel)
         self._exercise = exercise
         self._spec = spec
         self._file_name = file_name
@@ -69,11 +72,11 @@ class Sibling:
             "wants": [],
             "files": [],
             "observed": False,
+            "sizes": Sizes(result_bytes=512 << 20).to_json(),
         }
         with self._telling("loads"):
             self._begin()
-            self._worker.channel.send(header)
-            expect(self._worker.channel.receive(BOUNDS), "loaded")
+            expect(self._conversation.ask(header), "loaded")
 
     def time(self, inputs: Inputs) -> Timed:
         """One batch. Raises `Stopped`, or `GradingError` when the worker itself broke."""
@@ -81,19 +84,22 @@ class Sibling:
 
     def leave(self) -> None:
         """Done: the file is let go."""
-        with contextlib.suppress(EndOfFrames, DeadlinePassed):
-            self._worker.channel.send({"op": "leave"})
+        with contextlib.suppress(FrameError, DeadlinePassed):
+            self._conversation.ask({"op": "leave"})
 
     def _batch(self, inputs: Inputs, *, again: bool, keep: bool) -> Timed:
-        content, sent_bytes = encoded(inputs, again=again, keep=keep)
+        ticket = new_ticket()
+        content, sent_bytes = encoded(inputs, again=again, keep=keep, ticket=ticket)
         channel = self._worker.channel
         with self._telling("runs"):
             self._begin()
+            self._conversation.check_silence()
             with self._beside():
                 started = self._clock_ns()
                 channel.write_all(content)
                 frame = channel.receive(BOUNDS)
                 elapsed_s = (self._clock_ns() - started) / 1e9
+            check_ticket(frame, ticket)
             expect(frame, "timed")
             return Timed(elapsed_s, outputs_of(frame, len(inputs)), sent_bytes + sum(map(len, frame.buffers)))
 
@@ -140,12 +146,13 @@ class Null(Sibling):
         return self._batch(inputs, again=True, keep=False)
 
 
-def encoded(inputs: Inputs, *, again: bool, keep: bool) -> tuple[bytes, int]:
+def encoded(inputs: Inputs, *, again: bool, keep: bool, ticket: str) -> tuple[bytes, int]:
     """The frame of a batch, made before the clock starts, and how many bytes of tensors it holds."""
     packer = Packer()
     nodes = [packer.pack(drawn) for drawn in inputs]
     stream = io.BytesIO()
-    write_frame(stream, {"op": "time", "drawn": nodes, "again": again, "keep": keep}, packer.buffers)
+    header = {"op": "time", "drawn": nodes, "again": again, "keep": keep, TICKET: ticket}
+    write_frame(stream, header, packer.buffers)
     return stream.getvalue(), sum(map(len, packer.buffers))
 
 
@@ -156,4 +163,3 @@ def outputs_of(frame: Frame, calls: int) -> list[Any]:
         raise FrameError(f"the worker did not answer {calls} calls")
     unpacker = Unpacker(frame.buffers)
     return [unpacker.unpack(node) for node in nodes]
-
