@@ -14,7 +14,10 @@ import traceback
 from typing import BinaryIO
 
 from gpututor.grading.events import Cancelled, Graded, GradeRequest, GradingEvent, event_to_json, request_from_json
-from gpututor.judge.workers import WorkerPool, sweep_scratch
+from gpututor.judge.isolation import Process
+from gpututor.judge.workers import WorkerPool
+from gpututor.judge.workers.scratch import sweep_scratch
+from gpututor.judge.workers.spares import Spares
 from gpututor.processes import adopt_orphans
 from gpututor.wire.frames import FrameError, read_frame, write_frame
 
@@ -26,7 +29,7 @@ class Server:
         self._requests = requests
         self._answers = answers
         self._waiting: queue.SimpleQueue[tuple[int, GradeRequest]] = queue.SimpleQueue()
-        self._pool = WorkerPool()
+        self._pool = WorkerPool(Spares(Process()))
         self._cancelled_up_to = -1
 
     def serve(self) -> None:

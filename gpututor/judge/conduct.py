@@ -17,6 +17,7 @@ from gpututor.judge.machines import seen_by_checks
 from gpututor.judge.plan import Plan
 from gpututor.judge.troubles import Trouble
 from gpututor.judge.workers import Worker
+from gpututor.judge.workers.watch import OverLimit
 from gpututor.trace.columns import TraceError
 from gpututor.trace.events import Kind
 from gpututor.wire.frames import EndOfFrames, FrameError
@@ -83,6 +84,8 @@ def conduct(
             _leave(worker, conversation)
     except DeadlinePassed:
         trouble = troubles.from_deadline(stage, exercise, worker.stack_line(submission.file_name))
+    except OverLimit as over:
+        trouble = troubles.from_over_limit(stage, exercise, over)
     except EndOfFrames:
         trouble = troubles.from_exit(stage, exercise, worker.exit_status())
     except (FrameError, ValueRefused, TraceError) as error:

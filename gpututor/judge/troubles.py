@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from gpututor.checks.core import Finding
 from gpututor.course.exercise import Exercise
 from gpututor.grading.report import Outcome
+from gpututor.judge.workers.watch import OverLimit
 from gpututor.wire.messages import Failure, FailureKind
 
 
@@ -115,6 +116,37 @@ def from_deadline(stage: str, exercise: Exercise, line: int | None) -> Trouble:
         "Look for a loop whose condition never becomes false, or for far too much work.",
     )
     return Trouble(stage, Outcome.TIMEOUT, finding)
+
+
+def from_over_limit(stage: str, exercise: Exercise, over: OverLimit) -> Trouble:
+    """The run took more of the machine than it may, and was stopped."""
+    if over.what == "memory":
+        limit, amount = f"{over.limit / 2**30:.3g} GiB", f"{over.amount / 2**30:.3g} GiB"
+        finding = Finding(
+            f"at most {limit} of the machine's memory",
+            f"{amount}; it was stopped",
+            None,
+            "A machine without free memory stands still, with all that runs on it.",
+            "Look for a tensor that is larger than it need be, or a list that grows with each step.",
+        )
+        return Trouble(stage, Outcome.OUT_OF_MEMORY, finding)
+    if over.what == "scratch bytes":
+        limit, amount = f"{over.limit >> 20} MiB on the disk", f"{over.amount >> 20} MiB"
+        advice = "Write less, or remove what is no longer needed."
+    elif over.what == "scratch files":
+        limit, amount = f"{over.limit:,} files and folders", "more"
+        advice = "Write fewer files, or remove those that are no longer needed."
+    else:
+        limit, amount = f"{over.limit} {over.what} at one time", str(over.amount)
+        advice = f"Look for a loop that starts {over.what} without waiting for them."
+    finding = Finding(
+        f"at most {limit}",
+        f"{amount}; it was stopped",
+        None,
+        "What runs beside your code, and cleans up after it, needs a share of the machine too.",
+        advice,
+    )
+    return Trouble(stage, Outcome.ERROR, finding)
 
 
 def from_exit(stage: str, exercise: Exercise, status: int) -> Trouble:

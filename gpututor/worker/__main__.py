@@ -1,4 +1,4 @@
-"""The worker: `python -I -m gpututor.worker DESCRIPTOR SCRATCH`. Serves one submission and dies.
+"""The worker: `python -I -m gpututor.worker SOCKET STACK SCRATCH ISOLATION`. Serves one submission and dies.
 
 It holds no seed, no reference, no tolerance and no verdict. Whatever it says is looked at, not believed.
 """
@@ -14,10 +14,11 @@ import sys
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from gpututor.processes import die_with_parent
+from gpututor.processes import adopt_orphans, die_with_parent
 from gpututor.wire.frames import write_frame
 
 WARMED = (
+    "torch",
     "torch._dynamo",  # 1.2 s: torch's modes and optimisers import it at their first use
     "gpututor.devices.virtual.session",
     "gpututor.worker.service",
@@ -26,33 +27,43 @@ WARMED = (
 
 def main() -> int:
     die_with_parent()
-    descriptor, scratch = int(sys.argv[1]), Path(sys.argv[2])
-    sys.argv = ["submission"]
-    connection = socket.socket(fileno=descriptor)
-    connection.set_inheritable(False)
-    stream: BinaryIO = connection.makefile("rwb", buffering=1 << 16)  # type: ignore[assignment]
-    ready = _warm_up()
-    os.chdir(scratch)
-    # Asked by SIGUSR1 what it is at, so that a timeout can name the line. Works while Python code does not return.
-    faulthandler.register(signal.SIGUSR1, file=(scratch / ".stack").open("w"))
-    write_frame(stream, ready)
-    from gpututor.worker.service import serve
-
-    return serve(stream, scratch)
-
-
-def _warm_up() -> dict[str, Any]:
-    """Import what a run needs, so that it does not pay for it. Returns what the judge is told."""
-    import torch
-
+    # Orphans of the submission's stay below it, where the judge's watch sees them.
+    adopt_orphans()
+    sockets, stack, scratch, isolation = int(sys.argv[1]), int(sys.argv[2]), Path(sys.argv[3]), sys.argv[4]
+    warm_up()
     from gpututor.devices.inventory import describe_devices
-    from gpututor.worker.limits import apply_limits
 
+    return begin(sockets, stack, scratch, describe_devices(), own_namespace=isolation == "bubblewrap")
+
+
+def warm_up() -> None:
+    """Import what a run needs, so that it does not pay for it. Computes nothing and installs nothing."""
     for name in WARMED:
         importlib.import_module(name)
+
+
+def begin(connected: int, stack: int, scratch: Path, devices: list[dict[str, Any]], *, own_namespace: bool) -> int:
+    """Say that this worker is ready, and serve; returns the exit code. All is imported by now.
+
+    `connected`: the descriptor of the socket to the judge. `stack`: that of the pipe for where the code is.
+    """
+    import torch
+
+    from gpututor.worker.limits import apply_limits
+    from gpututor.worker.service import serve
+
+    sys.argv = ["submission"]
+    connection = socket.socket(fileno=connected)
+    connection.set_inheritable(False)
+    os.set_inheritable(stack, False)
+    stream: BinaryIO = connection.makefile("rwb", buffering=1 << 16)  # type: ignore[assignment]
+    os.chdir(scratch)
+    # Asked by SIGUSR1 what it is at, so that a timeout can name the line. Works while Python code does not return.
+    faulthandler.register(signal.SIGUSR1, file=stack)
     torch.set_num_threads(1)
-    apply_limits()
-    return {"event": "ready", "torch": torch.__version__, "devices": describe_devices()}
+    apply_limits(own_namespace)
+    write_frame(stream, {"event": "ready", "torch": torch.__version__, "devices": devices})
+    return serve(stream, scratch)
 
 
 if __name__ == "__main__":
