@@ -8,6 +8,7 @@ from gpututor.checks.placement import placement
 from gpututor.checks.source import source
 from gpututor.checks.structure import structure
 from gpututor.checks.transfers import syncs, transfers
+from gpututor.checks.unmodified import unmodified
 from gpututor.checks.value import value
 
 __all__ = [
@@ -27,5 +28,6 @@ __all__ = [
     "structure",
     "syncs",
     "transfers",
+    "unmodified",
     "value",
 ]

@@ -25,6 +25,7 @@ from gpututor.judge.conduct import Observation, Submission, conduct
 from gpututor.judge.exercise_code import ExerciseCode, draw_inputs, load_code
 from gpututor.judge.machines import in_words, machines_for, seen_by_checks
 from gpututor.judge.plan import plan_for
+from gpututor.judge.unasked import unasked_verdicts
 from gpututor.judge.verdicts import not_run, outcome_of, own_verdicts, verdict_of
 from gpututor.judge.workers import Worker, WorkerPool
 from gpututor.trace.events import Kind
@@ -164,6 +165,9 @@ class _Grading:
             verdict = not_run(check, run.machine) if broken else verdict_of(check, run)
             statuses[check.name] = verdict.status
             self._add(verdict)
+        if trouble is None:
+            for verdict in unasked_verdicts(checks, run):
+                self._add(verdict)
 
     def _add(self, verdict: Verdict) -> None:
         self._verdicts.append(verdict)
