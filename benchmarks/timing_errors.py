@@ -27,6 +27,7 @@ from gpututor.checks.core import SpeedLimit
 from gpututor.checks.speed import Timing
 from gpututor.course.exercise import Exercise, Limits
 from gpututor.grading.report import Status
+from gpututor.judge.conversation import Conversation
 from gpututor.judge.exercise_code import load_code
 from gpututor.judge.isolation import Process
 from gpututor.judge.timing.measuring import measure
@@ -116,7 +117,7 @@ class KeptWorkers(WorkerPool):
 
     def release(self, worker: Worker) -> None:
         worker.channel.begin(None, 1 << 16)
-        worker.channel.send({"op": "leave"})
+        Conversation(worker.channel).ask({"op": "leave"})
         self._idle.append(worker)
 
 

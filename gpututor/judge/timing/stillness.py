@@ -10,6 +10,8 @@ from pathlib import Path
 
 from gpututor.processes import descendants
 
+MOST_LOOKS = 20
+
 
 def family(pid: int) -> set[int]:
     """`pid` and every living process that descends from it."""
@@ -39,10 +41,16 @@ class Stillness:
 
     @contextlib.contextmanager
     def still(self) -> Iterator[None]:
-        """All others are stopped for the time of the block. Looked at again until nobody new is there."""
+        """All others are stopped for the time of the block. Looked at again until nobody new is there, or `MOST_LOOKS`.
+
+        A submission whose processes are born faster than that disturbs, and the guard against contention sees it.
+        """
         stopped: set[int] = set()
         try:
-            while new := self.others() - stopped:
+            for _ in range(MOST_LOOKS):
+                new = self.others() - stopped
+                if not new:
+                    break
                 _signal_all(new, signal.SIGSTOP)
                 stopped |= new
             yield
