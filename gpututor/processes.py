@@ -117,15 +117,17 @@ def _stopped_descendants(pid: int) -> set[int]:
 
 def reap_orphans(keep: set[int]) -> None:
     """End this process's children that are not in `keep`: orphans that a dead worker left (see `adopt_orphans`)."""
-    deadline = time.monotonic() + 2.0
+    deadline = time.monotonic() + 5.0
     while time.monotonic() < deadline:
         orphans = [child for child in children(os.getpid()) if child not in keep]
         if not orphans:
             return
         for orphan in orphans:
-            kill_tree(orphan)
             with contextlib.suppress(ChildProcessError):
-                os.waitpid(orphan, 0)
+                # Most are dead already: looking for the descendants of each would cost seconds after a fork bomb.
+                if os.waitpid(orphan, os.WNOHANG)[0] == 0:
+                    kill_tree(orphan)
+                    os.waitpid(orphan, 0)
 
 
 def adopt_orphans() -> None:

@@ -6,6 +6,7 @@ import contextlib
 from typing import Protocol
 
 from gpututor.errors import GradingError
+from gpututor.grading.report import Workers
 from gpututor.judge.workers.worker import Worker
 from gpututor.processes import kill_descendants
 
@@ -16,6 +17,10 @@ class WorkerSource(Protocol):
     @property
     def isolation(self) -> str:
         """`process` or `bubblewrap`."""
+
+    @property
+    def name(self) -> Workers:
+        """What reports call it."""
 
     def start(self) -> Worker:
         """A new worker, not waited for. Raises `GradingError`, or `NotGradableHere` where none can ever be had."""
@@ -39,6 +44,11 @@ class WorkerPool:
     def isolation(self) -> str:
         """`process` or `bubblewrap`."""
         return self._source.isolation
+
+    @property
+    def workers(self) -> Workers:
+        """Where they come from."""
+        return self._source.name
 
     def warm(self, count: int = 1) -> None:
         """Start spares until there are `count`; does not wait for them."""

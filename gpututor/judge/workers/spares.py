@@ -11,6 +11,7 @@ import tempfile
 from pathlib import Path
 
 from gpututor.errors import GradingError
+from gpututor.grading.report import Workers
 from gpututor.judge.channel import Channel
 from gpututor.judge.isolation import Isolation
 from gpututor.judge.workers.scratch import make_scratch, remove_own_scratch, remove_scratch
@@ -29,6 +30,10 @@ class Spares:
     @property
     def isolation(self) -> str:
         return self._isolation.name
+
+    @property
+    def name(self) -> Workers:
+        return "spare"
 
     def start(self) -> Worker:
         """Raises `GradingError` when no process can be started."""

@@ -119,7 +119,8 @@ def own_share_of(root: int) -> int:
 
 def _use_by_ps(root: int) -> Use:
     listing = subprocess.run(["ps", "-axo", "pid=,rss="], capture_output=True, text=True, check=False).stdout
-    resident_kib = dict(tuple(int(word) for word in line.split()) for line in listing.splitlines())
+    pairs = (line.split() for line in listing.splitlines())
+    resident_kib = {int(pid): int(kib) for pid, kib in pairs}
     members = [root, *descendants(root)]
     return Use(sum(resident_kib.get(pid, 0) for pid in members) << 10, len(members), len(members))
 

@@ -1,0 +1,117 @@
+"""A worker that takes too much of the machine is stopped with a verdict, and leaves nothing."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from gpututor.grading.client import GradingClient
+from gpututor.grading.report import Outcome, Report
+from gpututor.judge.workers import watch
+from gpututor.judge.workers.scratch import make_scratch, remove_scratch
+from gpututor.processes import descendants
+from gpututor.worker import limits
+from tests.unit.judge.conftest import Grade
+from tests.unit.judge.test_grading import RIGHT, wait_for
+
+# Doubles as a fork bomb does, but only so often: a bomb without end would take the machine along when this test fails.
+FORKS = "import os, signal\ndef twice(number):\n    for _ in range(9):\n        os.fork()\n    signal.pause()\n"
+QUIET_FORKS = (
+    "import os, signal\ndef twice(number):\n    for _ in range(150):\n        if os.fork() == 0:\n"
+    "            os.setsid()\n            signal.pause()\n    signal.pause()\n"
+)
+THREADS = (
+    "import signal, threading\ndef twice(number):\n    for _ in range(2000):\n"
+    "        threading.Thread(target=threading.Event().wait, daemon=True).start()\n    signal.pause()\n"
+)
+MEMORY = "def twice(number):\n    held = []\n    while True:\n        held.append(bytearray(b'x') * (1 << 26))\n"
+SPREAD_MEMORY = (
+    "import os, signal\ndef twice(number):\n    for _ in range(20):\n        if os.fork() == 0:\n"
+    "            held = bytearray(b'x') * (1 << 29)\n            signal.pause()\n    signal.pause()\n"
+)
+FILES = (
+    "def twice(number):\n    at = 0\n    while True:\n        at += 1\n"
+    "        with open(f'{at}.bin', 'wb') as file:\n            file.write(bytes(1 << 24))\n"
+)
+SMALL_FILES = "def twice(number):\n    at = 0\n    while True:\n        at += 1\n        open(str(at), 'w').close()\n"
+
+
+def got(report: Report) -> str:
+    return next(verdict.got for verdict in report.verdicts if verdict.got)
+
+
+@pytest.mark.parametrize(
+    ("bomb", "outcome", "words"),
+    [
+        (FORKS, Outcome.ERROR, "it was stopped"),
+        (QUIET_FORKS, Outcome.ERROR, "it was stopped"),
+        (THREADS, Outcome.ERROR, "it was stopped"),
+        (MEMORY, Outcome.OUT_OF_MEMORY, "GiB; it was stopped"),
+        (SPREAD_MEMORY, Outcome.OUT_OF_MEMORY, "GiB; it was stopped"),
+        (FILES, Outcome.ERROR, "MiB; it was stopped"),
+        (SMALL_FILES, Outcome.ERROR, "more; it was stopped"),
+    ],
+    ids=["forks", "forks that leave", "threads", "memory", "memory of many", "large files", "small files"],
+)
+def test_a_bomb_ends_with_a_verdict_and_leaves_nothing(
+    client: GradingClient, grade: Grade, bomb: str, outcome: Outcome, words: str
+) -> None:
+    report = grade(bomb)
+
+    assert report.outcome is outcome
+    assert words in got(report)
+    assert client._judge is not None
+    judge = client._judge.pid
+    wait_for(lambda: len(descendants(judge)) == 1)  # the next spare
+    assert grade(RIGHT).outcome is Outcome.PASSED
+
+
+def test_forks_of_what_is_large_but_shared_are_no_memory_bomb(grade: Grade) -> None:
+    report = grade(
+        "import os, threading\n\n\ndef twice(number):\n    held = bytearray(b'x') * (1 << 30)\n    born = []\n"
+        "    for _ in range(8):\n        born.append(os.fork())\n        if not born[-1]:\n"
+        "            threading.Event().wait(0.5)\n            os._exit(0)\n"
+        "    for pid in born:\n        os.waitpid(pid, 0)\n    return 2 * number\n"
+    )
+
+    assert report.outcome is Outcome.PASSED
+
+
+def test_a_pool_of_threads_is_no_bomb(grade: Grade) -> None:
+    report = grade(
+        "from concurrent.futures import ThreadPoolExecutor\n\n\ndef twice(number):\n"
+        "    with ThreadPoolExecutor(64) as pool:\n        return max(pool.map(lambda _: 2 * number, range(500)))\n"
+    )
+
+    assert report.outcome is Outcome.PASSED
+
+
+def test_what_is_written_to_the_scratch_folder_is_counted_up_to_the_limit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "deep" / "deeper").mkdir(parents=True)
+    (tmp_path / "deep" / "deeper" / "file").write_bytes(b"x" * (1 << 20))
+    (tmp_path / "link").symlink_to("/usr")
+
+    assert watch.scratch_use(tmp_path) == (1 << 20, 4)
+    monkeypatch.setattr(watch, "SCRATCH_FILES", 2)
+    assert watch.scratch_use(tmp_path)[1] == 3
+
+
+def test_half_of_a_small_machines_memory_is_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "sysconf", {"SC_PAGE_SIZE": 4096, "SC_PHYS_PAGES": 1 << 20}.__getitem__)
+
+    assert limits.resident_limit_bytes() == 2 << 30
+
+
+def test_a_scratch_folder_that_its_owner_closed_is_removed() -> None:
+    folder = make_scratch()
+    (folder / "closed").mkdir()
+    (folder / "closed" / "file").write_text("x")
+    (folder / "closed").chmod(0)
+
+    remove_scratch(folder)
+
+    assert not folder.exists()
