@@ -1,7 +1,9 @@
 """The vocabulary of exercise authors: each word makes a check, and reads as a sentence."""
 
 from gpututor.checks.core import Call, Check, Finding, Machine, Run
+from gpututor.checks.files import Wanted, files
 from gpututor.checks.identity import aliasing, identity
+from gpututor.checks.launches import launches
 from gpututor.checks.measurement import copies, launch_to_end, measurement
 from gpututor.checks.parity import parity
 from gpututor.checks.placement import placement
@@ -17,10 +19,13 @@ __all__ = [
     "Finding",
     "Machine",
     "Run",
+    "Wanted",
     "aliasing",
     "copies",
+    "files",
     "identity",
     "launch_to_end",
+    "launches",
     "measurement",
     "parity",
     "placement",

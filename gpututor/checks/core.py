@@ -67,6 +67,18 @@ class MemoryUse:
 
 
 @dataclass(frozen=True)
+class Opened:
+    """A file that a call wrote, as a fresh worker found it that has nothing else to do."""
+
+    content: Any = None
+    """Plain Python with `ObservedTensor` and its kin at the leaves."""
+    places: tuple[str, ...] = ()
+    """The devices that a checkpoint names: where its tensors lived when it was saved, such as `cuda:0`."""
+    refusal: str = ""
+    """Why it could not be opened, in words; empty when it could."""
+
+
+@dataclass(frozen=True)
 class SpeedLimit:
     """How long the submission may take, beside another file of the exercise that defines the same function."""
 
@@ -105,6 +117,10 @@ class Call:
     """The same after it."""
     files: dict[str, bytes] = field(default_factory=dict)
     """What the call wrote of the files that a check wants, by name; those that are not there are left out."""
+    folder: dict[str, str] = field(default_factory=dict)
+    """What lay in the scratch folder after the call, by name, where a check wants files: `a file`, `a link`, …"""
+    opened: dict[tuple[str, str], Opened] = field(default_factory=dict)
+    """The files that a check wants opened, by name and way; see `Check.opens`."""
 
 
 @dataclass(frozen=True)
@@ -166,6 +182,8 @@ class Check:
     """What costs time and is only found out where a check wants it: `left` of `MemoryUse`."""
     files: tuple[str, ...] = ()
     """Names of files, without folders, that are brought back after each call."""
+    opens: tuple[tuple[str, str], ...] = ()
+    """Which of `files` a fresh worker opens, and how: (name, `torch` or `safetensors`)."""
     speed: SpeedLimit | None = None
     results_only: bool = False
     """It looks at nothing but inputs and results: timed calls, which nobody observes, are verified by it."""
@@ -248,7 +266,7 @@ def named(path: str) -> str:
 
 def count(number: int, word: str) -> str:
     """`1 copy`, `2 copies`, `no copies`."""
-    plural = f"{word[:-1]}ies" if word.endswith("y") else f"{word}s"
+    plural = f"{word[:-1]}ies" if word.endswith("y") else f"{word}es" if word.endswith("ch") else f"{word}s"
     return f"{number or 'no'} {word if number == 1 else plural}"
 
 
