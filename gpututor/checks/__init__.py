@@ -5,6 +5,7 @@ from gpututor.checks.files import Wanted, files
 from gpututor.checks.identity import aliasing, identity
 from gpututor.checks.launches import launches
 from gpututor.checks.measurement import copies, launch_to_end, measurement
+from gpututor.checks.overlap import overlap
 from gpututor.checks.parity import parity
 from gpututor.checks.placement import placement
 from gpututor.checks.source import source
@@ -27,6 +28,7 @@ __all__ = [
     "launch_to_end",
     "launches",
     "measurement",
+    "overlap",
     "parity",
     "placement",
     "source",
