@@ -14,8 +14,8 @@ from gpututor.course.workspace import read_submission
 from gpututor.errors import UsageError
 from gpututor.grading.client import GradingClient
 from gpututor.grading.events import Graded, GradeRequest, GradingEvent, RunStarted, VerdictReached
-from gpututor.grading.report import Report, Status, Verdict
-from gpututor.grading.words import count, device_words, mark, outcome_line
+from gpututor.grading.report import Report, Verdict
+from gpututor.grading.words import count, device_words, elapsed, evidence, mark, outcome_line, to_look_at
 from gpututor.plain_text import visible
 
 SEEDS = 2**32
@@ -126,18 +126,17 @@ def _follow(events: Iterator[GradingEvent], exercise: Exercise, source: str, *, 
 
 def _print_verdict(verdict: Verdict, lines: list[str]) -> None:
     print(f"  {mark(verdict.status):<10} {visible(verdict.sentence)}", flush=True)
-    if verdict.status is not Status.FAILED:
-        return
     at = ""
-    if verdict.line is not None and verdict.line <= len(lines):
+    if verdict.line is not None and 0 < verdict.line <= len(lines):
         at = f"{verdict.line}: {lines[verdict.line - 1].strip()}"
-    for label, text in (
+    details = (
         ("expected", verdict.expected),
         ("got", verdict.got),
         ("line", at),
         ("why", verdict.why),
         ("try", verdict.advice),
-    ):
+    )
+    for label, text in (*(details if verdict.status.has_details else ()), ("figures", verdict.measured)):
         if text:
             print(_labelled(label, text))
 
@@ -159,7 +158,10 @@ def _print_end(report: Report) -> None:
             print(f"  … {count(run.output_dropped_bytes, 'byte')} more were not kept")
     environment = report.environment
     print(f"\n{outcome_line(report)}")
-    if report.reason:
-        print(textwrap.indent(visible(report.reason), "  "))
-    print(f"  device {device_words(report.device)}; isolation {environment.isolation}; ", end="")
-    print(f"seed {environment.seed}; {report.elapsed_s:.2f} s")
+    for text in filter(None, [report.reason, *to_look_at(report)]):
+        print(textwrap.indent(visible(text), "  "))
+    known = evidence(report)
+    print(f"  device {visible(device_words(report.device))}{'; ' + known if known else ''}")
+    parts = [f"isolation {environment.isolation}", f"worker {environment.workers}" if environment.workers else ""]
+    parts += [f"driver {environment.driver}" if environment.driver else "", f"seed {environment.seed}"]
+    print(f"  {visible('; '.join(filter(None, parts)))}; {elapsed(report)}")

@@ -189,6 +189,8 @@ class Report:
     reason: str = ""
     """For `not gradable here`, `rejected` and `internal error`: why, and what would do."""
     schema_version: int = field(default=SCHEMA_VERSION)
+    waited_s: float = 0.0
+    """Of `elapsed_s`: until a worker was ready. Near nothing where one was warm; a cold start takes seconds."""
     suspicions: tuple[str, ...] = ()
     """What a person should look at, in plain text; never an accusation."""
     of: float = 0.0

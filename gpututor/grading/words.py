@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from gpututor.grading.report import Outcome, Report, Status
 
 GLYPHS = {
@@ -28,6 +30,11 @@ OUTCOME_TITLES = {
     Outcome.INTERNAL_ERROR: "! The grader broke",
 }
 
+COLD_S = 0.3
+"""Seconds of waiting for a worker from which a grading is called cold."""
+_TOLD = [status for status in Status if status not in (Status.PASSED, Status.FAILED)]
+"""What is counted beside the checks that passed; the rest has failed."""
+
 
 def mark(status: Status) -> str:
     """`✓ passed`"""
@@ -46,15 +53,51 @@ def device_words(device: str) -> str:
 
 
 def outcome_line(report: Report) -> str:
-    """`✗ Failed: 1 of 4 checks failed, 2 not run`"""
+    """`✗ Failed: 1 of 4 checks passed, 2 not run`; with `, 3 of 10 points` where checks are worth different points."""
     title = OUTCOME_TITLES[report.outcome]
     total = len(report.verdicts)
-    if not total:
-        return title
-    by_status = {status: sum(1 for verdict in report.verdicts if verdict.status is status) for status in Status}
     if report.outcome is Outcome.PASSED:
-        return f"{title}: all {count(total, 'check')}" if total > 1 else title
-    parts = [f"{by_status[Status.FAILED]} of {count(total, 'check')} failed"]
-    if by_status[Status.NOT_RUN]:
-        parts.append(f"{by_status[Status.NOT_RUN]} not run")
-    return f"{title}: {', '.join(parts)}"
+        parts = [f"all {count(total, 'check')}"] if total > 1 else []
+    else:
+        by_status = Counter(verdict.status for verdict in report.verdicts)
+        parts = [f"{by_status[Status.PASSED]} of {count(total, 'check')} passed"] if total else []
+        parts += [f"{by_status[status]} {status}" for status in _TOLD if by_status[status]]
+    parts += filter(None, [points_line(report)])
+    return f"{title}: {', '.join(parts)}" if parts else title
+
+
+def points_line(report: Report) -> str:
+    """`7 of 10 points`; empty where every check is worth the same single point, as when the author set none."""
+    if all(verdict.of in (0, 1) for verdict in report.verdicts):
+        return ""
+    words = f"{_number(report.points)} of {_number(report.of)} points"
+    return words if report.final else f"{words} so far (no mark yet)"
+
+
+def _number(points: float) -> str:
+    """`7`, `2.5`, `0.33`"""
+    return f"{points:.2f}".rstrip("0").rstrip(".")
+
+
+def elapsed(report: Report) -> str:
+    """`0.04 s`; `2.1 s, of which 1.9 s to start a worker (cold)`."""
+    if report.waited_s < COLD_S:
+        return f"{report.elapsed_s:.2g} s" if report.elapsed_s < 1 else f"{report.elapsed_s:.1f} s"
+    return f"{report.elapsed_s:.1f} s, of which {report.waited_s:.1f} s to start a worker (cold)"
+
+
+def evidence(report: Report) -> str:
+    """`times modelled; placement traced`: how what the report says is known; empty where nothing ran."""
+    parts = []
+    for what, values in (
+        ("times", [run.times for run in report.runs]),
+        ("placement", [run.placement for run in report.runs]),
+    ):
+        if found := [value for value in dict.fromkeys(values) if value]:
+            parts.append(f"{what} {' and '.join(found)}")
+    return "; ".join(parts)
+
+
+def to_look_at(report: Report) -> list[str]:
+    """One line for each thing that a person should look at."""
+    return [f"For a person to look at: {suspicion}" for suspicion in report.suspicions]

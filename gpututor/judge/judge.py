@@ -19,11 +19,12 @@ from gpututor.course.catalogue import load_exercise
 from gpututor.course.exercise import MAX_SUBMISSION_BYTES, Exercise
 from gpututor.errors import NotGradableHere, TutorError, UsageError
 from gpututor.grading.events import GradeRequest, GradingEvent, RunStarted, VerdictReached
-from gpututor.grading.report import Environment, Outcome, Report, RunSummary, Status, Verdict
+from gpututor.grading.report import Environment, Outcome, Report, RunSummary, Status, Verdict, Workers
 from gpututor.judge.baselines import run_baselines
 from gpututor.judge.conduct import Observation, Submission, conduct
 from gpututor.judge.exercise_code import ExerciseCode, draw_inputs, load_code
 from gpututor.judge.machines import in_words, machines_for, seen_by_checks
+from gpututor.judge.opening import with_opened
 from gpututor.judge.plan import plan_for
 from gpututor.judge.unasked import unasked_verdicts
 from gpututor.judge.verdicts import not_run, outcome_of, own_verdicts, verdict_of
@@ -36,15 +37,14 @@ Emit = Callable[[GradingEvent], None]
 
 def grade(request: GradeRequest, pool: WorkerPool, emit: Emit) -> Report:
     """Grade one submission. What the learner did never raises; what is broken in the grader or the exercise does."""
-    grading = _Grading(request, emit)
+    grading = _Grading(request, pool, emit)
     if refusal := _refusal(request.submission):
         return grading.report(Outcome.REJECTED, refusal)
     code = load_code(grading.exercise)
-    worker = pool.take()
-    grading.torch_version = worker.torch_version
+    worker = grading.take_worker()
     try:
         machines = machines_for(grading.exercise, request, worker.devices)
-        grading.run_all(pool, worker, machines, code)
+        grading.run_all(worker, machines, code)
     except NotGradableHere as error:
         return grading.report(Outcome.NOT_GRADABLE_HERE, str(error))
     finally:
@@ -74,7 +74,7 @@ def broken_report(request: GradeRequest, error: Exception) -> Report:
         outcome=outcome,
         verdicts=(),
         runs=(),
-        environment=_environment("", request.seed or 0),
+        environment=_environment(request.seed or 0),
         submission_sha256=_sha256(request.submission),
         started_at=datetime.now(UTC).isoformat(timespec="seconds"),
         elapsed_s=0.0,
@@ -82,14 +82,15 @@ def broken_report(request: GradeRequest, error: Exception) -> Report:
     )
 
 
-def _environment(torch_version: str, seed: int) -> Environment:
+def _environment(seed: int, torch: str = "", isolation: str = "", workers: Workers = "") -> Environment:
     return Environment(
         gpututor=__version__,
-        torch=torch_version,
+        torch=torch,
         python=platform.python_version(),
         platform=f"{sys.platform} {platform.machine()}",
-        isolation="process",
+        isolation=isolation,
         seed=seed,
+        workers=workers,
     )
 
 
@@ -100,11 +101,13 @@ def _sha256(text: str) -> str:
 class _Grading:
     """What is gathered while one submission is graded."""
 
-    def __init__(self, request: GradeRequest, emit: Emit) -> None:
+    def __init__(self, request: GradeRequest, pool: WorkerPool, emit: Emit) -> None:
         self.request = request
+        self._pool = pool
         self.exercise: Exercise = load_exercise(Path(request.exercise_folder))
         self.seed = secrets.randbits(32) if request.seed is None else request.seed
-        self.torch_version = ""
+        self._torch_version = ""
+        self._waited_s = 0.0
         self._emit = emit
         self._started = time.monotonic()
         self._started_at = datetime.now(UTC).isoformat(timespec="seconds")
@@ -113,9 +116,17 @@ class _Grading:
         self._suspicions: list[str] = []
         self._trouble_outcome: Outcome | None = None
 
-    def run_all(self, pool: WorkerPool, worker: Worker, machines: tuple[MachineSpec, ...], code: ExerciseCode) -> None:
+    def take_worker(self) -> Worker:
+        """The worker for the submission; how long it was waited for is a cold start, and is told apart."""
+        before = time.monotonic()
+        worker = self._pool.take()
+        self._waited_s = time.monotonic() - before
+        self._torch_version = worker.torch_version
+        return worker
+
+    def run_all(self, worker: Worker, machines: tuple[MachineSpec, ...], code: ExerciseCode) -> None:
         """Every scenario in turn, until one ends the worker or the file does not load."""
-        submission = Submission(_file_name(self.request.file_name), self.request.submission)
+        submission = Submission(_file_name(self.request.file_name), self.request.submission.removeprefix("\ufeff"))
         for spec in machines:
             device = in_words(spec, worker.devices)
             self._emit(RunStarted(spec.scenario, device))
@@ -123,8 +134,10 @@ class _Grading:
             observation = conduct(worker, self.exercise, spec, submission, self._inputs(code), code.given_source, plan)
             trouble = observation.trouble
             if trouble is None and plan.baselines:
-                baselines = run_baselines(pool, self.exercise, spec, plan, lambda: self._inputs(code), code)
+                baselines = run_baselines(self._pool, self.exercise, spec, plan, lambda: self._inputs(code), code)
                 observation.run = replace(observation.run, baselines=baselines)
+            if trouble is None:
+                observation.run = with_opened(self._pool, self.exercise, plan, observation.run)
             self._judge(observation, code.checks)
             self._runs.append(_summary(spec, device, observation))
             if trouble is not None and (trouble.stage == "loads" or not trouble.worker_lives):
@@ -143,11 +156,15 @@ class _Grading:
             outcome=outcome,
             verdicts=tuple(self._verdicts),
             runs=tuple(self._runs),
-            environment=_environment(self.torch_version, self.seed),
+            environment=_environment(
+                self.seed, self._torch_version, self._pool.isolation, self._pool.workers if self._torch_version else ""
+            ),
             submission_sha256=_sha256(self.request.submission),
             started_at=self._started_at,
             elapsed_s=round(time.monotonic() - self._started, 3),
             reason=reason,
+            waited_s=round(self._waited_s, 3),
+            suspicions=tuple(dict.fromkeys(self._suspicions)),
         )
 
     def _judge(self, observation: Observation, checks: tuple[Check, ...]) -> None:
@@ -185,6 +202,7 @@ def _summary(spec: MachineSpec, device: str, observation: Observation) -> RunSum
         kernels=observation.kinds.get(Kind.KERNEL, 0),
         transfers=observation.kinds.get(Kind.TRANSFER, 0),
         synchronisations=observation.kinds.get(Kind.SYNCHRONISE, 0),
+        times="modelled" if spec.kind == "virtual" else "measured",
     )
 
 

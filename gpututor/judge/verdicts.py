@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 
 from gpututor.checks.core import Check, Finding, Machine, Run
 from gpututor.course.exercise import Exercise
@@ -37,14 +38,24 @@ def own_verdicts(observation: Observation, exercise: Exercise) -> Iterator[Verdi
 def verdict_of(check: Check, run: Run) -> Verdict:
     """What a check says about a run that came to its end."""
     finding = check.find(run)
+    figures = check.measured(run) if check.measured is not None else ""
     if finding is not None:
-        return _found(check.name, check.sentence(run.machine), finding, run.machine, check.why, check.advice)
-    return Verdict(check.name, check.sentence(run.machine), Status.PASSED, run.machine.scenario)
+        verdict = _found(check.name, check.sentence(run.machine), finding, run.machine, check.why, check.advice)
+        return replace(verdict, of=check.points, measured=figures)
+    return Verdict(
+        check.name,
+        check.sentence(run.machine),
+        Status.PASSED,
+        run.machine.scenario,
+        points=check.points,
+        of=check.points,
+        measured=figures,
+    )
 
 
 def not_run(check: Check, machine: Machine) -> Verdict:
     """Something that the check depends on broke first."""
-    return Verdict(check.name, check.sentence(machine), Status.NOT_RUN, machine.scenario)
+    return Verdict(check.name, check.sentence(machine), Status.NOT_RUN, machine.scenario, of=check.points)
 
 
 def outcome_of(verdicts: Sequence[Verdict], suspicions: Iterable[str]) -> Outcome:

@@ -75,7 +75,7 @@ class _ReturnLine:
 
 def _execute(path: Path) -> ModuleType:
     try:
-        code = compile(path.read_bytes(), str(path), "exec", dont_inherit=True)
+        code = compile(path.read_text(encoding="utf-8"), str(path), "exec", dont_inherit=True)
     except (MemoryError, RecursionError) as error:
         message = "an expression is nested too deeply for Python to read"
         raise SubmissionFailed(Failure("syntax", type(error).__name__, message, None, "")) from None

@@ -13,7 +13,6 @@ from gpututor.app.screens.run_screen import RunScreen
 from gpututor.app.standing import State
 from gpututor.app.widgets.verdict_row import VerdictRow
 from gpututor.errors import CourseError, TutorError
-from gpututor.grading.report import Status
 
 
 class LearnScreen(RunScreen):
@@ -39,7 +38,7 @@ class LearnScreen(RunScreen):
                 return failure is not None and failure.verdict.line is not None
             case "open_check":
                 row = self.focused
-                return isinstance(row, VerdictRow) and row.verdict.status is Status.FAILED and not row.is_open
+                return isinstance(row, VerdictRow) and row.verdict.status.has_details and not row.is_open
             case "next_exercise":
                 return self.learner.course.after(self.exercise) is not None
             case "hint":

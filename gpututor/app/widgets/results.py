@@ -10,8 +10,8 @@ from textual.containers import VerticalScroll
 from textual.widget import Widget
 
 from gpututor.app.widgets.verdict_row import PlainText, VerdictRow
-from gpututor.grading.report import Report, RunSummary, Status, Verdict
-from gpututor.grading.words import device_words, outcome_line
+from gpututor.grading.report import Report, RunSummary, Verdict
+from gpututor.grading.words import device_words, elapsed, outcome_line, to_look_at
 
 SHOWN_OUTPUT_LINES = 200
 _TITLE_STATES = ("-passed", "-failed", "-neutral")
@@ -67,13 +67,13 @@ class Results(VerticalScroll, can_focus=True):
             heading.display = len(self._headings) > 1
 
     def add_verdict(self, verdict: Verdict) -> None:
-        """Show one more verdict; the first failure is opened."""
+        """Show one more verdict; the first one that did not pass is opened."""
         key = (verdict.scenario, verdict.check)
         if key in self._rows:
             return
         line = verdict.line or 0
         row = VerdictRow(verdict, self._source[line - 1] if 0 < line <= len(self._source) else "")
-        if verdict.status is Status.FAILED and self.first_failure is None:
+        if verdict.status.has_details and self.first_failure is None:
             row.open()
         self._rows[key] = row
         self.mount(row)
@@ -116,7 +116,8 @@ class Results(VerticalScroll, can_focus=True):
 
     @property
     def first_failure(self) -> VerdictRow | None:
-        return next((row for row in self._rows.values() if row.verdict.status is Status.FAILED), None)
+        """The first check that did not pass, for whatever reason, and has something to say."""
+        return next((row for row in self._rows.values() if row.verdict.status.has_details), None)
 
     def take_focus(self) -> None:
         """Let the keys go to a row: to the one that the learner was on, else the first failure, else the first."""
@@ -173,8 +174,8 @@ class Results(VerticalScroll, can_focus=True):
 
     def _output_blocks(self, report: Report) -> list[Widget]:
         blocks: list[Widget] = []
-        if report.reason:
-            blocks.append(PlainText(report.reason, classes="reason"))
+        for text in filter(None, [report.reason, *to_look_at(report)]):
+            blocks.append(PlainText(text, classes="reason"))
         for run in report.runs:
             where = f" ({run.scenario})" if len(report.runs) > 1 else ""
             if run.traceback:
@@ -192,9 +193,9 @@ def _where(report: Report) -> str:
         case ():
             return ""
         case (run,):
-            return f"On {device_words(run.device)}, in {report.elapsed_s:.1f} s"
+            return f"On {device_words(run.device)}, in {elapsed(report)}"
         case runs:
-            return f"On {len(runs)} machines, in {report.elapsed_s:.1f} s"
+            return f"On {len(runs)} machines, in {elapsed(report)}"
 
 
 def bounded_output(run: RunSummary) -> str:

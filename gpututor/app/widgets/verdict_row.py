@@ -10,7 +10,7 @@ from textual.containers import Horizontal, Vertical
 from textual.widgets import Static
 
 from gpututor.app.messages import CheckOpened, LineChosen
-from gpututor.grading.report import Status, Verdict
+from gpututor.grading.report import Verdict
 from gpututor.grading.words import mark
 
 
@@ -41,6 +41,10 @@ class VerdictRow(Vertical, can_focus=True):
         with Horizontal(classes="sentence"):
             yield PlainText(mark(self.verdict.status), classes="mark")
             yield PlainText(self.verdict.sentence, classes="text")
+        if self.verdict.measured:
+            with Horizontal(classes="figures"):
+                yield PlainText("", classes="label")
+                yield PlainText(self.verdict.measured, classes="text")
         for label, text in self._details():
             with Horizontal(classes="detail"):
                 yield PlainText(label, classes="label")
@@ -58,7 +62,7 @@ class VerdictRow(Vertical, can_focus=True):
             ("Why", verdict.why),
             ("Try", verdict.advice),
         ]
-        return [(label, text) for label, text in details if text] if verdict.status is Status.FAILED else []
+        return [(label, text) for label, text in details if text] if verdict.status.has_details else []
 
     def open(self) -> None:
         self.add_class("-open")

@@ -59,7 +59,7 @@ def test_a_wrong_file_fails_with_exit_code_one_and_names_the_line(course: Path, 
     assert done.returncode == 1
     assert "✗ failed   The answer is right" in done.stdout
     assert "line      2: return number" in done.stdout
-    assert "✗ Failed: 1 of 3 checks failed" in done.stdout
+    assert "✗ Failed: 2 of 3 checks passed" in done.stdout
 
 
 def test_the_report_comes_as_json(course: Path, solution: Path) -> None:

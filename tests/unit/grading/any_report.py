@@ -55,6 +55,7 @@ def reports(draw: st.DrawFn) -> Report:
         submission_sha256=draw(TEXTS),
         started_at=draw(TEXTS),
         elapsed_s=draw(FLOATS),
+        waited_s=draw(FLOATS),
         reason=draw(TEXTS),
         suspicions=() if passed else tuple(draw(st.lists(TEXTS, max_size=2))),
         of=0.0 if passed else draw(FLOATS),

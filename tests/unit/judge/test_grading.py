@@ -95,6 +95,13 @@ def test_a_syntax_error_names_its_line(grade: Grade) -> None:
     assert "SyntaxError: '(' was never closed, at line 2" in got
 
 
+@pytest.mark.parametrize("start", ["\ufeff", "# coding: utf-7\n", "# coding: latin-1\n", "\ufeff# coding: utf-8\n"])
+def test_a_file_means_what_its_text_says_whatever_coding_it_names(grade: Grade, start: str) -> None:
+    assert grade(start + RIGHT).outcome is Outcome.PASSED
+    # In UTF-7 the comment would be a line of code of its own.
+    assert grade(f"{start}{RIGHT}# +AAo-raise SystemExit\n").outcome is Outcome.PASSED
+
+
 def test_a_missing_function_is_named_with_the_nearest_one(grade: Grade) -> None:
     check, got, _ = failure(grade("def twise(number):\n    return 2 * number\n"))
 

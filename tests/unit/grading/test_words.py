@@ -1,0 +1,80 @@
+"""The words of a report: one line on the outcome, points only where they say more than the checks do."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from gpututor.grading.report import Outcome, Placement, Report, RunSummary, Status, Times
+from gpututor.grading.words import GLYPHS, OUTCOME_TITLES, evidence, mark, outcome_line, points_line, to_look_at
+from tests.unit.grading.test_report import report, said
+
+
+def test_every_status_and_outcome_has_a_glyph_and_a_word() -> None:
+    assert set(GLYPHS) == set(Status)
+    assert set(OUTCOME_TITLES) == set(Outcome)
+    assert mark(Status.TOO_SLOW) == "✗ too slow"
+    assert mark(Status.NEEDS_REVIEW) == "○ needs review"
+
+
+def test_nothing_but_a_pass_carries_its_glyph() -> None:
+    assert [status for status in Status if GLYPHS[status] == GLYPHS[Status.PASSED]] == [Status.PASSED]
+    assert [outcome for outcome in Outcome if OUTCOME_TITLES[outcome].startswith("✓")] == [Outcome.PASSED]
+
+
+@pytest.mark.parametrize(
+    ("found", "line"),
+    [
+        (report(Outcome.PASSED, said("loads", of=0), said("parity")), "✓ Passed: all 2 checks"),
+        (report(Outcome.PASSED, said("parity")), "✓ Passed"),
+        (report(Outcome.REJECTED), "✗ Rejected"),
+        (
+            report(Outcome.FAILED, said("loads", of=0), said("parity", Status.FAILED), said("x", Status.NOT_RUN)),
+            "✗ Failed: 1 of 3 checks passed, 1 not run",
+        ),
+        (
+            report(Outcome.TOO_SLOW, said("parity"), said("speed", Status.TOO_SLOW)),
+            "✗ Too slow: 1 of 2 checks passed, 1 too slow",
+        ),
+        (
+            report(Outcome.PASSED, said("parity", of=2), said("speed", of=0.5)),
+            "✓ Passed: all 2 checks, 2.5 of 2.5 points",
+        ),
+        (
+            report(Outcome.FAILED, said("parity", of=7), said("speed", Status.FAILED, of=3)),
+            "✗ Failed: 1 of 2 checks passed, 7 of 10 points",
+        ),
+    ],
+)
+def test_the_outcome_in_one_line(found: Report, line: str) -> None:
+    assert outcome_line(found) == line
+
+
+@pytest.mark.parametrize("status", [Status.INCONCLUSIVE, Status.NEEDS_REVIEW])
+def test_points_that_are_no_mark_say_so(status: Status) -> None:
+    found = report(Outcome(status), said("parity", of=7), said("speed", status, of=3))
+    assert points_line(found) == "7 of 10 points so far (no mark yet)"
+    assert outcome_line(found).startswith("○ ")
+    assert f"1 {status}" in outcome_line(found)
+
+
+def test_points_of_one_each_are_left_to_the_checks() -> None:
+    assert points_line(report(Outcome.FAILED, said("loads", of=0), said("parity", Status.FAILED))) == ""
+
+
+def ran(times: Times, placement: Placement) -> RunSummary:
+    return RunSummary("one GPU", "cuda:0", virtual=True, times=times, placement=placement)
+
+
+def test_how_times_and_placement_are_known_is_told_once() -> None:
+    none = report(Outcome.FAILED)
+    assert evidence(none) == ""
+    assert evidence(replace(none, runs=(ran("modelled", "traced"),) * 2)) == "times modelled; placement traced"
+    both = replace(none, runs=(ran("modelled", "traced"), ran("measured", "corroborated"), ran("", "")))
+    assert evidence(both) == "times modelled and measured; placement traced and corroborated"
+
+
+def test_a_suspicion_is_for_a_person_to_look_at() -> None:
+    found = report(Outcome.NEEDS_REVIEW, said("parity"), suspicions=("it moved 3 bytes in 1 ns",))
+    assert to_look_at(found) == ["For a person to look at: it moved 3 bytes in 1 ns"]
