@@ -15,6 +15,7 @@ from gpututor.trace.columns import Trace
 from gpututor.wire.observed import ObservedModule, ObservedTensor, TensorFact
 
 if TYPE_CHECKING:
+    from gpututor.checks.parity_gates import Tolerance
     from gpututor.checks.speed import Timing
 
 Applies = Callable[["Machine"], bool] | str
@@ -134,7 +135,7 @@ class Run:
     repeated: tuple[tuple[Call, ...], ...] = ()
     """For each of `calls`, it and its repeats on the same inputs, as often as a check wants."""
     baselines: dict[str, tuple[Call, ...]] = field(default_factory=dict)
-    """The same calls of a baseline, by its file's name, for checks with a speed limit. Only on the virtual GPU."""
+    """The same calls of a baseline, by its file's name; for speed limits only on the virtual GPU."""
     timings: dict[str, Timing] = field(default_factory=dict)
     """What was measured beside a baseline, by the name of the check. Only on real devices."""
 
@@ -185,10 +186,14 @@ class Check:
     opens: tuple[tuple[str, str], ...] = ()
     """Which of `files` a fresh worker opens, and how: (name, `torch` or `safetensors`)."""
     speed: SpeedLimit | None = None
+    baselines: tuple[str, ...] = ()
+    """Files of the exercise's folder whose calls it needs beside the submission's, in `Run.baselines`."""
     results_only: bool = False
     """It looks at nothing but inputs and results: timed calls, which nobody observes, are verified by it."""
     measured: Callable[[Run], str] | None = None
     """Figures to show when it has passed."""
+    tolerance: Tolerance | None = None
+    """What it allows, for a check of values: `tolerances` tries nonsense on it."""
 
     def applies(self, machine: Machine) -> bool:
         match self.on:

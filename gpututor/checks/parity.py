@@ -1,44 +1,23 @@
-"""Parity: the result has the values of a float64 reference on the CPU, as closely as its dtype allows.
-
-Two scale-free gates: the relative Frobenius error ‖out−ref‖/‖ref‖, and the largest error over the RMS of its row.
-Measured over sizes from 4 to 4096: honest float32 stays under 3e-7, TF32 and float16 are at about 3e-4,
-bfloat16 at 3e-3, nonsense above 0.28; so the tiers below part them by a decade or more.
-"""
+"""Parity: the result has the values of a float64 reference on the CPU, as closely as its dtype allows."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 
 from gpututor.checks.core import Applies, Check, Finding, Run, named, tensors_by_path
+from gpututor.checks.parity_causes import cause_of
+from gpututor.checks.parity_gates import TIERS, Errors, Tolerance, errors_of, gates_for
 from gpututor.checks.references import Reference, run_reference
 from gpututor.checks.structure import describe
 from gpututor.checks.trees import as_tree
+from gpututor.errors import CourseError
 from gpututor.wire.observed import ObservedArray
 
 WHY = "Fast and wrong is worthless: the result must be what the CPU says, within what its dtype can hold."
-
-
-@dataclass(frozen=True)
-class Tier:
-    """How far an honest result of one dtype may be off."""
-
-    frobenius: float
-    """‖out−ref‖/‖ref‖ at most."""
-    largest: float
-    """max |out−ref| over the RMS of its row of ref, at most."""
-
-
-TIERS = {
-    torch.float64: Tier(1e-12, 1e-11),
-    torch.complex128: Tier(1e-12, 1e-11),
-    torch.float32: Tier(1e-5, 1e-4),
-    torch.complex64: Tier(1e-5, 1e-4),
-    torch.float16: Tier(1e-3, 1e-2),
-    torch.bfloat16: Tier(1e-2, 1e-1),
-}
 
 
 @dataclass(frozen=True)
@@ -49,103 +28,148 @@ class Disagreement:
     got: str
     advice: str
 
+    @property
+    def cause_alone(self) -> str:
+        """The advice without the figure, which `got` says already."""
+        figure, colon, cause = self.advice.partition(": ")
+        return cause[0].upper() + cause[1:] if colon and figure.startswith("relative error") else self.advice
+
 
 def parity(
     reference: Reference,
     *,
     times: float = 1.0,
+    inside: torch.dtype | None = None,
     name: str = "parity",
     why: str = WHY,
     advice: str = "",
     on: Applies = "everywhere",
 ) -> Check:
-    """Every tensor of the result agrees with the reference's, which is called in float64; `times` widens both gates."""
+    """Every tensor of the result agrees with the reference's, which is called in float64.
+
+    The gates are those of the result's dtype, or three times the error that the reference itself has in that dtype on
+    the CPU, where that is more. `inside` is a lower precision that may be used inside, such as `torch.float16` (also
+    for TF32); `times` widens the gates.
+    """
+    if not 0 < times < math.inf or (inside is not None and inside not in TIERS):
+        raise CourseError(f"parity: times={times}, inside={inside}", "Use times above 0, and a floating dtype.")
+    tolerance = Tolerance(reference, times, inside)
 
     def find(run: Run) -> Finding | None:
         for call in run.calls:
-            wanted = _leaves(run_reference(reference, call.drawn, in_float64=True))
-            got = _leaves(call.output)
+            wanted = leaves(run_reference(reference, call.drawn, in_float64=True))
+            got = leaves(call.output)
             if wanted.keys() != got.keys():
                 return Finding(describe(wanted), describe(call.output), run.line_of(call))
+            own = OwnDtype(tolerance, call.drawn)
             for path, ref in wanted.items():
-                found = disagreement(got[path], ref, times)
+                found = disagreement(got[path], ref, times, own=own, path=path)
                 if found is not None:
+                    # An author's advice takes the place of the cause, which must not be lost.
+                    cause = f". {found.cause_alone}" if advice and found.advice else ""
                     return Finding(
                         expected=found.expected,
-                        got=f"{named(path)}: {found.got}{run.which(call)}",
+                        got=f"{named(path)}: {found.got}{run.which(call)}{cause}",
                         line=run.line_of(call),
                         advice=found.advice,
                     )
         return None
 
     return Check(
-        name, lambda _: "The values agree with the CPU's", find, ("structure",), why, advice, on, results_only=True
+        name,
+        lambda _: "The values agree with the CPU's",
+        find,
+        ("structure",),
+        why,
+        advice,
+        on,
+        results_only=True,
+        tolerance=tolerance,
     )
 
 
-def disagreement(got: torch.Tensor, ref: torch.Tensor, times: float = 1.0) -> Disagreement | None:
+class OwnDtype:
+    """The reference's result in the dtype of the inputs, made when it is first asked for."""
+
+    def __init__(self, tolerance: Tolerance, drawn: dict[str, Any]) -> None:
+        self.tolerance = tolerance
+        self._drawn = drawn
+        self._made: dict[str, torch.Tensor] | None = None
+
+    def dtype(self, path: str) -> torch.dtype | None:
+        """None where the CPU cannot do it in that dtype."""
+        made = self._results().get(path)
+        return None if made is None else made.dtype
+
+    def errors(self, path: str, ref: torch.Tensor) -> Errors | None:
+        """How far it is from `ref`; None where that says nothing."""
+        made = self._results().get(path)
+        comparable = made is not None and made.dtype in TIERS and made.shape == ref.shape
+        return errors_of(made, ref) if made is not None and comparable else None
+
+    def _results(self) -> dict[str, torch.Tensor]:
+        if self._made is None:
+            try:
+                self._made = leaves(run_reference(self.tolerance.reference, self._drawn, in_float64=False))
+            except CourseError:
+                self._made = {}  # such as an operator that the CPU lacks in half precision: the tiers stand
+        return self._made
+
+
+def disagreement(
+    got: torch.Tensor, ref: torch.Tensor, times: float = 1.0, *, own: OwnDtype | None = None, path: str = ""
+) -> Disagreement | None:
     """How `got` (any dtype) fails to be `ref` (float64, or exact), or None. Never broadcasts: both have one shape."""
     if got.shape != ref.shape:
         return Disagreement(f"shape {tuple(ref.shape)}", f"shape {tuple(got.shape)}", "")
-    tier = TIERS.get(got.dtype)
-    if tier is None:
-        wrong = got != ref.to(got.dtype)
-        return _listed(got, ref, wrong, "exactly equal values", "") if bool(wrong.any()) else None
-    wide = got.to(torch.complex128 if got.is_complex() else torch.float64)
-    ref = ref.to(wide.dtype)
-    strange = (wide.isfinite() != ref.isfinite()) | (~ref.isfinite() & ~_same_non_finite(wide, ref))
-    if bool(strange.any()):
-        return _listed(got, ref, strange, "inf and nan only where the reference has them", "")
-    finite = ref.isfinite()
-    error = torch.where(finite, (wide - ref).abs(), 0.0)
-    size = torch.where(finite, ref.abs(), 0.0)
-    frobenius = _ratio(error.norm(), size.norm())
-    whole_rms = size.square().mean().sqrt()
-    has_rows = size.dim() > 0 and size.shape[-1] > 1
-    row_rms = size.square().mean(-1, keepdim=True).sqrt() if has_rows else whole_rms
-    # A row of zeros, or of one element, has no scale of its own: the whole tensor's is taken.
-    scale = torch.where(row_rms > 0, row_rms, whole_rms)
-    relative = torch.where(error > 0, error / scale.clamp_min(torch.finfo(torch.float64).tiny), 0.0)
-    largest = float(relative.max()) if relative.numel() else 0.0
-    if frobenius <= tier.frobenius * times and largest <= tier.largest * times:
+    if (got.dtype in TIERS) != (ref.dtype in TIERS) or (ref.is_complex() and not got.is_complex()):
+        kind = "complex" if ref.is_complex() else "floating-point" if ref.dtype in TIERS else "whole or boolean"
+        return Disagreement(f"{kind} values", f"values of {got.dtype}", "Look at the dtypes of each step.")
+    if got.dtype not in TIERS:
+        wrong = got != ref
+        return _listed(got, ref, wrong, "exactly equal values", "", "") if bool(wrong.any()) else None
+    errors = errors_of(got, ref)
+    inside = own.tolerance.inside if own is not None else None
+    # A result in a lower precision than the reference's is judged by the reference's dtype.
+    lower = own is not None and TIERS[got.dtype].frobenius > TIERS[torch.float32].frobenius
+    dtype = _stricter(got.dtype, own.dtype(path) if own is not None and lower else None)
+    gates = gates_for(dtype, None, times, inside)
+    if errors.within(gates):
         return None
-    wanted = f"a relative error of at most {tier.frobenius * times:.0e} for {got.dtype}"
-    worst = relative > max(tier.largest * times, largest / 10)
-    return _listed(got, ref, worst, wanted, f"relative error {frobenius:.1e}; ", _cause(frobenius, got.dtype))
+    gates = gates_for(dtype, own.errors(path, ref) if own is not None else None, times, inside)
+    if errors.within(gates):
+        return None
+    advice = cause_of(got, ref, errors, gates, dtype)
+    if bool(errors.strange.any()):
+        return _listed(got, ref, errors.strange, "inf and nan only where the reference has them", "", advice)
+    wanted = f"a relative error of at most {gates.frobenius:.0e} for {dtype}"
+    worst = errors.relative > max(gates.largest, errors.largest / 10)
+    if errors.frobenius <= gates.frobenius:
+        wanted = f"no error above {gates.largest:.0e} of its row's size for {dtype}"
+    return _listed(got, ref, worst, wanted, f"relative error {errors.frobenius:.1e}; ", advice)
 
 
-def _same_non_finite(one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
-    return (one == other) | (one.isnan() & other.isnan())
-
-
-def _ratio(error: torch.Tensor, size: torch.Tensor) -> float:
-    if float(error) == 0.0:
-        return 0.0
-    return float(error / size) if float(size) else float("inf")
-
-
-def _cause(frobenius: float, dtype: torch.dtype) -> str:
-    """What an error of this size usually comes from."""
-    if dtype in (torch.float16, torch.bfloat16) or frobenius > 0.1:
-        return "An error of this size means another computation: look at the operation, its order and its indices."
-    if 5e-5 < frobenius < 1e-3:
-        return "An error of this size looks like half precision or TF32 somewhere inside."
-    if 1e-3 <= frobenius < 2e-2:
-        return "An error of this size looks like bfloat16 somewhere inside."
-    return "The values are nearly right: look for a step in a lower precision, or a part left out."
+def _stricter(dtype: torch.dtype, other: torch.dtype | None) -> torch.dtype:
+    known = [one for one in (dtype, other) if one in TIERS]
+    return min(known, key=lambda one: TIERS[one].frobenius)
 
 
 def _listed(
-    got: torch.Tensor, ref: torch.Tensor, wrong: torch.Tensor, wanted: str, prefix: str, advice: str = ""
+    got: torch.Tensor, ref: torch.Tensor, wrong: torch.Tensor, wanted: str, prefix: str, advice: str
 ) -> Disagreement:
     """Words with the first wrong elements: index, got, expected."""
     places = wrong.nonzero()[:3].tolist()
-    shown = [f"at {place} {got[tuple(place)].item():.6g}, not {ref[tuple(place)].item():.6g}" for place in places]
+    shown = [f"at {place} {_number(got[tuple(place)])}, not {_number(ref[tuple(place)])}" for place in places]
     total = int(wrong.sum())
-    return Disagreement(wanted, f"{prefix}{'; '.join(shown)} ({total:,} of {wrong.numel():,} elements are off)", advice)
+    off = f"{total:,} of {wrong.numel():,} elements are off" if wrong.numel() > 1 else "the only element"
+    return Disagreement(wanted, f"{prefix}{'; '.join(shown)} ({off})", advice)
 
 
-def _leaves(result: Any) -> dict[str, torch.Tensor]:
+def _number(element: torch.Tensor) -> str:
+    return f"{element.item():.6g}" if element.dtype is not torch.bool else str(element.item())
+
+
+def leaves(result: Any) -> dict[str, torch.Tensor]:
     """Every tensor and array of a result, as a CPU tensor by path."""
     if isinstance(result, ObservedArray):
         return {"": result.values}
