@@ -6,10 +6,11 @@ from typing import Any
 
 from gpututor.checks.core import Call, MemoryUse, Span
 from gpututor.errors import GradingError
+from gpututor.plain_text import visible
 from gpututor.trace.columns import Trace
 from gpututor.wire.frames import Frame, FrameError
 from gpututor.wire.messages import Failure
-from gpututor.wire.sizes import Sizes
+from gpututor.wire.sizes import LONGEST_NAME, MOST_NAMES, Sizes
 from gpututor.wire.unpacker import Unpacker, facts_by_path
 
 MAX_DEVICES = 64
@@ -38,8 +39,10 @@ def expect(frame: Frame, event: str) -> None:
         raise FrameError(f"the worker answered {str(frame.header.get('event'))[:40]!r} instead of {event!r}")
 
 
-def read_call(frame: Frame, drawn: dict[str, Any], source: str, sizes: Sizes) -> Call:
-    """What was observed of one call. Raises what `expect` does, `ValueRefused` and `TraceError`."""
+def read_call(
+    frame: Frame, drawn: dict[str, Any], source: str, sizes: Sizes, wanted: tuple[str, ...] = ()
+) -> Call:
+    """What was observed of one call, after which the files `wanted` are brought back. Raises what `expect` does, `ValueRefused` and `TraceError`."""
     expect(frame, "returned")
     header = frame.header
     line = header.get("line")
@@ -47,16 +50,20 @@ def read_call(frame: Frame, drawn: dict[str, Any], source: str, sizes: Sizes) ->
     if trace.dropped:
         message = f"the devices did more than {sizes.events:,} things in one call; only these are written down"
         raise SubmissionFailed(Failure("refused", "", message, None, ""))
+    names = _names_of_files(header.get("files", []), wanted, len(frame.buffers))
+    values, contents = frame.buffers[: len(frame.buffers) - len(names)], frame.buffers[len(frame.buffers) - len(names) :]
     return Call(
         drawn=drawn,
         arguments=facts_by_path(header.get("arguments")),
-        output=Unpacker(frame.buffers).unpack(header.get("output")),
+        output=Unpacker(values).unpack(header.get("output")),
         trace=trace,
         return_line=line if type(line) is int and 0 < line <= source.count("\n") + 1 else None,
         span=_span(header.get("span")),
         memory=_memory(header.get("memory")),
         before=_digests(header.get("before")),
         after=_digests(header.get("after")),
+        files=dict(zip(names, contents, strict=True)),
+        folder=_folder(header.get("folder", {})),
     )
 
 
@@ -88,6 +95,20 @@ def _digests(data: object) -> dict[str, str]:
         if not isinstance(digest, str) or len(digest) > MAX_DIGEST:
             raise FrameError("this is no digest")
     return {str(path): digest for path, digest in data.items()}
+
+
+def _names_of_files(data: object, wanted: tuple[str, ...], buffers: int) -> list[str]:
+    if not isinstance(data, list) or not all(isinstance(name, str) and name in wanted for name in data):
+        raise FrameError("files that nobody asked for")
+    if len(set(data)) != len(data) or len(data) > buffers:
+        raise FrameError("a file that is there twice, or without its content")
+    return data
+
+
+def _folder(data: object) -> dict[str, str]:
+    if not isinstance(data, dict) or len(data) > MOST_NAMES or not all(isinstance(kind, str) for kind in data.values()):
+        raise FrameError("what is in a folder must be names, and kinds of files")
+    return {name[:LONGEST_NAME]: visible(kind[:LONGEST_NAME]) for name, kind in data.items()}
 
 
 def _object(data: object, names: set[str]) -> dict[str, Any]:

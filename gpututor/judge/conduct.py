@@ -74,7 +74,7 @@ def conduct(
         stage = "runs"
         for drawn in inputs:
             last_drawn = drawn
-            repeated.append(tuple(_call(conversation, drawn, source, sizes) for _ in range(plan.repeats)))
+            repeated.append(tuple(_call(conversation, drawn, source, sizes, plan) for _ in range(plan.repeats)))
         expect(conversation.ask({"op": "leave"}), "left")
         conversation.check_silence()
     except SubmissionFailed as failed:
@@ -117,10 +117,10 @@ def _load_message(
     }
 
 
-def _call(conversation: Conversation, drawn: dict[str, Any], source: str, sizes: Sizes) -> Call:
+def _call(conversation: Conversation, drawn: dict[str, Any], source: str, sizes: Sizes, plan: Plan) -> Call:
     packer = Packer()
     frame = conversation.ask({"op": "call", "drawn": packer.pack(drawn)}, packer.buffers, sizes.bounds)
-    return read_call(frame, drawn, source, sizes)
+    return read_call(frame, drawn, source, sizes, plan.files)
 
 
 def _leave(worker: Worker, conversation: Conversation) -> None:

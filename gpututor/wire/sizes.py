@@ -20,7 +20,12 @@ _EVENT_PARTS = 16
 _VALUES_BYTES = 48 << 20
 """Of everything else in a header: 200,000 values, 4 Mi characters escaped, and the facts of the arguments."""
 _VALUES_PARTS = 4 << 20
-_FILES_BYTES = 64 << 20
+FILES_BYTES = 64 << 20
+"""Of all files that a call wrote and that are brought back."""
+MOST_NAMES = 50
+"""Of what lies in a scratch folder."""
+LONGEST_NAME = 120
+"""Characters of each."""
 
 SMALL = Bounds(header_bytes=1 << 20, parts=1 << 17, buffers=0, buffer_bytes=0, total_bytes=0)
 """Of answers without values: the longest is a failure."""
@@ -42,8 +47,8 @@ class Sizes:
             header_bytes=_VALUES_BYTES + _EVENT_BYTES * self.events,
             parts=_VALUES_PARTS + _EVENT_PARTS * self.events,
             buffers=4096 + 256,
-            buffer_bytes=max(self.result_bytes, _FILES_BYTES),
-            total_bytes=self.result_bytes + _FILES_BYTES,
+            buffer_bytes=max(self.result_bytes, FILES_BYTES),
+            total_bytes=self.result_bytes + FILES_BYTES,
         )
 
     def to_json(self) -> dict[str, Any]:

@@ -1,0 +1,227 @@
+"""Files: what a call wrote into its folder is there, can be opened, and holds what it should.
+
+Checkpoints are opened by a fresh worker that runs nothing of the submission; JSON, text and traces are read here.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+import torch
+
+from gpututor.checks.core import Applies, Call, Check, Finding, Run, tensors_by_path
+from gpututor.checks.parity import disagreement
+from gpututor.checks.references import Reference, run_reference
+from gpututor.checks.structure import describe
+from gpututor.checks.trees import as_tree, first_difference
+from gpututor.checks.value import shorten
+from gpututor.errors import CourseError
+from gpututor.plain_text import visible
+from gpututor.wire.frames import FrameError, check_parts
+from gpututor.wire.observed import ObservedTensor
+
+WHY = "A file is what is left when the program has ended: whoever opens it has nothing else."
+MOST_TEXT_BYTES = 16 << 20
+"""Of a file that is read as text, JSON or a trace."""
+MOST_PARTS = 1 << 21
+MOST_DEPTH = 64
+
+How = Literal["torch", "safetensors", "json", "text", "trace"]
+_OPENED_ELSEWHERE = ("torch", "safetensors")
+_EXPECTED = {
+    "torch": "a checkpoint that torch.load(…, weights_only=True) reads",
+    "safetensors": "a safetensors file",
+    "json": "JSON",
+    "text": "UTF-8 text",
+    "trace": "a trace in Chrome's format: JSON with `traceEvents`",
+}
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What one file has to be."""
+
+    how: How
+    """Also what `look` gets: the values of a checkpoint or JSON, a text, or the list of a trace's events."""
+    like: Reference | None = None
+    """Called with what was drawn: what the file has to hold, a module for its state dict."""
+    devices: str = ""
+    """Where the tensors of a checkpoint lived when it was saved: `cpu` where it has to open on any machine."""
+    look: Callable[[Any, Call], str | None] | None = None
+    """Says in words what is wrong with the content, or None."""
+    times: float = 1.0
+    """Widens the tolerance of values, as that of `parity`."""
+
+
+def files(
+    wanted: dict[str, Wanted],
+    *,
+    name: str = "files",
+    why: str = WHY,
+    advice: str = "",
+    on: Applies = "everywhere",
+) -> Check:
+    """After each call every file of `wanted`, by its name in the working folder, is there and as wanted.
+
+    Raises `CourseError` for names with folders and ways that nobody knows.
+    """
+    for file, want in wanted.items():
+        _check_wanted(name, file, want)
+    opens = tuple((file, want.how) for file, want in wanted.items() if want.how in _OPENED_ELSEWHERE)
+
+    def find(run: Run) -> Finding | None:
+        for call in run.calls:
+            for file, want in wanted.items():
+                wrong = _wrong(file, want, call)
+                if wrong is not None:
+                    expected, got, tip = wrong
+                    return Finding(expected, visible(got) + run.which(call), run.line_of(call), advice=tip)
+        return None
+
+    words = f"It writes {' and '.join(wanted)}, with the right content"
+    return Check(name, lambda _: words, find, (), why, advice, on, files=tuple(wanted), opens=opens)
+
+
+def _check_wanted(name: str, file: str, want: Wanted) -> None:
+    if not 0 < len(file) <= 100 or not file.isprintable() or set(file) & set("/\\*?") or file.startswith("."):
+        raise CourseError(f"check {name!r}: {file!r} is no file's name", "Give a name without folders and patterns.")
+    if want.how not in get_args(How):
+        raise CourseError(f"check {name!r}: how={want.how!r}", f"Use one of {', '.join(get_args(How))}.")
+    if want.devices and want.how != "torch":
+        raise CourseError(f"check {name!r}: a {want.how} file names no devices", "Leave out devices=.")
+
+
+_Wrong = tuple[str, str, str]
+"""What was expected, what there was, and advice."""
+
+
+def _wrong(file: str, want: Wanted, call: Call) -> _Wrong | None:
+    content = call.files.get(file)
+    if content is None:
+        return (
+            f"a file {file}",
+            _missing(file, call),
+            "Save to that very name, into the folder that the program runs in.",
+        )
+    expected = f"{file}: {_EXPECTED[want.how]}"
+    if not content:
+        return expected, f"{file} is empty", "Close the file, or use `with open(…)`, so that all of it is written."
+    try:
+        value, places = _content(file, want, content, call)
+    except _NotReadable as unreadable:
+        return expected, f"{file}: {unreadable}", "Write it by the call that the task names."
+    elsewhere = [place for place in places if want.devices and place.partition(":")[0] != want.devices]
+    if elsewhere:
+        tip = "Move the tensors there before they are saved, each with `.detach().cpu()` where it is the CPU."
+        return f"tensors of {want.devices}", f"{file} holds tensors of {', '.join(elsewhere)}", tip
+    if want.like is not None and (wrong := _unlike(file, want.like, value, call, want.times)):
+        return wrong
+    words = None if want.look is None else _looked(want.look, value, call)
+    return None if words is None else (f"{file} with the right content", f"{file}: {words}", "")
+
+
+def _missing(file: str, call: Call) -> str:
+    if file in call.folder and call.folder[file] != "a file":
+        return f"{file} is {call.folder[file]}"
+    there = [name for name, kind in call.folder.items() if kind == "a file"]
+    return f"none was written; there is only {', '.join(there[:8])}" if there else "no file was written"
+
+
+class _NotReadable(Exception):
+    """Says why a file cannot be read."""
+
+
+def _content(file: str, want: Wanted, content: bytes, call: Call) -> tuple[Any, tuple[str, ...]]:
+    if want.how in _OPENED_ELSEWHERE:
+        opened = call.opened[file, want.how]
+        if opened.refusal:
+            raise _NotReadable(opened.refusal)
+        return opened.content, opened.places
+    if len(content) > MOST_TEXT_BYTES:
+        raise _NotReadable(f"{len(content):,} bytes are too many")
+    if want.how != "text":
+        return _json(content, want.how == "trace"), ()
+    try:
+        return content.decode(), ()
+    except UnicodeDecodeError as error:
+        raise _NotReadable(f"no UTF-8 text at byte {error.start:,}") from None
+
+
+def _json(content: bytes, is_trace: bool) -> Any:
+    try:
+        check_parts(content, MOST_PARTS)
+        value = json.loads(content)
+    except FrameError:
+        raise _NotReadable(f"it has more than {MOST_PARTS:,} parts") from None
+    except (ValueError, RecursionError) as error:
+        raise _NotReadable(f"no JSON ({str(error)[:120]})") from None
+    layer = [value]
+    for _ in range(MOST_DEPTH):
+        layer = [part for item in layer if isinstance(item, dict | list) for part in _parts(item)]
+    if layer:
+        raise _NotReadable("it is nested too deeply")
+    if not is_trace:
+        return value
+    events = value.get("traceEvents") if isinstance(value, dict) else value
+    if not isinstance(events, list) or not all(isinstance(event, dict) for event in events):
+        raise _NotReadable("there is no list of `traceEvents`")
+    return events
+
+
+def _parts(item: dict[str, Any] | list[Any]) -> list[Any]:
+    return list(item.values()) if isinstance(item, dict) else item
+
+
+def _unlike(file: str, like: Reference, value: Any, call: Call, times: float) -> _Wrong | None:
+    reference = as_tree(run_reference(like, call.drawn, in_float64=False))
+    difference = first_difference(reference, value, _leaf)
+    if difference is not None:
+        path, wrong = difference
+        return describe(reference), f"{_part(file, path)} is {wrong}", "Print what you save, and compare."
+    exact = _tensors(as_tree(run_reference(like, call.drawn, in_float64=True)))
+    for path, tensor in tensors_by_path(value).items():
+        found = disagreement(tensor.values, exact[path], times)
+        if found is not None:
+            return found.expected, f"{_part(file, path)}: {found.got}", found.advice
+    return None
+
+
+def _leaf(path: str, expected: Any, got: Any) -> str | None:
+    if isinstance(expected, torch.Tensor) and isinstance(got, ObservedTensor):
+        wanted, came = (tuple(expected.shape), str(expected.dtype)), (got.fact.shape, f"torch.{got.fact.dtype}")
+        if wanted == came:
+            return None
+        return f"a tensor of shape {came[0]}, {came[1]} instead of {wanted[0]}, {wanted[1]}"
+    if isinstance(expected, float):
+        same = math.isclose(expected, got, rel_tol=1e-6) or (math.isnan(expected) and math.isnan(got))
+    else:
+        same = bool(expected == got)
+    return None if same else f"{shorten(got)} instead of {shorten(expected)}"
+
+
+def _tensors(tree: Any, path: str = "") -> dict[str, torch.Tensor]:
+    """The tensors of a reference's tree, by the paths of `tensors_by_path`."""
+    match tree:
+        case torch.Tensor():
+            return {path: tree.detach()}
+        case dict() | list() | tuple():
+            pairs = tree.items() if isinstance(tree, dict) else enumerate(tree)
+            parts = [_tensors(part, f"{path}.{key}" if path else str(key)) for key, part in pairs]
+            return {name: tensor for part in parts for name, tensor in part.items()}
+    return {}
+
+
+def _part(file: str, path: str) -> str:
+    return f"{file}[{path!r}]" if path else file
+
+
+def _looked(look: Callable[[Any, Call], str | None], value: Any, call: Call) -> str | None:
+    # What the learner wrote may be of any build, so that what fails in `look` is a verdict.
+    try:
+        return look(value, call)
+    except Exception as error:
+        return f"it is not built as it should be ({type(error).__name__}: {str(error)[:120]})"
