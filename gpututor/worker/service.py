@@ -19,6 +19,7 @@ from gpututor.wire.unpacker import Unpacker, materialise
 from gpututor.worker.gauges import Around
 from gpututor.worker.line import Line
 from gpututor.worker.machines import EnteredMachine, entered
+from gpututor.worker.opening import opened, remove_written, written
 from gpututor.worker.submission import SubmissionFailed, call, describe, load
 from gpututor.worker.timed import TimedCalls
 
@@ -43,8 +44,13 @@ def serve(stream: BinaryIO, scratch: Path) -> int:
 
 
 def _serve_scenario(line: Line, scratch: Path) -> None:
-    """One `load` and its `call`s, up to the `leave` that ends them."""
-    request = line.next().header
+    """One `load` and its `call`s, up to the `leave` that ends them. Or one file to be opened, and nothing run at all."""
+    asked = line.next()
+    request = asked.header
+    if request["op"] == "open":
+        line.sizes = Sizes.from_json(request["sizes"])
+        line.answer(*opened(asked, line.sizes))
+        return
     line.sizes = Sizes.from_json(request["sizes"])
     path = scratch / request["file_name"]
     path.write_text(request["source"], encoding="utf-8")
@@ -70,7 +76,12 @@ def _serve_scenario(line: Line, scratch: Path) -> None:
                 continue
             drawn = materialise(Unpacker(frame.buffers).unpack(frame.header["drawn"]))
             arguments = build(drawn, torch.device(spec.device))
-            line.answer(*_answer_to_call(function, arguments, machine, path, request["wants"], line.sizes))
+            remove_written(scratch, request["files"], path.name)
+            header, buffers = _answer_to_call(function, arguments, machine, path, request["wants"], line.sizes)
+            if request["files"] and header["event"] == "returned":
+                found, contents = written(scratch, request["files"], line.sizes, path.name)
+                header, buffers = header | found, buffers + contents
+            line.answer(header, buffers)
     line.answer({"event": "left"})
 
 
