@@ -5,10 +5,12 @@ from gpututor.checks.files import Wanted, files
 from gpututor.checks.identity import aliasing, identity
 from gpututor.checks.launches import launches
 from gpututor.checks.measurement import copies, launch_to_end, measurement
+from gpututor.checks.memory import memory
 from gpututor.checks.overlap import overlap
 from gpututor.checks.parity import parity
 from gpututor.checks.placement import placement
 from gpututor.checks.source import source
+from gpututor.checks.speed import speed
 from gpututor.checks.structure import structure
 from gpututor.checks.transfers import syncs, transfers
 from gpututor.checks.unmodified import unmodified
@@ -28,10 +30,12 @@ __all__ = [
     "launch_to_end",
     "launches",
     "measurement",
+    "memory",
     "overlap",
     "parity",
     "placement",
     "source",
+    "speed",
     "structure",
     "syncs",
     "transfers",

@@ -8,7 +8,7 @@ from gpututor.checks.core import Applies, Call, Check, Finding, Machine, Run
 from gpututor.errors import CourseError
 from gpututor.grading.report import Status
 from gpututor.trace.events import Kind
-from gpututor.trace.rows import Mask, Rows, common, merged
+from gpututor.trace.rows import Mask, Numbers, Rows, common, merged
 from gpututor.trace.units import duration, share
 
 WHY = "A device copies and computes at the same time, if it is let: a copy beside a kernel costs next to nothing."
@@ -132,7 +132,7 @@ def _direction(rows: Rows, direction: str) -> Mask:
     return found
 
 
-def _only(rows: Rows, numbers: object) -> Mask:
+def _only(rows: Rows, numbers: Numbers) -> Mask:
     mask: Mask = np.zeros(rows.kind.size, dtype=np.bool_)
     mask[numbers] = True
     return mask
