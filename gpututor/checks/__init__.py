@@ -1,6 +1,7 @@
 """The vocabulary of exercise authors: each word makes a check, and reads as a sentence."""
 
 from gpututor.checks.core import Call, Check, Finding, Machine, Run
+from gpututor.checks.determinism import determinism, races
 from gpututor.checks.files import Wanted, files
 from gpututor.checks.identity import aliasing, identity
 from gpututor.checks.launches import launches
@@ -25,6 +26,7 @@ __all__ = [
     "Wanted",
     "aliasing",
     "copies",
+    "determinism",
     "files",
     "identity",
     "launch_to_end",
@@ -34,6 +36,7 @@ __all__ = [
     "overlap",
     "parity",
     "placement",
+    "races",
     "source",
     "speed",
     "structure",

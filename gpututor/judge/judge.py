@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 from gpututor import __version__
-from gpututor.checks.core import Check
 from gpututor.course.catalogue import load_exercise
 from gpututor.course.exercise import MAX_SUBMISSION_BYTES, Exercise
 from gpututor.errors import NotGradableHere, TutorError, UsageError
@@ -26,6 +25,7 @@ from gpututor.judge.exercise_code import ExerciseCode, draw_inputs, load_code
 from gpututor.judge.machines import in_words, machines_for, seen_by_checks
 from gpututor.judge.opening import with_opened
 from gpututor.judge.plan import plan_for
+from gpututor.judge.timing.measuring import measure_for
 from gpututor.judge.unasked import unasked_verdicts
 from gpututor.judge.verdicts import not_run, outcome_of, own_verdicts, verdict_of
 from gpututor.judge.workers import Worker, WorkerPool
@@ -138,7 +138,7 @@ class _Grading:
                 observation.run = replace(observation.run, baselines=baselines)
             if trouble is None:
                 observation.run = with_opened(self._pool, self.exercise, plan, observation.run)
-            self._judge(observation, code.checks)
+            self._judge(observation, spec, code)
             self._runs.append(_summary(spec, device, observation))
             if trouble is not None and (trouble.stage == "loads" or not trouble.worker_lives):
                 break
@@ -167,16 +167,20 @@ class _Grading:
             suspicions=tuple(dict.fromkeys(self._suspicions)),
         )
 
-    def _judge(self, observation: Observation, checks: tuple[Check, ...]) -> None:
-        """The grader's own checks, then the author's, each after those that it needs."""
+    def _judge(self, observation: Observation, spec: MachineSpec, code: ExerciseCode) -> None:
+        """The grader's own checks, then the author's, each after those that it needs, and last what has to be timed."""
+        checks = code.checks
         trouble, run = observation.trouble, observation.run
         for verdict in own_verdicts(observation, self.exercise):
             if verdict.status is not Status.PASSED:
                 self._trouble_outcome = self._trouble_outcome or (trouble.outcome if trouble else Outcome.FAILED)
             self._add(verdict)
         statuses: dict[str, Status] = {}
-        for check in checks:
-            if not check.applies(run.machine):
+        applying = [check for check in checks if check.applies(run.machine)]
+        # Pairs take seconds, and tell nothing of code that is wrong.
+        timed = [check for check in applying if check.speed is not None and not run.machine.virtual]
+        for check in applying:
+            if check in timed:
                 continue
             broken = trouble is not None or any(statuses.get(need) not in (None, Status.PASSED) for need in check.needs)
             verdict = not_run(check, run.machine) if broken else verdict_of(check, run)
@@ -184,7 +188,14 @@ class _Grading:
             self._add(verdict)
         if trouble is None:
             for verdict in unasked_verdicts(checks, run):
+                statuses[verdict.check] = verdict.status
                 self._add(verdict)
+        for check in timed:
+            broken = trouble is not None or any(status is not Status.PASSED for status in statuses.values())
+            if not broken:
+                timing = measure_for(check, self._pool, self.exercise, spec, run.source, code, secrets.randbits(32))
+                run = replace(run, timings={**run.timings, check.name: timing})
+            self._add(not_run(check, run.machine) if broken else verdict_of(check, run))
 
     def _add(self, verdict: Verdict) -> None:
         self._verdicts.append(verdict)

@@ -9,7 +9,7 @@ import random
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from gpututor.checks.core import Finding, SpeedLimit
+from gpututor.checks.core import Check, Finding, SpeedLimit
 from gpututor.checks.speed import Spread, Timing
 from gpututor.course.exercise import Exercise
 from gpututor.errors import CourseError
@@ -77,6 +77,21 @@ def measure(
             except Stopped as stopped:
                 return _timing(comparer.result, stopped.status, "", stopped.finding)
         return _decided(result, least_s[0], settings or Settings())
+
+
+def measure_for(
+    check: Check,
+    pool: WorkerPool,
+    exercise: Exercise,
+    spec: MachineSpec,
+    submission_source: str,
+    code: ExerciseCode,
+    seed: int,
+) -> Timing:
+    """Time a submission for a `check` that has a speed limit. Raises what `measure` does."""
+    assert check.speed is not None
+    baseline_source = exercise.file(check.speed.baseline)
+    return measure(pool, exercise, spec, submission_source, baseline_source, code, check.speed, seed)
 
 
 def _ratio(limit: SpeedLimit) -> float:
