@@ -40,6 +40,7 @@ def warm_up() -> None:
     """Import what a run needs, so that it does not pay for it. Computes nothing and installs nothing."""
     for name in WARMED:
         importlib.import_module(name)
+    importlib.import_module("gpututor.worker.sealed").code_of_worker()
 
 
 def begin(connected: int, stack: int, scratch: Path, devices: list[dict[str, Any]], *, own_namespace: bool) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import torch
 
@@ -13,6 +14,9 @@ from gpututor.devices.recorder import Recorder
 from gpututor.wire.messages import MachineSpec
 from gpututor.wire.packer import Seen, plain_view
 from gpututor.worker.gauges import Gauge, RealGauge, VirtualGauge
+
+if TYPE_CHECKING:
+    from gpututor.devices.virtual import VirtualMachine
 
 
 @dataclass(frozen=True)
@@ -23,6 +27,7 @@ class EnteredMachine:
     view: Seen
     """How tensors that leave are looked at."""
     gauge: Gauge
+    virtual: VirtualMachine | None = None
 
 
 @contextlib.contextmanager
@@ -44,7 +49,7 @@ def entered(spec: MachineSpec, learner_file: str, *, observed: bool = True) -> I
             obey_environment=False,
             recorder=recorder,
         ) as machine:
-            yield EnteredMachine(recorder, _virtual_view(), VirtualGauge(machine))
+            yield EnteredMachine(recorder, _virtual_view(), VirtualGauge(machine), machine)
         return
     if spec.kind in ("cuda", "xpu"):  # there is only one mps
         torch.accelerator.set_device_index(spec.index)

@@ -20,6 +20,7 @@ from gpututor.worker.gauges import Around
 from gpututor.worker.line import Line
 from gpututor.worker.machines import EnteredMachine, entered
 from gpututor.worker.opening import opened, remove_written, written
+from gpututor.worker.sealed import Sealed
 from gpututor.worker.submission import SubmissionFailed, call, describe, load
 from gpututor.worker.timed import TimedCalls
 
@@ -59,6 +60,9 @@ def _serve_scenario(line: Line, scratch: Path) -> None:
     with entered(spec, str(path), observed=request.get("observed", True)) as machine:
         machine.recorder.enabled = False
         build = _build_function(request["given"])
+        sealed = Sealed(machine)
+        # To compare takes a millisecond, which has no place in what is timed.
+        line.changed = sealed.changed if request.get("observed", True) else None
         try:
             function = load(path, request["entry"])
         except SubmissionFailed as error:
@@ -77,12 +81,15 @@ def _serve_scenario(line: Line, scratch: Path) -> None:
             drawn = materialise(Unpacker(frame.buffers).unpack(frame.header["drawn"]))
             arguments = build(drawn, torch.device(spec.device))
             remove_written(scratch, request["files"], path.name)
-            header, buffers = _answer_to_call(function, arguments, machine, path, request["wants"], line.sizes)
+            header, buffers = _answer_to_call(function, arguments, machine, path, request["wants"], line.sizes, sealed)
             if request["files"] and header["event"] == "returned":
                 found, contents = written(scratch, request["files"], line.sizes, path.name)
                 header, buffers = header | found, buffers + contents
             line.answer(header, buffers)
+        changed = sealed.changed()
+        line.changed = lambda: changed
     line.answer({"event": "left"})
+    line.changed = None
 
 
 def _answer_to_call(
@@ -92,6 +99,7 @@ def _answer_to_call(
     path: Path,
     wants: list[str],
     sizes: Sizes,
+    sealed: Sealed,
 ) -> tuple[dict[str, Any], list[bytes]]:
     """Call the learner's function; what the devices do meanwhile is recorded, and nothing before or after."""
     recorder = machine.recorder
@@ -106,6 +114,7 @@ def _answer_to_call(
             output, line = call(function, arguments, path)
             _settle(around, path)
         finally:
+            sealed.recorded(before + sizes.events)
             recorder.enabled = False
         packer = Packer(machine.view, sizes.result_bytes)
         header = {"event": "returned", "line": line, **_packed(packer, output, arguments, path)}

@@ -1,0 +1,251 @@
+"""What is replaced in a worker is named, wherever it is; and what honest code does to torch is not."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import gc
+import types
+from collections.abc import Iterator
+from pathlib import Path
+from pkgutil import resolve_name
+from types import FunctionType
+from typing import Any
+
+import pytest
+import torch
+
+from gpututor.devices.recorder import Recorder
+from gpututor.devices.virtual.operators import overloads
+from gpututor.trace.columns import Trace
+from gpututor.wire.messages import MachineSpec
+from gpututor.worker.integrity import Seal
+from gpututor.worker.machines import EnteredMachine, entered
+from gpututor.worker.sealed import Sealed, code_of_worker
+from gpututor.worker.submission import call, load
+
+SPEC = MachineSpec("one GPU", "virtual", 0, 1, ("cuda",), "T4", None)
+LIMIT = 1000
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Iterator[EnteredMachine]:
+    with entered(SPEC, str(tmp_path / "solution.py")) as machine:
+        machine.recorder.trace.limit = LIMIT
+        yield machine
+
+
+@pytest.fixture
+def patch() -> Iterator[pytest.MonkeyPatch]:
+    """Undone before the machine is left."""
+    with pytest.MonkeyPatch.context() as patch:
+        yield patch
+
+
+def _nothing(*arguments: Any, **named: Any) -> int:
+    return -1
+
+
+@contextlib.contextmanager
+def _another_code(function: FunctionType) -> Iterator[None]:
+    code = function.__code__
+    function.__code__ = _nothing.__code__
+    try:
+        yield
+    finally:
+        function.__code__ = code
+
+
+def test_nothing_is_named_when_nothing_was_replaced(machine: EnteredMachine) -> None:
+    sealed = Sealed(machine)
+    (torch.ones(3, device="cuda") @ torch.ones(3, device="cuda")).cpu()
+    sealed.recorded(LIMIT)
+    assert sealed.changed() == []
+
+
+@pytest.mark.parametrize(
+    ("owner", "name"),
+    [
+        ("torch.Tensor", "cpu"),
+        ("torch.Tensor", "is_cuda"),
+        ("torch.Tensor", "__eq__"),
+        ("torch", "allclose"),
+        ("torch", "zeros"),
+        ("torch.cuda", "synchronize"),
+        ("torch.cuda", "Event"),
+        ("torch.cuda.Event", "elapsed_time"),
+        ("time", "perf_counter"),
+        ("sys", "settrace"),
+        ("builtins", "isinstance"),
+        ("gpututor.devices.recorder.Recorder", "transfer"),
+        ("gpututor.trace.columns.Trace", "add"),
+        ("gpututor.wire.packer.Packer", "pack"),
+        ("gpututor.devices.virtual.work.copies", "copy_to_host"),
+        ("gpututor.worker.sealed.Sealed", "changed"),
+    ],
+)
+def test_a_replaced_name_is_named(machine: EnteredMachine, owner: str, name: str) -> None:
+    sealed = Sealed(machine)
+    changed = sealed.changed
+    holder: Any = resolve_name(owner)
+    inherited = name not in vars(holder)
+    before = getattr(holder, name)
+    setattr(holder, name, _nothing)
+    try:
+        found = changed()
+    finally:
+        if inherited:
+            delattr(holder, name)
+        else:
+            setattr(holder, name, before)
+    assert [words for words in found if words.endswith(f"{owner.rpartition('.')[2]}.{name}")]
+    assert sealed.changed(), "what was replaced once stays on the list"
+
+
+def test_a_function_with_another_body_is_named(machine: EnteredMachine) -> None:
+    sealed = Sealed(machine)
+    function: Any = Recorder.synchronise
+    with _another_code(function):
+        assert sealed.changed() == ["gpututor.devices.recorder.Recorder.synchronise"]
+
+
+def test_the_bodies_of_what_is_no_plain_function_count_too() -> None:
+    def inner() -> int:
+        return 1
+
+    @functools.wraps(inner)
+    def outer() -> int:
+        return inner()
+
+    class Thing:
+        part = property(lambda self: 1)
+        still = staticmethod(lambda: 1)
+
+    module = types.ModuleType("module")
+    Thing.__module__ = "module"
+    vars(module).update(Thing=Thing, outer=outer)
+    functions: list[Any] = [vars(Thing)["part"].fget, vars(Thing)["still"].__func__, inner]
+    for function in functions:
+        seal = Seal()
+        seal.add_module(module)
+        assert seal.changed() == []
+        with _another_code(function):
+            assert len(seal.changed()) == 1
+    seal = Seal()
+    seal.add_module(module)
+    wrapper: Any = outer
+    wrapper.__closure__[0].cell_contents = _nothing
+    assert seal.changed() == ["module.outer"]
+
+
+def test_other_defaults_are_named(machine: EnteredMachine, patch: pytest.MonkeyPatch) -> None:
+    sealed = Sealed(machine)
+    patch.setattr(Trace.add, "__kwdefaults__", {**(Trace.add.__kwdefaults__ or {}), "size_bytes": 1})
+    assert sealed.changed() == ["gpututor.trace.columns.Trace.add"]
+
+
+def test_an_entry_of_a_table_is_named(machine: EnteredMachine, patch: pytest.MonkeyPatch) -> None:
+    sealed = Sealed(machine)
+    patch.setitem(overloads.RULES, next(iter(overloads.RULES)), _nothing)
+    assert [found for found in sealed.changed() if "RULES" in found]
+
+
+def test_a_recorder_that_was_switched_off_is_named(machine: EnteredMachine) -> None:
+    sealed = Sealed(machine)
+    [recorder] = [one for one in gc.get_objects() if isinstance(one, Recorder) and one is machine.recorder]
+    recorder.enabled = False
+    sealed.recorded(LIMIT)
+    assert sealed.changed() == ["recorder.enabled"]
+
+
+def test_another_trace_another_limit_and_a_hidden_method_are_named(
+    machine: EnteredMachine, patch: pytest.MonkeyPatch
+) -> None:
+    sealed = Sealed(machine)
+    patch.setattr(machine.recorder, "trace", Trace(3))
+    patch.setattr(machine.recorder, "kernel", _nothing, raising=False)
+    sealed.recorded(LIMIT)
+    assert sealed.changed() == ["recorder.trace", "recorder.kernel"]
+
+
+def test_another_figure_of_the_gpu_is_named(machine: EnteredMachine) -> None:
+    assert machine.virtual is not None
+    sealed = Sealed(machine)
+    spec = machine.virtual.gpus[0].spec
+    before = spec.launch_s
+    object.__setattr__(spec, "launch_s", 0.0)
+    try:
+        assert sealed.changed() == ["the figures of cuda:0.launch_s"]
+    finally:
+        object.__setattr__(spec, "launch_s", before)
+
+
+HONEST = {
+    "defaults": "torch.set_default_device('cuda')\ntorch.set_default_dtype(torch.float64)\n{}torch.ones(3).sum()",
+    "autocast": "{}a = torch.ones(8, 8, device='cuda')\n"
+    "    with torch.autocast('cuda', dtype=torch.float16):\n        a @ a",
+    "data loader": "from torch.utils.data import DataLoader, TensorDataset\n"
+    "{}for (x,) in DataLoader(TensorDataset(torch.ones(8, 2)), batch_size=4, pin_memory=True):\n"
+    "        x.to('cuda', non_blocking=True)",
+    "functional transforms": "{}x = torch.ones(3, device='cuda')\n    torch.func.vmap(torch.sin)(x)\n"
+    "    torch.func.grad(lambda y: (y * y).sum())(x)",
+    "benchmark": "import torch.utils.benchmark as benchmark\n{}a = torch.ones(8, 8, device='cuda')\n"
+    "    benchmark.Timer('a @ a', globals={{'a': a}}).timeit(3)",
+    "profiler": "{}from torch.profiler import profile\n    with profile() as found:\n"
+    "        torch.ones(3, device='cuda').sum()\n    found.key_averages().table()",
+    "hooks": "{}layer = torch.nn.Linear(2, 2).cuda()\n    layer.register_forward_hook(lambda *_: None)\n"
+    "    layer(torch.ones(1, 2, device='cuda')).sum().backward()",
+    "modules, functions and optimisers of one's own": "class Net(torch.nn.Module):\n"
+    "    def forward(self, x):\n        return Twice.apply(x) * self.w\n"
+    "    def __init__(self):\n        super().__init__()\n        self.w = torch.nn.Parameter(torch.ones(2))\n"
+    "class Twice(torch.autograd.Function):\n"
+    "    @staticmethod\n    def forward(ctx, x):\n        return 2 * x\n"
+    "    @staticmethod\n    def backward(ctx, g):\n        return 2 * g\n"
+    "{}net = Net().cuda()\n    optimiser = torch.optim.Adam(net.parameters())\n"
+    "    net(torch.ones(2, device='cuda', requires_grad=True)).sum().backward()\n    optimiser.step()\n"
+    "    torch.optim.lr_scheduler.StepLR(optimiser, 1).step()",
+    "graphs": "{}x = torch.ones(3, device='cuda')\n    graph = torch.cuda.CUDAGraph()\n"
+    "    with torch.cuda.graph(graph):\n        y = x * 2\n    graph.replay()",
+    "streams and events": "{}side = torch.cuda.Stream()\n    event = torch.cuda.Event(enable_timing=True)\n"
+    "    with torch.cuda.stream(side):\n        torch.ones(3, device='cuda').mul_(2)\n        event.record()\n"
+    "    event.synchronize()\n    torch.cuda.synchronize()",
+    "switches": "torch.backends.cuda.matmul.allow_tf32 = True\ntorch.backends.cudnn.benchmark = True\n"
+    "torch.set_float32_matmul_precision('high')\n{}torch.manual_seed(3)\n    torch.use_deterministic_algorithms(True)\n"
+    "    torch.use_deterministic_algorithms(False)\n    torch.backends.cuda.matmul.allow_tf32 = False\n"
+    "    torch.backends.cudnn.benchmark = False\n    torch.set_float32_matmul_precision('highest')",
+    "a wrapped function and a method of one's own": "import functools\n"
+    "torch.Tensor.twice = lambda self: 2 * self\n{}torch.ones(3).twice()\n    del torch.Tensor.twice",
+    "compile": "{}torch.compile(lambda x: x + 1)(torch.ones(3, device='cuda'))",
+    "script and tracing": "{}torch.fx.symbolic_trace(torch.nn.Linear(2, 2))\n"
+    "    torch.jit.script(torch.nn.Linear(2, 2))",
+    "prints of one's own": "import builtins\n{}shown = builtins.print\n    builtins.print = lambda *_: None\n"
+    "    builtins.print('quiet')\n    builtins.print = shown",
+    "threads": "import threading\n{}thread = threading.Thread(target=lambda: torch.ones(3, device='cuda').sum())\n"
+    "    thread.start()\n    thread.join()",
+    "one process of a group": "import torch.distributed as dist, tempfile\n"
+    "{}dist.init_process_group('gloo', init_method='file://' + tempfile.mktemp(), rank=0, world_size=1)\n"
+    "    model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(2, 2).cuda())\n"
+    "    model(torch.ones(1, 2, device='cuda')).sum().backward()\n    dist.destroy_process_group()",
+    "checkpoints and scalers": "from torch.utils.checkpoint import checkpoint\n"
+    "{}x = torch.ones(3, device='cuda', requires_grad=True)\n"
+    "    checkpoint(torch.sin, x, use_reentrant=False).sum().backward()\n"
+    "    torch.amp.GradScaler('cuda').scale(x.sum())",
+    "measuring": "import time, timeit, gc, sys\n{}timeit.timeit('1 + 1', number=3)\n    time.perf_counter()\n"
+    "    gc.disable()\n    gc.enable()\n    time.sleep(0.001)\n    sys.setrecursionlimit(sys.getrecursionlimit())",
+}
+"""Files, each with `{}` where the function begins."""
+
+
+@pytest.mark.parametrize("name", HONEST)
+def test_honest_code_is_not_named(machine: EnteredMachine, tmp_path: Path, name: str) -> None:
+    sealed = Sealed(machine)
+    path = tmp_path / "solution.py"
+    path.write_text("import torch\n" + HONEST[name].format("def work():\n    "))
+    call(load(path, "work"), {}, path)
+    torch.set_default_dtype(torch.float32)
+    sealed.recorded(LIMIT)
+    assert sealed.changed() == []
+
+
+def test_the_code_is_sealed_once_for_a_worker(machine: EnteredMachine) -> None:
+    assert code_of_worker() is code_of_worker()
