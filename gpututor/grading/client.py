@@ -8,6 +8,7 @@ import os
 import subprocess
 import threading
 from collections.abc import Iterator
+from typing import Literal
 
 from gpututor import paths
 from gpututor.errors import GradingError
@@ -27,11 +28,17 @@ CANCEL_GRACE_S = 0.5
 
 CLOSE_GRACE_S = 2.0
 
+IsolationName = Literal["process", "bubblewrap"]
+
 
 class GradingClient:
-    """One judge process, started when it is first needed and again when it died."""
+    """One judge process, started when it is first needed and again when it died.
 
-    def __init__(self) -> None:
+    `isolation`: what its workers run in. Where that cannot be had, gradings end with `not gradable here`.
+    """
+
+    def __init__(self, isolation: IsolationName = "process") -> None:
+        self._isolation = isolation
         self._numbers = itertools.count()
         self._judge: subprocess.Popen[bytes] | None = None
         self._starting = threading.Lock()
@@ -115,7 +122,7 @@ class GradingClient:
     def _running_judge(self) -> subprocess.Popen[bytes]:
         with self._starting:
             if self._judge is None or self._judge.poll() is not None:
-                self._judge = _start_judge()
+                self._judge = _start_judge(self._isolation)
             return self._judge
 
     def _write(self, judge: subprocess.Popen[bytes], header: dict[str, object]) -> None:
@@ -137,12 +144,12 @@ class GradingClient:
         _close_pipes(judge)
 
 
-def _start_judge() -> subprocess.Popen[bytes]:
+def _start_judge(isolation: IsolationName) -> subprocess.Popen[bytes]:
     paths.log_file().parent.mkdir(parents=True, exist_ok=True)
     try:
         with paths.log_file().open("ab") as log:
             return subprocess.Popen(
-                python_module("gpututor.judge"),
+                [*python_module("gpututor.judge"), "--isolation", isolation],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,

@@ -1,4 +1,6 @@
-"""The judge's process: `python -I -m gpututor.judge`. Reads requests as frames on stdin, answers with frames on stdout.
+"""The judge's process: `python -I -m gpututor.judge --isolation NAME`.
+
+Reads requests as frames on stdin, answers with frames on stdout.
 
 One request at a time is graded, on the main thread; a second thread listens, so that a cancel is heard at once and the
 end of stdin (the app is gone, however it went) ends everything.
@@ -6,6 +8,8 @@ end of stdin (the app is gone, however it went) ends everything.
 
 from __future__ import annotations
 
+import argparse
+import contextlib
 import importlib
 import os
 import queue
@@ -13,29 +17,35 @@ import threading
 import traceback
 from typing import BinaryIO
 
+from gpututor.errors import TutorError
 from gpututor.grading.events import Cancelled, Graded, GradeRequest, GradingEvent, event_to_json, request_from_json
-from gpututor.judge.isolation import Process
+from gpututor.judge.isolation import Isolation, Process
+from gpututor.judge.isolation.bubblewrap import Bubblewrap
 from gpututor.judge.workers import WorkerPool
 from gpututor.judge.workers.scratch import sweep_scratch
 from gpututor.judge.workers.spares import Spares
 from gpututor.processes import adopt_orphans
 from gpututor.wire.frames import FrameError, read_frame, write_frame
 
+ISOLATIONS: dict[str, type[Isolation]] = {"process": Process, "bubblewrap": Bubblewrap}
+
 
 class Server:
     """Serves one client."""
 
-    def __init__(self, requests: BinaryIO, answers: BinaryIO) -> None:
+    def __init__(self, requests: BinaryIO, answers: BinaryIO, isolation: Isolation) -> None:
         self._requests = requests
         self._answers = answers
         self._waiting: queue.SimpleQueue[tuple[int, GradeRequest]] = queue.SimpleQueue()
-        self._pool = WorkerPool(Spares(Process()))
+        self._pool = WorkerPool(Spares(isolation))
         self._cancelled_up_to = -1
 
     def serve(self) -> None:
         """Until the client closes."""
         adopt_orphans()
-        self._pool.warm()
+        # Where no worker can be had, each grading says why.
+        with contextlib.suppress(TutorError):
+            self._pool.warm()
         sweep_scratch()
         threading.Thread(target=self._listen, daemon=True).start()
         importlib.import_module("gpututor.judge.judge")  # 1.1 s: torch, while the first worker imports it too
@@ -79,13 +89,16 @@ class Server:
 
 
 def main() -> None:
+    parser = argparse.ArgumentParser(prog="gpututor.judge")
+    parser.add_argument("--isolation", choices=tuple(ISOLATIONS), default="process")
+    arguments = parser.parse_args()
     requests = os.fdopen(os.dup(0), "rb")
     answers = os.fdopen(os.dup(1), "wb")
     # What an exercise's code or torch prints must not get between the frames.
     os.dup2(2, 1)
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
-    Server(requests, answers).serve()
+    Server(requests, answers, ISOLATIONS[arguments.isolation]()).serve()
 
 
 if __name__ == "__main__":

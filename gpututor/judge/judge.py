@@ -41,7 +41,10 @@ def grade(request: GradeRequest, pool: WorkerPool, emit: Emit) -> Report:
     if refusal := _refusal(request.submission):
         return grading.report(Outcome.REJECTED, refusal)
     code = load_code(grading.exercise)
-    worker = grading.take_worker()
+    try:
+        worker = grading.take_worker()
+    except NotGradableHere as error:
+        return grading.report(Outcome.NOT_GRADABLE_HERE, str(error))
     try:
         machines = machines_for(grading.exercise, request, worker.devices)
         grading.run_all(worker, machines, code)
