@@ -10,6 +10,7 @@ from gpututor.checks.memory import memory
 from gpututor.checks.overlap import overlap
 from gpututor.checks.parity import parity
 from gpututor.checks.placement import placement
+from gpututor.checks.precision import precision
 from gpututor.checks.source import source
 from gpututor.checks.speed import speed
 from gpututor.checks.structure import structure
@@ -36,6 +37,7 @@ __all__ = [
     "overlap",
     "parity",
     "placement",
+    "precision",
     "races",
     "source",
     "speed",

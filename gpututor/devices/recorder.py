@@ -85,12 +85,13 @@ class Recorder:
         *,
         stream: int = 0,
         flops: float = 0.0,
+        dtype: str = "",
         launched: int = -1,
         start: int = -1,
         end: int = -1,
         place: Where = None,
     ) -> int:
-        """Work that was launched on `device`; `size_bytes` of its inputs and outputs."""
+        """Work that was launched on `device`; `size_bytes` of its inputs and outputs; `dtype` as of an event."""
         if not self.enabled:
             return -1
         file, line = place or self.place()
@@ -101,6 +102,7 @@ class Recorder:
             stream=stream,
             size_bytes=size_bytes,
             flops=flops,
+            dtype=dtype,
             launched=launched,
             start=start,
             end=end,

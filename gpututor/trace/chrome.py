@@ -55,6 +55,7 @@ def write_events(trace: Trace, file: TextFile) -> None:
         "size_bytes": 0,
         "stream": 0,
         "flops": 0.0,
+        "dtype": "",
         "allocated": 0,
         "asynchronous": False,
         "line": None,

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from itertools import compress, count
 from typing import Any
 
+from gpututor.trace.dtypes import DTYPES, NUMBERS
 from gpututor.trace.events import Event, Kind
 
 LIMIT = 1_000_000
@@ -30,6 +31,7 @@ TYPES = {
     "target": "h",
     "size_bytes": "q",
     "flops": "d",
+    "dtype": "b",
     "asynchronous": "b",
     "launched": "q",
     "start": "q",
@@ -39,9 +41,10 @@ TYPES = {
     "file": "i",
     "line": "i",
 }
-"""The columns, in the order of `Event`'s fields, with the type code of `array`: 80 bytes for an event.
+"""The columns, in the order of `Event`'s fields, with the type code of `array`: 81 bytes for an event.
 
-Names, devices and files are numbers of the trace's tables; 0 is the empty text. Line 0 is none.
+Names, devices and files are numbers of the trace's tables; 0 is the empty text. A dtype is its position in
+`DTYPES`. Line 0 is none.
 """
 _UNKNOWN = frozenset({"launched", "start", "end", "partner"})
 """Their default is -1."""
@@ -107,6 +110,7 @@ class Trace:
         target: str = "",
         size_bytes: int = 0,
         flops: float = 0.0,
+        dtype: str = "",
         asynchronous: bool = False,
         launched: int = -1,
         start: int = -1,
@@ -138,6 +142,8 @@ class Trace:
             block.size_bytes[at] = size_bytes
         if flops:
             block.flops[at] = flops
+        if dtype:
+            block.dtype[at] = NUMBERS[dtype]
         if asynchronous:
             block.asynchronous[at] = 1
         if launched >= 0:
@@ -181,7 +187,7 @@ class Trace:
         for number, block in enumerate(self._blocks):
             filled = min(length - number * BLOCK, BLOCK)
             columns = [getattr(block, column)[: max(filled, 0)] for column in TYPES]
-            for kind, name, device, stream, source, target, size, flops, asynchronous, *times, file, line in zip(
+            for kind, name, device, stream, source, target, size, flops, dtype, asynchronous, *times, file, line in zip(
                 *columns, strict=True
             ):
                 if kind:
@@ -195,6 +201,7 @@ class Trace:
                         devices[target],
                         size,
                         flops,
+                        DTYPES[dtype],
                         bool(asynchronous),
                         launched,
                         start,

@@ -60,6 +60,8 @@ class Event:
     For memory: bytes taken, given back or asked for. Else 0."""
     flops: float
     """For a kernel: floating-point operations, where they are known; else 0."""
+    dtype: str
+    """For a kernel: the floating type that it ran in, such as `float16`; else empty. See `gpututor.trace.dtypes`."""
     asynchronous: bool
     """For a transfer: the host did not wait for it (pinned memory and `non_blocking=True`). True for a collective."""
     launched: int

@@ -14,6 +14,7 @@ from math import isfinite
 from typing import Any
 
 from gpututor.trace.columns import LIMIT, TYPES, Columns, Table, Trace, TraceError
+from gpututor.trace.dtypes import DTYPES
 from gpututor.trace.events import Kind
 
 MAX_TEXT = 1000
@@ -122,6 +123,7 @@ def _check_ranges(columns: Columns, tables: Trace, length: int) -> None:
     ranges: dict[str, tuple[int, int]] = {
         "kind": (1, len(Kind)),
         "asynchronous": (0, 1),
+        "dtype": (0, len(DTYPES) - 1),
         "partner": (-1, length - 1),
         "size_bytes": (0, 1 << 62),
         "allocated": (0, 1 << 62),

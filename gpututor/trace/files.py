@@ -1,4 +1,4 @@
-"""A trace as a file: a line of JSON with the tables, then the columns as they are in memory, 80 bytes for an event.
+"""A trace as a file: a line of JSON with the tables, then the columns as they are in memory, 81 bytes for an event.
 
 For traces of this machine's processes, which are read soon and by the same version: numbers are in the machine's own
 byte order. A column whose values are all the same is that value alone, in the first line.
@@ -13,7 +13,7 @@ from typing import Any, BinaryIO
 
 from gpututor.trace.columns import TYPES, Columns, Trace, TraceError
 
-VERSION = 1
+VERSION = 2
 _TABLES = ("names", "devices", "files")
 
 

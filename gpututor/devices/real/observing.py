@@ -16,6 +16,7 @@ from gpututor.devices.real.stopwatches import Lap, Stopwatch
 from gpututor.devices.virtual.operators.flops import flops_of
 from gpututor.devices.virtual.operators.inputs import bytes_of
 from gpututor.devices.virtual.operators.overloads import Operator, operator_of
+from gpututor.trace.dtypes import ran_in
 
 aten = torch.ops.aten
 Tensor = torch.Tensor
@@ -29,6 +30,10 @@ def _tensors(values: Any) -> Iterator[Tensor]:
             yield value
         elif isinstance(value, list | tuple):
             yield from _tensors(value)
+
+
+def _dtypes(values: Any) -> Iterator[str]:
+    return (str(one.dtype)[6:] for one in _tensors(values))
 
 
 def _at(places: Iterable[int | str], args: Any, kwargs: Any) -> Iterator[Any]:
@@ -137,6 +142,7 @@ class ObservingMode(TorchDispatchMode):
             size,
             stream=lap.stream,
             flops=flops,
+            dtype=ran_in(_dtypes((*args, *kwargs.values())), _dtypes([out])),
             launched=lap.launched,
             start=lap.start,
             end=lap.end if lap.start >= 0 else -1,

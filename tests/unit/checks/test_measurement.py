@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -21,7 +22,11 @@ def products(*spans: tuple[int, int]) -> Trace:
     """Matrix products: when each was launched, and when it ended, in milliseconds."""
     trace = Trace()
     for launched, end in spans:
-        times = {"launched": launched * MILLISECOND, "start": launched * MILLISECOND, "end": end * MILLISECOND}
+        times: dict[str, Any] = {
+            "launched": launched * MILLISECOND,
+            "start": launched * MILLISECOND,
+            "end": end * MILLISECOND,
+        }
         trace.add(Kind.KERNEL, "aten::mm", "cuda:0", **times)
     return trace
 

@@ -25,6 +25,7 @@ def filled(count: int, seed: int = 0) -> tuple[Trace, list[Event]]:
             target=draw.choice(["", "cpu", "cuda:1"]),
             size_bytes=draw.choice([0, 4, 1 << 40]),
             flops=draw.choice([0.0, 2.5, 1e15]),
+            dtype=draw.choice(["", "float16", "complex128"]),
             asynchronous=draw.random() < 0.5,
             launched=draw.choice([-1, draw.randrange(1 << 50)]),
             start=(start := draw.choice([-1, draw.randrange(1 << 50)])),

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpututor.trace.columns import LIMIT, TYPES, Trace, TraceError
+from gpututor.trace.dtypes import DTYPES
 from gpututor.trace.events import Kind
 from gpututor.wire.frames import Bounds
 from tests.unit.trace.test_columns import filled
@@ -97,6 +98,8 @@ def valid() -> dict[str, Any]:
                 ("device", [1, 2]),
                 ("file", 5),
                 ("asynchronous", 2),
+                ("dtype", len(DTYPES)),
+                ("dtype", -1),
                 ("partner", 2),
                 ("partner", -2),
                 ("size_bytes", -1),

@@ -69,7 +69,14 @@ def launch(
     if recorder.enabled:
         launched = clock.host.now + cost.host
         row = recorder.kernel(
-            name, gpu.name, size_bytes, stream=stream, flops=cost.flops, launched=launched, place=place
+            name,
+            gpu.name,
+            size_bytes,
+            stream=stream,
+            flops=cost.flops,
+            dtype=cost.dtype,
+            launched=launched,
+            place=place,
         )
     task = clock.launch(gpu.index, stream, cost.duration, cost.fill, cost.host, row)
     task.place = place
@@ -94,4 +101,13 @@ def _on_host(machine: VirtualMachine, name: str, size_bytes: int, cost: Cost) ->
     began = host.now
     host.spend(cost.host)
     if recorder.enabled:
-        recorder.kernel(name, "cpu", size_bytes, flops=cost.flops, launched=began, start=began, end=host.now)
+        recorder.kernel(
+            name,
+            "cpu",
+            size_bytes,
+            flops=cost.flops,
+            dtype=cost.dtype,
+            launched=began,
+            start=began,
+            end=host.now,
+        )

@@ -15,6 +15,7 @@ from gpututor.devices.virtual.clock.timeline import WHOLE
 from gpututor.devices.virtual.operators.flops import flops_of
 from gpututor.devices.virtual.operators.overloads import Operator
 from gpututor.devices.virtual.specs import GpuSpec
+from gpututor.trace.dtypes import ran_in
 
 _MANY = 12
 """From so many tensors on, as in an optimiser's lists, a price is known by their number and bytes."""
@@ -33,6 +34,8 @@ class Cost:
     host: int
     """What the launch costs the host, in nanoseconds; on the CPU all of it."""
     flops: float
+    dtype: str = ""
+    """The floating type that they run in; see `gpututor.trace.dtypes.ran_in`."""
 
 
 _known: dict[Any, Cost] = {}
@@ -88,19 +91,25 @@ def _dim(call: Any) -> int:
 
 def _find_on_gpu(key: Any, spec: GpuSpec, op: Operator, inputs: Sequence[Any], out: Any, call: Any) -> Cost:
     flops = flops_of(op.func, call[0], call[1], out) if op.multiplies else 0.0
+    # What returns nothing, as an optimiser's lists, writes to what it was given.
+    read, written = described(inputs), described(tensors_of(out) or op.written_among(*call))
     price = cost.price(
         spec,
         op.name,
-        described(inputs),
-        # What returns nothing, as an optimiser's lists, writes to what it was given.
-        described(tensors_of(out) or op.written_among(*call)),
+        read,
+        written,
         flops,
         tf32=private.matmul_precision() == "tf32",
         convolution_tf32=private.convolution_precision() == "tf32",
         dim=_dim(call) if op.scans else -1,
     )
     host = round(spec.launch_s * cost.launches(op.name, tensors=len(inputs)) * 1e9)
-    return _keep(key, Cost(round(price.seconds * 1e9), round(price.fill * WHOLE), host, price.flops or flops))
+    duration, fill = round(price.seconds * 1e9), round(price.fill * WHOLE)
+    return _keep(key, Cost(duration, fill, host, price.flops or flops, _ran_in(read, written)))
+
+
+def _ran_in(read: Sequence[Described], written: Sequence[Described]) -> str:
+    return ran_in([dtype for _, dtype in read], [dtype for _, dtype in written])
 
 
 def cost_of_bytes(spec: GpuSpec, name: str, size_bytes: int) -> Cost:
@@ -122,8 +131,9 @@ def cost_on_cpu(op: Operator, inputs: Sequence[torch.Tensor], out: Any, call: An
     if found is not None:
         return found
     flops = flops_of(op.func, call[0], call[1], out) if op.multiplies else 0.0
-    seconds = cpu.cpu_price_s(cpu.cpu_spec(), op.name, described(inputs), described(outputs), flops)
-    return _keep(key, Cost(0, 0, round(seconds * 1e9), flops))
+    read, written = described(inputs), described(outputs)
+    seconds = cpu.cpu_price_s(cpu.cpu_spec(), op.name, read, written, flops)
+    return _keep(key, Cost(0, 0, round(seconds * 1e9), flops, _ran_in(read, written)))
 
 
 def cost_of_host_bytes(name: str, size_bytes: int) -> Cost:
