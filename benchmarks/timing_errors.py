@@ -24,7 +24,6 @@ from pathlib import Path
 from typing import Any
 
 from gpututor.checks.core import SpeedLimit
-from gpututor.checks.speed import Timing
 from gpututor.course.exercise import Exercise, Limits
 from gpututor.grading.report import Status
 from gpututor.judge.conversation import Conversation

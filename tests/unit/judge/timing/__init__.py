@@ -1,0 +1,1 @@
+"""Timing on real devices: the decision by simulation, the rest end to end on the CPU."""

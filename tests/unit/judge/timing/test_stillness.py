@@ -1,0 +1,62 @@
+"""A submission's processes are stopped while something else is timed, and go on afterwards."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Iterator
+
+import pytest
+
+from gpututor.judge.timing import stillness
+from gpututor.judge.timing.stillness import Stillness, family
+
+
+@pytest.fixture
+def child() -> Iterator[int]:
+    """A process of its own that only waits; nobody else's may be stopped."""
+    process = subprocess.Popen(["sleep", "600"])
+    yield process.pid
+    process.kill()
+    process.wait()
+
+
+def others_than(child: int) -> list[int]:
+    return sorted(family(os.getpid()) - {os.getpid(), child})
+
+
+def test_others_are_stopped_for_the_time_of_the_block_and_go_on_after_it(child: int) -> None:
+    with Stillness(os.getpid(), others_than(child)).still():
+        _, status = os.waitpid(child, os.WUNTRACED)
+        assert os.WIFSTOPPED(status)
+    _, status = os.waitpid(child, os.WCONTINUED)
+    assert os.WIFCONTINUED(status)
+
+
+def test_they_go_on_when_the_block_breaks(child: int) -> None:
+    def break_in_the_middle() -> None:
+        with Stillness(os.getpid(), others_than(child)).still():
+            os.waitpid(child, os.WUNTRACED)
+            raise RuntimeError("broken")
+
+    with pytest.raises(RuntimeError, match="broken"):
+        break_in_the_middle()
+    _, status = os.waitpid(child, os.WCONTINUED)
+    assert os.WIFCONTINUED(status)
+
+
+def test_trusted_processes_are_left_alone(child: int) -> None:
+    with Stillness(os.getpid(), [*others_than(child), child]).still():
+        assert os.waitpid(child, os.WUNTRACED | os.WNOHANG) == (0, 0)
+
+
+def test_processes_that_are_born_without_end_do_not_keep_the_judge(monkeypatch: pytest.MonkeyPatch) -> None:
+    looks: list[set[int]] = []
+
+    def always_more(self: Stillness) -> set[int]:
+        looks.append(set(range(2**22 + 1, 2**22 + 2 + len(looks))))  # above the largest process id
+        return looks[-1]
+
+    monkeypatch.setattr(Stillness, "others", always_more)
+    with Stillness(os.getpid(), []).still():
+        assert len(looks) == stillness.MOST_LOOKS
