@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import argparse
 import tempfile
+import time
 from pathlib import Path
 
 from gpututor.errors import TutorError
 from gpututor.plain_text import visible
 from tests.hostile.ground import Ground, opened
-from tests.hostile.members import HONEST, Member, members
+from tests.hostile.members import Member, members
 
 
 def main() -> None:
@@ -22,7 +23,9 @@ def main() -> None:
     chosen = [one for one in members() if not arguments.word or any(word in one.id for word in arguments.word)]
     with tempfile.TemporaryDirectory(prefix="hostile.") as folder, opened(Path(folder)) as ground:
         for member in chosen:
+            started = time.monotonic()
             words = [_words(ground, member, name, arguments.verbose) for name in isolations]
+            words.append(f"{time.monotonic() - started:.1f} s")
             print(f"{member.kind:<10}{member.name:<32}{''.join(f'{word:<24}' for word in words)}", flush=True)
 
 
@@ -35,14 +38,16 @@ def _words(ground: Ground, member: Member, isolation: str, verbose: bool) -> str
         return f"BROKE THE JUDGE ({error})"
     if verbose:
         for verdict in report.verdicts:
-            print(visible(f"    {verdict.scenario}: {verdict.check}: {verdict.status}; {verdict.got}"))
+            print(visible(f"    {verdict.scenario}: {verdict.check}: {verdict.status}; {verdict.got}"[:1000]))
+        print(visible(f"    suspicions: {report.suspicions}"))
         for run in report.runs:
             print(visible(f"    {run.output[:600]}{run.traceback[-1500:]}"))
         print(f"    {visible(report.reason)} {report.elapsed_s} s")
-    faults = [] if report.outcome in member.ends else ["NOT SO"]
+    right = report.outcome in member.ends
+    faults = ["NO LONGER OPEN"] * bool(member.open and right)
+    faults += [] if right else ["open"] if member.open else ["NOT SO"]
     faults += ["LEAKED"] * ground.leaked(report) + ground.outlived(isolation)
-    plain = "" if member.kind != HONEST else " "
-    return f"{report.outcome}{plain}{' '.join(['', *faults]).rstrip()}"
+    return " ".join([report.outcome, *faults])
 
 
 if __name__ == "__main__":

@@ -1,17 +1,20 @@
 # attacks: label
 # tries: to have its failure called the grader's own, which is tried again and counts as no attempt
-# ends: error, needs review
+# ends: error, failed, needs review
+# open: a worker that says it broke is believed: no mark is given, and nothing is lost but a retry
 # isolation: both
-import gpututor.worker.service as service
+import gpututor.worker.line as line
 
-send = service.write_frame
-
-
-def broken(stream, header, buffers=()):
-    send(stream, {"event": "broken", "words": "Traceback: the exercise is broken"}, ())
+encoded = line.encoded
 
 
-service.write_frame = broken
+def broken(header, buffers=()):
+    if header.get("event") in ("returned", "failed"):
+        header = {"event": "broken", "words": "Traceback: the exercise is broken", "ticket": header["ticket"]}
+    return encoded(header, ())
+
+
+line.encoded = broken
 
 
 def label(number):

@@ -1,21 +1,21 @@
 # attacks: scores
-# tries: to keep the bytes of its first, right answer and to send them again for every later call
-# ends: failed, needs review
+# tries: to keep its first, right answer, and to send it again with the later tickets
+# ends: failed, error, needs review
 # isolation: both
-import gpututor.worker.service as service
+import gpututor.worker.line as line
 
-send = service.write_frame
+answer = line.Line.answer
 first = []
 
 
-def replay(stream, header, buffers=()):
+def replay(self, header, buffers=()):
     if header.get("event") == "returned":
         first or first.append((header, buffers))
         header, buffers = first[0]
-    send(stream, header, buffers)
+    answer(self, header, buffers)
 
 
-service.write_frame = replay
+line.Line.answer = replay
 
 
 def scores(table, queries, device):

@@ -2,21 +2,21 @@
 # tries: to turn the worker's `failed` into `returned`, with the values of the call before
 # ends: failed, error, needs review
 # isolation: both
-import gpututor.worker.service as service
+import gpututor.worker.line as line
 
-send = service.write_frame
+answer = line.Line.answer
 kept = []
 
 
-def reworded(stream, header, buffers=()):
+def reworded(self, header, buffers=()):
     if header.get("event") == "returned":
         kept.append((header, buffers))
     elif header.get("event") == "failed" and kept:
         header, buffers = kept[-1]
-    send(stream, header, buffers)
+    answer(self, header, buffers)
 
 
-service.write_frame = reworded
+line.Line.answer = reworded
 
 
 def scores(table, queries, device):

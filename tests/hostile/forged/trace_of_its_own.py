@@ -2,12 +2,12 @@
 # tries: an answer whose trace holds negative times, events of no kind and absurd sizes
 # ends: failed, error, needs review
 # isolation: both
-import gpututor.worker.service as service
+import gpututor.worker.line as line
 
-send = service.write_frame
+answer = line.Line.answer
 
 
-def forged(stream, header, buffers=()):
+def forged(self, header, buffers=()):
     if "trace" in header:
         trace = dict(header["trace"])
         for name, column in trace.items():
@@ -16,10 +16,10 @@ def forged(stream, header, buffers=()):
             elif isinstance(column, str):
                 trace[name] = "A" * 7
         header = {**header, "trace": {**trace, "dropped": -1}}
-    send(stream, header, buffers)
+    answer(self, header, buffers)
 
 
-service.write_frame = forged
+line.Line.answer = forged
 
 
 def scores(table, queries, device):
