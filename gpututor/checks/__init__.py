@@ -5,12 +5,14 @@ from gpututor.checks.determinism import determinism, races
 from gpututor.checks.files import Wanted, files
 from gpututor.checks.identity import aliasing, identity
 from gpututor.checks.launches import launches
+from gpututor.checks.laws import Sampled, exponential, few_values, normal, uniform
 from gpututor.checks.measurement import copies, launch_to_end, measurement
 from gpututor.checks.memory import memory
 from gpututor.checks.overlap import overlap
 from gpututor.checks.parity import parity
 from gpututor.checks.placement import placement
 from gpututor.checks.precision import precision
+from gpututor.checks.randomness import distribution
 from gpututor.checks.source import source
 from gpututor.checks.speed import speed
 from gpututor.checks.structure import structure
@@ -24,16 +26,21 @@ __all__ = [
     "Finding",
     "Machine",
     "Run",
+    "Sampled",
     "Wanted",
     "aliasing",
     "copies",
     "determinism",
+    "distribution",
+    "exponential",
+    "few_values",
     "files",
     "identity",
     "launch_to_end",
     "launches",
     "measurement",
     "memory",
+    "normal",
     "overlap",
     "parity",
     "placement",
@@ -44,6 +51,7 @@ __all__ = [
     "structure",
     "syncs",
     "transfers",
+    "uniform",
     "unmodified",
     "value",
 ]
