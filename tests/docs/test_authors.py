@@ -1,0 +1,49 @@
+"""The pages of the author's guide: each example that defines checks runs, and makes checks with names of their own."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from gpututor.checks import Check
+
+GUIDE = Path(__file__).parents[2] / "docs" / "authors"
+PAGES = sorted(GUIDE.rglob("*.md"))
+CHECK_PAGES = sorted((GUIDE / "checks").glob("*.md"))
+EXAMPLE = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+LONGEST = 60
+"""Lines of a page on a check."""
+
+
+def examples(page: Path) -> list[str]:
+    """The blocks of a page that define `checks`."""
+    blocks: list[str] = EXAMPLE.findall(page.read_text(encoding="utf-8"))
+    return [block for block in blocks if re.search(r"^checks = \[", block, re.MULTILINE)]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_examples_of_checks_run(page: Path) -> None:
+    for block in examples(page):
+        namespace: dict[str, object] = {"__name__": "checks"}
+        exec(compile(block, str(page), "exec"), namespace)
+        checks = namespace["checks"]
+        assert isinstance(checks, list)
+        assert checks
+        assert all(isinstance(check, Check) for check in checks)
+        twice = [name for name, times in Counter(check.name for check in checks).items() if times > 1]
+        assert twice == []
+
+
+@pytest.mark.parametrize("page", CHECK_PAGES, ids=lambda page: page.stem)
+def test_a_page_on_a_check_has_an_example_and_is_short(page: Path) -> None:
+    assert examples(page)
+    assert len(page.read_text(encoding="utf-8").splitlines()) <= LONGEST
+
+
+def test_links_of_the_guide_lead_to_files() -> None:
+    for page in PAGES:
+        for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text(encoding="utf-8")):
+            assert (page.parent / target).exists(), f"{page.name} links to {target}"
