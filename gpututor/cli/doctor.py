@@ -7,10 +7,10 @@ The exit code is 1 when a line says WRONG.
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import platform
 import re
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -26,9 +26,13 @@ from gpututor.course.workspace import find_workspace
 from gpututor.errors import ProgressError, TutorError
 from gpututor.grading.inventory import known_devices
 from gpututor.plain_text import visible
+from gpututor.processes import python_module
 from gpututor.progress.store import ProgressStore
 
 OK, NOTE, WRONG = "ok", "note", "WRONG"
+OWN_FILES = "Your own files are graded without it."
+PROBE_TIMEOUT_S = 150.0
+"""Longer than the probe's own limit for the worker that it starts."""
 
 
 @dataclass(frozen=True)
@@ -114,19 +118,22 @@ def _devices() -> Iterator[Finding]:
 
 
 def _isolation() -> Finding:
-    tool = shutil.which("bwrap")
-    if tool is None:
-        advice = "Your own files are graded without it. Install bubblewrap before you grade other people's."
-        return Finding(NOTE, "isolation", "bubblewrap (bwrap) is not installed", advice)
+    """Asks in a process of its own whether a worker computes in bubblewrap, on all devices that work without it."""
     try:
-        trial = subprocess.run([tool, "--ro-bind", "/", "/", "true"], capture_output=True, timeout=10, check=False)
-        reason = trial.stderr.decode("utf-8", "replace").strip() if trial.returncode else ""
-    except (OSError, subprocess.TimeoutExpired) as error:
-        reason = str(error)
-    if reason:
-        advice = "Your own files are graded without it. A container often forbids it: allow user namespaces there."
-        return Finding(NOTE, "isolation", f"{tool} does not work here: {reason}", advice)
-    return Finding(OK, "isolation", f"{tool} works")
+        done = subprocess.run(
+            python_module("gpututor.judge.isolation.probe"), capture_output=True, timeout=PROBE_TIMEOUT_S, check=False
+        )
+        found = json.loads(done.stdout.decode("utf-8", "replace").strip().rpartition("\n")[2])
+        works, title, advice, devices = (found[key] for key in ("works", "title", "advice", "devices"))
+    except (OSError, subprocess.TimeoutExpired, ValueError, KeyError, TypeError) as error:
+        return Finding(NOTE, "isolation", f"it cannot be told whether bubblewrap works: {error}", OWN_FILES)
+    if not works:
+        return Finding(NOTE, "isolation", title.rstrip("."), f"{OWN_FILES} {advice}")
+    lacking = [device.name for device in known_devices().accelerators if device.name not in devices]
+    if lacking:
+        words = f"bubblewrap works, but {', '.join(lacking)} cannot be used in it"
+        return Finding(NOTE, "isolation", words, "Other people's files are graded on the virtual GPU.")
+    return Finding(OK, "isolation", f"bubblewrap works, with {', '.join(devices)}")
 
 
 def _terminal() -> Finding:

@@ -10,9 +10,9 @@ from pathlib import Path
 
 from gpututor.cli.places import chosen_course, chosen_workspace, open_progress
 from gpututor.course.exercise import Exercise
-from gpututor.course.workspace import read_submission
+from gpututor.course.workspace import find_workspace, read_submission
 from gpututor.errors import UsageError
-from gpututor.grading.client import GradingClient
+from gpututor.grading.client import GradingClient, IsolationName
 from gpututor.grading.events import Graded, GradeRequest, GradingEvent, RunStarted, VerdictReached
 from gpututor.grading.report import Report, Verdict
 from gpututor.grading.words import count, device_words, elapsed, evidence, mark, outcome_line, to_look_at
@@ -29,6 +29,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_device_arguments(parser)
     seed_help = f"the seed of the inputs, to repeat a grading: 0 to {SEEDS - 1}"
     parser.add_argument("--seed", type=_seed, metavar="N", help=seed_help)
+    isolation_help = (
+        "what the file runs in: process (limits and cleanup, no secrecy), bubblewrap (Linux: sees no file of yours, "
+        "no network) or auto (process for a file of your own folder, bubblewrap for any other; the default)"
+    )
+    parser.add_argument("--isolation", choices=("auto", "process", "bubblewrap"), default="auto", help=isolation_help)
     parser.add_argument("--json", action="store_true", help="print the report as JSON")
 
 
@@ -84,7 +89,7 @@ def main(arguments: argparse.Namespace) -> int:
         gpus=arguments.gpus,
         seed=arguments.seed,
     )
-    client = GradingClient()
+    client = GradingClient(isolation_for(arguments))
     try:
         report = _follow(client.grade(request), exercise, request.submission, quiet=arguments.json)
     finally:
@@ -95,6 +100,18 @@ def main(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print(json.dumps(report.to_json(), indent=2))
     return report.outcome.exit_code
+
+
+def isolation_for(arguments: argparse.Namespace) -> IsolationName:
+    """What `--isolation` says; by itself, other people's files are kept apart from what is the learner's."""
+    if arguments.isolation != "auto":
+        chosen: IsolationName = arguments.isolation
+        return chosen
+    if arguments.file is None:
+        return "process"
+    workspace = find_workspace(arguments.workspace)
+    own = workspace is not None and arguments.file.resolve().is_relative_to(workspace.folder.resolve())
+    return "process" if own else "bubblewrap"
 
 
 def _seed(word: str) -> int:

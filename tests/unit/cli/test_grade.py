@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import subprocess
@@ -10,10 +11,12 @@ from pathlib import Path
 
 import pytest
 
+from gpututor.cli import grade
 from gpututor.cli.main import main
 from gpututor.grading.report import Outcome, Report
 from tests.unit.course.tiny import write_course
 
+TRUSTED = ("--isolation", "process")
 RIGHT = "def twice(number):\n    return 2 * number\n\n\nif __name__ == '__main__':\n    print(twice(21))\n"
 
 
@@ -42,7 +45,7 @@ def gpututor(*words: object, **environment: str) -> subprocess.CompletedProcess[
 
 
 def test_a_right_file_passes_with_exit_code_zero(course: Path, solution: Path) -> None:
-    done = gpututor("--course", course, "grade", "1.1", "--file", solution)
+    done = gpututor("--course", course, "grade", "1.1", "--file", solution, *TRUSTED)
 
     assert done.returncode == 0, done.stderr
     assert "✓ passed   The answer is right" in done.stdout
@@ -54,7 +57,7 @@ def test_a_right_file_passes_with_exit_code_zero(course: Path, solution: Path) -
 def test_a_wrong_file_fails_with_exit_code_one_and_names_the_line(course: Path, solution: Path) -> None:
     solution.write_text("def twice(number):\n    return number\n")
 
-    done = gpututor("--course", course, "grade", "1.1", "--file", solution)
+    done = gpututor("--course", course, "grade", "1.1", "--file", solution, *TRUSTED)
 
     assert done.returncode == 1
     assert "✗ failed   The answer is right" in done.stdout
@@ -63,7 +66,7 @@ def test_a_wrong_file_fails_with_exit_code_one_and_names_the_line(course: Path, 
 
 
 def test_the_report_comes_as_json(course: Path, solution: Path) -> None:
-    done = gpututor("--course", course, "grade", "1.1", "--file", solution, "--json", "--seed", 5)
+    done = gpututor("--course", course, "grade", "1.1", "--file", solution, *TRUSTED, "--json", "--seed", 5)
 
     report = Report.from_json(json.loads(done.stdout))
     assert report.outcome is Outcome.PASSED
@@ -149,7 +152,7 @@ def test_the_help_says_which_seeds_there_are(capsys: pytest.CaptureFixture[str])
 
 
 def test_the_largest_seed_is_graded(course: Path, solution: Path) -> None:
-    done = gpututor("--course", course, "grade", "1.1", "--file", solution, "--seed", 2**32 - 1)
+    done = gpututor("--course", course, "grade", "1.1", "--file", solution, *TRUSTED, "--seed", 2**32 - 1)
     assert done.returncode == 0, done.stderr
 
 
@@ -165,7 +168,7 @@ def test_the_largest_seed_is_graded(course: Path, solution: Path) -> None:
 def test_a_device_that_cannot_be_is_told(
     course: Path, solution: Path, options: list[str], exit_code: int, words: str
 ) -> None:
-    done = gpututor("--course", course, "grade", "1.1", "--file", solution, *options)
+    done = gpututor("--course", course, "grade", "1.1", "--file", solution, *TRUSTED, *options)
 
     assert done.returncode == exit_code
     assert words in done.stdout + done.stderr
@@ -174,7 +177,7 @@ def test_a_device_that_cannot_be_is_told(
 def test_what_a_learner_prints_reaches_the_terminal_as_plain_text(course: Path, solution: Path) -> None:
     solution.write_text("print('\\x1b[31mred\\x07 [/int]')\n" + RIGHT)
 
-    done = gpututor("--course", course, "grade", "1.1", "--file", solution)
+    done = gpututor("--course", course, "grade", "1.1", "--file", solution, *TRUSTED)
 
     assert "\x1b" not in done.stdout
     assert "\x07" not in done.stdout
@@ -224,3 +227,37 @@ def test_run_on_the_cpu_has_no_gpu(course: Path, solution: Path) -> None:
 def test_grade_takes_one_gpu(course: Path, solution: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--course", str(course), "grade", "1.1", "--file", str(solution), "--gpu", "T4,A100"]) == 2
     assert "--gpu: grade takes one GPU, not 'T4,A100'." in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("options", "isolation"),
+    [
+        ([], "process"),
+        (["--file", "{mine}"], "process"),
+        (["--file", "{theirs}"], "bubblewrap"),
+        (["--file", "{theirs}", "--isolation", "process"], "process"),
+        (["--isolation", "bubblewrap"], "bubblewrap"),
+    ],
+)
+def test_only_files_of_the_learners_own_folder_run_beside_what_is_the_learners(
+    course: Path, solution: Path, tmp_path: Path, options: list[str], isolation: str
+) -> None:
+    assert main(["--course", str(course), "init", str(tmp_path / "workspace")]) == 0
+    mine = tmp_path / "workspace" / "01_lesson_1" / "01_twice_1_1.py"
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--workspace", type=Path)
+    grade.add_arguments(parser)
+    words = [option.format(mine=mine, theirs=solution) for option in options]
+
+    arguments = parser.parse_args(["--workspace", str(tmp_path / "workspace"), "1.1", *words])
+    assert grade.isolation_for(arguments) == isolation
+
+
+def test_another_persons_file_is_refused_where_there_is_no_bubblewrap(course: Path, solution: Path) -> None:
+    done = gpututor("--course", course, "grade", "1.1", "--file", solution, PATH="/nowhere")
+
+    assert done.returncode == 3
+    assert "Not gradable here" in done.stdout
+    assert "not installed" in done.stdout or "Linux only" in done.stdout
+    assert "`--isolation process`" in done.stdout
+    assert "passed" not in done.stdout
