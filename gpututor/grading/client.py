@@ -35,10 +35,13 @@ class GradingClient:
     """One judge process, started when it is first needed and again when it died.
 
     `isolation`: what its workers run in. Where that cannot be had, gradings end with `not gradable here`.
+    `workers`: each a Python of its own, started ahead of need; or forked by a server that has imported torch (Linux).
     """
 
-    def __init__(self, isolation: IsolationName = "process") -> None:
-        self._isolation = isolation
+    def __init__(
+        self, isolation: IsolationName = "process", workers: Literal["spare", "fork server"] = "spare"
+    ) -> None:
+        self._arguments = ("--isolation", isolation, "--workers", workers)
         self._numbers = itertools.count()
         self._judge: subprocess.Popen[bytes] | None = None
         self._starting = threading.Lock()
@@ -122,7 +125,7 @@ class GradingClient:
     def _running_judge(self) -> subprocess.Popen[bytes]:
         with self._starting:
             if self._judge is None or self._judge.poll() is not None:
-                self._judge = _start_judge(self._isolation)
+                self._judge = _start_judge(*self._arguments)
             return self._judge
 
     def _write(self, judge: subprocess.Popen[bytes], header: dict[str, object]) -> None:
@@ -144,12 +147,12 @@ class GradingClient:
         _close_pipes(judge)
 
 
-def _start_judge(isolation: IsolationName) -> subprocess.Popen[bytes]:
+def _start_judge(*arguments: str) -> subprocess.Popen[bytes]:
     paths.log_file().parent.mkdir(parents=True, exist_ok=True)
     try:
         with paths.log_file().open("ab") as log:
             return subprocess.Popen(
-                [*python_module("gpututor.judge"), "--isolation", isolation],
+                [*python_module("gpututor.judge"), *arguments],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,

@@ -1,4 +1,4 @@
-"""The judge's process: `python -I -m gpututor.judge --isolation NAME`.
+"""The judge's process: `python -I -m gpututor.judge --isolation NAME --workers NAME`.
 
 Reads requests as frames on stdin, answers with frames on stdout.
 
@@ -15,29 +15,33 @@ import os
 import queue
 import threading
 import traceback
+from collections.abc import Callable
 from typing import BinaryIO
 
 from gpututor.errors import TutorError
 from gpututor.grading.events import Cancelled, Graded, GradeRequest, GradingEvent, event_to_json, request_from_json
 from gpututor.judge.isolation import Isolation, Process
 from gpututor.judge.isolation.bubblewrap import Bubblewrap
-from gpututor.judge.workers import WorkerPool
+from gpututor.judge.workers import WorkerPool, WorkerSource
+from gpututor.judge.workers.fork_server import ForkServer
 from gpututor.judge.workers.scratch import sweep_scratch
 from gpututor.judge.workers.spares import Spares
+from gpututor.judge.workers.worker import WorkerLost
 from gpututor.processes import adopt_orphans
 from gpututor.wire.frames import FrameError, read_frame, write_frame
 
 ISOLATIONS: dict[str, type[Isolation]] = {"process": Process, "bubblewrap": Bubblewrap}
+SOURCES: dict[str, Callable[[Isolation], WorkerSource]] = {"spare": Spares, "fork server": ForkServer}
 
 
 class Server:
     """Serves one client."""
 
-    def __init__(self, requests: BinaryIO, answers: BinaryIO, isolation: Isolation) -> None:
+    def __init__(self, requests: BinaryIO, answers: BinaryIO, workers: WorkerSource) -> None:
         self._requests = requests
         self._answers = answers
         self._waiting: queue.SimpleQueue[tuple[int, GradeRequest]] = queue.SimpleQueue()
-        self._pool = WorkerPool(Spares(isolation))
+        self._pool = WorkerPool(workers)
         self._cancelled_up_to = -1
 
     def serve(self) -> None:
@@ -65,7 +69,11 @@ class Server:
             self._answer(number, Cancelled())
             return
         try:
-            end: GradingEvent = Graded(grade(request, self._pool, emit))
+            try:
+                end: GradingEvent = Graded(grade(request, self._pool, emit))
+            except WorkerLost:
+                # As far as can be told the submission did nothing to it: once more.
+                end = Graded(grade(request, self._pool, emit))
         except Exception as error:
             traceback.print_exc()
             end = Graded(broken_report(request, error))
@@ -91,6 +99,7 @@ class Server:
 def main() -> None:
     parser = argparse.ArgumentParser(prog="gpututor.judge")
     parser.add_argument("--isolation", choices=tuple(ISOLATIONS), default="process")
+    parser.add_argument("--workers", choices=tuple(SOURCES), default="spare")
     arguments = parser.parse_args()
     requests = os.fdopen(os.dup(0), "rb")
     answers = os.fdopen(os.dup(1), "wb")
@@ -98,7 +107,8 @@ def main() -> None:
     os.dup2(2, 1)
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
-    Server(requests, answers, ISOLATIONS[arguments.isolation]()).serve()
+    workers = SOURCES[arguments.workers](ISOLATIONS[arguments.isolation]())
+    Server(requests, answers, workers).serve()
 
 
 if __name__ == "__main__":

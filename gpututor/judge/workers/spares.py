@@ -82,6 +82,9 @@ class _OwnProcess:
     def pid(self) -> int:
         return self._process.pid
 
+    def wait_until_started(self) -> None:
+        pass
+
     def has_ended(self) -> bool:
         return self._process.poll() is not None
 

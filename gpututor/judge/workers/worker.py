@@ -20,12 +20,19 @@ READY_WITHIN_S = 120.0
 """A cold import of torch from a slow disk takes a while."""
 
 
+class WorkerLost(GradingError):
+    """A worker is gone through no fault of its submission: worth another try."""
+
+
 class Body(Protocol):
     """The processes of one worker."""
 
     @property
     def pid(self) -> int:
-        """Of the topmost of them, as the judge sees it."""
+        """Of the topmost of them, as the judge sees it; 0 as long as it is not known."""
+
+    def wait_until_started(self) -> None:
+        """Until `pid` is known. Raises `GradingError` when it never will be."""
 
     def has_ended(self) -> bool:
         """Whether the topmost is gone."""
@@ -33,7 +40,7 @@ class Body(Protocol):
     def exit_status(self) -> int:
         """Of the process that runs the submission: its exit code, or minus a signal's number. Waits a moment for it.
 
-        Raises `GradingError` when the worker went because what keeps it broke.
+        Raises `WorkerLost` when the worker went because what keeps it broke.
         """
 
     def ask_where(self) -> None:
@@ -86,6 +93,7 @@ class Worker:
             self.channel.drain_printed()
             words = self.channel.printed.text.strip()[-2000:]
             raise GradingError(f"A worker did not start: {words or error}", "Run `gpututor doctor`.") from error
+        self._body.wait_until_started()
         self.devices = tuple(ready["devices"])
         self.torch_version = ready["torch"]
         watch = Watch(self.pid, self._scratch.outside)
@@ -101,7 +109,7 @@ class Worker:
     def exit_status(self) -> int:
         """Of a worker whose channel ended: its exit code, or minus a signal's number. Waits a moment for it.
 
-        Raises `GradingError` when it went because what keeps it broke.
+        Raises `WorkerLost` when it went because what keeps it broke.
         """
         return self._body.exit_status()
 
