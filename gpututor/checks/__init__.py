@@ -12,8 +12,9 @@ from gpututor.checks.overlap import overlap
 from gpututor.checks.parity import parity
 from gpututor.checks.placement import placement
 from gpututor.checks.precision import precision
+from gpututor.checks.processes import processes
 from gpututor.checks.randomness import distribution
-from gpututor.checks.source import source
+from gpututor.checks.source import attribute, called, imported, in_loop, source, within
 from gpututor.checks.speed import speed
 from gpututor.checks.structure import structure
 from gpututor.checks.transfers import syncs, transfers
@@ -29,6 +30,8 @@ __all__ = [
     "Sampled",
     "Wanted",
     "aliasing",
+    "attribute",
+    "called",
     "copies",
     "determinism",
     "distribution",
@@ -36,6 +39,8 @@ __all__ = [
     "few_values",
     "files",
     "identity",
+    "imported",
+    "in_loop",
     "launch_to_end",
     "launches",
     "measurement",
@@ -45,6 +50,7 @@ __all__ = [
     "parity",
     "placement",
     "precision",
+    "processes",
     "races",
     "source",
     "speed",
@@ -54,4 +60,5 @@ __all__ = [
     "uniform",
     "unmodified",
     "value",
+    "within",
 ]

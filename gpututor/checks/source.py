@@ -1,64 +1,144 @@
-"""Source rules: what the learner's file must or must not call, told by its syntax tree, never by its text."""
+"""Source rules: what the learner's file must or must not use, told by its syntax tree, never by its text."""
 
 from __future__ import annotations
 
-import ast
-from collections.abc import Iterator
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
 from gpututor.checks.core import Applies, Check, Finding, Machine, Run, return_line
+from gpututor.checks.syntax import UNKNOWN, Kind, Use, uses_of
+from gpututor.errors import CourseError
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One kind of use of a name: made by `called`, `in_loop`, `within`, `attribute` and `imported`."""
+
+    kind: Kind
+    name: str
+    keywords: Mapping[str, Any] = field(default_factory=dict)
+    looped: bool = False
+
+    def __str__(self) -> str:
+        """`a call of to(non_blocking=True)`"""
+        match self.kind:
+            case "call":
+                keywords = ", ".join(f"{name}={value!r}" for name, value in self.keywords.items())
+                return f"a call of {self.name}({keywords})" + (" in a loop" if self.looped else "")
+            case "with":
+                return f"a block with {self.name}"
+            case "attribute":
+                return f"the attribute {self.name}"
+        return f"an import of {self.name}"
+
+    def fits(self, use: Use, *, surely: bool) -> bool:
+        """Whether it is such a use; `surely` refuses keywords whose values nobody can tell."""
+        if use.kind != self.kind or (self.looped and not use.in_loop):
+            return False
+        if self.kind == "import":
+            if not any(name == self.name or name.startswith(f"{self.name}.") for name in use.names):
+                return False
+        elif not any(_matches(self.name, name) for name in use.names):
+            return False
+        return all(_has(use, name, value, surely) for name, value in self.keywords.items())
+
+
+def called(name: str, **keywords: Any) -> Rule:
+    """A call of any function or method of that name, of a dotted one as imported; with these keywords."""
+    return Rule("call", name, keywords)
+
+
+def in_loop(name: str) -> Rule:
+    """The same inside of a loop or a comprehension, or in a function of the file that is called in one."""
+    return Rule("call", name, looped=True)
+
+
+def within(name: str, **keywords: Any) -> Rule:
+    """A `with` block or a decorator of that name, such as `torch.no_grad`."""
+    return Rule("with", name, keywords)
+
+
+def attribute(name: str) -> Rule:
+    """Any use of an attribute, such as `data`, called or not."""
+    return Rule("attribute", name)
+
+
+def imported(name: str) -> Rule:
+    """An import of a module or of something in it."""
+    return Rule("import", name)
 
 
 def source(
     *,
-    forbid: tuple[str, ...] = (),
-    require: tuple[str, ...] = (),
+    forbid: tuple[str | Rule, ...] = (),
+    require: tuple[str | Rule, ...] = (),
     name: str = "source",
     why: str = "",
     advice: str = "",
     on: Applies = "everywhere",
 ) -> Check:
-    """Calls that must not be there, and calls that must.
+    """What must not be in the file, dead or alive, and what must be in code that can run.
 
-    `item` means a call of any attribute or function of that name; `torch.tensor` the dotted call as it is written.
+    `item` stands for `called("item")`: a call of any attribute or function of that name; `torch.tensor` is the dotted
+    call, by whatever name the file imports it. Raises `CourseError` for what is no rule.
     """
+    forbidden, required = _rules(forbid, name), _rules(require, name)
 
     def sentence(_: Machine) -> str:
-        words = [f"uses {', '.join(f'{called}()' for called in require)}"] if require else []
-        words += [f"does without {', '.join(f'{called}()' for called in forbid)}"] if forbid else []
+        words = [f"uses {', '.join(_short(rule) for rule in required)}"] if required else []
+        words += [f"does without {', '.join(_short(rule) for rule in forbidden)}"] if forbidden else []
         return f"The file {' and '.join(words)}"
 
     def find(run: Run) -> Finding | None:
-        calls = list(called_names(run.source))
-        for called, line in calls:
-            for rule in forbid:
-                if matches(rule, called):
-                    return Finding(f"no call of {rule}()", f"{called}() at line {line}", line)
-        for rule in require:
-            if not any(matches(rule, called) for called, _ in calls):
-                return Finding(f"a call of {rule}()", "no such call", return_line(run.source, run.entry))
+        try:
+            uses = uses_of(run.source, run.entry)
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            return Finding("a file that can be read", "code that is nested too deeply to be looked at")
+        for use in uses:
+            for rule in forbidden:
+                if rule.fits(use, surely=True):
+                    return Finding(f"no {str(rule).split(' ', 1)[1]}", f"{use.names[0]} at line {use.line}", use.line)
+        for rule in required:
+            fitting = [use for use in uses if rule.fits(use, surely=False)]
+            if not any(use.alive for use in fitting):
+                line = fitting[0].line if fitting else return_line(run.source, run.entry)
+                return Finding(str(rule), _instead(rule, uses, fitting), line)
         return None
 
     return Check(name, sentence, find, (), why, advice, on)
 
 
-def called_names(text: str) -> Iterator[tuple[str, int]]:
-    """(dotted name, line) of every call in a Python text, such as (`torch.cuda.synchronize`, 7)."""
-    for node in ast.walk(ast.parse(text)):
-        if isinstance(node, ast.Call):
-            dotted = _dotted(node.func)
-            if dotted:
-                yield dotted, node.lineno
+def _instead(rule: Rule, uses: list[Use], fitting: list[Use]) -> str:
+    if fitting:
+        return f"only at line {fitting[0].line}, which never runs"
+    bare = [use for use in uses if Rule(rule.kind, rule.name).fits(use, surely=False)]
+    if bare:
+        what = "without that" if rule.keywords else "in no loop"
+        return f"{rule.name} {what}, at line {bare[0].line}"
+    return {"call": "no such call", "with": "no such block", "import": "no such import"}.get(rule.kind, "none")
 
 
-def matches(rule: str, called: str) -> bool:
-    return called == rule or ("." not in rule and called.rpartition(".")[2] == rule)
+def _rules(given: tuple[str | Rule, ...], check: str) -> list[Rule]:
+    if not isinstance(given, tuple) or not all(isinstance(one, str | Rule) and one for one in given):
+        raise CourseError(
+            f"check {check!r}: {given!r} are no rules",
+            "In checks.py, give a tuple of names and of called(), in_loop(), within(), attribute(), imported().",
+        )
+    return [called(one) if isinstance(one, str) else one for one in given]
 
 
-def _dotted(node: ast.expr) -> str:
-    parts: list[str] = []
-    while isinstance(node, ast.Attribute):
-        parts.append(node.attr)
-        node = node.value
-    if isinstance(node, ast.Name):
-        parts.append(node.id)
-    return ".".join(reversed(parts))
+def _short(rule: Rule) -> str:
+    return f"{rule.name}()" if rule.kind == "call" and not rule.keywords and not rule.looped else str(rule)
+
+
+def _matches(rule: str, name: str) -> bool:
+    return name == rule or ("." not in rule and name.rpartition(".")[2] == rule)
+
+
+def _has(use: Use, keyword: str, value: Any, surely: bool) -> bool:
+    missing = UNKNOWN if "**" in use.keywords else None
+    found = use.keywords.get(keyword, missing) if keyword not in use.keywords else use.keywords[keyword]
+    if found is UNKNOWN:
+        return not surely
+    return keyword in use.keywords and type(found) is type(value) and bool(found == value)

@@ -1,0 +1,181 @@
+"""Source rules look at what code does, not at how it is written."""
+
+from __future__ import annotations
+
+import textwrap
+
+import pytest
+
+from gpututor.checks import attribute, called, imported, in_loop, source, within
+from gpututor.checks.core import Check
+from gpututor.errors import CourseError
+from tests.unit.checks.runs import found, run_of
+
+
+def passes(check: Check, text: str) -> bool:
+    return check.find(run_of(None, source=textwrap.dedent(text))) is None
+
+
+def got(check: Check, text: str) -> tuple[str, int | None]:
+    finding = found(check, run_of(None, source=textwrap.dedent(text)))
+    return finding.got, finding.line
+
+
+SYNCHRONISES = [
+    "import torch\ndef work():\n    torch.cuda.synchronize()\n",
+    "import torch as t\ndef work():\n    t.cuda.synchronize()\n",
+    "import torch.cuda as c\ndef work():\n    c.synchronize()\n",
+    "from torch import cuda\ndef work():\n    cuda.synchronize()\n",
+    "from torch.cuda import synchronize as s\ndef work():\n    s()\n",
+    "from torch.cuda import *\ndef work():\n    synchronize()\n",
+    "import torch\nwait = torch.cuda.synchronize\ndef work():\n    wait()\n",
+    "import torch\nc = torch.cuda\nwait = c.synchronize\ndef work():\n    wait()\n",
+    "import torch\ndef work():\n    getattr(torch.cuda, 'synchronize')()\n",
+    "import torch\ndef work(x):\n    match x:\n        case 1 if torch.cuda.synchronize():\n            pass\n",
+    "import torch\ndef work(x: torch.cuda.synchronize()):\n    pass\n",
+    "import torch\ndef work(x):\n    return f'{torch.cuda.synchronize()}'\n",
+    "import torch\ndef work(x):\n    try:\n        pass\n    finally:\n        torch.cuda.synchronize()\n",
+]
+
+
+@pytest.mark.parametrize("text", SYNCHRONISES)
+def test_a_call_is_found_by_whatever_name_it_is_imported(text: str) -> None:
+    assert passes(source(require=("torch.cuda.synchronize",)), text)
+    assert "line" in got(source(forbid=("torch.cuda.synchronize",)), text)[0]
+    assert not passes(source(forbid=("synchronize",)), text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "def work(x):\n    # torch.cuda.synchronize()\n    return 'torch.cuda.synchronize()'\n",
+        "import mine as torch\ndef work():\n    torch.cuda.synchronize()\n",
+        "import torch\ndef work():\n    torch.cpu.synchronize()\n",
+        "import torch\ndef work():\n    return torch.cuda.synchronize\n",
+    ],
+)
+def test_what_only_looks_alike_is_no_such_call(text: str) -> None:
+    assert passes(source(forbid=("torch.cuda.synchronize",)), text)
+    assert not passes(source(require=("torch.cuda.synchronize",)), text)
+
+
+DEAD = [
+    "def work(x):\n    if False:\n        x.item()\n",
+    "def work(x):\n    if 0:\n        pass\n    elif not True:\n        x.item()\n",
+    "def work(x):\n    while False:\n        x.item()\n",
+    "def work(x):\n    return x\n    x.item()\n",
+    "def work(x):\n    if x:\n        return 1\n    else:\n        raise ValueError\n    x.item()\n",
+    "def work(x):\n    return x\ndef unused(x):\n    return x.item()\n",
+    "def work(x):\n    def inner():\n        x.item()\n    return x\n",
+    "def work(x):\n    return x\ndef a(x):\n    b(x)\ndef b(x):\n    a(x), x.item()\n",
+    "def work(x):\n    return x.item() if False else 1\n",
+    "def work(x):\n    return x\nif __name__ == '__main__':\n    work(1).item()\n",
+    "class Net:\n    def forward(self, x):\n        return x.item()\ndef work(x):\n    return x\n",
+]
+
+
+@pytest.mark.parametrize("text", DEAD)
+def test_dead_code_does_not_count_for_what_is_required_and_is_still_forbidden(text: str) -> None:
+    words, line = got(source(require=("item",)), text)
+
+    assert words == f"only at line {line}, which never runs"
+    assert not passes(source(forbid=("item",)), text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "def work(x):\n    if x:\n        return 1\n    x.item()\n",
+        "def work(x):\n    return part(x)\ndef part(x):\n    return x.item()\n",
+        "def work(x):\n    def inner():\n        x.item()\n    return inner()\n",
+        "class Net:\n    def forward(self, x):\n        return x.item()\ndef work(x):\n    return Net()(x)\n",
+        "class Net:\n    def part(self, x):\n        return x.item()\ndef work(x):\n    return Net().part(x)\n",
+        "def work(x):\n    return list(map(part, x))\ndef part(x):\n    return x.item()\n",
+        "def work(x):\n    return (lambda: x.item())()\n",
+        "def work(x):\n    while True:\n        x.item()\n        break\n",
+    ],
+)
+def test_code_that_is_reached_counts(text: str) -> None:
+    assert passes(source(require=("item",)), text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "def work(xs):\n    for x in xs:\n        x.item()\n",
+        "def work(xs):\n    while xs.item():\n        pass\n",
+        "def work(xs):\n    return [x.item() for x in xs]\n",
+        "def work(xs):\n    return {x: 1 for x in xs if x.item()}\n",
+        "def work(xs):\n    for x in xs:\n        part(x)\ndef part(x):\n    deeper(x)\ndef deeper(x):\n    x.item()\n",
+    ],
+)
+def test_a_loop_around_a_call_is_seen(text: str) -> None:
+    assert not passes(source(forbid=(in_loop("item"),)), text)
+    assert passes(source(require=(in_loop("item"),)), text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "def work(xs):\n    for x in xs:\n        pass\n    x.item()\n",
+        "def work(xs):\n    for x in xs.item():\n        pass\n",
+        "def work(xs):\n    return [x for x in xs.item()]\n",
+        "def work(xs):\n    for x in xs:\n        pass\n    part(x)\ndef part(x):\n    x.item()\n",
+    ],
+)
+def test_a_call_beside_a_loop_is_in_none(text: str) -> None:
+    assert passes(source(forbid=(in_loop("item"),)), text)
+    assert got(source(require=(in_loop("item"),)), text)[0].startswith("item in no loop, at line ")
+
+
+def test_blocks_and_decorators_of_a_name() -> None:
+    check = source(require=(within("torch.no_grad"),))
+
+    assert passes(check, "import torch\ndef work():\n    with torch.no_grad():\n        pass\n")
+    assert passes(check, "from torch import no_grad\n@no_grad()\ndef work():\n    pass\n")
+    assert not passes(check, "import torch\ndef work():\n    torch.no_grad()\n")
+    assert not passes(check, "import torch\n@torch.no_grad()\ndef unused():\n    pass\ndef work():\n    pass\n")
+
+
+def test_keywords_are_constants_and_what_no_tree_tells_is_given_the_benefit() -> None:
+    rule = called("to", non_blocking=True)
+    yes, no = source(require=(rule,)), source(forbid=(rule,))
+
+    for keywords, required, allowed in [
+        ("non_blocking=True", True, False),
+        ("non_blocking=False", False, True),
+        ("non_blocking=1", False, True),
+        ("copy=True", False, True),
+        ("non_blocking=flag", True, True),
+        ("**options", True, True),
+    ]:
+        text = f"def work(x, flag, options):\n    return x.to('cuda', {keywords})\n"
+        assert (passes(yes, text), passes(no, text)) == (required, allowed), keywords
+    assert got(yes, "def work(x):\n    return x.to('cuda')\n") == ("to without that, at line 2", 2)
+
+
+def test_attributes_and_imports() -> None:
+    assert got(source(forbid=(attribute("data"),)), "def work(x):\n    x.data += 1\n") == ("x.data at line 2", 2)
+    assert passes(source(forbid=(attribute("data"),)), "def work(data):\n    return data\n")
+    forbids_numpy = source(forbid=(imported("numpy"),))
+    for text in ("import numpy as np", "from numpy import linalg", "import numpy.fft", "def f():\n    import numpy"):
+        assert not passes(forbids_numpy, text + "\n")
+    assert passes(forbids_numpy, "import numpyro\nfrom torch import numpy\n")
+
+
+def test_sentences_name_the_rules() -> None:
+    check = source(forbid=("item", in_loop("cpu")), require=(within("torch.no_grad"),))
+
+    words = "The file uses a block with torch.no_grad and does without item(), a call of cpu() in a loop"
+    assert check.sentence(run_of(None).machine) == words
+
+
+def test_code_nested_without_end_fails_and_breaks_nothing() -> None:
+    assert "nested too deeply" in got(source(forbid=("item",)), "def work(x):\n    return " + "-" * 3000 + "x\n")[0]
+
+
+def test_what_is_no_rule_is_the_authors_fault() -> None:
+    for odd in ("item", ("",), (3,)):
+        with pytest.raises(CourseError, match="no rules") as refused:
+            source(forbid=odd)  # type: ignore[arg-type]
+        assert "checks.py" in refused.value.advice
