@@ -43,9 +43,7 @@ def determinism(
                 difference = first_difference(calls[0].output, other.output, _same if exact else _near)
                 if difference is not None:
                     path, wrong = difference
-                    return _differs(
-                        run, calls, f"{named(path)} of repeat {again}, on the same inputs, is {wrong}"
-                    )
+                    return _differs(run, calls, f"{named(path)} of repeat {again}, on the same inputs, is {wrong}")
         return None
 
     return Check(
