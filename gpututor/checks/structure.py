@@ -69,8 +69,8 @@ def _wrong_layout(run: Run, call: Call, wanted: MemoryFormat) -> Finding | None:
                 expected=f"{named(path)} of shape {fact.shape} {words} in memory: strides {right}",
                 got=f"strides {fact.strides}{run.which(call)}",
                 line=run.line_of(call),
-                advice=f"The shape stays as it is: {call_it} changes only how the values lie in memory, which decides how"
-                " fast kernels read them.",
+                advice=f"The shape stays as it is: {call_it} changes only how the values lie in memory, which decides"
+                " how fast kernels read them.",
             )
     return None
 
