@@ -122,6 +122,10 @@ class Call:
     """What lay in the scratch folder after the call, by name, where a check wants files: `a file`, `a link`, …"""
     opened: dict[tuple[str, str], Opened] = field(default_factory=dict)
     """The files that a check wants opened, by name and way; see `Check.opens`."""
+    ranks: tuple[Call, ...] = ()
+    """What each rank did by itself, where the function runs in several processes; then the rest is of all together."""
+    group_left: bool = False
+    """Of a rank: it returned without destroying its process group."""
 
 
 @dataclass(frozen=True)

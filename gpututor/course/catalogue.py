@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gpututor.course.exercise import Course, Exercise, Lesson, Limits, Scenario, split_hints
+from gpututor.course.exercise import DEFAULT_PROCESSES, Course, Exercise, Lesson, Limits, Scenario, split_hints
 from gpututor.course.manifest import (
     COURSE_KEYS,
     EXERCISE_KEYS,
@@ -127,6 +127,7 @@ def _read_exercise(lesson: _Found, found: _Found, problems: list[CourseError]) -
         devices=values["devices"],
         scenarios=tuple(Scenario(**scenario) for scenario in values["scenario"]),
         limits=Limits(**values["limits"]),
+        processes=values["processes"] or (DEFAULT_PROCESSES if values["kind"] == "processes" else 1),
     )
 
 

@@ -11,6 +11,7 @@ from gpututor.files import ordinary
 
 BACKENDS = ("cuda", "mps", "xpu")
 DEVICE_KINDS = ("virtual", "cuda", "mps", "xpu", "cpu")
+DEFAULT_PROCESSES = 2
 MAX_SUBMISSION_BYTES = 1 << 20
 """A solution file may be as large as this; nobody types more."""
 
@@ -56,6 +57,7 @@ class Exercise:
     summary: str
     minutes: int
     kind: str
+    """`function`, or `processes`: the function is called in several of them at once."""
     entry: str
     """The name of the function that the learner writes."""
     cases: int
@@ -64,6 +66,8 @@ class Exercise:
     """The kinds of device on which it means something, of `DEVICE_KINDS`."""
     scenarios: tuple[Scenario, ...]
     limits: Limits = field(default_factory=Limits)
+    processes: int = 1
+    """In how many processes the function is called at once, each with its rank."""
 
     @property
     def label(self) -> str:

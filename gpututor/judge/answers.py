@@ -39,10 +39,11 @@ def expect(frame: Frame, event: str) -> None:
         raise FrameError(f"the worker answered {str(frame.header.get('event'))[:40]!r} instead of {event!r}")
 
 
-def read_call(
-    frame: Frame, drawn: dict[str, Any], source: str, sizes: Sizes, wanted: tuple[str, ...] = ()
-) -> Call:
-    """What was observed of one call, after which the files `wanted` are brought back. Raises what `expect` does, `ValueRefused` and `TraceError`."""
+def read_call(frame: Frame, drawn: dict[str, Any], source: str, sizes: Sizes, wanted: tuple[str, ...] = ()) -> Call:
+    """What was observed of one call, after which the files `wanted` are brought back.
+
+    Raises what `expect` does, `ValueRefused` and `TraceError`.
+    """
     expect(frame, "returned")
     header = frame.header
     line = header.get("line")
@@ -50,8 +51,7 @@ def read_call(
     if trace.dropped:
         message = f"the devices did more than {sizes.events:,} things in one call; only these are written down"
         raise SubmissionFailed(Failure("refused", "", message, None, ""))
-    names = _names_of_files(header.get("files", []), wanted, len(frame.buffers))
-    values, contents = frame.buffers[: len(frame.buffers) - len(names)], frame.buffers[len(frame.buffers) - len(names) :]
+    files, folder, values = files_of(frame, wanted)
     return Call(
         drawn=drawn,
         arguments=facts_by_path(header.get("arguments")),
@@ -62,9 +62,17 @@ def read_call(
         memory=_memory(header.get("memory")),
         before=_digests(header.get("before")),
         after=_digests(header.get("after")),
-        files=dict(zip(names, contents, strict=True)),
-        folder=_folder(header.get("folder", {})),
+        files=files,
+        folder=folder,
     )
+
+
+def files_of(frame: Frame, wanted: tuple[str, ...]) -> tuple[dict[str, bytes], dict[str, str], tuple[bytes, ...]]:
+    """The files that came with an answer, what lay beside them, and the buffers that are not files."""
+    names = _names_of_files(frame.header.get("files", []), wanted, len(frame.buffers))
+    values = len(frame.buffers) - len(names)
+    files = dict(zip(names, frame.buffers[values:], strict=True))
+    return files, _folder(frame.header.get("folder", {})), frame.buffers[:values]
 
 
 def _span(data: object) -> Span:

@@ -15,6 +15,7 @@ from gpututor.judge.channel import DeadlinePassed
 from gpututor.judge.conversation import Conversation
 from gpututor.judge.machines import seen_by_checks
 from gpututor.judge.plan import Plan
+from gpututor.judge.ranks import rank_question, read_ranks
 from gpututor.judge.troubles import Trouble
 from gpututor.judge.workers import Worker
 from gpututor.judge.workers.watch import OverLimit
@@ -74,7 +75,9 @@ def conduct(
         stage = "runs"
         for drawn in inputs:
             last_drawn = drawn
-            repeated.append(tuple(_call(conversation, drawn, source, sizes, plan) for _ in range(plan.repeats)))
+            repeated.append(
+                tuple(_call(conversation, drawn, source, sizes, plan, exercise) for _ in range(plan.repeats))
+            )
         expect(conversation.ask({"op": "leave"}), "left")
         conversation.check_silence()
     except SubmissionFailed as failed:
@@ -114,12 +117,17 @@ def _load_message(
         "wants": list(plan.wants),
         "files": list(plan.files),
         "sizes": sizes.to_json(),
+        **rank_question(exercise),
     }
 
 
-def _call(conversation: Conversation, drawn: dict[str, Any], source: str, sizes: Sizes, plan: Plan) -> Call:
+def _call(
+    conversation: Conversation, drawn: dict[str, Any], source: str, sizes: Sizes, plan: Plan, exercise: Exercise
+) -> Call:
     packer = Packer()
     frame = conversation.ask({"op": "call", "drawn": packer.pack(drawn)}, packer.buffers, sizes.bounds)
+    if exercise.kind == "processes":
+        return read_ranks(frame, drawn, source, sizes, plan.files, exercise.processes)
     return read_call(frame, drawn, source, sizes, plan.files)
 
 

@@ -79,6 +79,18 @@ _WORDS: dict[FailureKind, tuple[Outcome, str, str, str]] = {
         "The virtual GPU refuses what it cannot do as CUDA does it.",
         "Use another call that does the same.",
     ),
+    "rank ended": (
+        Outcome.CRASHED,
+        "every rank to return its result",
+        "A rank that is gone leaves the others waiting.",
+        "Look at what this rank does that the others do not.",
+    ),
+    "rank hangs": (
+        Outcome.TIMEOUT,
+        "every rank to return in time",
+        "A collective ends only when all ranks of its group have called it.",
+        "Let all ranks make the same collective calls, in the same order; look for one inside `if rank == 0`.",
+    ),
     "exception": (
         Outcome.ERROR,
         "no error",

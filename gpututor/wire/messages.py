@@ -15,7 +15,9 @@ from typing import Any, Literal, get_args
 
 from gpututor.wire.frames import FrameError
 
-FailureKind = Literal["syntax", "exception", "missing", "exit", "out of memory", "refused", "unsupported"]
+FailureKind = Literal[
+    "syntax", "exception", "missing", "exit", "out of memory", "refused", "unsupported", "rank ended", "rank hangs"
+]
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,8 @@ from gpututor.wire.packer import Packer
 from gpututor.wire.sizes import FILES_BYTES, LONGEST_NAME, MOST_NAMES, Sizes
 from gpututor.worker.safetensors import read_safetensors
 
-_CODE = re.compile(r"(?:GLOBAL|global|function|class) +(?:GLOBAL )?[\"'`]?([\w.]+)")
+_CODE = re.compile(r"GLOBAL ([\w.]+)")
+"""How torch.load names what a pickle would have called."""
 _KINDS = ((stat.S_ISREG, "a file"), (stat.S_ISLNK, "a link"), (stat.S_ISDIR, "a folder"), (stat.S_ISFIFO, "a pipe"))
 
 
@@ -113,7 +114,9 @@ def _words(how: str, error: Exception) -> str:
     said = str(error)
     if how == "safetensors":
         return f"it is no safetensors file: {said}"
-    if "eights only" in said and (code := _CODE.search(said)):
+    if code := _CODE.search(said):
         return f"it holds pickled code ({code[1]}), which nobody runs: only tensors and plain values are read"
+    if said.startswith("Weights only load failed"):
+        return "it is no checkpoint as torch.save writes it, and nobody unpickles anything else"
     first = said.strip().splitlines()[0] if said.strip() else ""
     return f"it is no checkpoint that torch.load can read ({type(error).__name__}: {first[:150]})"

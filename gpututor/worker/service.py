@@ -20,6 +20,8 @@ from gpututor.worker.gauges import Around
 from gpututor.worker.line import Line
 from gpututor.worker.machines import EnteredMachine, entered
 from gpututor.worker.opening import opened, remove_written, written
+from gpututor.worker.rank import device_of, let_go
+from gpututor.worker.ranks import serve_ranks
 from gpututor.worker.sealed import Sealed
 from gpututor.worker.submission import SubmissionFailed, call, describe, load
 from gpututor.worker.timed import TimedCalls
@@ -45,16 +47,21 @@ def serve(stream: BinaryIO, scratch: Path) -> int:
 
 
 def _serve_scenario(line: Line, scratch: Path) -> None:
-    """One `load` and its `call`s, up to the `leave` that ends them. Or one file to be opened, and nothing run at all."""
+    """One `load` and its `call`s, up to the `leave` that ends them. Or a file to be opened, and nothing run at all."""
     asked = line.next()
     request = asked.header
     if request["op"] == "open":
         line.sizes = Sizes.from_json(request["sizes"])
         line.answer(*opened(asked, line.sizes))
         return
+    if "processes" in request:
+        serve_ranks(line, scratch, request, serve)
+        return
     line.sizes = Sizes.from_json(request["sizes"])
     path = scratch / request["file_name"]
-    path.write_text(request["source"], encoding="utf-8")
+    rank = request.get("rank")
+    if rank is None:
+        path.write_text(request["source"], encoding="utf-8")
     spec = MachineSpec.from_json(request["machine"])
     _restore_defaults()
     with entered(spec, str(path), observed=request.get("observed", True)) as machine:
@@ -79,12 +86,14 @@ def _serve_scenario(line: Line, scratch: Path) -> None:
                 line.answer(*timed.answer(frame, path))
                 continue
             drawn = materialise(Unpacker(frame.buffers).unpack(frame.header["drawn"]))
-            arguments = build(drawn, torch.device(spec.device))
+            arguments = build(drawn, device_of(rank, spec.device, spec.gpus)) | frame.header.get("more", {})
             remove_written(scratch, request["files"], path.name)
             header, buffers = _answer_to_call(function, arguments, machine, path, request["wants"], line.sizes, sealed)
             if request["files"] and header["event"] == "returned":
                 found, contents = written(scratch, request["files"], line.sizes, path.name)
                 header, buffers = header | found, buffers + contents
+            if rank is not None:
+                header |= let_go()
             line.answer(header, buffers)
         changed = sealed.changed()
         line.changed = lambda: changed

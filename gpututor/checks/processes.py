@@ -1,0 +1,111 @@
+"""Processes: every rank took part, the collectives are those that are asked for, and the ranks agree at the end.
+
+For exercises with `kind = "processes"`, whose result is the list of what each rank returned.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import torch
+
+from gpututor.checks.core import Applies, Call, Check, Finding, Run, count, tensors_by_path
+from gpututor.errors import CourseError
+from gpututor.trace.events import Kind
+
+WHY = "Ranks that do not meet train models of their own: each is as good as one GPU alone."
+ADVICE = "Look at what each rank calls, and whether all of them call it."
+
+Times = int | tuple[int, int | None]
+
+
+def processes(
+    collectives: dict[str, Times] | None = None,
+    *,
+    same: Sequence[str] = (),
+    destroyed: bool = True,
+    name: str = "processes",
+    why: str = WHY,
+    advice: str = "",
+    on: Applies = "gpu",
+) -> Check:
+    """Every rank does collectives, of each kind as often as `collectives` says, and ends its process group.
+
+    `collectives`: by a part of the operator's name, such as `allreduce`, how often each rank does it: a number, or a
+    range whose end may be None. `same`: parts of each rank's result whose tensors have the same bits in all ranks; ""
+    is the whole. `destroyed`: the process group is gone when the function returns.
+    """
+    wanted = {word: (times, times) if isinstance(times, int) else times for word, times in (collectives or {}).items()}
+    for word, (least, most) in wanted.items():
+        if least < 0 or (most is not None and most < least):
+            raise CourseError(f"check {name!r}: {word!r} {least} to {most} times", "Give a range such as (1, None).")
+
+    def find(run: Run) -> Finding | None:
+        for call in run.calls:
+            if not call.ranks:
+                raise CourseError(
+                    f"check {name!r}: the function runs in one process", 'Write kind = "processes" in exercise.toml.'
+                )
+            for expected, got, tip in _problems(call, wanted, same, destroyed):
+                return Finding(expected, got + run.which(call), run.line_of(call), advice=tip)
+        return None
+
+    return Check(name, lambda _: "All ranks work together, and agree", find, (), why, advice, on)
+
+
+def _problems(
+    call: Call, wanted: dict[str, tuple[int, int | None]], same: Sequence[str], destroyed: bool
+) -> Iterator[tuple[str, str, str]]:
+    """What was expected, what there was, and advice."""
+    for number, rank in enumerate(call.ranks):
+        done = [event.name for event in rank.trace if event.kind is Kind.COLLECTIVE]
+        if not done and not (wanted and all(least == 0 for least, _ in wanted.values())):
+            yield "every rank to take part", f"rank {number} did no collective on its device", ADVICE
+        for word, (least, most) in wanted.items():
+            times = sum(word in name for name in done)
+            if times < least or (most is not None and times > most):
+                yield _range(word, least, most), f"{count(times, word)} in rank {number}", ADVICE
+    for part in same:
+        yield from _differences(call, part)
+    for number, rank in enumerate(call.ranks):
+        if destroyed and rank.group_left:
+            tip = "Call torch.distributed.destroy_process_group() before you return, in every rank."
+            yield "no process group when the function returns", f"rank {number} left its process group", tip
+
+
+def _differences(call: Call, part: str) -> Iterator[tuple[str, str, str]]:
+    first, *others = [_tensors(rank, part) for rank in call.ranks]
+    what = f"result[{part!r}]" if part else "the result"
+    expected = f"the same {part or 'result'} in all ranks"
+    if not first:
+        yield expected, f"{what} of rank 0 holds no tensor", ""
+    for number, other in enumerate(others, 1):
+        if first.keys() != other.keys():
+            yield expected, f"{what} of rank {number} has other parts than that of rank 0", ""
+            return
+        for path, tensor in first.items():
+            twin = other[path]
+            if tensor.shape != twin.shape or tensor.dtype != twin.dtype:
+                yield expected, f"{path or what} has another shape or dtype in rank {number} than in rank 0", ""
+            elif not torch.equal(_bits(tensor), _bits(twin)):
+                off = int((_bits(tensor) != _bits(twin)).flatten(tensor.dim()).any(-1).sum())
+                got = (
+                    f"{path or what} differs between rank 0 and rank {number} ({off:,} of {tensor.numel():,} elements)"
+                )
+                yield expected, got, "Begin with the same parameters in all ranks, and average their gradients."
+
+
+def _tensors(rank: Call, part: str) -> dict[str, torch.Tensor]:
+    found = tensors_by_path(rank.output)
+    return {path: one.values for path, one in found.items() if not part or path == part or path.startswith(f"{part}.")}
+
+
+def _bits(tensor: torch.Tensor) -> torch.Tensor:
+    """The bytes of each element: nan is itself, and -0 is not 0."""
+    return tensor.contiguous().unsqueeze(-1).view(torch.uint8)
+
+
+def _range(word: str, least: int, most: int | None) -> str:
+    if most is None:
+        return f"{least} or more {word} in each rank"
+    return f"{count(least, word)} in each rank" if least == most else f"{least} to {most} {word} in each rank"

@@ -1,0 +1,149 @@
+"""Exercises that run in several processes: a step of data-parallel training, and the ways to get it wrong."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gpututor.grading.report import Outcome, Report
+from tests.unit.judge.conftest import Grade
+
+MANIFEST = """\
+title = "A step together"
+summary = "Train on two GPUs."
+minutes = 5
+kind = "processes"
+entry = "step"
+cases = 2
+devices = ["virtual"]
+[[scenario]]
+name = "two GPUs"
+gpus = 2
+[limits]
+wall_s = 40
+"""
+GIVEN = """\
+import torch
+
+
+def draw(seed, case):
+    return {"x": torch.randn(4, 3, generator=torch.Generator().manual_seed(seed))}
+"""
+CHECKS = """\
+import torch
+from gpututor.checks import parity, processes, structure
+
+
+def one(x):
+    model = torch.nn.Linear(3, 1).to(x.dtype)
+    with torch.no_grad():
+        model.weight.fill_(0.5)
+        model.bias.zero_()
+    model(x).square().mean().backward()
+    with torch.no_grad():
+        return model.weight - 0.1 * model.weight.grad
+
+
+def reference(x):
+    return [one(x), one(x)]
+
+
+checks = [structure(reference), parity(reference), processes({"allreduce": (1, None)}, same=("",))]
+"""
+RIGHT = """\
+import torch
+import torch.distributed as dist
+
+
+def step(x, rank, world_size, init_method):
+    torch.cuda.set_device(rank)
+    dist.init_process_group("nccl", init_method=init_method, rank=rank, world_size=world_size)
+    model = torch.nn.Linear(3, 1).cuda()
+    with torch.no_grad():
+        model.weight.fill_(0.5)
+        model.bias.zero_()
+    together = torch.nn.parallel.DistributedDataParallel(model, device_ids=[rank])
+    mine = x.chunk(world_size)[rank].cuda()
+    together(mine).square().mean().backward()
+    torch.optim.SGD(model.parameters(), 0.1).step()
+    dist.destroy_process_group()
+    return model.weight.detach()
+"""
+
+
+@pytest.fixture(autouse=True)
+def _exercise(exercise_folder: Path) -> None:
+    (exercise_folder / "exercise.toml").write_text(MANIFEST)
+    (exercise_folder / "given.py").write_text(GIVEN)
+    (exercise_folder / "checks.py").write_text(CHECKS)
+
+
+def wrong(old: str, new: str) -> str:
+    assert old in RIGHT
+    return RIGHT.replace(old, new)
+
+
+def told(report: Report) -> tuple[Outcome, str, str]:
+    first = report.first_failure
+    assert first is not None, report
+    return report.outcome, first.check, first.got
+
+
+def test_a_right_step_passes(grade: Grade) -> None:
+    report = grade(RIGHT)
+    assert report.outcome is Outcome.PASSED, (report.first_failure, report.reason)
+
+
+def test_ranks_that_train_alone_are_told(grade: Grade) -> None:
+    alone = wrong("torch.nn.parallel.DistributedDataParallel(model, device_ids=[rank])", "model")
+    report = grade(alone)
+    verdicts = {verdict.check: verdict for verdict in report.verdicts}
+    assert report.outcome is Outcome.FAILED
+    assert "rank 0 did no collective on its device" in verdicts["processes"].got
+    assert "relative error" in verdicts["parity"].got
+
+
+def test_parameters_that_differ_and_groups_that_stay_are_told(grade: Grade) -> None:
+    differing = wrong(
+        "    dist.destroy", "    with torch.no_grad():\n        model.weight += rank * 1e-7\n    dist.destroy"
+    )
+    outcome, check, got = told(grade(differing))
+    assert (outcome, check) == (Outcome.FAILED, "processes")
+    assert "differs between rank 0 and rank 1 (3 of 3 elements)" in got
+    assert "rank 0 left its process group" in told(grade(wrong("    dist.destroy_process_group()\n", "")))[2]
+
+
+def test_an_error_names_its_rank_and_its_line(grade: Grade) -> None:
+    broken = wrong("    together(mine)", "    if rank == 1:\n        raise ValueError('no')\n    together(mine)")
+    outcome, check, got = told(grade(broken))
+    assert (outcome, check) == (Outcome.ERROR, "runs")
+    assert got.startswith("ValueError: no (in rank 1 of 2), at line 15")
+
+
+@pytest.mark.parametrize(
+    ("end", "words"),
+    [("os._exit(3)", "ended, with exit status 3"), ("os.kill(os.getpid(), 9)", "was ended by SIGKILL")],
+)
+def test_a_rank_that_ends_is_named(grade: Grade, end: str, words: str) -> None:
+    ended = wrong("    together(mine)", f"    if rank == 1:\n        import os\n        {end}\n    together(mine)")
+    outcome, check, got = told(grade(ended))
+    assert (outcome, check) == (Outcome.CRASHED, "runs")
+    assert f"rank 1 of 2 {words}" in got
+
+
+def test_a_rank_that_waits_for_ever_is_named_with_its_line(grade: Grade, exercise_folder: Path) -> None:
+    (exercise_folder / "exercise.toml").write_text(MANIFEST.replace("wall_s = 40", "wall_s = 12"))
+    hanging = wrong(
+        "    together(mine)", "    if rank == 0:\n        dist.barrier()\n        dist.barrier()\n    together(mine)"
+    )
+    outcome, check, got = told(grade(hanging))
+    assert (outcome, check) == (Outcome.TIMEOUT, "runs"), got
+    assert "rank 0" in got
+    assert "at line" in got
+
+
+def test_a_file_that_does_not_load_is_told_as_ever(grade: Grade) -> None:
+    outcome, check, got = told(grade("import torchh\n"))
+    assert (outcome, check) == (Outcome.ERROR, "loads")
+    assert "No module named 'torchh' (in every rank), at line 1" in got
