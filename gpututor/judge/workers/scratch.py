@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import tempfile
@@ -18,22 +19,24 @@ def make_scratch() -> Path:
 
 
 def remove_scratch(folder: Path) -> None:
-    """With all that is in it, also what was made unreadable."""
-    shutil.rmtree(folder, onerror=_open_and_retry)
+    """With all that is in it, also what was made unreadable. Nothing happens where it is gone."""
 
+    def open_and_retry(function: object, path: str, _: object) -> None:
+        """A folder without rights cannot be emptied by who owns it, unless that is root."""
+        for shut in (Path(path).parent, Path(path)):
+            # Never above: what holds the scratch folders is not ours.
+            if shut.is_relative_to(folder) and shut.is_dir() and not shut.is_symlink():
+                with contextlib.suppress(OSError):
+                    shut.chmod(0o700)
+        if os.path.isdir(path) and not os.path.islink(path):
+            shutil.rmtree(path, ignore_errors=True)
+        elif os.path.lexists(path):
+            with contextlib.suppress(OSError):
+                os.unlink(path)
 
-def _open_and_retry(function: object, path: str, _: object) -> None:
-    """A folder without rights cannot be emptied by who owns it, unless that is root."""
-    parent = os.path.dirname(path)
-    try:
-        os.chmod(parent, 0o700, follow_symlinks=False)
-    except (OSError, NotImplementedError):
-        return
-    if os.path.isdir(path) and not os.path.islink(path):
-        os.chmod(path, 0o700)
-        shutil.rmtree(path, ignore_errors=True)
-    elif os.path.lexists(path):
-        os.unlink(path)
+    shutil.rmtree(folder, onerror=open_and_retry)
+    if folder.is_dir():
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def remove_own_scratch() -> None:

@@ -1,0 +1,267 @@
+"""Workers forked from a server are as good as others: the same verdicts, apart from each other, and nothing is left."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import tempfile
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from gpututor.course.catalogue import load_exercise
+from gpututor.grading.client import GradingClient
+from gpututor.grading.events import Cancelled, Graded, GradeRequest, RunStarted
+from gpututor.grading.report import Outcome
+from gpututor.judge.conduct import Submission, conduct
+from gpututor.judge.exercise_code import load_code
+from gpututor.judge.isolation import Isolation, Process
+from gpututor.judge.isolation.bubblewrap import Bubblewrap
+from gpututor.judge.machines import machines_for
+from gpututor.judge.plan import Plan
+from gpututor.judge.workers import Worker, WorkerPool
+from gpututor.judge.workers.fork_server import ForkServer
+from gpututor.processes import children, descendants
+from tests.unit.judge.conftest import Grade
+from tests.unit.judge.test_grading import RIGHT, failure, gone, short_limit, wait_for
+
+BOTH = ("process", pytest.param("bubblewrap", marks=pytest.mark.isolation))
+ISOLATIONS: dict[str, type[Isolation]] = {"process": Process, "bubblewrap": Bubblewrap}
+
+
+@pytest.fixture(scope="module", params=BOTH)
+def client(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[GradingClient]:
+    """One judge for each isolation."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("GPUTUTOR_HOME", str(tmp_path_factory.mktemp("home")))
+        client = GradingClient(isolation=request.param, workers="fork server")
+        yield client
+        client.close()
+
+
+@pytest.fixture(scope="module", params=BOTH)
+def pool(request: pytest.FixtureRequest) -> Iterator[WorkerPool]:
+    """Without a judge's process around it."""
+    source = ForkServer(ISOLATIONS[request.param]())
+    yield WorkerPool(source)
+    if source._server is not None:
+        source._server.close()
+
+
+def server_of(client: GradingClient) -> int:
+    """The process id of its fork server: the judge's only child, or below bubblewrap's two."""
+    assert client._judge is not None
+    (at,) = children(client._judge.pid)
+    while "gpututor.worker.fork_server" not in command(at) or command(at).startswith(("bwrap", "/usr/bin/bwrap")):
+        at = children(at)[0]
+    return at
+
+
+def command(pid: int) -> str:
+    return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode()
+
+
+def asked(worker: Worker, folder: Path, source: str) -> str:
+    """What a submission printed that ran in `worker`."""
+    exercise = load_exercise(folder)
+    spec = machines_for(exercise, GradeRequest(str(folder), source, "a.py"), worker.devices)[0]
+    code = load_code(exercise)
+    seen = conduct(worker, exercise, spec, Submission("a.py", source), [{"number": 1}], code.given_source, Plan())
+    assert seen.trouble is None, seen.trouble
+    return seen.printed
+
+
+def test_a_right_solution_passes_and_the_report_names_the_source(grade: Grade) -> None:
+    report = grade(RIGHT)
+
+    assert report.outcome is Outcome.PASSED
+    assert report.environment.workers == "fork server"
+
+
+def test_a_wrong_one_fails(grade: Grade) -> None:
+    assert grade("def twice(number):\n    return 3 * number\n").outcome is Outcome.FAILED
+
+
+@pytest.mark.parametrize("name", ["SIGSEGV", "SIGABRT", "SIGKILL", "SIGTERM"])
+def test_a_crash_names_its_signal(grade: Grade, name: str) -> None:
+    report = grade(f"import os, signal\n\ndef twice(number):\n    os.kill(os.getpid(), signal.{name})\n")
+
+    assert report.outcome is Outcome.CRASHED
+    assert name in failure(report)[1]
+
+
+def test_an_early_exit_names_its_status(grade: Grade) -> None:
+    report = grade("import os\n\ndef twice(number):\n    os._exit(139)\n")
+
+    assert report.outcome is Outcome.ERROR
+    assert "exit status 139" in failure(report)[1]
+
+
+def test_an_endless_loop_is_stopped_and_its_line_told(grade: Grade, exercise_folder: Path) -> None:
+    short_limit(exercise_folder, 1.0)
+
+    report = grade("def twice(number):\n    while True:\n        pass\n")
+
+    assert report.outcome is Outcome.TIMEOUT
+    assert failure(report)[2] in (2, 3)
+
+
+def test_nothing_that_a_submission_started_is_left(grade: Grade, client: GradingClient) -> None:
+    report = grade(
+        "import os, signal\n\n\ndef twice(number):\n    if os.fork() == 0:\n        os.setsid()\n"
+        "        if os.fork() == 0:\n            signal.pause()\n        os._exit(0)\n    return 2 * number\n"
+    )
+
+    assert report.outcome is Outcome.PASSED
+    server = server_of(client)
+    wait_for(lambda: len(children(server)) == 1)  # the next worker
+    assert client._judge is not None
+    wait_for(lambda: len(list(Path(tempfile.gettempdir()).glob(f"gpututor-{client._judge.pid}-*"))) <= 1)
+
+
+def test_a_server_that_is_killed_is_started_anew(grade: Grade, client: GradingClient) -> None:
+    assert grade(RIGHT).outcome is Outcome.PASSED
+    before = server_of(client)
+
+    os.kill(before, signal.SIGKILL)
+    wait_for(lambda: gone(before))
+
+    assert grade(RIGHT).outcome is Outcome.PASSED
+    assert server_of(client) != before
+
+
+def test_a_submission_whose_server_is_killed_is_graded_once_more(
+    grade: Grade, client: GradingClient, exercise_folder: Path
+) -> None:
+    assert grade(RIGHT).outcome is Outcome.PASSED
+    before = server_of(client)
+    killed = False
+    for event in client.grade(GradeRequest(str(exercise_folder), "import time\ntime.sleep(1)\n" + RIGHT, "a.py")):
+        if isinstance(event, RunStarted) and not killed:
+            os.kill(before, signal.SIGKILL)
+            killed = True
+
+    assert killed
+    assert isinstance(event, Graded)
+    assert event.report.outcome is Outcome.PASSED
+    assert server_of(client) != before
+
+
+def test_a_judge_that_is_killed_leaves_nothing(exercise_folder: Path, client: GradingClient, tmp_path: Path) -> None:
+    with contextlib.ExitStack() as stack:
+        other = GradingClient(*client._arguments[1::2])  # type: ignore[arg-type]
+        stack.callback(other.close)
+        source = "import os, signal\nif os.fork() == 0:\n    os.setsid()\n    signal.pause()\n" + RIGHT
+        list(other.grade(GradeRequest(str(exercise_folder), RIGHT, "a.py")))
+        events = other.grade(GradeRequest(str(exercise_folder), source + "signal.pause()\n", "a.py"))
+        next(events)
+        assert other._judge is not None
+        judge = other._judge.pid
+        wait_for(lambda: len(descendants(judge)) >= 3)
+        family = descendants(judge)
+
+        os.kill(judge, signal.SIGKILL)
+
+        wait_for(lambda: all(gone(pid) for pid in family))
+
+
+def test_cancel_while_the_server_still_starts(exercise_folder: Path, client: GradingClient) -> None:
+    with contextlib.ExitStack() as stack:
+        other = GradingClient(*client._arguments[1::2])  # type: ignore[arg-type]
+        stack.callback(other.close)
+        request = GradeRequest(str(exercise_folder), RIGHT, "a.py")
+        threading.Timer(0.2, other.cancel).start()
+        assert isinstance(list(other.grade(request))[-1], Cancelled)
+
+        end = list(other.grade(request))[-1]
+
+        assert isinstance(end, Graded)
+        assert end.report.outcome is Outcome.PASSED
+
+
+def test_two_at_once_share_neither_modules_nor_folders(pool: WorkerPool, exercise_folder: Path) -> None:
+    pool.warm(2)
+    first, second = pool.take(), pool.take()
+    try:
+        marks = "import os, torch\ntorch.mark = 1\ntorch.set_default_dtype(torch.float64)\nopen('mark', 'w')\n"
+        asked(first, exercise_folder, marks + "open('/dev/shm/' + str(os.getppid()), 'w')\n" + RIGHT)
+        looks = "import os, torch\nprint(hasattr(torch, 'mark'), torch.get_default_dtype(), os.listdir('.'))\n"
+
+        assert asked(second, exercise_folder, looks + RIGHT).split("\n")[0] == "False torch.float32 ['a.py']"
+    finally:
+        pool.release(first)
+        pool.release(second)
+
+
+def test_each_worker_is_another_process(pool: WorkerPool) -> None:
+    pids = []
+    for _ in range(3):
+        worker = pool.take()
+        pids.append(worker.pid)
+        pool.release(worker)
+        wait_for(lambda pid=worker.pid: gone(pid))  # type: ignore[misc]
+
+    assert len(set(pids)) == 3
+
+
+LOOKS = """
+import ctypes, json, os, signal
+def refused(what, *arguments):
+    try:
+        what(*arguments)
+    except OSError as error:
+        return type(error).__name__
+    return "allowed"
+libc = ctypes.CDLL(None, use_errno=True)
+def unshare(flags):
+    if libc.unshare(flags):
+        raise OSError(ctypes.get_errno(), "unshare")
+def capabilities():
+    sets = (ctypes.c_uint32 * 6)()
+    assert libc.capget((ctypes.c_uint32 * 2)(0x20080522, 0), sets) == 0
+    return list(sets)
+found = {
+    "user namespace": refused(unshare, 0x10000000),
+    "mount namespace": refused(unshare, 0x00020000),
+    "other processes": refused(os.kill, -1, signal.SIGKILL),
+    "capabilities": sum(capabilities()),
+    "bounding set": sum(libc.prctl(23, number, 0, 0, 0) == 1 for number in range(64)),
+    "no new privileges": libc.prctl(39, 0, 0, 0, 0),
+    "shared memory": os.listdir("/dev/shm"),
+    "root": refused(open, "/x", "w"),
+    "tmp": refused(open, "/dev/x", "w"),
+    "proc": sorted(os.listdir("/proc")),
+    "write to proc": refused(open, "/proc/x", "w"),
+    "descriptors": [at for at in range(3, 64) if refused(os.fstat, at) == "allowed"],
+}
+open("/dev/shm/left", "w"), open("left", "w")
+print(json.dumps(found))
+"""
+
+
+@pytest.mark.isolation
+def test_inside_bubblewrap_a_child_has_no_rights_and_meets_nobody(exercise_folder: Path) -> None:
+    source = ForkServer(Bubblewrap())
+    pool = WorkerPool(source)
+    pool.warm(2)
+    for _ in range(2):
+        worker, bystander = pool.take(), pool.take()
+        found = json.loads(asked(worker, exercise_folder, LOOKS + RIGHT).splitlines()[0])
+
+        bystander.check()
+        assert found["user namespace"] == found["mount namespace"] == "PermissionError"
+        assert found["other processes"] == "ProcessLookupError"
+        assert found["capabilities"] == found["bounding set"] == 0
+        assert found["no new privileges"] == 1
+        assert found["shared memory"] == []
+        assert found["root"] == found["tmp"] == found["write to proc"] == "OSError"
+        assert found["proc"] == ["cpuinfo", "meminfo", "stat", "version"]
+        assert len(found["descriptors"]) == 2
+        pool.release(worker)
+        pool.release(bystander)
+    assert source._server is not None
+    source._server.close()
