@@ -46,6 +46,8 @@ class Observation:
     printed_dropped_bytes: int = 0
     kinds: dict[Kind, int] = field(default_factory=dict)
     """How many events of each kind there were."""
+    changed: tuple[str, ...] = ()
+    """What the worker says was replaced in it."""
 
 
 def conduct(
@@ -98,6 +100,7 @@ def conduct(
     firsts = tuple(calls[0] for calls in repeated)
     observation = Observation(Run(machine, firsts, source, exercise.entry, tuple(repeated)), trouble)
     observation.printed, observation.printed_dropped_bytes = channel.printed.text, channel.printed.dropped_bytes
+    observation.changed = tuple(conversation.changed)
     for call in firsts:
         for kind, times in call.trace.kinds().items():
             observation.kinds[kind] = observation.kinds.get(kind, 0) + times

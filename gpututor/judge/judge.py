@@ -25,6 +25,7 @@ from gpututor.judge.exercise_code import ExerciseCode, draw_inputs, load_code
 from gpututor.judge.machines import in_words, machines_for, seen_by_checks
 from gpututor.judge.opening import with_opened
 from gpututor.judge.plan import plan_for
+from gpututor.judge.suspicions import suspicions_of
 from gpututor.judge.timing.measuring import measure_for
 from gpututor.judge.unasked import unasked_verdicts
 from gpututor.judge.verdicts import not_run, outcome_of, own_verdicts, verdict_of
@@ -141,6 +142,7 @@ class _Grading:
                 observation.run = replace(observation.run, baselines=baselines)
             if trouble is None:
                 observation.run = with_opened(self._pool, self.exercise, plan, observation.run)
+            self._suspicions += suspicions_of(observation.run, spec, observation.changed)
             self._judge(observation, spec, code)
             self._runs.append(_summary(spec, device, observation))
             if trouble is not None and (trouble.stage == "loads" or not trouble.worker_lives):

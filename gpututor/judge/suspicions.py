@@ -1,0 +1,157 @@
+"""Figures of a run that cannot be true together, and what a submission replaced: a person should look at both.
+
+The trace and the clock of the virtual GPU are kept where the submission runs. What is tested here holds for every
+honest program, whatever it does, so each suspicion is worth a look; it is never an accusation, and never a pass.
+"""
+
+from __future__ import annotations
+
+import ast
+import itertools
+import re
+from collections.abc import Iterable, Iterator
+
+from gpututor.checks.core import Call, Run, tensors_by_path
+from gpututor.devices.virtual.specs import GpuSpec, spec
+from gpututor.trace.events import Event, Kind
+from gpututor.wire.messages import MachineSpec
+from gpututor.wire.observed import DTYPES, TensorFact
+
+_OURS = re.compile(r"gpututor(\.\w+)+", re.ASCII)
+_MEMORY = (Kind.ALLOCATE, Kind.FREE, Kind.OUT_OF_MEMORY)
+_WORK = (Kind.KERNEL, Kind.TRANSFER)
+
+
+def suspicions_of(run: Run, machine: MachineSpec, changed: Iterable[str] = ()) -> tuple[str, ...]:
+    """What a person should look at, in words. `changed`: names of what the worker says was replaced in it."""
+    found = [f"{name} was replaced while the submission ran" for name in changed]
+    found += _of_source(run.source)
+    calls = [call for calls in run.repeated or tuple((call,) for call in run.calls) for call in calls]
+    if machine.kind == "virtual":
+        gpu = spec(machine.gpu)
+        for number, call in enumerate(calls, 1):
+            found += [f"call {number}: {words}" for words in _of_call(call, run, machine, gpu)]
+    if any(later.span.started < before.span.finished for before, later in itertools.pairwise(calls)):
+        found.append("a call began before the one before it had ended")
+    return tuple(dict.fromkeys(found))
+
+
+def _of_source(source: str) -> Iterator[str]:
+    """A file that reaches for the grader's own code. What only mentions it in a text is none."""
+    try:
+        nodes = list(ast.walk(ast.parse(source)))
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return
+    for node in nodes:
+        match node:
+            case ast.Import(names=names):
+                modules = [alias.name for alias in names]
+            case ast.ImportFrom(module=str(module), level=0):
+                modules = [module]
+            case ast.Constant(value=str(text)) if _OURS.fullmatch(text):
+                modules = [text]
+            case _:
+                continue
+        if any(module.partition(".")[0] == "gpututor" for module in modules):
+            yield f"line {node.lineno} reaches for gpututor, which grades it"
+            return
+
+
+def _of_call(call: Call, run: Run, machine: MachineSpec, gpu: GpuSpec) -> Iterator[str]:
+    events = list(call.trace)
+    rules = (_devices(events, machine), _lines(events, run.source), _memory(call, events), _results(call))
+    for rule in (*rules, _order(call, events), _speed(events, gpu), _waits(events)):
+        yield from rule
+
+
+def _devices(events: list[Event], machine: MachineSpec) -> Iterator[str]:
+    known = {"", "cpu", *(f"cuda:{index}" for index in range(machine.gpus))}
+    for event in events:
+        if not {event.device, event.source, event.target} <= known:
+            yield "the trace has a device that the machine has not"
+            return
+
+
+def _lines(events: list[Event], source: str) -> Iterator[str]:
+    if any(event.line is not None and event.line > source.count("\n") + 1 for event in events):
+        yield "the trace has a line that the file has not"
+
+
+def _memory(call: Call, events: list[Event]) -> Iterator[str]:
+    """Each storage that is taken or given back says what is taken then; one that says nothing leaves a gap."""
+    for device, use in call.memory.items():
+        now = most = use.before
+        for event in events:
+            if event.device == device and event.kind in _MEMORY:
+                now += {Kind.ALLOCATE: event.size_bytes, Kind.FREE: -event.size_bytes}.get(event.kind, 0)
+                if now != event.allocated:
+                    yield f"memory of {device} changed without the trace saying so"
+                    return
+                most = max(most, now)
+        if now != use.after or most > use.peak:
+            yield f"memory of {device} is not what the trace makes of it"
+
+
+def _results(call: Call) -> Iterator[str]:
+    """What is said to live on a device takes memory there."""
+    storages: dict[str, dict[int, int]] = {}
+    for tensor in tensors_by_path(call.output).values():
+        fact = tensor.fact
+        storage = storages.setdefault(fact.device, {})
+        storage[fact.storage] = max(storage.get(fact.storage, 0), _extent(fact))
+    for device, sizes in storages.items():
+        if device in call.memory and sum(sizes.values()) > call.memory[device].after:
+            yield f"the result needs more memory than {device} had taken"
+
+
+def _extent(fact: TensorFact) -> int:
+    """Bytes of a storage that a tensor reaches, from its offset on."""
+    if 0 in fact.shape:
+        return 0
+    steps = sum((length - 1) * stride for length, stride in zip(fact.shape, fact.strides, strict=True))
+    return (steps + 1) * DTYPES[fact.dtype].itemsize
+
+
+def _order(call: Call, events: list[Event]) -> Iterator[str]:
+    """A stream does one thing at a time, after it was launched; when the call is over, all of it is done."""
+    streams: dict[tuple[str, int], list[tuple[int, int]]] = {}
+    for event in events:
+        if event.kind in _WORK and event.device != "cpu" and event.start >= 0:
+            if event.start < event.launched or event.end < event.start:
+                yield f"work on {event.device} began before it was launched"
+                return
+            if event.end > call.span.finished:
+                yield f"work on {event.device} ended after the call"
+                return
+            streams.setdefault((event.device, event.stream), []).append((event.start, event.end))
+    for (device, stream), times in streams.items():
+        times.sort()
+        if any(later[0] < before[1] for before, later in itertools.pairwise(times)):
+            yield f"stream {stream} of {device} did two things at once"
+
+
+def _speed(events: list[Event], gpu: GpuSpec) -> Iterator[str]:
+    """No copy is faster than its link, and no kernel than the GPU's peak. Times are rounded to nanoseconds."""
+    link = max(gpu.pinned_bytes_per_s, gpu.pageable_bytes_per_s)
+    peak = max(
+        *(gpu.float64_flops, gpu.float64_tensor_flops, gpu.float32_flops, gpu.tf32_flops),
+        *(gpu.float16_flops, gpu.bfloat16_flops, gpu.float8_flops, gpu.int8_flops),
+    )
+    for event in events:
+        if event.start < 0 or event.device == "cpu":
+            continue
+        took = (event.end - event.start + 1) / 1e9
+        rate = gpu.peer_bytes_per_s if event.between_devices else link
+        if event.kind is Kind.TRANSFER and took < event.size_bytes / rate:
+            yield f"a copy was faster than any link of {event.device}"
+            return
+        if event.kind is Kind.KERNEL and took < event.flops / peak:
+            yield f"a kernel was faster than {event.device} can be"
+            return
+
+
+def _waits(events: list[Event]) -> Iterator[str]:
+    """The host waits for each copy that it gets at once."""
+    copies = sum(event.to_host and not event.asynchronous for event in events)
+    if copies > sum(event.kind is Kind.SYNCHRONISE for event in events):
+        yield "copies came back that nobody waited for"
