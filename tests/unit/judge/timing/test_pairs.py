@@ -115,7 +115,11 @@ def test_both_orders_occur_within_the_pairs() -> None:
     order: list[str] = []
 
     def side(name: str) -> Fake:
-        return Fake(CALL_S, noise=lambda: float(bool(order.append(name)) or 1))
+        def noise() -> float:
+            order.append(name)
+            return 1.0
+
+        return Fake(CALL_S, noise=noise)
 
     result = compared(side("baseline"), side("submission"), null=Fake(0.0))
     paired = order[-2 * Settings().attempts * len(result.signs) :]
