@@ -9,7 +9,7 @@ import sys
 import traceback
 from collections.abc import Callable
 from pathlib import Path
-from types import FrameType, ModuleType
+from types import FrameType, FunctionType, ModuleType
 from typing import Any
 
 import torch
@@ -17,6 +17,8 @@ import torch
 from gpututor.wire.messages import Failure, FailureKind
 
 MODULE_NAME = "submission"
+LONGEST_MESSAGE, LONGEST_TRACEBACK = 10_000, 40_000
+"""Characters that are passed on: an exception's author decides how many there are."""
 
 
 class SubmissionFailed(Exception):
@@ -32,7 +34,10 @@ def load(path: Path, entry: str) -> Callable[..., Any]:
     sys.modules.pop(MODULE_NAME, None)
     linecache.checkcache(str(path))
     module = _execute(path)
-    function = getattr(module, entry, None)
+    try:
+        function = getattr(module, entry, None)
+    except BaseException as error:  # of the module's own __getattr__
+        raise SubmissionFailed(describe(error, path)) from None
     if not callable(function):
         raise SubmissionFailed(_missing(entry, function, module))
     return function  # type: ignore[no-any-return]
@@ -43,9 +48,9 @@ def call(function: Callable[..., Any], arguments: dict[str, Any], path: Path) ->
 
     Raises `SubmissionFailed` for whatever it raises, `sys.exit` included.
     """
-    returned = _ReturnLine(function)
-    sys.settrace(returned.on_call)
     try:
+        returned = _ReturnLine(function)
+        sys.settrace(returned.on_call)
         output = function(**arguments)
     except BaseException as error:
         raise SubmissionFailed(describe(error, path)) from None
@@ -94,7 +99,7 @@ def _execute(path: Path) -> ModuleType:
 def _missing(entry: str, found: object, module: ModuleType) -> Failure:
     if found is not None:
         return Failure("missing", "", f"{entry} is a {type(found).__name__}, not a function", None, "")
-    functions = {name: value for name, value in vars(module).items() if inspect.isfunction(value)}
+    functions = {name: value for name, value in vars(module).items() if type(value) is FunctionType}
     near = difflib.get_close_matches(entry, functions, n=1, cutoff=0.5)
     message = f"there is no function called {entry}"
     if not near:
@@ -105,17 +110,25 @@ def _missing(entry: str, found: object, module: ModuleType) -> Failure:
 
 def describe(error: BaseException, path: Path) -> Failure:
     """The words for an exception: its kind, its message, and where in the learner's file it came from."""
+    try:
+        return _describe(error, path)
+    except BaseException:  # its class is the learner's too, and every attribute of it may be code
+        return Failure("exception", "", "an exception that breaks whoever looks at it", None, "")
+
+
+def _describe(error: BaseException, path: Path) -> Failure:
     summary = traceback.TracebackException(type(error), error, error.__traceback__, limit=None, compact=True)
     own = [frame for frame in summary.stack if frame.filename == str(path)]
+    message = str.__getitem__(_message(error), slice(LONGEST_MESSAGE))
     line = own[-1].lineno if own else None
     if isinstance(error, SyntaxError) and error.filename == str(path):
         line = error.lineno
     return Failure(
         kind=_kind(error, path),
         type_name=type(error).__name__,
-        message=_message(error),
-        line=line or None,
-        traceback=_own_traceback(summary, own, path),
+        message=message,
+        line=line if type(line) is int and line > 0 else None,
+        traceback=_own_traceback(summary, own, path, message),
     )
 
 
@@ -143,11 +156,17 @@ def _message(error: BaseException) -> str:
         return f"<its message raised {type(inner).__name__}>"
 
 
-def _own_traceback(summary: traceback.TracebackException, own: list[traceback.FrameSummary], path: Path) -> str:
+def _own_traceback(
+    summary: traceback.TracebackException, own: list[traceback.FrameSummary], path: Path, message: str
+) -> str:
     """The traceback with the learner's frames only, and the file's name in place of its path."""
     if own or summary.exc_type is not None:
         summary.stack = traceback.StackSummary.from_list(own)
     try:
-        return "".join(summary.format(chain=False)).replace(str(path), path.name)
+        if len(message) < LONGEST_MESSAGE:
+            text = "".join(summary.format(chain=False))
+        else:  # Python would take half a minute to indent a message of many lines
+            text = "".join([*summary.stack.format(), f"{summary.exc_type.__name__}: {message}\n"])
     except BaseException as inner:
         return f"<the traceback raised {type(inner).__name__}>"
+    return text.replace(str(path), path.name)[:LONGEST_TRACEBACK]

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import inspect
 import json
 import os
 import secrets
 import shutil
 import socket
+import sys
 import tempfile
 import threading
 import time
@@ -28,6 +30,7 @@ from tests.hostile.tiny_course import lay_out
 HANGS_AFTER_S = 60.0
 """Every limit of the suite's exercises is far shorter: what still runs then has hung the judge."""
 SETTLES_WITHIN_S = 20.0
+BECOMES_IDLE_WITHIN_S = 3.0
 PORTS = (47311, 47312)
 """On which members listen."""
 SHARED_MEMORY = Path("/dev/shm")
@@ -80,6 +83,7 @@ class Ground:
         if isolation not in self._clients:
             self._clients[isolation] = _new_client(isolation)
             self.honest(isolation)
+            time.sleep(BECOMES_IDLE_WITHIN_S)  # the next worker is being made ready
             self._idle[isolation] = len(descendants(self.judge(isolation)))
         return self._clients[isolation]
 
@@ -169,12 +173,16 @@ def opened(folder: Path) -> Iterator[Ground]:
                 os.environ[name] = value
 
 
-def _new_client(isolation: str) -> GradingClient:
-    import inspect
+def takes_isolation() -> bool:
+    """Whether there is anything but the process mode yet."""
+    return "isolation" in inspect.signature(GradingClient).parameters
 
-    if "isolation" not in inspect.signature(GradingClient).parameters:
+
+def _new_client(isolation: str) -> GradingClient:
+    if not takes_isolation():
         return GradingClient()
-    return GradingClient(isolation=isolation, workers=os.environ.get("W", "spare"))  # type: ignore[call-arg]
+    workers = "fork server" if sys.platform == "linux" else "spare"
+    return GradingClient(isolation=isolation, workers=workers)  # type: ignore[arg-type]
 
 
 def _settle(holds: Callable[[], bool]) -> None:

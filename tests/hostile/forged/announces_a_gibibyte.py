@@ -3,8 +3,8 @@
 # ends: timeout, error, needs review
 # isolation: both
 import os
+import select
 import struct
-import time
 
 
 def scores(table, queries, device):
@@ -13,4 +13,4 @@ def scores(table, queries, device):
             os.write(descriptor, struct.pack(">4sI", b"GPT1", 60 << 20) + b"{")
         except OSError:
             pass
-    time.sleep(60)
+    select.select([], [], [], 60)

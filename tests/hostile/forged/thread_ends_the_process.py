@@ -3,8 +3,8 @@
 # ends: error
 # isolation: both
 import os
+import select
 import threading
-import time
 
 calls = []
 
@@ -13,5 +13,5 @@ def label(number):
     calls.append(number)
     if len(calls) == 2:
         threading.Thread(target=os._exit, args=(0,)).start()
-        time.sleep(1)
+        select.select([], [], [], 1)
     return {"words": f"number {number}", "half": number / 2}

@@ -1,0 +1,20 @@
+# attacks: label
+# tries: to climb the frames to whoever knows the answer
+# ends: failed
+# isolation: both
+import sys
+
+
+def label(number):
+    frame = sys._getframe()
+    while frame is not None:
+        for space in (frame.f_locals, frame.f_globals):
+            for name in ("expected", "reference", "checks", "solution", "code"):
+                found = space.get(name)
+                if callable(found):
+                    try:
+                        return found({"number": number}, None)
+                    except Exception:
+                        pass
+        frame = frame.f_back
+    return None

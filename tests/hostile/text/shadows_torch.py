@@ -1,0 +1,7 @@
+# attacks: label
+# tries: to be imported as torch by whoever looks for it in the scratch folder
+# ends: failed
+# isolation: both
+# file name: torch.py
+def label(number):
+    return {"words": "shadow", "half": 0.0}
