@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
-from gpututor.checks.core import Applies, Call, Check, Finding, Machine, Run, count
-from gpututor.trace.events import Event, Kind, lines_of
-
-Amount = int | tuple[int, int] | Callable[[dict[str, Any], Machine], int | tuple[int, int]]
+from gpututor.checks.amounts import Amount, bounds, in_words, line_with_most, where
+from gpututor.checks.core import Applies, Call, Check, Finding, Run, count
+from gpututor.checks.waits import causes
+from gpututor.trace.events import Event, Kind
 
 WHY_TRANSFERS = "A copy over the bus is far slower than work on the device. Each one should be needed."
 WHY_SYNCS = "While the host waits for the device, it launches nothing, and the device soon stands idle."
@@ -34,23 +33,33 @@ def transfers(
     bytes_to_device: Amount | None = None,
     bytes_to_host: Amount | None = None,
     bytes_between: Amount | None = None,
+    asynchronous_to_device: Amount | None = None,
+    asynchronous_to_host: Amount | None = None,
     name: str = "transfers",
     why: str = WHY_TRANSFERS,
     advice: str = "",
     on: Applies = "gpu",
 ) -> Check:
-    """Copies in each call, by direction, as a count and in bytes: exactly, as (low, high), or by a function."""
+    """Copies in each call, by direction, as a count and in bytes: exactly, as (low, high), or by a function.
+
+    An asynchronous copy is one for which the host does not wait: of pinned memory, with `non_blocking=True`.
+    """
     counts = [(TO_DEVICE, to_device), (TO_HOST, to_host), (BETWEEN, between)]
+    free = [(TO_DEVICE, asynchronous_to_device), (TO_HOST, asynchronous_to_host)]
     sizes = [(TO_DEVICE, bytes_to_device), (TO_HOST, bytes_to_host), (BETWEEN, bytes_between)]
 
     def find(run: Run) -> Finding | None:
         for call in run.calls:
             for direction, amount in counts:
-                finding = _wrong_count(run, call, direction, amount)
+                finding = _wrong_count(run, call, direction, amount, name)
+                if finding is not None:
+                    return finding
+            for direction, amount in free:
+                finding = _wrong_asynchronous(run, call, direction, amount, name)
                 if finding is not None:
                     return finding
             for direction, amount in sizes:
-                finding = _wrong_bytes(run, call, direction, amount)
+                finding = _wrong_bytes(run, call, direction, amount, name)
                 if finding is not None:
                     return finding
         return None
@@ -65,13 +74,13 @@ def syncs(
 
     def find(run: Run) -> Finding | None:
         for call in run.calls:
-            _, high = _bounds(at_most, call, run.machine)
+            _, high = bounds(at_most, call, run.machine, name)
             waits = [event for event in call.trace if event.kind is Kind.SYNCHRONISE]
             if len(waits) > high:
                 return Finding(
                     expected=f"at most {count(high, 'wait')} for the device in a call",
-                    got=f"{count(len(waits), 'wait')}, {_where(waits)}{run.which(call)}",
-                    line=_line(waits),
+                    got=f"{count(len(waits), 'wait')}: {causes(waits, run.source)}{run.which(call)}",
+                    line=line_with_most(waits),
                     advice="Keep results on the device; bring one value to the host, once, at the end.",
                 )
         return None
@@ -79,27 +88,48 @@ def syncs(
     return Check(name, lambda _: "The host waits for the device no more than it must", find, (), why, advice, on)
 
 
-def _wrong_count(run: Run, call: Call, direction: _Direction, amount: Amount | None) -> Finding | None:
+def _wrong_count(run: Run, call: Call, direction: _Direction, amount: Amount | None, name: str) -> Finding | None:
     if amount is None:
         return None
-    low, high = _bounds(amount, call, run.machine)
+    low, high = bounds(amount, call, run.machine, name)
     found = [event for event in call.trace if direction.holds(event)]
     if low <= len(found) <= high:
         return None
     total = sum(event.size_bytes for event in found)
-    got = f"{count(len(found), direction.word)} of {total:,} bytes in all, {_where(found)}" if found else "none"
+    got = f"{count(len(found), direction.word)} of {total:,} bytes in all, {where(found)}" if found else "none"
     return Finding(
-        expected=f"{_range(low, high, direction.word)} in a call",
+        expected=f"{in_words(low, high, direction.word)} in a call",
         got=f"{got}{run.which(call)}",
-        line=_line(found) or run.line_of(call),
+        line=line_with_most(found) or run.line_of(call),
         advice="Create data where it is used, and move it once, whole.",
     )
 
 
-def _wrong_bytes(run: Run, call: Call, direction: _Direction, amount: Amount | None) -> Finding | None:
+def _wrong_asynchronous(
+    run: Run, call: Call, direction: _Direction, amount: Amount | None, name: str
+) -> Finding | None:
     if amount is None:
         return None
-    low, high = _bounds(amount, call, run.machine)
+    low, high = bounds(amount, call, run.machine, name)
+    found = [event for event in call.trace if direction.holds(event)]
+    free = [event for event in found if event.asynchronous]
+    if low <= len(free) <= high:
+        return None
+    others = [event for event in found if not event.asynchronous] if len(free) < low else free
+    got = f"{len(free) or 'none'} of {len(found)} {'is' if len(free) < 2 else 'are'}" if found else "no copies"
+    which = f"; {'the host waits' if len(free) < low else 'those are'} {where(others)}" if others else ""
+    return Finding(
+        expected=f"{in_words(low, high, f'asynchronous {direction.word}')} in a call",
+        got=f"{got}{which}{run.which(call)}",
+        line=line_with_most(others) or run.line_of(call),
+        advice="Both are needed: page-locked memory (`pin_memory()`), and `non_blocking=True` at the copy.",
+    )
+
+
+def _wrong_bytes(run: Run, call: Call, direction: _Direction, amount: Amount | None, name: str) -> Finding | None:
+    if amount is None:
+        return None
+    low, high = bounds(amount, call, run.machine, name)
     found = [event for event in call.trace if direction.holds(event)]
     total = sum(event.size_bytes for event in found)
     if low <= total <= high:
@@ -107,30 +137,7 @@ def _wrong_bytes(run: Run, call: Call, direction: _Direction, amount: Amount | N
     wanted = f"{low:,}" if low == high else f"{low:,} to {high:,}"
     return Finding(
         expected=f"{wanted} bytes by {direction.word} in a call",
-        got=f"{total:,} bytes, {_where(found)}{run.which(call)}" if found else f"none{run.which(call)}",
-        line=_line(found) or run.line_of(call),
+        got=f"{total:,} bytes, {where(found)}{run.which(call)}" if found else f"none{run.which(call)}",
+        line=line_with_most(found) or run.line_of(call),
         advice="Move the smaller thing, in the smaller dtype.",
     )
-
-
-def _bounds(amount: Amount, call: Call, machine: Machine) -> tuple[int, int]:
-    chosen = amount(call.drawn, machine) if callable(amount) else amount
-    return chosen if isinstance(chosen, tuple) else (chosen, chosen)
-
-
-def _range(low: int, high: int, word: str) -> str:
-    if low == high:
-        return count(low, word)
-    return f"{low} to {count(high, word)}"
-
-
-def _where(events: list[Event]) -> str:
-    """`at line 7 (3 times) and line 9`."""
-    lines = [f"line {line}" + (f" ({times} times)" if times > 1 else "") for line, times in sorted(lines_of(events))]
-    return f"at {' and '.join(lines[:4])}" if lines else "outside your file"
-
-
-def _line(events: list[Event]) -> int | None:
-    """The line that causes most of them."""
-    lines = lines_of(events)
-    return lines[0][0] if lines else None
