@@ -24,6 +24,7 @@ from gpututor.judge.conduct import Observation, Submission, conduct
 from gpututor.judge.exercise_code import ExerciseCode, draw_inputs, load_code
 from gpututor.judge.machines import in_words, machines_for, seen_by_checks
 from gpututor.judge.opening import with_opened
+from gpututor.judge.placement import placement_of
 from gpututor.judge.plan import plan_for
 from gpututor.judge.suspicions import suspicions_of
 from gpututor.judge.timing.measuring import measure_for
@@ -144,7 +145,8 @@ class _Grading:
                 observation.run = with_opened(self._pool, self.exercise, plan, observation.run)
             self._suspicions += suspicions_of(observation.run, spec, observation.changed)
             self._judge(observation, spec, code)
-            self._runs.append(_summary(spec, device, observation))
+            placement = placement_of(observation.run, spec, worker.pid)
+            self._runs.append(replace(_summary(spec, device, observation), placement=placement))
             if trouble is not None and (trouble.stage == "loads" or not trouble.worker_lives):
                 break
 
