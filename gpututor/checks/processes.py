@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 
 import torch
 
-from gpututor.checks.core import Applies, Call, Check, Finding, Run, count, tensors_by_path
+from gpututor.checks.core import Applies, Call, Check, Finding, Run, count, named, tensors_by_path
 from gpututor.errors import CourseError
 from gpututor.trace.events import Kind
 
@@ -75,7 +75,7 @@ def _problems(
 
 def _differences(call: Call, part: str) -> Iterator[tuple[str, str, str]]:
     first, *others = [_tensors(rank, part) for rank in call.ranks]
-    what = f"result[{part!r}]" if part else "the result"
+    what = named(part)
     expected = f"the same {part or 'result'} in all ranks"
     if not first:
         yield expected, f"{what} of rank 0 holds no tensor", ""
@@ -86,12 +86,10 @@ def _differences(call: Call, part: str) -> Iterator[tuple[str, str, str]]:
         for path, tensor in first.items():
             twin = other[path]
             if tensor.shape != twin.shape or tensor.dtype != twin.dtype:
-                yield expected, f"{path or what} has another shape or dtype in rank {number} than in rank 0", ""
+                yield expected, f"{named(path)} has another shape or dtype in rank {number} than in rank 0", ""
             elif not torch.equal(_bits(tensor), _bits(twin)):
                 off = int((_bits(tensor) != _bits(twin)).flatten(tensor.dim()).any(-1).sum())
-                got = (
-                    f"{path or what} differs between rank 0 and rank {number} ({off:,} of {tensor.numel():,} elements)"
-                )
+                got = f"{named(path)} differs between rank 0 and rank {number} ({off:,} of {tensor.numel():,} elements)"
                 yield expected, got, "Begin with the same parameters in all ranks, and average their gradients."
 
 

@@ -48,6 +48,14 @@ def test_a_course_without_mistakes_is_read_whole(folder: Path) -> None:
     assert course.lessons[1].text.startswith("# Lesson 2")
 
 
+@pytest.mark.parametrize(("line", "processes"), [("", 2), ("processes = 3\n", 3)])
+def test_an_exercise_in_processes_has_two_or_as_many_as_it_says(broken: Path, line: str, processes: int) -> None:
+    manifest = broken / "exercise.toml"
+    manifest.write_text(manifest.read_text().replace('kind = "function"\n', f'kind = "processes"\n{line}'))
+    exercise = load_exercise(broken)
+    assert (exercise.kind, exercise.processes) == ("processes", processes)
+
+
 def test_an_exercise_read_alone_is_the_one_of_the_course(folder: Path) -> None:
     for exercise in load_course(folder).exercises:
         assert load_exercise(exercise.folder) == exercise

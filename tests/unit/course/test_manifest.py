@@ -77,8 +77,15 @@ def test_scenarios_and_limits_are_read(tmp_path: Path) -> None:
         ('"Twice 1"', '""', "title: expected one line of text, 1 to 60 characters, got ''"),
         ('"Twice 1"', '"Twice\\n1"', "title: expected one line of text, 1 to 60 characters, got 'Twice\\n1'"),
         ('"Twice 1"', '"\\u202eTwice"', "title: expected one line of text, 1 to 60 characters, got '\\u202eTwice'"),
-        ('"function"', '"functoin"', "kind: expected 'function', got 'functoin'\nDid you mean 'function'?"),
-        ('"function"', "3", "kind: expected 'function', got 3"),
+        (
+            '"function"',
+            '"functoin"',
+            "kind: expected one of function, processes, got 'functoin'\nDid you mean 'function'?",
+        ),
+        ('"function"', "3", "kind: expected one of function, processes, got 3"),
+        ('"function"', '"processes"\nprocesses = 1', "processes: expected a whole number from 2 to 8, got 1"),
+        ('"function"', '"processes"\nprocesses = 9', "processes: expected a whole number from 2 to 8, got 9"),
+        ('"function"', '"processes"\nprocesses = true', "processes: expected a whole number from 2 to 8, got true"),
         (
             '"cpu"]',
             '"cudaa"]',
@@ -89,7 +96,11 @@ def test_scenarios_and_limits_are_read(tmp_path: Path) -> None:
         ('["virtual", "cuda", "cpu"]', "[]", "devices: expected a list of one or more of virtual, cuda, mps, xpu, cpu"),
         ('["virtual", "cuda", "cpu"]', '"cuda"', "devices: expected a list of one or more of virtual, cuda, mps, xpu"),
         ("minutes", "minuts", "minuts: unknown key\nDid you mean 'minutes'?"),
-        ("kind", "zzz", "zzz: unknown key\nKnown here: title, summary, minutes, kind, entry, cases, devices, scenario"),
+        (
+            "kind",
+            "zzz",
+            "zzz: unknown key\nKnown here: title, summary, minutes, kind, processes, entry, cases, devices",
+        ),
         ("minutes = 5", 'minutes = 5\n"a b" = 1', "'a b': unknown key"),
         ("minutes = 5", "minutes = 5\ncases = 101", "cases: expected a whole number from 1 to 100, got 101"),
         (
@@ -111,6 +122,13 @@ def test_a_mistake_is_told_with_its_key_and_what_was_expected(tmp_path: Path, ol
     assert old in GOOD
     found = titles(tmp_path, GOOD.replace(old, new))
     assert any(title.startswith(told) for title in found), found
+
+
+def test_processes_mean_nothing_to_a_function(tmp_path: Path) -> None:
+    path = tmp_path / "exercise.toml"
+    path.write_text(GOOD.replace("minutes = 5", "minutes = 5\nprocesses = 2"))
+    (mistake,) = exercise_mistakes(read_manifest(path, EXERCISE_KEYS).values)
+    assert (mistake.key, mistake.problem) == ("processes", "a function runs in one process")
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,15 @@ from pathlib import Path
 import pytest
 
 from gpututor.checks import Wanted, files
+from gpututor.checks.core import Call, Run
+from gpututor.course.catalogue import load_exercise
 from gpututor.errors import CourseError
 from gpututor.grading.report import Outcome, Report
+from gpututor.judge.opening import with_opened
+from gpututor.judge.plan import Plan
+from gpututor.trace.columns import Trace
+from gpututor.wire.frames import EndOfFrames
+from tests.unit.checks.runs import GPU
 from tests.unit.judge.conftest import Grade
 
 CHECKS = """\
@@ -163,6 +170,42 @@ def test_texts_are_read_by_the_judge(
     report = grade(body(f"open('a.json', 'w').write({right})"))
     assert report.outcome is Outcome.PASSED, report.first_failure
     assert words in told(grade(body(f"open('a.json', 'w').write({wrong})")))
+
+
+class _Pool:
+    """Its workers end as soon as they are asked something."""
+
+    def __init__(self) -> None:
+        self.taken = self.released = 0
+        self.channel = self
+
+    def take(self) -> _Pool:
+        self.taken += 1
+        return self
+
+    def release(self, worker: object) -> None:
+        self.released += 1
+
+    def begin(self, *_: object) -> None: ...
+
+    def unasked(self) -> bool:
+        return False
+
+    def send(self, *_: object) -> None:
+        raise EndOfFrames("the worker is gone")
+
+
+def test_a_file_that_ends_whoever_opens_it_is_a_verdict(exercise_folder: Path) -> None:
+    """Nothing is known that does so: the worker that opens is made to end, and the next file gets a new one."""
+    pool = _Pool()
+    exercise = load_exercise(exercise_folder)
+    call = Call({}, {}, None, Trace(), files={"a": b"x", "b": b"y", "c": b""})
+    plan = Plan(files=("a", "b", "c"), opens=(("a", "torch"), ("b", "torch"), ("c", "torch")))
+    run = Run(GPU, (call,), "", "twice", ((call,),))
+    opened = with_opened(pool, exercise, plan, run).calls[0].opened  # type: ignore[arg-type]
+    words = "whoever opened it crashed"
+    assert {key: one.refusal for key, one in opened.items()} == {("a", "torch"): words, ("b", "torch"): words}
+    assert (pool.taken, pool.released) == (2, 2)
 
 
 @pytest.mark.parametrize("name", ["../x", "", "*.pt", ".stack"])

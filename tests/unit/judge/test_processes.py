@@ -6,7 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from gpututor.checks import processes
+from gpututor.errors import CourseError
 from gpututor.grading.report import Outcome, Report
+from gpututor.judge.ranks import read_ranks
+from gpututor.wire.frames import Frame, FrameError
+from gpututor.wire.sizes import Sizes
 from tests.unit.judge.conftest import Grade
 
 MANIFEST = """\
@@ -147,3 +152,30 @@ def test_a_file_that_does_not_load_is_told_as_ever(grade: Grade) -> None:
     outcome, check, got = told(grade("import torchh\n"))
     assert (outcome, check) == (Outcome.ERROR, "loads")
     assert "No module named 'torchh' (in every rank), at line 1" in got
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        {},
+        {"ranks": 3, "buffers_of": []},
+        {"ranks": [{}], "buffers_of": [0]},
+        {"ranks": [{}, 1], "buffers_of": [0, 0]},
+        {"ranks": [{}, {}], "buffers_of": [0, -1]},
+        {"ranks": [{}, {}], "buffers_of": [0, True]},
+        {"ranks": [{}, {}], "buffers_of": [0, 2]},
+        {"ranks": [{}, {}], "buffers_of": [1, 0]},
+        {"ranks": [{}, {}], "buffers_of": [1, 0], "files": ["passwd"]},
+        {"ranks": [{}, {}], "buffers_of": [0, 0], "files": ["a", "a"]},
+        {"ranks": [{}, {}], "buffers_of": [0, 0], "folder": {"a": 1}},
+    ],
+)
+def test_what_no_ranks_answered_is_refused(header: dict[str, object]) -> None:
+    frame = Frame({"event": "returned", **header}, (b"a",))
+    with pytest.raises(FrameError):
+        read_ranks(frame, {}, "", Sizes(), ("a",), 2)
+
+
+def test_a_range_that_is_none_is_refused() -> None:
+    with pytest.raises(CourseError, match="'allreduce' 3 to 2 times"):
+        processes({"allreduce": (3, 2)})
