@@ -99,8 +99,9 @@ def _why_not(tool: str, said: str) -> tuple[str, str]:
 
 @functools.cache
 def _told(tool: str, nesting: bool) -> list[str]:
-    # Its own environment names no folder of the person's; `Spares` gives it a clean one too.
-    told = [tool, "--unshare-all", "--unshare-user", "--die-with-parent", "--new-session", "--cap-drop", "ALL"]
+    # What is inside can read bubblewrap's own environment.
+    told = ["/usr/bin/env", "-i", tool]
+    told += ["--unshare-all", "--unshare-user", "--die-with-parent", "--new-session", "--cap-drop", "ALL"]
     told += ["--uid", str(USER), "--gid", str(USER), "--hostname", "worker"]
     if not nesting:
         # In a user namespace of its own a submission could mount a tmpfs without a limit.
@@ -108,7 +109,7 @@ def _told(tool: str, nesting: bool) -> list[str]:
     told += ["--clearenv"]
     for name, value in _environment().items():
         told += ["--setenv", name, value]
-    told += ["--proc", "/proc", "--dev", "/dev", *_devices()]
+    told += ["--proc", "/proc", *_unchangeable(nesting), "--dev", "/dev", *_devices()]
     told += ["--size", str(SCRATCH_BYTES), "--tmpfs", "/dev/shm", "--remount-ro", "/dev"]
     told += worker_mounts().arguments()
     told += ["--ro-bind", str(Path(__file__).with_name("hosts")), "/etc/hosts"]
@@ -120,6 +121,19 @@ def _environment() -> dict[str, str]:
     from gpututor.judge.workers.spares import worker_environment
 
     return {**worker_environment(SCRATCH), "PATH": "/usr/bin:/bin", "LANG": "C.UTF-8", "LC_ALL": "C.UTF-8"}
+
+
+def _unchangeable(nesting: bool) -> Iterator[str]:
+    """No setting of the system can be changed: to the files of /proc, root is root also without any rights.
+
+    Who makes more namespaces has to write below its own number, so there only all else is covered.
+    """
+    if not nesting:
+        yield from ("--remount-ro", "/proc")
+        return
+    for entry in sorted(Path("/proc").iterdir()):
+        if not entry.name.isdigit() and not entry.is_symlink() and (entry.is_dir() or entry.stat().st_mode & 0o222):
+            yield from ("--ro-bind", str(entry), str(entry))
 
 
 def _devices() -> Iterator[str]:
