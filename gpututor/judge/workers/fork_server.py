@@ -254,10 +254,9 @@ class _Forked:
         if self._handle < 0 and not self._server.is_dead():
             self.given_up = True
             return
-        try:
+        with contextlib.suppress(WorkerLost):  # then all that it kept is the judge's now
             self._server.end(self._number)
-        except WorkerLost:
-            reap_orphans(keep)
+        reap_orphans(keep)
         self.forget()
 
     def forget(self) -> None:

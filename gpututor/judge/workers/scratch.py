@@ -20,23 +20,25 @@ def make_scratch() -> Path:
 
 def remove_scratch(folder: Path) -> None:
     """With all that is in it, also what was made unreadable. Nothing happens where it is gone."""
-
-    def open_and_retry(function: object, path: str, _: object) -> None:
-        """A folder without rights cannot be emptied by who owns it, unless that is root."""
-        for shut in (Path(path).parent, Path(path)):
-            # Never above: what holds the scratch folders is not ours.
-            if shut.is_relative_to(folder) and shut.is_dir() and not shut.is_symlink():
-                with contextlib.suppress(OSError):
-                    shut.chmod(0o700)
-        if os.path.isdir(path) and not os.path.islink(path):
-            shutil.rmtree(path, ignore_errors=True)
-        elif os.path.lexists(path):
-            with contextlib.suppress(OSError):
-                os.unlink(path)
-
-    shutil.rmtree(folder, onerror=open_and_retry)
-    if folder.is_dir():
+    try:
+        shutil.rmtree(folder)
+    except FileNotFoundError:
+        return
+    except OSError:
+        _open_all(folder)
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _open_all(folder: Path) -> None:
+    """A folder without rights cannot be emptied by who owns it, unless that is root."""
+    with contextlib.suppress(OSError):
+        folder.chmod(0o700)
+    for at, names, _ in os.walk(folder):
+        for name in names:
+            inner = Path(at, name)
+            if not inner.is_symlink():
+                with contextlib.suppress(OSError):
+                    inner.chmod(0o700)
 
 
 def remove_own_scratch() -> None:

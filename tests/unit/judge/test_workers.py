@@ -115,3 +115,11 @@ def test_a_scratch_folder_that_its_owner_closed_is_removed() -> None:
     remove_scratch(folder)
 
     assert not folder.exists()
+
+
+def test_removing_a_scratch_folder_that_is_gone_leaves_the_one_above_as_it_is(tmp_path: Path) -> None:
+    tmp_path.chmod(0o755)
+
+    remove_scratch(tmp_path / "gone")
+
+    assert tmp_path.stat().st_mode & 0o777 == 0o755
