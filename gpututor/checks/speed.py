@@ -20,6 +20,10 @@ from gpututor.trace.units import duration, share
 WHY = "Code that is right can still waste most of the device: what it takes, beside what is possible, tells."
 
 
+ROUNDING = 1 + 1e-9
+"""Of times in seconds and of ratios: who takes exactly what is allowed passes."""
+
+
 @dataclass(frozen=True)
 class Spread:
     """A time in seconds for one call: the median, and between what the middle half of the measurements lies."""
@@ -107,7 +111,7 @@ def speed(
         if not run.machine.virtual:
             return _measured(_timing(run, name), limit_here)
         submission_s, baseline_s = _modelled(run, baseline)
-        if submission_s <= limit_here * baseline_s:
+        if submission_s <= limit_here * baseline_s * ROUNDING:
             return None
         line, cost = _slowest_line(run.calls)
         most = f"; line {line} costs most: {share(cost)} of it" if line is not None else ""
@@ -198,7 +202,7 @@ def _slowest_line(calls: Sequence[Call]) -> tuple[int | None, float]:
     for call in calls:
         events = [event for event in call.trace if event.launched >= call.span.started and event.kind in _COSTLY]
         events.sort(key=lambda event: event.launched)
-        ends = [event.launched for event in events[1:]] + [call.span.returned]
+        ends = [*(event.launched for event in events), call.span.returned][1:]
         for event, end in zip(events, ends, strict=True):
             _add(costs, event, end - event.launched)
         for event in events:

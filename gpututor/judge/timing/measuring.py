@@ -76,7 +76,7 @@ def measure(
                 result = comparer.compare(timed, _ratio(limit))
             except Stopped as stopped:
                 return _timing(comparer.result, stopped.status, "", stopped.finding)
-        return _decided(result, least_s[0], settings or Settings())
+        return decided(result, least_s[0], settings or Settings())
 
 
 def measure_for(
@@ -124,7 +124,8 @@ def _prepare(
         )
 
 
-def _decided(result: Comparison, least_s: float, settings: Settings) -> Timing:
+def decided(result: Comparison, least_s: float, settings: Settings) -> Timing:
+    """What a comparison comes to. `least_s`: the floor, for one batch."""
     if result.wrong is not None:
         return _timing(result, Status.FAILED, "", result.wrong)
     if result.contended:

@@ -1,10 +1,10 @@
 """The sequential sign test that decides a timing, and the figures that describe one. Pure functions.
 
 Each pair of times gives one sign: whether the submission kept to the allowed ratio. Two bets are made on the signs,
-one on `it keeps to it` and one on `it does not`; each multiplies what it has by 1 + 0.6 where it is right and by
-1 - 0.6 where it is wrong. Were the signs a fair coin, neither could reach 100 with more than 1 % probability, however often one
-looks (Ville's inequality). Only the median of the pairs' ratios matters: how wild the noise is changes how many pairs
-it takes, not how often the answer is wrong.
+one on `it keeps to it` and one on `it does not`; each multiplies what it has by 1 + 0.6 where it is right and by 1 -
+0.6 where it is wrong. Were the signs a fair coin, neither could reach 100 with more than 1 % probability, however
+often one looks (Ville's inequality). Only the median of the pairs' ratios matters: how wild the noise is changes how
+many pairs it takes, not how often the answer is wrong.
 """
 
 from __future__ import annotations
