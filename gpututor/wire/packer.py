@@ -105,7 +105,7 @@ class Packer:
         host = self.view.host(tensor).resolve_conj().resolve_neg().contiguous()
         digest = blake2b(f"{tuple(host.shape)} {host.dtype} ".encode(), digest_size=16)
         if host.numel():
-            digest.update(memoryview(host.reshape(-1).view(torch.uint8).numpy()))
+            digest.update(host.reshape(-1).view(torch.uint8).numpy().data)
         return digest.hexdigest()
 
     def _tensor(self, tensor: torch.Tensor, *, is_grad: bool = False) -> dict[str, Any]:
