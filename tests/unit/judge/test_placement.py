@@ -115,6 +115,7 @@ def test_the_structure_is_as_large_as_the_drivers() -> None:
     assert ctypes.sizeof(nvml._ProcessInfo) == 24
 
 
+@pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU")
 def test_a_real_driver_has_a_version() -> None:
     assert nvml.driver_version()
