@@ -8,14 +8,14 @@ from typing import Any
 
 import torch
 
-from gpututor.checks.core import Applies, Check, Finding, Run, named, tensors_by_path
+from gpututor.checks.core import Applies, Check, Finding, Run, named
 from gpututor.checks.parity_causes import cause_of
 from gpututor.checks.parity_gates import TIERS, Errors, Tolerance, errors_of, gates_for
 from gpututor.checks.references import Reference, run_reference
 from gpututor.checks.structure import describe
 from gpututor.checks.trees import as_tree
 from gpututor.errors import CourseError
-from gpututor.wire.observed import ObservedArray
+from gpututor.wire.observed import ObservedTensor
 
 WHY = "Fast and wrong is worthless: the result must be what the CPU says, within what its dtype can hold."
 
@@ -58,6 +58,8 @@ def parity(
     def find(run: Run) -> Finding | None:
         for call in run.calls:
             wanted = leaves(run_reference(reference, call.drawn, in_float64=True))
+            if not wanted:
+                raise CourseError(f"{name}: the reference returns no tensors", "Compare plain values with `value`.")
             got = leaves(call.output)
             if wanted.keys() != got.keys():
                 return Finding(describe(wanted), describe(call.output), run.line_of(call))
@@ -170,17 +172,14 @@ def _number(element: torch.Tensor) -> str:
 
 
 def leaves(result: Any) -> dict[str, torch.Tensor]:
-    """Every tensor and array of a result, as a CPU tensor by path."""
-    if isinstance(result, ObservedArray):
-        return {"": result.values}
-    observed = {path: tensor.values for path, tensor in tensors_by_path(result).items()}
-    if observed:
-        return observed
+    """Every tensor and array of a result, as a CPU tensor by path; of a module those that a state dict holds."""
     found: dict[str, torch.Tensor] = {}
     waiting: list[tuple[str, Any]] = [("", as_tree(result))]
     while waiting:
         path, item = waiting.pop()
         match item:
+            case ObservedTensor():
+                found[path] = item.values
             case torch.Tensor():
                 found[path] = item.detach()
             case dict():

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from gpututor.checks import parity
 from gpututor.checks.parity import disagreement
 from gpututor.checks.parity_gates import TIERS
+from gpututor.errors import CourseError
 from tests.unit.checks.runs import found, observed, run_of
 
 FLOATS = [torch.float64, torch.float32, torch.float16, torch.bfloat16]
@@ -157,6 +158,24 @@ def test_the_reference_gets_float64_and_copies_of_the_inputs() -> None:
     assert parity(reference).find(run_of(observed(2 * x), {"x": x})) is None
     assert seen == [torch.float64]
     assert torch.equal(x, torch.arange(3.0))
+
+
+def test_tensors_arrays_and_modules_are_compared_side_by_side() -> None:
+    layer = torch.nn.Linear(2, 3)
+    x = torch.arange(6.0)
+
+    def mixed(x: torch.Tensor) -> dict[str, object]:
+        return {"tensor": x, "array": x.numpy(), "layers": [layer], "size": 6}
+
+    assert parity(mixed).find(run_of(observed(mixed(x)), {"x": x})) is None
+    for part, wrong in {"tensor": x + 1, "array": (x + 1).numpy(), "layers": [torch.nn.Linear(2, 3)]}.items():
+        finding = found(parity(mixed), run_of(observed({**mixed(x), part: wrong}), {"x": x}))
+        assert finding.got.startswith(f"result['{part}")
+
+
+def test_a_reference_without_tensors_is_the_authors_fault() -> None:
+    with pytest.raises(CourseError, match="no tensors"):
+        parity(lambda: 3.0).find(run_of(3.0))
 
 
 def test_parity_names_the_part_and_the_call() -> None:
