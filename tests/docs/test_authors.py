@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+import gpututor.checks
 from gpututor.checks import Check
 
 GUIDE = Path(__file__).parents[2] / "docs" / "authors"
@@ -41,6 +42,17 @@ def test_examples_of_checks_run(page: Path) -> None:
 def test_a_page_on_a_check_has_an_example_and_is_short(page: Path) -> None:
     assert examples(page)
     assert len(page.read_text(encoding="utf-8").splitlines()) <= LONGEST
+
+
+def test_each_word_that_makes_a_check_is_in_an_example() -> None:
+    shown = "\n".join(block for page in CHECK_PAGES for block in examples(page))
+    words = [
+        name
+        for name in gpututor.checks.__all__
+        if getattr(getattr(gpututor.checks, name), "__annotations__", {}).get("return") == "Check"
+    ]
+    assert len(words) > 15
+    assert [word for word in words if not re.search(rf"\b{word}\(", shown)] == []
 
 
 def test_links_of_the_guide_lead_to_files() -> None:
