@@ -30,7 +30,10 @@ def unmodified(
     def find(run: Run) -> Finding | None:
         for calls in run.repeated or [(call,) for call in run.calls]:
             for call in calls:
-                changes = _changes(call, may_change)
+                ranks = [
+                    f"rank {rank}: {word}" for rank, one in enumerate(call.ranks) for word in _changes(one, may_change)
+                ]
+                changes = ranks if call.ranks else _changes(call, may_change)
                 if changes:
                     more = f" and {len(changes) - _LISTED} more" if len(changes) > _LISTED else ""
                     return Finding(

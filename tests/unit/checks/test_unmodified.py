@@ -63,6 +63,15 @@ def test_a_change_in_a_repeat_is_seen_too() -> None:
     assert "x was changed" in found(unmodified(), replace(run, repeated=((run.calls[0], second),))).got
 
 
+def test_each_rank_is_looked_at_by_itself() -> None:
+    one, other = run_with(dict(BEFORE)).calls[0], run_with({**BEFORE, "model.0.bias": "changed"}).calls[0]
+    run = run_with(dict(BEFORE))
+    run = replace(run, calls=(replace(run.calls[0], ranks=(one, other)),))
+
+    assert found(unmodified(), run).got.startswith("rank 1: model.0.bias was changed")
+    assert unmodified(("model.*",)).find(run) is None
+
+
 def test_digests_tell_values_shapes_and_dtypes_apart() -> None:
     x = torch.arange(6.0)
     ways = [x, x + 1, x.reshape(2, 3), x.double(), -x, x.clone()]
