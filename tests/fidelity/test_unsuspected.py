@@ -1,0 +1,43 @@
+"""No program of the corpus, whatever odd things it does, is suspected of tampering."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+
+from gpututor.checks.core import Call, MemoryUse, Run, Span
+from gpututor.judge.machines import seen_by_checks
+from gpututor.judge.suspicions import suspicions_of
+from gpututor.wire.messages import MachineSpec
+from gpututor.worker.gauges import Around
+from gpututor.worker.machines import entered
+from gpututor.worker.sealed import Sealed
+from tests.fidelity.program import Program, outcome
+from tests.fidelity.test_corpus import PROGRAMS
+
+SPEC = MachineSpec("two GPUs", "virtual", 0, 2, ("cuda",), "H100", None)
+SOURCE = "\n" * 10_000
+"""Its lines are those of the corpus's files."""
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.name)
+def test_a_program_of_the_corpus_is_not_suspected(program: Program) -> None:
+    with entered(SPEC, program.run.__code__.co_filename) as machine:
+        recorder = machine.recorder
+        sealed = Sealed(machine)
+        around = Around(machine.gauge)
+        around.begin()
+        recorder.enabled = True
+        outcome(program)
+        torch.cuda.set_device(0)
+        around.returned()
+        sealed.recorded(recorder.trace.limit or 0)
+        recorder.enabled = False
+        found: dict[str, Any] = around.memory(left=False)
+        memory = {device: MemoryUse(**use) for device, use in found.items()}
+        call = Call({}, {}, None, recorder.complete(), span=Span(**around.span), memory=memory)
+        changed = sealed.changed()
+    run = Run(seen_by_checks(SPEC, []), (call,), SOURCE, "run", ((call,),))
+    assert suspicions_of(run, SPEC, changed) == ()
