@@ -1,0 +1,159 @@
+"""Isolated gradings per second, and whether memory stays flat, beside the naive way in the same run. Prints tables.
+
+    python benchmarks/throughput.py [--gradings N] [--isolation process|bubblewrap] [--workers spare|"fork server"]
+
+The solutions of the shipped exercises are graded on the virtual GPU, by one judge and by two at once. The naive way: a
+fresh Python for each, which imports torch and the virtual GPU and runs the solution once, checks nothing, and is ended.
+Memory is resident memory of a judge and its fork server, after a tenth of the gradings and at the end.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from gpututor import paths
+from gpututor.course.catalogue import load_course
+from gpututor.course.exercise import Exercise
+from gpututor.grading.client import GradingClient
+from gpututor.grading.events import Graded, GradeRequest
+from gpututor.grading.report import Outcome
+from gpututor.processes import descendants
+
+NAIVE = """
+import sys, torch, gpututor.devices.virtual.session
+exec(compile(open(sys.argv[1]).read(), "solution.py", "exec"))
+"""
+NAIVE_ROUNDS = 6
+
+
+def grade(client: GradingClient, exercise: Exercise) -> None:
+    request = GradeRequest(str(exercise.folder), exercise.solution, "solution.py", device="virtual")
+    *_, end = client.grade(request)
+    assert isinstance(end, Graded)
+    assert end.report.outcome is Outcome.PASSED, f"{exercise.slug}: {end.report.outcome} {end.report.reason}"
+
+
+def naive(exercises: list[Exercise], folder: Path) -> float:
+    """Gradings per second, one at a time."""
+    start = time.perf_counter()
+    for number in range(NAIVE_ROUNDS):
+        path = folder / "solution.py"
+        path.write_text(exercises[number % len(exercises)].solution)
+        subprocess.run([sys.executable, "-c", NAIVE, str(path)], check=True, cwd=folder, capture_output=True)
+    return NAIVE_ROUNDS / (time.perf_counter() - start)
+
+
+def throughput(clients: list[GradingClient], exercises: list[Exercise], gradings: int) -> float:
+    """Gradings per second of all `clients` together."""
+    turns: Iterator[int] = iter(range(gradings))
+    taking = threading.Lock()
+    broken: list[BaseException] = []
+
+    def work(client: GradingClient) -> None:
+        try:
+            while not broken:
+                with taking:
+                    number = next(turns, None)
+                if number is None:
+                    return
+                grade(client, exercises[number % len(exercises)])
+        except BaseException as error:
+            broken.append(error)
+
+    start = time.perf_counter()
+    threads = [threading.Thread(target=work, args=(client,)) for client in clients]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if broken:
+        raise broken[0]
+    return gradings / (time.perf_counter() - start)
+
+
+def cpu_s(client: GradingClient) -> float:
+    """Seconds of processor that a judge, its fork server and all their children that ended have used."""
+    assert client._judge is not None
+    judge = client._judge.pid
+    ticks = 0
+    for pid in [judge, *_servers(judge)]:
+        ticks += sum(map(int, Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11:15]))
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
+def _servers(judge: int) -> list[int]:
+    """Those of its processes that stay: bubblewrap's own, and the fork server."""
+    found = []
+    for pid in descendants(judge):
+        command = Path(f"/proc/{pid}/cmdline").read_bytes()
+        if b"fork_server" in command:
+            found.append(pid)
+        if b"fork_server" in command and b"bwrap" not in Path(f"/proc/{pid}/comm").read_bytes():
+            break
+    return found
+
+
+def resident_mib(client: GradingClient) -> dict[str, int]:
+    """Of the judge, and of its fork server where there is one."""
+    assert client._judge is not None
+    judge = client._judge.pid
+    found = {"judge": _resident_mib(judge)}
+    if servers := _servers(judge):
+        found["fork server"] = max(_resident_mib(pid) for pid in servers)
+    return found
+
+
+def _resident_mib(pid: int) -> int:
+    pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE") >> 20
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--gradings", type=int, default=100)
+    parser.add_argument("--isolation", choices=("process", "bubblewrap"), default="bubblewrap")
+    parser.add_argument("--workers", choices=("spare", "fork server"), default="fork server")
+    chosen = parser.parse_args()
+    exercises = list(load_course(paths.builtin_course()).exercises)
+
+    clients = [GradingClient(isolation=chosen.isolation, workers=chosen.workers) for _ in range(2)]
+    try:
+        for client, exercise in itertools.product(clients, exercises):
+            grade(client, exercise)  # judges read each exercise's code once
+        with tempfile.TemporaryDirectory() as folder:
+            unit = naive(exercises, Path(folder))
+        tenth = max(1, chosen.gradings // 10)
+        throughput(clients[:1], exercises, tenth)
+        early = resident_mib(clients[0])
+        spent = cpu_s(clients[0])
+        alone = throughput(clients[:1], exercises, chosen.gradings - tenth)
+        spent = (cpu_s(clients[0]) - spent) / (chosen.gradings - tenth)
+        late = resident_mib(clients[0])
+        together = throughput(clients, exercises, chosen.gradings)
+    finally:
+        for client in clients:
+            client.close()
+
+    print(f"{len(exercises)} exercises, {chosen.isolation}, {chosen.workers}, {os.cpu_count()} cores\n")
+    print(f"{'':<34}{'per second':>12}{'ratio':>8}")
+    for label, rate in (("naive: a fresh Python for each", unit), ("one judge", alone), ("two judges", together)):
+        print(f"{label:<34}{rate:>12.2f}{rate / unit:>8.1f}")
+    print(f"\nprocessor time of one grading: {spent * 1000:.0f} ms, so {1 / spent:.1f} per second and quiet core")
+    print(f"\n{'resident memory':<34}{'early':>8}{'late':>12}{'growth':>9}")
+    for label, before in early.items():
+        print(f"{label:<34}{before:>4} MiB{late[label]:>8} MiB{late[label] - before:>5} MiB")
+
+
+if __name__ == "__main__":
+    with tempfile.TemporaryDirectory() as home:
+        os.environ["GPUTUTOR_HOME"] = home
+        main()
