@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from dataclasses import fields, replace
 from typing import Any
 
 from gpututor.checks.core import Call, MemoryUse, Span
 from gpututor.course.exercise import Exercise
+from gpututor.errors import NotGradableHere
 from gpututor.judge.answers import expect, files_of, read_call
 from gpututor.trace.columns import Trace
 from gpututor.trace.events import Event
@@ -20,9 +22,14 @@ _TIMED = ("kind", "name", "device", "partner")
 
 
 def rank_question(exercise: Exercise) -> dict[str, Any]:
-    """What `load` says where the function is to run in several processes."""
+    """What `load` says where the function is to run in several processes.
+
+    Raises `NotGradableHere` where a process that has imported torch cannot be forked safely.
+    """
     if exercise.kind != "processes":
         return {}
+    if sys.platform != "linux":
+        raise NotGradableHere("Exercises in several processes are graded on Linux only.", "Use a machine with Linux.")
     return {"processes": exercise.processes, "within_s": WITHIN * exercise.limits.wall_s}
 
 

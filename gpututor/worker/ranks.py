@@ -45,13 +45,16 @@ class _Rank:
         self.connection = connection
         self.stack = stack
 
-    def end(self) -> int:
-        """Its exit code, or minus a signal's number. It is killed unless it has ended."""
-        time.sleep(0.01)
-        with contextlib.suppress(ProcessLookupError):
-            if os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG) is None:
-                os.kill(self.pid, signal.SIGKILL)
-        _, status = os.waitpid(self.pid, 0)
+    def end(self, patience_s: float = 0.0) -> int:
+        """Its exit code, or minus a signal's number. Unless it ends by itself within `patience_s`, it is killed."""
+        ends = time.monotonic() + patience_s
+        pid, status = os.waitpid(self.pid, os.WNOHANG)
+        while not pid and time.monotonic() < ends:
+            time.sleep(0.005)
+            pid, status = os.waitpid(self.pid, os.WNOHANG)
+        if not pid:
+            os.kill(self.pid, signal.SIGKILL)
+            _, status = os.waitpid(self.pid, 0)
         with contextlib.suppress(OSError):
             self.stream.close()
         self.connection.close()
@@ -120,17 +123,19 @@ class Ranks:
             raise RankFailed(failure)
         return [answers[number] for number in range(self._count)]
 
-    def end(self) -> list[int]:
-        """Their exit statuses; all are gone."""
+    def end(self) -> None:
+        """All are gone."""
         ranks, self._ranks = self._ranks, []
-        return [rank.end() for rank in ranks]
+        for rank in ranks:
+            rank.end()
 
     def _failure(self, answers: dict[int, Frame], dead: list[int]) -> Failure | None:
         for frame in answers.values():
             if frame.header.get("event") == "broken":
                 raise RuntimeError(f"a rank broke:\n{frame.header.get('words')}")
         if dead:
-            status = self.end()[dead[0]]
+            # Its end of the connection is closed before it is gone.
+            status = self._ranks.pop(dead[0]).end(patience_s=2.0)
             how = f"was ended by {signal.Signals(-status).name}" if status < 0 else f"ended, with exit status {status}"
             return Failure("rank ended", "", f"rank {dead[0]} of {self._count} {how}", None, "")
         failed = {

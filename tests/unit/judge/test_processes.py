@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 
 from gpututor.checks import processes
-from gpututor.errors import CourseError
+from gpututor.course.catalogue import load_exercise
+from gpututor.errors import CourseError, NotGradableHere
 from gpututor.grading.client import GradingClient
 from gpututor.grading.report import Outcome, Report
-from gpututor.judge.ranks import read_ranks
+from gpututor.judge.ranks import rank_question, read_ranks
 from gpututor.wire.frames import Frame, FrameError
 from gpututor.wire.sizes import Sizes
 from tests.unit.judge.conftest import Grade
@@ -192,3 +193,9 @@ def test_what_no_ranks_answered_is_refused(header: dict[str, object]) -> None:
 def test_a_range_that_is_none_is_refused() -> None:
     with pytest.raises(CourseError, match="'allreduce' 3 to 2 times"):
         processes({"allreduce": (3, 2)})
+
+
+def test_elsewhere_than_on_linux_nothing_is_forked(exercise_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "platform", "darwin")
+    with pytest.raises(NotGradableHere, match="on Linux only"):
+        rank_question(load_exercise(exercise_folder))
