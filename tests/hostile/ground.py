@@ -48,6 +48,7 @@ class Ground:
     seed: int = 7
     _clients: dict[str, GradingClient] = field(default_factory=dict)
     _idle: dict[str, int] = field(default_factory=dict)
+    _traces: set[str] = field(default_factory=lambda: _traces())
 
     @property
     def watched(self) -> Path:
@@ -103,8 +104,7 @@ class Ground:
             scratch = [path.name for path in Path(tempfile.gettempdir()).glob(f"gpututor-{judge}-*")]
             left += [f"scratch folders {scratch}"] if len(scratch) > self._idle[isolation] else []
             left += [f"a listener on port {port}" for port in PORTS if _listens(port)]
-            places = (SHARED_MEMORY, Path(tempfile.gettempdir()))
-            return left + [str(path) for place in places for path in place.glob("hostile-*")]
+            return left + sorted(_traces() - self._traces)
 
         _settle(lambda: not found())
         return found()
@@ -139,6 +139,8 @@ class Ground:
             "@watched@": self.watched,
             "@exercise@": exercise,
             "@victim@": self.victim,
+            '"@brackets@"': "(" * 5000 + "1" + ")" * 5000,  # too much for tools that read all Python files
+            '"@signs@"': "-" * 8000 + "1",
             "@port@": self.listener.getsockname()[1],
         }
         for mark, fact in facts.items():
@@ -190,6 +192,11 @@ def _settle(holds: Callable[[], bool]) -> None:
     deadline = time.monotonic() + SETTLES_WITHIN_S
     while not holds() and time.monotonic() < deadline:
         time.sleep(0.02)
+
+
+def _traces() -> set[str]:
+    """What members leave outside of their scratch folders when they can."""
+    return {str(path) for place in (SHARED_MEMORY, Path(tempfile.gettempdir())) for path in place.glob("hostile-*")}
 
 
 def _listens(port: int) -> bool:

@@ -12,13 +12,15 @@ from tests.hostile.members import HONEST, KINDS, Member, members
 
 ALL = members()
 ISOLATED = pytest.mark.skipif(not takes_isolation(), reason="GradingClient knows no isolation yet")
-ALWAYS = frozenset(
-    "forged-frames_everywhere forged-exit_hook forged-replays_its_bytes patched-allclose patched-recorder_code "
-    "stealing-frames stealing-secrets_on_disk stealing-network fake-cached_by_shape fake-half_inside fake-lying_class "
-    "resources-forks resources-daemon resources-segfault resources-stops_itself resources-many_files "
-    "text-terminal_escapes text-exception_that_bites text-shadows_torch "
-    "honest-thread_pool honest-child_process honest-default_device_kept".split()
-)
+ALWAYS = {
+    "forged": ("frames_everywhere", "exit_hook", "replays_its_bytes"),
+    "patched": ("allclose", "recorder_code"),
+    "stealing": ("frames", "secrets_on_disk", "network"),
+    "fake": ("cached_by_shape", "half_inside", "lying_class"),
+    "resources": ("forks", "daemon", "segfault", "stops_itself", "many_files"),
+    "text": ("terminal_escapes", "exception_that_bites", "shadows_torch"),
+    "honest": ("thread_pool", "child_process", "default_device_kept"),
+}
 """Not left to the long tests: some of each kind."""
 
 
@@ -43,7 +45,7 @@ def cases() -> list[object]:
             isolation,
             id=f"{member.id}-{isolation}",
             marks=[pytest.mark.isolation, ISOLATED] * (isolation == "bubblewrap")
-            + [pytest.mark.long] * (member.id not in ALWAYS),
+            + [pytest.mark.long] * (member.name not in ALWAYS[member.kind]),
         )
         for member in ALL
         for isolation in member.isolations
@@ -77,6 +79,5 @@ def test_every_kind_has_several_members_and_there_are_enough() -> None:
     of_kind = {kind: [member for member in ALL if member.kind == kind] for kind in KINDS}
     assert all(len(found) >= 8 for found in of_kind.values())
     assert sum(len(found) for kind, found in of_kind.items() if kind != HONEST) >= 60
-    assert all(any(member.id in ALWAYS for member in found) for found in of_kind.values())
-    assert {member.id for member in ALL} >= ALWAYS
+    assert all({member.name for member in found} >= set(ALWAYS[kind]) for kind, found in of_kind.items())
     assert all(member.kind in ("forged", "patched", "fake") for member in ALL if member.open)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import secrets
 import shutil
 import tempfile
 from pathlib import Path
@@ -24,21 +25,30 @@ def remove_scratch(folder: Path) -> None:
         shutil.rmtree(folder)
     except FileNotFoundError:
         return
-    except OSError:
-        _open_all(folder)
-        shutil.rmtree(folder, ignore_errors=True)
+    except (OSError, RecursionError):
+        with contextlib.suppress(OSError):
+            _remove_flat(folder)
 
 
-def _open_all(folder: Path) -> None:
-    """A folder without rights cannot be emptied by who owns it, unless that is root."""
-    with contextlib.suppress(OSError):
-        folder.chmod(0o700)
-    for at, names, _ in os.walk(folder):
-        for name in names:
-            inner = Path(at, name)
-            if not inner.is_symlink():
-                with contextlib.suppress(OSError):
-                    inner.chmod(0o700)
+def _remove_flat(folder: Path) -> None:
+    """Remove it without descending: what is deep inside comes to the top first, so no path is ever long.
+
+    A folder without rights cannot be emptied by who owns it, unless that is root.
+    """
+    waiting, emptied = [folder], []
+    while waiting:
+        top = waiting.pop()
+        top.chmod(0o700)
+        for name in os.listdir(top):
+            inner = top / name
+            if inner.is_symlink() or not inner.is_dir():
+                inner.unlink()
+                continue
+            inner.chmod(0o700)
+            waiting.append(inner.rename(folder / secrets.token_hex(16)))
+        emptied.append(top)
+    for one in reversed(emptied):
+        one.rmdir()
 
 
 def remove_own_scratch() -> None:

@@ -11,4 +11,7 @@ def label(number):
     pathlib.Path("notes.json").write_text(json.dumps({"half": number / 2}))
     with tempfile.TemporaryDirectory() as folder:
         pathlib.Path(folder, "words").write_text(f"number {number}")
-        return {"words": pathlib.Path(folder, "words").read_text(), **json.loads(pathlib.Path("notes.json").read_text())}
+        return {
+            "words": pathlib.Path(folder, "words").read_text(),
+            **json.loads(pathlib.Path("notes.json").read_text()),
+        }

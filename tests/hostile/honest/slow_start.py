@@ -6,5 +6,6 @@ import select
 
 select.select([], [], [], 1)
 
+
 def scores(table, queries, device):
     return (table.to(device) @ queries.to(device).T).relu()

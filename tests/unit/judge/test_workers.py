@@ -123,3 +123,18 @@ def test_removing_a_scratch_folder_that_is_gone_leaves_the_one_above_as_it_is(tm
     remove_scratch(tmp_path / "gone")
 
     assert tmp_path.stat().st_mode & 0o777 == 0o755
+
+
+def test_folders_too_deep_for_any_path_or_recursion_are_removed(tmp_path: Path) -> None:
+    folder, above = tmp_path / "scratch", os.getcwd()
+    folder.mkdir()
+    try:
+        os.chdir(folder)
+        for _ in range(600):
+            os.mkdir("a" * 20)
+            os.chdir("a" * 20)
+        Path("file").touch()
+    finally:
+        os.chdir(above)
+    remove_scratch(folder)
+    assert not folder.exists()
