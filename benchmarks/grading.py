@@ -1,8 +1,9 @@
 """Save to verdict, warm and cold, beside the cost of a bare `import torch` in a fresh process. Prints a table.
 
-    python benchmarks/grading.py [--rounds N]
+    python benchmarks/grading.py [--rounds N] [--isolation process|bubblewrap]
 
-Cold: a new judge and a new worker. Warm: both were started while the learner read, which is waited for here.
+Cold: a new judge and a new worker. Warm: both were started while the learner read, which is waited for here; with spare
+workers, and with a fork server where there is one (Linux).
 """
 
 from __future__ import annotations
@@ -13,13 +14,13 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from gpututor import paths
 from gpututor.course.catalogue import load_course
 from gpututor.course.exercise import Exercise
-from gpututor.grading.client import GradingClient
+from gpututor.grading.client import GradingClient, IsolationName
 from gpututor.grading.events import Graded, GradeRequest
 from gpututor.grading.report import Outcome
 
@@ -40,12 +41,24 @@ def timed(what: Callable[[], object]) -> float:
     return time.perf_counter() - start
 
 
-def cold(exercise: Exercise) -> float:
-    client = GradingClient()
+def cold(exercise: Exercise, isolation: IsolationName) -> float:
+    client = GradingClient(isolation)
     try:
         return timed(lambda: grade(client, exercise))
     finally:
         client.close()
+
+
+def warm(client: GradingClient, exercises: Sequence[Exercise], rounds: int) -> list[float]:
+    times: list[float] = []
+    try:
+        client.warm()
+        for number in range(rounds * len(exercises)):
+            time.sleep(READING_S)
+            times.append(timed(lambda number=number: grade(client, exercises[number % len(exercises)])))  # type: ignore[misc]
+    finally:
+        client.close()
+    return times
 
 
 def bare_import() -> None:
@@ -55,24 +68,22 @@ def bare_import() -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=2, help="warm gradings of each exercise, and cold ones in all")
-    rounds = parser.parse_args().rounds
+    parser.add_argument("--isolation", choices=("process", "bubblewrap"), default="process")
+    chosen = parser.parse_args()
+    rounds = chosen.rounds
     exercises = load_course(paths.builtin_course()).exercises
 
     imports = [timed(bare_import) for _ in range(max(3, rounds))]
-    colds = [cold(exercises[number % len(exercises)]) for number in range(max(3, rounds))]
-    client = GradingClient()
-    warms: list[float] = []
-    try:
-        client.warm()
-        for number in range(rounds * len(exercises)):
-            time.sleep(READING_S)
-            warms.append(timed(lambda number=number: grade(client, exercises[number % len(exercises)])))  # type: ignore[misc]
-    finally:
-        client.close()
+    colds = [cold(exercises[number % len(exercises)], chosen.isolation) for number in range(max(3, rounds))]
+    spares = warm(GradingClient(chosen.isolation, "spare"), exercises, rounds)
+    rows = [("import torch, fresh process", imports), ("cold grading", colds), ("warm grading, spare worker", spares)]
+    if sys.platform == "linux":
+        forked = warm(GradingClient(chosen.isolation, "fork server"), exercises, rounds)
+        rows.append(("warm grading, fork server", forked))
 
     unit = statistics.median(imports)
     print(f"{'':<34}{'median':>10}{'worst':>10}{'ratio':>8}")
-    for label, times in (("import torch, fresh process", imports), ("cold grading", colds), ("warm grading", warms)):
+    for label, times in rows:
         median = statistics.median(times)
         print(f"{label:<34}{median * 1000:>7.0f} ms{max(times) * 1000:>7.0f} ms{median / unit:>8.2f}")
 

@@ -153,7 +153,7 @@ def test_a_submission_whose_server_is_killed_is_graded_once_more(
 
 def test_a_judge_that_is_killed_leaves_nothing(exercise_folder: Path, client: GradingClient, tmp_path: Path) -> None:
     with contextlib.ExitStack() as stack:
-        other = GradingClient(*client._arguments[1::2])  # type: ignore[arg-type]
+        other = GradingClient(*client._arguments[1::2])
         stack.callback(other.close)
         source = "import os, signal\nif os.fork() == 0:\n    os.setsid()\n    signal.pause()\n" + RIGHT
         list(other.grade(GradeRequest(str(exercise_folder), RIGHT, "a.py")))
@@ -171,7 +171,7 @@ def test_a_judge_that_is_killed_leaves_nothing(exercise_folder: Path, client: Gr
 
 def test_cancel_while_the_server_still_starts(exercise_folder: Path, client: GradingClient) -> None:
     with contextlib.ExitStack() as stack:
-        other = GradingClient(*client._arguments[1::2])  # type: ignore[arg-type]
+        other = GradingClient(*client._arguments[1::2])
         stack.callback(other.close)
         request = GradeRequest(str(exercise_folder), RIGHT, "a.py")
         threading.Timer(0.2, other.cancel).start()
@@ -203,7 +203,7 @@ def test_each_worker_is_another_process(pool: WorkerPool) -> None:
         worker = pool.take()
         pids.append(worker.pid)
         pool.release(worker)
-        wait_for(lambda pid=worker.pid: gone(pid))  # type: ignore[misc]
+        wait_for(lambda pid=worker.pid: gone(pid))
 
     assert len(set(pids)) == 3
 
