@@ -4,7 +4,9 @@
 
 Identical code must pass at a ratio of 1.25; code of 1.5 × the work must be too slow; `inconclusive` is counted apart.
 Once quiet, once beside three CPU hogs that work and sleep by turns. With `--log`, what is done is kept in a file, one
-line a run, and a later call goes on from there. The workers are kept from run to run: only the timing is repeated.
+line a run, and a later call goes on from there. The workers are kept from run to run: only the timing is repeated. One
+timing takes about 10 s on two idle cores and up to 100 s on busy ones: 60 runs of all four kinds take 40 minutes and
+more. `quiet` is only as quiet as the machine is.
 """
 
 from __future__ import annotations

@@ -68,7 +68,7 @@ class Timing:
             return ""
         spread = f"{self.ratio_low:.2f} to {self.ratio_high:.2f} in the middle half of {self.pairs} pairs"
         times = f"{self.submission} a call against {self.baseline}, measured"
-        return f"{self.ratio:.2f} × the baseline's time ({spread}): {times}"
+        return f"{_ratio(self.ratio)} ({spread}): {times}"
 
 
 def speed(
@@ -117,7 +117,7 @@ def speed(
         most = f"; line {line} costs most: {share(cost)} of it" if line is not None else ""
         return Finding(
             expected=_expected(limit_here, baseline_s),
-            got=_modelled_figures(submission_s, baseline_s, len(run.calls)) + most,
+            got=_ratio(submission_s / baseline_s) + most,
             line=line,
             advice="Look at what that line makes the host or the device do, and how often; `gpututor trace` shows it.",
             status=Status.TOO_SLOW,
@@ -152,7 +152,8 @@ def _measured(timing: Timing, at_most: float) -> Finding | None:
     expected = f"at most {at_most:g} × the baseline's time"
     if timing.baseline is not None:
         expected += f", which is {duration(timing.baseline.median_s * 1e9)} a call here (measured)"
-    got = "; ".join(filter(None, (timing.figures, timing.why)))
+    ratio = "" if timing.ratio is None else _ratio(timing.ratio)
+    got = "; ".join(filter(None, (ratio, timing.why)))
     if timing.wrong is not None:
         wrong = timing.wrong
         return Finding(wrong.expected, wrong.got, wrong.line, wrong.why, wrong.advice, timing.decision)
@@ -189,7 +190,11 @@ def _expected(at_most: float, baseline_s: float) -> str:
 def _modelled_figures(submission_s: float, baseline_s: float, calls: int) -> str:
     times = f"{duration(submission_s * 1e9)} against {duration(baseline_s * 1e9)}"
     every = f" for all {calls} calls" if calls > 1 else ""
-    return f"{submission_s / baseline_s:.2f} × the baseline's time: {times}{every} (modelled)"
+    return f"{_ratio(submission_s / baseline_s)}: {times}{every} (modelled)"
+
+
+def _ratio(ratio: float) -> str:
+    return f"{ratio:.2f} × the baseline's time"
 
 
 def _slowest_line(calls: Sequence[Call]) -> tuple[int | None, float]:
