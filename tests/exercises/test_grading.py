@@ -69,6 +69,7 @@ def test_the_solution_passes_in_every_scenario(exercise: Exercise, seed: int, gr
     report = grade(exercise, exercise.solution, seed)
     assert report.outcome is Outcome.PASSED, in_words(report)
     assert [run.scenario for run in report.runs] == [scenario.name for scenario in exercise.scenarios]
+    assert {run.placement for run in report.runs} == {"traced"}
 
 
 @pytest.mark.parametrize(("exercise", "path"), WRONG_SOLUTIONS)
@@ -77,6 +78,7 @@ def test_a_wrong_solution_fails_first_on_the_check_that_it_names_and_is_told_all
 ) -> None:
     report = grade(exercise, path.read_text(encoding="utf-8"), 1)
     assert set(first_failures(report).values()) == {named_check(path)}, in_words(report)
+    assert report.suspicions == ()
     verdict = report.first_failure
     assert verdict is not None
     assert all((verdict.sentence, verdict.expected, verdict.got, verdict.why, verdict.advice)), verdict
