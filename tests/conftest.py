@@ -8,6 +8,9 @@ from pathlib import Path
 
 import pytest
 
+# Several test processes share the machine's cores: with threads of their own, small work takes ten times as long.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 
 @pytest.fixture(autouse=True)
 def home(tmp_path_factory: pytest.TempPathFactory) -> Generator[Path, None, None]:
