@@ -15,6 +15,7 @@ import pytest
 
 from gpututor import paths
 from gpututor.course.catalogue import load_course
+from gpututor.errors import NotGradableHere
 from gpututor.grading.client import GradingClient
 from gpututor.grading.events import Graded, GradeRequest
 from gpututor.grading.report import Outcome, Report
@@ -34,7 +35,7 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GradingClient]:
     """One judge whose workers are in bubblewrap."""
     try:
         bubblewrap.enclosed()
-    except bubblewrap.NotGradableHere as error:
+    except NotGradableHere as error:
         pytest.skip(str(error))
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("GPUTUTOR_HOME", str(tmp_path_factory.mktemp("home")))
