@@ -27,12 +27,16 @@ def suspicions_of(run: Run, machine: MachineSpec, changed: Iterable[str] = ()) -
     found = [f"{name} was replaced while the submission ran" for name in changed]
     found += _of_source(run.source)
     calls = [call for calls in run.repeated or tuple((call,) for call in run.calls) for call in calls]
-    if machine.kind == "virtual":
-        gpu = spec(machine.gpu)
-        for number, call in enumerate(calls, 1):
-            found += [f"call {number}: {words}" for words in _of_call(call, run, machine, gpu)]
-    if any(later.span.started < before.span.finished for before, later in itertools.pairwise(calls)):
-        found.append("a call began before the one before it had ended")
+    # Ranks have machines and clocks of their own.
+    ranks = list(zip(*(call.ranks for call in calls), strict=True)) or [tuple(calls)]
+    for rank, own in enumerate(ranks):
+        place = f"rank {rank}, " if len(ranks) > 1 else ""
+        if machine.kind == "virtual":
+            gpu = spec(machine.gpu)
+            for number, call in enumerate(own, 1):
+                found += [f"{place}call {number}: {words}" for words in _of_call(call, run, machine, gpu)]
+        if any(later.span.started < before.span.finished for before, later in itertools.pairwise(own)):
+            found.append(f"{place}a call began before the one before it had ended")
     return tuple(dict.fromkeys(found))
 
 

@@ -114,6 +114,27 @@ def test_a_right_step_passes(grade: Grade) -> None:
     assert report.outcome is Outcome.PASSED, (report.first_failure, report.reason)
 
 
+def test_each_scenario_has_ranks_of_its_own_and_a_file_of_one_rank_is_the_calls(
+    grade: Grade, exercise_folder: Path
+) -> None:
+    (exercise_folder / "exercise.toml").write_text(
+        MANIFEST.replace("[limits]", '[[scenario]]\nname = "three GPUs"\ngpus = 3\n[limits]')
+    )
+    wanted = "files({'model.pt': Wanted('torch', like=lambda x: {'weight': one(x)}, devices='cpu')})"
+    (exercise_folder / "checks.py").write_text(
+        CHECKS.replace("parity, ", "Wanted, files, parity, ").replace("checks = [", f"checks = [{wanted}, ")
+    )
+    saved = (
+        "    if rank == 0:\n        torch.save({'weight': model.weight.detach().cpu()}, 'model.pt')\n    dist.destroy"
+    )
+    report = grade(wrong("    dist.destroy", saved))
+    assert report.outcome is Outcome.PASSED, (report.first_failure, report.reason)
+    assert [run.scenario for run in report.runs] == ["two GPUs", "three GPUs"]
+    outcome, check, got = told(grade(RIGHT))
+    assert (outcome, check) == (Outcome.FAILED, "files")
+    assert "was written" in got
+
+
 def test_ranks_that_train_alone_are_told(grade: Grade) -> None:
     alone = wrong("torch.nn.parallel.DistributedDataParallel(model, device_ids=[rank])", "model")
     report = grade(alone)
