@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import pkgutil
 from typing import Any
 
 import pytest
@@ -14,8 +16,11 @@ from gpututor.wire.messages import MachineSpec
 from gpututor.worker.gauges import Around
 from gpututor.worker.machines import entered
 from gpututor.worker.sealed import Sealed
-from tests.fidelity.program import Program, outcome
-from tests.fidelity.test_corpus import PROGRAMS
+from tests.fidelity import programs
+from tests.fidelity.program import PROGRAMS, Program, outcome
+
+for _module in pkgutil.iter_modules(programs.__path__):
+    importlib.import_module(f"{programs.__name__}.{_module.name}")
 
 SPEC = MachineSpec("two GPUs", "virtual", 0, 2, ("cuda",), "H100", None)
 SOURCE = "\n" * 10_000
