@@ -39,6 +39,7 @@ class Row:
     target: str = ""
     size_bytes: int = 0
     flops: float = 0.0
+    dtype: str = ""
     asynchronous: bool = False
     launched: int = -1
     start: int = -1
