@@ -28,6 +28,7 @@ from gpututor.judge.workers.fork_server import ForkServer
 from gpututor.processes import children, descendants
 from tests.unit.judge.conftest import Grade
 from tests.unit.judge.test_grading import RIGHT, failure, gone, short_limit, wait_for
+from tests.unit.judge.test_workers import QUIET_FORKS
 
 BOTH = ("process", pytest.param("bubblewrap", marks=pytest.mark.isolation))
 ISOLATIONS: dict[str, type[Isolation]] = {"process": Process, "bubblewrap": Bubblewrap}
@@ -121,6 +122,16 @@ def test_nothing_that_a_submission_started_is_left(grade: Grade, client: Grading
     wait_for(lambda: len(children(server)) == 1)  # the next worker
     assert client._judge is not None
     wait_for(lambda: len(list(Path(tempfile.gettempdir()).glob(f"gpututor-{client._judge.pid}-*"))) <= 1)
+
+
+def test_a_fork_bomb_ends_with_a_verdict_and_leaves_nothing(grade: Grade, client: GradingClient) -> None:
+    report = grade(QUIET_FORKS)
+
+    assert report.outcome is Outcome.ERROR
+    assert "it was stopped" in failure(report)[1]
+    server = server_of(client)
+    wait_for(lambda: len(children(server)) == 1)
+    assert grade(RIGHT).outcome is Outcome.PASSED
 
 
 def test_a_server_that_is_killed_is_started_anew(grade: Grade, client: GradingClient) -> None:
