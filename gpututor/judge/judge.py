@@ -19,6 +19,7 @@ from gpututor.course.exercise import MAX_SUBMISSION_BYTES, Exercise
 from gpututor.errors import NotGradableHere, TutorError, UsageError
 from gpututor.grading.events import GradeRequest, GradingEvent, RunStarted, VerdictReached
 from gpututor.grading.report import Environment, Outcome, Report, RunSummary, Status, Verdict, Workers
+from gpututor.judge import nvml
 from gpututor.judge.baselines import run_baselines
 from gpututor.judge.conduct import Observation, Submission, conduct
 from gpututor.judge.exercise_code import ExerciseCode, draw_inputs, load_code
@@ -87,7 +88,9 @@ def broken_report(request: GradeRequest, error: Exception) -> Report:
     )
 
 
-def _environment(seed: int, torch: str = "", isolation: str = "", workers: Workers = "") -> Environment:
+def _environment(
+    seed: int, torch: str = "", isolation: str = "", workers: Workers = "", driver: str = ""
+) -> Environment:
     return Environment(
         gpututor=__version__,
         torch=torch,
@@ -96,6 +99,7 @@ def _environment(seed: int, torch: str = "", isolation: str = "", workers: Worke
         isolation=isolation,
         seed=seed,
         workers=workers,
+        driver=driver,
     )
 
 
@@ -112,6 +116,7 @@ class _Grading:
         self.exercise: Exercise = load_exercise(Path(request.exercise_folder))
         self.seed = secrets.randbits(32) if request.seed is None else request.seed
         self._torch_version = ""
+        self._driver = ""
         self._waited_s = 0.0
         self._emit = emit
         self._started = time.monotonic()
@@ -127,6 +132,8 @@ class _Grading:
         worker = self._pool.take()
         self._waited_s = time.monotonic() - before
         self._torch_version = worker.torch_version
+        if any(device["kind"] == "cuda" for device in worker.devices):
+            self._driver = nvml.driver_version()
         return worker
 
     def run_all(self, worker: Worker, machines: tuple[MachineSpec, ...], code: ExerciseCode) -> None:
@@ -164,7 +171,11 @@ class _Grading:
             verdicts=tuple(self._verdicts),
             runs=tuple(self._runs),
             environment=_environment(
-                self.seed, self._torch_version, self._pool.isolation, self._pool.workers if self._torch_version else ""
+                self.seed,
+                self._torch_version,
+                self._pool.isolation,
+                self._pool.workers if self._torch_version else "",
+                self._driver,
             ),
             submission_sha256=_sha256(self.request.submission),
             started_at=self._started_at,
