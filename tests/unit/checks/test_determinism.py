@@ -39,7 +39,7 @@ def a_race() -> Trace:
 @pytest.mark.parametrize(
     "output",
     [observed(X), observed({"a": [X, 1.5], "b": "text"}), observed(X.numpy()), math.nan, observed(X / 0), None],
-    ids=str,
+    ids=["a tensor", "nested", "an array", "nan", "inf and nan", "None"],
 )
 def test_results_that_agree_pass(output: Any) -> None:
     assert determinism().find(run_with(output, output)) is None
