@@ -9,6 +9,13 @@ from typing import Any
 from gpututor.checks.core import Applies, Check, Finding, Machine, Run, return_line
 from gpututor.checks.syntax import UNKNOWN, Kind, Use, uses_of
 from gpututor.errors import CourseError
+from gpututor.grading.report import Status
+
+_NAMED_AT_RUN_TIME = (
+    *("getattr", "eval", "exec", "__import__", "globals", "locals", "vars"),
+    *("importlib.import_module", "operator.attrgetter", "operator.methodcaller"),
+)
+"""Calls that reach what no syntax tree can name."""
 
 
 @dataclass(frozen=True)
@@ -99,6 +106,14 @@ def source(
             for rule in forbidden:
                 if rule.fits(use, surely=True):
                     return Finding(f"no {str(rule).split(' ', 1)[1]}", f"{use.names[0]} at line {use.line}", use.line)
+        if forbidden and (unclear := _named_at_run_time(uses)):
+            return Finding(
+                "names that are written out",
+                f"{unclear.names[0]}() at line {unclear.line}: what it stands for can only be told by a person",
+                unclear.line,
+                advice="Write the attribute or the function out by its name.",
+                status=Status.NEEDS_REVIEW,
+            )
         for rule in required:
             fitting = [use for use in uses if rule.fits(use, surely=False)]
             if not any(use.alive for use in fitting):
@@ -107,6 +122,14 @@ def source(
         return None
 
     return Check(name, sentence, find, (), why, advice, on)
+
+
+def _named_at_run_time(uses: list[Use]) -> Use | None:
+    """The first use of a name that is put together while the program runs."""
+    for use in uses:
+        if any(name in _NAMED_AT_RUN_TIME or name.startswith("builtins.") for name in use.names):
+            return use
+    return None
 
 
 def _instead(rule: Rule, uses: list[Use], fitting: list[Use]) -> str:

@@ -142,6 +142,9 @@ class _Reader:
 
     def _expression(self, node: ast.AST, place: _Place) -> None:
         match node:
+            case ast.Call(func=ast.Name(id="getattr"), args=[_, ast.Constant(value=str())]):
+                # An attribute in other words.
+                self._use("attribute", self._names(node), node, place)
             case ast.Call():
                 self._use("call", self._names(node.func), node, place, _keywords(node))
             case ast.Attribute():

@@ -9,6 +9,7 @@ import pytest
 from gpututor.checks import attribute, called, imported, in_loop, source, within
 from gpututor.checks.core import Check
 from gpututor.errors import CourseError
+from gpututor.grading.report import Status
 from tests.unit.checks.runs import found, run_of
 
 
@@ -179,3 +180,27 @@ def test_what_is_no_rule_is_the_authors_fault() -> None:
         with pytest.raises(CourseError, match="no rules") as refused:
             source(forbid=odd)  # type: ignore[arg-type]
         assert "checks.py" in refused.value.advice
+
+
+@pytest.mark.parametrize(
+    "hidden",
+    [
+        "def work(x):\n    return getattr(x, 'it' + 'em')()\n",
+        "def work(x):\n    return eval('x.item()')\n",
+        "import builtins\ndef work(x):\n    return builtins.getattr(x, 'item')()\n",
+        "from operator import methodcaller as m\ndef work(x):\n    return m('item')(x)\n",
+        "import importlib\ndef work(x):\n    return importlib.import_module('torch')\n",
+    ],
+)
+def test_what_a_name_put_together_at_run_time_stands_for_is_for_a_person_to_tell(hidden: str) -> None:
+    run = run_of(None, source=hidden)
+    finding = found(source(forbid=("item",)), run)
+    assert finding.status is Status.NEEDS_REVIEW
+    assert finding.line is not None
+    assert source(require=(imported("torch"),)).find(run_of(None, source="import torch\n" + hidden)) is None
+
+
+def test_an_attribute_that_is_named_in_a_text_is_an_attribute() -> None:
+    text = "def work(x):\n    return getattr(x, 'shape')\n"
+    assert passes(source(forbid=("item",)), text)
+    assert not passes(source(forbid=(attribute("shape"),)), text)
