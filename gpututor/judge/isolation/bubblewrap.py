@@ -111,9 +111,13 @@ def _told(tool: str, nesting: bool) -> list[str]:
         told += ["--setenv", name, value]
     told += ["--proc", "/proc", *_unchangeable(nesting), "--dev", "/dev", *_devices()]
     told += ["--size", str(SCRATCH_BYTES), "--tmpfs", "/dev/shm", "--remount-ro", "/dev"]
-    told += worker_mounts().arguments()
+    mounts = worker_mounts().arguments()
+    told += mounts
     told += ["--ro-bind", str(Path(__file__).with_name("hosts")), "/etc/hosts"]
-    told += ["--size", str(SCRATCH_BYTES), "--tmpfs", str(SCRATCH), "--symlink", str(SCRATCH), "/tmp"]
+    told += ["--size", str(SCRATCH_BYTES), "--tmpfs", str(SCRATCH)]
+    # Where torch or gpututor itself lies below /tmp, that stays a folder that nobody can write to.
+    if not any(argument.startswith("/tmp/") for argument in mounts):
+        told += ["--symlink", str(SCRATCH), "/tmp"]
     return [*told, "--remount-ro", "/", "--chdir", str(SCRATCH), "--"]
 
 

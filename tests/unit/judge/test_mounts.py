@@ -66,3 +66,16 @@ def test_no_setting_of_the_system_can_be_changed(nesting: bool) -> None:
     done = subprocess.run([*enclosed, sys.executable, "-I", "-S", "-c", code], capture_output=True, text=True)
 
     assert done.stdout == "looked\n", done.stderr
+
+
+@pytest.mark.parametrize("place", ["/tmp/checkout/gpututor", "/opt/gpututor"])
+def test_a_checkout_below_tmp_stays_where_it_is(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Bound:
+        def arguments(self) -> list[str]:
+            return ["--ro-bind", place, place]
+
+    monkeypatch.setattr(bubblewrap, "worker_mounts", Bound)
+
+    told = bubblewrap._told.__wrapped__("/usr/bin/bwrap", False)
+
+    assert ("/tmp" in told) is not place.startswith("/tmp/")
