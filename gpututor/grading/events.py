@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from gpututor.grading.report import Report, Verdict, verdict_from_json
@@ -26,6 +26,8 @@ class GradeRequest:
     """How many virtual GPUs, instead of the scenario's own count (which 0 keeps)."""
     seed: int | None = None
     """The seed of the inputs; None: drawn by the judge."""
+    is_text: bool = True
+    """False where `submission` held halves of surrogate pairs, which did not travel: it is not graded."""
 
 
 @dataclass(frozen=True)
@@ -60,6 +62,10 @@ GradingEvent = RunStarted | VerdictReached | Graded | Cancelled
 
 
 def request_to_json(request: GradeRequest) -> dict[str, Any]:
+    try:
+        request.submission.encode()
+    except UnicodeEncodeError:
+        request = replace(request, is_text=False)
     return asdict(request)
 
 

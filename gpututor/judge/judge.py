@@ -41,7 +41,7 @@ Emit = Callable[[GradingEvent], None]
 def grade(request: GradeRequest, pool: WorkerPool, emit: Emit) -> Report:
     """Grade one submission. What the learner did never raises; what is broken in the grader or the exercise does."""
     grading = _Grading(request, pool, emit)
-    if refusal := _refusal(request.submission):
+    if refusal := _refusal(request):
         return grading.report(Outcome.REJECTED, refusal)
     code = load_code(grading.exercise)
     try:
@@ -58,12 +58,11 @@ def grade(request: GradeRequest, pool: WorkerPool, emit: Emit) -> Report:
     return grading.report(grading.outcome())
 
 
-def _refusal(submission: str) -> str:
+def _refusal(request: GradeRequest) -> str:
     """Why a text cannot be graded at all; empty when it can."""
-    try:
-        content = submission.encode()
-    except UnicodeEncodeError:
+    if not request.is_text:
         return "The file is not text: it holds half of a surrogate pair."
+    content = request.submission.encode("utf-8", "replace")
     if len(content) > MAX_SUBMISSION_BYTES:
         return "The file is over 1 MiB: a solution is a short Python file."
     if b"\0" in content:

@@ -32,5 +32,5 @@ def _from_version_1(data: dict[str, Any]) -> dict[str, Any]:
         parts[name] = [widened(item, name) for item in part] if isinstance(part, list) else widened(part, name)
     outcome = data.get("outcome")
     final = outcome in list(Outcome) and Outcome(outcome).is_of_the_submission
-    since = {"schema_version": SCHEMA_VERSION, "suspicions": [], "points": 0.0, "of": 0.0, "final": final}
-    return {**data, **parts, **since}
+    since = {"schema_version": SCHEMA_VERSION, "waited_s": 0.0, "suspicions": [], "points": 0.0, "of": 0.0}
+    return {**data, **parts, **since, "final": final}

@@ -26,8 +26,8 @@ LEARNERS_TO_CHANGE = frozenset(
     | {"__import__", "__build_class__"}
 )
 """Builtins that programs replace for good reasons, and that nothing here relies on."""
-CHANGED_BY_TORCH = frozenset({"manual_seed"})
-"""torch._dynamo wraps it at its first use."""
+CHANGED_BY_TORCH = frozenset({"Storage", "manual_seed"})
+"""What `set_default_dtype` sets, and what torch._dynamo wraps at its first use."""
 OF_SYS = ("settrace", "gettrace", "setprofile", "getprofile", "_getframe", "exc_info", "getrefcount", "getsizeof")
 MOST_NAMED = 20
 

@@ -8,7 +8,7 @@ import pytest
 
 from gpututor.grading.report import Outcome
 from tests.unit.judge.conftest import Grade
-from tests.unit.judge.test_grading import EMPTY_TRACE, RIGHT, failure, short_limit
+from tests.unit.judge.test_grading import EMPTY_TRACE, RIGHT, failure
 
 HEAD = "import os, torch\nimport numpy as np\n\n\n"
 ODD_DICT = "class Odd(dict):\n    def items(self):\n        raise ValueError('no items')\n\n\n"
@@ -56,17 +56,6 @@ def test_an_array_in_another_byte_order_has_its_own_values(grade: Grade, exercis
     report = grade(f"{HEAD}def twice(number):\n    return np.arange(3, dtype=np.float32).astype('>f4')\n")
 
     assert report.outcome is Outcome.PASSED, report.first_failure
-
-
-def test_a_pipe_in_place_of_the_stack_file_does_not_hold_the_judge(grade: Grade, exercise_folder: Path) -> None:
-    short_limit(exercise_folder, 1)
-
-    report = grade(
-        f"{HEAD}def twice(number):\n    path = os.environ['HOME'] + '/.stack'\n    os.remove(path)\n"
-        "    os.mkfifo(path)\n    while True:\n        pass\n"
-    )
-
-    assert report.outcome is Outcome.TIMEOUT
 
 
 def test_a_forged_answer_with_endless_shapes_is_refused_at_once(grade: Grade) -> None:

@@ -209,10 +209,10 @@ HONEST = {
     "streams and events": "{}side = torch.cuda.Stream()\n    event = torch.cuda.Event(enable_timing=True)\n"
     "    with torch.cuda.stream(side):\n        torch.ones(3, device='cuda').mul_(2)\n        event.record()\n"
     "    event.synchronize()\n    torch.cuda.synchronize()",
-    "switches": "torch.backends.cuda.matmul.allow_tf32 = True\ntorch.backends.cudnn.benchmark = True\n"
+    "switches": "torch.backends.cuda.matmul.allow_tf32 = True\n"
     "torch.set_float32_matmul_precision('high')\n{}torch.manual_seed(3)\n    torch.use_deterministic_algorithms(True)\n"
     "    torch.use_deterministic_algorithms(False)\n    torch.backends.cuda.matmul.allow_tf32 = False\n"
-    "    torch.backends.cudnn.benchmark = False\n    torch.set_float32_matmul_precision('highest')",
+    "    torch.set_float32_matmul_precision('highest')",
     "a wrapped function and a method of one's own": "import functools\n"
     "torch.Tensor.twice = lambda self: 2 * self\n{}torch.ones(3).twice()\n    del torch.Tensor.twice",
     "compile": "{}torch.compile(lambda x: x + 1)(torch.ones(3, device='cuda'))",
