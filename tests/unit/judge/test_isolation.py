@@ -204,7 +204,7 @@ def test_how_it_ended_is_told_as_without_bubblewrap(grade: Grade, exercise_folde
     assert everyone.first_failure is not None
     assert "ProcessLookupError" in everyone.first_failure.got
     assert "SIGSEGV" in crashed.first_failure.got
-    assert endless.first_failure.line == 3
+    assert endless.first_failure.line in (2, 3)  # the loop, or what is in it
 
 
 @isolated
