@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 
@@ -98,9 +98,9 @@ def _too_little_half(run: Run, call: Call, kernels: Sequence[Event], least: floa
     half = 1 - sum(event.flops for event in wide) / total
     if half >= least - 1e-9:
         return None
-    by_line: Counter[int | None] = Counter()
+    by_line: defaultdict[int | None, float] = defaultdict(float)
     for event in wide:
-        by_line[event.line] += event.flops  # type: ignore[assignment]
+        by_line[event.line] += event.flops
     line = max(by_line, key=lambda one: by_line[one])
     place = f"most of the rest at line {line}" if line is not None else "the rest outside your file"
     got = f"{share(half)} of {total:,.0f} floating-point operations, {place}{run.which(call)}"

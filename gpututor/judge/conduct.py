@@ -73,7 +73,7 @@ def conduct(
     trouble: Trouble | None = None
     stage, last_drawn = "loads", dict[str, Any]()
     try:
-        expect(conversation.ask(_load_message(exercise, spec, submission, given_source, plan, sizes)), "loaded")
+        expect(conversation.ask(load_question(exercise, spec, submission, given_source, plan, sizes)), "loaded")
         stage = "runs"
         for drawn in inputs:
             last_drawn = drawn
@@ -107,9 +107,10 @@ def conduct(
     return observation
 
 
-def _load_message(
+def load_question(
     exercise: Exercise, spec: MachineSpec, submission: Submission, given_source: str, plan: Plan, sizes: Sizes
 ) -> dict[str, Any]:
+    """What a worker is told before any call: the machine, the file, and what is wanted of its calls."""
     return {
         "op": "load",
         "machine": spec.to_json(),

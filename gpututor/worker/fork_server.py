@@ -14,7 +14,6 @@ goes, however it went, everything here ends.
 
 from __future__ import annotations
 
-import contextlib
 import gc
 import json
 import os
@@ -29,7 +28,7 @@ from typing import Any, NoReturn
 
 from gpututor.processes import adopt_orphans, die_with_parent, kill_descendants, kill_tree, reap_orphans
 from gpututor.worker.__main__ import begin, warm_up
-from gpututor.worker.namespaces import close_all_but, in_namespaces_of_its_own
+from gpututor.worker.namespaces import close_all_but, in_namespaces_of_its_own, run_and_exit
 
 LONGEST_MESSAGE = 8192
 
@@ -126,11 +125,11 @@ def _be_child(
     parent: int, kept: tuple[int, ...], printed: int, scratch: Path, serve: Callable[[], int], own_namespace: bool
 ) -> NoReturn:
     """Only what is the child's own stays open. Never returns to the server's loop."""
-    code = 1
-    try:
+
+    def run() -> int:
         die_with_parent()
         if os.getppid() != parent:
-            os._exit(1)
+            return 1
         os.setsid()
         for standard in (1, 2):
             os.dup2(printed, standard)
@@ -138,16 +137,9 @@ def _be_child(
         os.environ["HOME"] = os.environ["TMPDIR"] = str(scratch)
         tempfile.tempdir = None
         adopt_orphans()
-        code = in_namespaces_of_its_own(scratch, serve) if own_namespace else serve()
-    except SystemExit as left:
-        code = left.code if isinstance(left.code, int) else 1
-    except BaseException:
-        traceback.print_exc()
-    finally:
-        for stream in (sys.stdout, sys.stderr):
-            with contextlib.suppress(Exception):
-                stream.flush()
-        os._exit(code)
+        return in_namespaces_of_its_own(scratch, serve) if own_namespace else serve()
+
+    run_and_exit(run)
 
 
 def _described_in_a_child() -> list[dict[str, Any]]:

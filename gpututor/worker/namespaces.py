@@ -7,11 +7,15 @@ nobody else has, no /proc but a few plain files, no process but its own. It hold
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import signal
+import sys
+import traceback
 from collections.abc import Callable
 from pathlib import Path
+from typing import NoReturn
 
 from gpututor.processes import die_with_parent
 from gpututor.worker.limits import SCRATCH_BYTES, SCRATCH_FILES
@@ -67,7 +71,7 @@ def _be_first_process(scratch: Path, serve: Callable[[], int], statuses: int) ->
         served = os.fork()
         if served == 0:
             os.close(statuses)
-            _serve_and_exit(serve)
+            run_and_exit(serve)
         close_all_but(0, 1, 2, statuses)
         while True:
             ended, status = os.wait()
@@ -80,17 +84,19 @@ def _be_first_process(scratch: Path, serve: Callable[[], int], statuses: int) ->
         os._exit(1)
 
 
-def _serve_and_exit(serve: Callable[[], int]) -> None:
+def run_and_exit(run: Callable[[], int]) -> NoReturn:
+    """End this forked process with what `run` returns, or with 1 and a traceback; what it printed is kept."""
     code = 1
     try:
-        code = serve()
+        code = run()
     except SystemExit as left:
         code = left.code if isinstance(left.code, int) else 1
     except BaseException:
-        import traceback
-
         traceback.print_exc()
     finally:
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(Exception):
+                stream.flush()
         os._exit(code)
 
 

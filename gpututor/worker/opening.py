@@ -19,7 +19,6 @@ from gpututor.wire.frames import Frame
 from gpututor.wire.observed import ValueRefused
 from gpututor.wire.packer import Packer
 from gpututor.wire.sizes import FILES_BYTES, LONGEST_NAME, MOST_NAMES, Sizes
-from gpututor.worker.safetensors import read_safetensors
 
 _CODE = re.compile(r"GLOBAL ([\w.]+)")
 """How torch.load names what a pickle would have called."""
@@ -104,7 +103,9 @@ def _open_torch(content: bytes) -> tuple[Any, list[str]]:
 
 
 def _open_safetensors(content: bytes) -> tuple[Any, list[str]]:
-    return read_safetensors(content), []
+    from safetensors.torch import load  # only who opens one pays for it
+
+    return load(content), []
 
 
 _OPENERS = {"torch": _open_torch, "safetensors": _open_safetensors}

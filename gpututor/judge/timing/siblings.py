@@ -15,7 +15,9 @@ from gpututor.grading.report import Status
 from gpututor.judge import troubles
 from gpututor.judge.answers import SubmissionFailed, expect
 from gpututor.judge.channel import DeadlinePassed
+from gpututor.judge.conduct import Submission, load_question
 from gpututor.judge.conversation import Conversation, check_ticket, new_ticket
+from gpututor.judge.plan import Plan
 from gpututor.judge.timing.pairs import Inputs, Timed
 from gpututor.judge.workers import Worker
 from gpututor.judge.workers.watch import OverLimit
@@ -62,21 +64,11 @@ class Sibling:
 
     def load(self, given_source: str) -> None:
         """Send the file. Raises `Stopped` when it does not load."""
-        header = {
-            "op": "load",
-            "machine": self._spec.to_json(),
-            "file_name": self._file_name,
-            "source": self._source,
-            "given": given_source,
-            "entry": self._exercise.entry,
-            "wants": [],
-            "files": [],
-            "observed": False,
-            "sizes": Sizes(result_bytes=512 << 20).to_json(),
-        }
+        submission, sizes = Submission(self._file_name, self._source), Sizes(result_bytes=512 << 20)
+        question = load_question(self._exercise, self._spec, submission, given_source, Plan(), sizes)
         with self._telling("loads"):
             self._begin()
-            expect(self._conversation.ask(header), "loaded")
+            expect(self._conversation.ask({**question, "observed": False}), "loaded")
 
     def time(self, inputs: Inputs) -> Timed:
         """One batch. Raises `Stopped`, or `GradingError` when the worker itself broke."""

@@ -3,7 +3,7 @@
 # ends: failed
 # isolation: bubblewrap
 def label(number):
-    for place in ("@exercise@", "../..", "/work/main/exercises"):
+    for place in ("@exercise@", "../..", "exercises"):
         try:
             space = {}
             exec(open(f"{place}/solution.py").read(), space)
