@@ -27,7 +27,7 @@ from gpututor.judge.workers import Worker, WorkerPool
 from gpututor.judge.workers.fork_server import ForkServer
 from gpututor.processes import children, descendants
 from tests.unit.judge.conftest import Grade
-from tests.unit.judge.test_grading import RIGHT, failure, gone, short_limit, wait_for
+from tests.unit.judge.test_grading import RIGHT, failure, gone, time_limit, wait_for
 from tests.unit.judge.test_workers import QUIET_FORKS
 
 BOTH = ("process", pytest.param("bubblewrap", marks=pytest.mark.isolation))
@@ -103,7 +103,7 @@ def test_an_early_exit_names_its_status(grade: Grade) -> None:
 
 
 def test_an_endless_loop_is_stopped_and_its_line_told(grade: Grade, exercise_folder: Path) -> None:
-    short_limit(exercise_folder, 1.0)
+    time_limit(exercise_folder, 1.0)
 
     report = grade("def twice(number):\n    while True:\n        pass\n")
 

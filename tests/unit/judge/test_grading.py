@@ -30,7 +30,7 @@ def failure(report: Report) -> tuple[str, str, int | None]:
     return first.check, first.got, first.line
 
 
-def short_limit(folder: Path, seconds: float) -> None:
+def time_limit(folder: Path, seconds: float) -> None:
     with (folder / "exercise.toml").open("a") as manifest:
         manifest.write(f"[limits]\nwall_s = {seconds}\n")
 
@@ -127,7 +127,7 @@ def test_a_traceback_shows_the_learners_frames_and_no_path(grade: Grade) -> None
 
 
 def test_an_endless_loop_is_stopped_and_its_line_told(grade: Grade, exercise_folder: Path) -> None:
-    short_limit(exercise_folder, 1)
+    time_limit(exercise_folder, 1)
 
     report = grade("def twice(number):\n    while True:\n        number += 0\n")
 
@@ -199,7 +199,7 @@ def test_an_exception_whose_text_raises_is_still_told(grade: Grade) -> None:
 
 
 def test_a_grandchild_does_not_outlive_a_timeout(grade: Grade, exercise_folder: Path, tmp_path: Path) -> None:
-    short_limit(exercise_folder, 1)
+    time_limit(exercise_folder, 1)
     note = tmp_path / "pid"
 
     report = grade(

@@ -23,7 +23,7 @@ from gpututor.judge.isolation import bubblewrap
 from gpututor.judge.workers.scratch import make_scratch, remove_scratch
 from gpututor.processes import descendants
 from tests.unit.judge.conftest import Grade
-from tests.unit.judge.test_grading import RIGHT, short_limit, wait_for
+from tests.unit.judge.test_grading import RIGHT, time_limit, wait_for
 
 EXERCISES = load_course(paths.builtin_course()).exercises
 SECRET = "what only the person's shell knows"
@@ -195,7 +195,7 @@ def test_every_solution_passes(client: GradingClient, exercise: Any) -> None:
 def test_how_it_ended_is_told_as_without_bubblewrap(grade: Grade, exercise_folder: Path) -> None:
     crashed = grade("import os\ndef twice(number):\n    os.kill(os.getpid(), 11)\n")
     everyone = grade("import os\ndef twice(number):\n    os.kill(-1, 9)\n    return 2 * number\n")  # nobody is there
-    short_limit(exercise_folder, 1.0)
+    time_limit(exercise_folder, 1.0)
     endless = grade("def twice(number):\n    while True:\n        number += 1\n")
 
     assert (crashed.outcome, everyone.outcome, endless.outcome) == (Outcome.CRASHED, Outcome.ERROR, Outcome.TIMEOUT)

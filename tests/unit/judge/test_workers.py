@@ -14,7 +14,7 @@ from gpututor.judge.workers.scratch import make_scratch, remove_scratch
 from gpututor.processes import descendants
 from gpututor.worker import limits
 from tests.unit.judge.conftest import Grade
-from tests.unit.judge.test_grading import RIGHT, wait_for
+from tests.unit.judge.test_grading import RIGHT, time_limit, wait_for
 
 # Doubles as a fork bomb does, but only so often: a bomb without end would take the machine along when this test fails.
 FORKS = "import os, signal\ndef twice(number):\n    for _ in range(9):\n        os.fork()\n    signal.pause()\n"
@@ -56,8 +56,10 @@ def got(report: Report) -> str:
     ids=["forks", "forks that leave", "threads", "memory", "memory of many", "large files", "small files"],
 )
 def test_a_bomb_ends_with_a_verdict_and_leaves_nothing(
-    client: GradingClient, grade: Grade, bomb: str, outcome: Outcome, words: str
+    client: GradingClient, grade: Grade, exercise_folder: Path, bomb: str, outcome: Outcome, words: str
 ) -> None:
+    time_limit(exercise_folder, 60)  # to fill 4 GiB takes long on a busy machine
+
     report = grade(bomb)
 
     assert report.outcome is outcome

@@ -30,7 +30,7 @@ trees = st.recursive(
     lambda parts: (
         st.lists(parts, max_size=4)
         | st.tuples(parts, parts)
-        | st.dictionaries(st.text(max_size=5) | st.integers(), parts, max_size=3)
+        | st.dictionaries(st.text(max_size=5) | st.integers(-(1 << 60), 1 << 60), parts, max_size=3)
     ),
     max_leaves=15,
 )

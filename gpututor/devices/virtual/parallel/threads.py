@@ -74,7 +74,8 @@ def start_new_thread(function: Callable[..., object], args: tuple[Any, ...], kwa
 def start_cuda() -> None:
     """Stands in for `torch.cuda._lazy_init`, which C++ calls where no function mode has seen the device's name.
 
-    Raises `RuntimeError` in a thread without the modes: what it asks for would be looked for on a real GPU.
+    Raises `RuntimeError` in a thread without the modes: what it asks for would be looked for on a real GPU. C++ calls
+    until it has succeeded once in a process; from then on torch itself says that there is no such kernel.
     """
     lazy_init()
     if not thread_has_modes():

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import queue
+import subprocess
+import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from multiprocessing.pool import ThreadPool
 from typing import Any
 
-import pytest
 import torch
 
 from gpututor.devices.virtual import virtual_gpu
@@ -42,13 +43,6 @@ class _Worker:
         assert not self._thread.is_alive()
 
 
-@pytest.fixture
-def worker() -> Iterator[_Worker]:
-    made = _Worker()
-    yield made
-    made.end()
-
-
 def _place(*ignored: object) -> str:
     return str((torch.ones(2, device="cuda:1") + torch.ones(2).cuda(1)).device)
 
@@ -72,15 +66,42 @@ def test_a_pool_of_threads_that_is_older_than_the_machine_works_on_its_gpus() ->
         assert pool.apply(abs, (-1,)) == 1
 
 
-def test_another_thread_that_is_older_says_what_to_do(worker: _Worker) -> None:
-    with virtual_gpu(2):
-        x = torch.ones(2, device="cuda")
-        for call in (lambda: torch.ones(2, device="cuda"), torch.ones(2).cuda, lambda: torch.ones(2).to("cuda")):
-            error = worker.of(call)
-            assert type(error) is RuntimeError
-            assert "This thread was started before the virtual GPU was switched on" in str(error)
-        assert str(worker.of(lambda: x + 1)) == "tensor([2., 2.], device='cuda:0')"
-        assert worker.of(torch.cuda.current_device) == 0
+_OLDER = """
+import queue, threading
+import torch
+from gpututor.devices.virtual import virtual_gpu
+
+given, found = queue.Queue(), queue.Queue()
+
+def serve():
+    while (call := given.get()) is not None:
+        try:
+            found.put(call())
+        except Exception as error:
+            found.put(f"{type(error).__name__}: {error}")
+
+threading.Thread(target=serve, daemon=True).start()
+with virtual_gpu(2):
+    x = torch.ones(2, device="cuda")
+    host = torch.ones(2)
+    for call in (lambda: torch.ones(2, device="cuda"), host.cuda, lambda: host.to("cuda"), lambda: x + 1,
+                 torch.cuda.current_device):
+        given.put(call)
+        print(found.get(timeout=60))
+given.put(None)
+"""
+
+
+def test_another_thread_that_is_older_says_what_to_do() -> None:
+    # In a process of its own: once C++ has started CUDA with success, it does not ask any more.
+    ended = subprocess.run([sys.executable, "-c", _OLDER], capture_output=True, text=True, timeout=120, check=False)
+
+    assert ended.returncode == 0, ended.stderr
+    *refusals, values, device = ended.stdout.splitlines()
+    assert len(refusals) == 3
+    for refusal in refusals:
+        assert refusal.startswith("RuntimeError: This thread was started before the virtual GPU was switched on")
+    assert (values, device) == ("tensor([2., 2.], device='cuda:0')", "0")
 
 
 def test_a_thread_that_outlives_the_machine_computes_and_fails_as_any_other() -> None:
