@@ -8,9 +8,17 @@ from typing import Protocol
 
 from textual.message import Message
 
-from gpututor.app.messages import CheckAnswered, RunBroke, RunCancelled, ScenarioStarted, SubmissionGraded
+from gpututor.app.messages import CheckAnswered, PairTimed, RunBroke, RunCancelled, ScenarioStarted, SubmissionGraded
 from gpututor.errors import GradingError, TutorError
-from gpututor.grading.events import Cancelled, Graded, GradeRequest, GradingEvent, RunStarted, VerdictReached
+from gpututor.grading.events import (
+    Cancelled,
+    Graded,
+    GradeRequest,
+    GradingEvent,
+    RunStarted,
+    TimingAdvanced,
+    VerdictReached,
+)
 
 
 class Client(Protocol):
@@ -100,6 +108,8 @@ def _message(run: int, event: GradingEvent) -> Message:
     match event:
         case RunStarted(scenario, device):
             return ScenarioStarted(run, scenario, device)
+        case TimingAdvanced(_, pairs, most_pairs):
+            return PairTimed(run, pairs, most_pairs)
         case VerdictReached(verdict):
             return CheckAnswered(run, verdict)
         case Graded(report):

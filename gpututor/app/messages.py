@@ -82,6 +82,15 @@ class ScenarioStarted(Message):
 
 
 @dataclass
+class PairTimed(Message):
+    """One more pair of calls was timed on a real device; the first message comes before any."""
+
+    run: int
+    pairs: int
+    most_pairs: int
+
+
+@dataclass
 class CheckAnswered(Message):
     """One check has said its verdict."""
 

@@ -274,9 +274,10 @@ def named(path: str) -> str:
 
 
 def count(number: int, word: str) -> str:
-    """`1 copy`, `2 copies`, `no copies`."""
-    plural = f"{word[:-1]}ies" if word.endswith("y") else f"{word}es" if word.endswith("ch") else f"{word}s"
-    return f"{number or 'no'} {word if number == 1 else plural}"
+    """`1 copy`, `2 copies`, `no copies between devices`."""
+    thing, between, rest = word.partition(" between ")
+    plural = f"{thing[:-1]}ies" if thing.endswith("y") else f"{thing}es" if thing.endswith("ch") else f"{thing}s"
+    return f"{number or 'no'} {word if number == 1 else plural + between + rest}"
 
 
 def _join(path: str, part: object) -> str:

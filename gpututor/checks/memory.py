@@ -98,11 +98,21 @@ def _tells_peaks(machine: Machine) -> bool:
 
 def _peak(calls: Sequence[Call]) -> tuple[Call, int, str] | None:
     """The call that held most above what was there before it, how many bytes, and on which device."""
-    found = [(use.peak - use.before, device, call) for call in calls for device, use in call.memory.items()]
+    found = [
+        (max(use.peak, _reached(call, device)) - use.before, device, call)
+        for call in calls
+        for device, use in call.memory.items()
+    ]
     if not found:
         return None
     most, device, call = max(found, key=lambda one: one[0])
     return call, most, device
+
+
+def _reached(call: Call, device: str) -> int:
+    """What the trace says of the peak, in bytes: the function may have reset the meter."""
+    event = _highest(call, device)
+    return event.allocated if event is not None else 0
 
 
 def _over(run: Run, first: Call, calls: Sequence[Call], allowed: tuple[int, int], beside: str) -> Finding | None:

@@ -55,7 +55,7 @@ def placement(
                     )
         return None
 
-    return Check(name, sentence, find, ("structure",), why, advice, on)
+    return Check(name, sentence, find, ("structure",), why, advice, on, results_only=True)
 
 
 def _resolve(where: Any, machine: Machine) -> str:

@@ -13,7 +13,7 @@ from gpututor.course.exercise import Exercise
 from gpututor.course.workspace import find_workspace, read_submission
 from gpututor.errors import UsageError
 from gpututor.grading.client import GradingClient, IsolationName
-from gpututor.grading.events import Graded, GradeRequest, GradingEvent, RunStarted, VerdictReached
+from gpututor.grading.events import Graded, GradeRequest, GradingEvent, RunStarted, TimingAdvanced, VerdictReached
 from gpututor.grading.report import Report, Verdict
 from gpututor.grading.words import count, device_words, elapsed, evidence, mark, outcome_line, to_look_at
 from gpututor.plain_text import visible
@@ -136,6 +136,8 @@ def _follow(events: Iterator[GradingEvent], exercise: Exercise, source: str, *, 
                 return event.report
             case RunStarted() if not quiet:
                 print(f"\n{visible(event.scenario)}: {visible(device_words(event.device))}", flush=True)
+            case TimingAdvanced(sentence, 0) if not quiet:
+                print(f"  {'timing':<10} {visible(sentence)}: pairs of calls, which can take a minute", flush=True)
             case VerdictReached() if not quiet:
                 _print_verdict(event.verdict, source.splitlines())
     raise KeyboardInterrupt  # cancelled: only Ctrl-C does that here

@@ -5,6 +5,7 @@ Run in a child process, so that the one a person looks at never imports torch.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import platform
 from typing import Any
@@ -15,17 +16,31 @@ import torch
 def describe_devices() -> list[dict[str, Any]]:
     """cpu first, then each accelerator: name, kind, description, memory_bytes (None where torch does not tell)."""
     devices: list[dict[str, Any]] = [_entry("cpu", "cpu", platform.processor() or platform.machine(), None)]
-    if torch.cuda.is_available():
-        for index in range(torch.cuda.device_count()):
-            properties = torch.cuda.get_device_properties(index)
-            devices.append(_entry(f"cuda:{index}", "cuda", properties.name, properties.total_memory))
-    if torch.backends.mps.is_available():
-        devices.append(_entry("mps:0", "mps", "Apple GPU", torch.mps.recommended_max_memory()))
-    if torch.xpu.is_available():
-        for index in range(torch.xpu.device_count()):
-            xpu = torch.xpu.get_device_properties(index)
-            devices.append(_entry(f"xpu:{index}", "xpu", xpu.name, xpu.total_memory))
+    for described in (_cuda, _mps, _xpu):
+        # A driver that shows a device and then fails has none that anybody could use.
+        with contextlib.suppress(RuntimeError):
+            devices += described()
     return devices
+
+
+def _cuda() -> list[dict[str, Any]]:
+    if not torch.cuda.is_available():
+        return []
+    found = [torch.cuda.get_device_properties(index) for index in range(torch.cuda.device_count())]
+    return [_entry(f"cuda:{index}", "cuda", gpu.name, gpu.total_memory) for index, gpu in enumerate(found)]
+
+
+def _mps() -> list[dict[str, Any]]:
+    if not torch.backends.mps.is_available():
+        return []
+    return [_entry("mps:0", "mps", "Apple GPU", torch.mps.recommended_max_memory())]
+
+
+def _xpu() -> list[dict[str, Any]]:
+    if not torch.xpu.is_available():
+        return []
+    found = [torch.xpu.get_device_properties(index) for index in range(torch.xpu.device_count())]
+    return [_entry(f"xpu:{index}", "xpu", gpu.name, gpu.total_memory) for index, gpu in enumerate(found)]
 
 
 def _entry(name: str, kind: str, description: str, memory_bytes: int | None) -> dict[str, Any]:

@@ -47,6 +47,16 @@ class VerdictReached:
 
 
 @dataclass(frozen=True)
+class TimingAdvanced:
+    """Pairs of calls are being timed, on a real device: the first event, with no pair, comes before any."""
+
+    sentence: str
+    """Of the check that asks for it."""
+    pairs: int
+    most_pairs: int
+
+
+@dataclass(frozen=True)
 class Graded:
     """The end: the whole report."""
 
@@ -58,7 +68,7 @@ class Cancelled:
     """The end after `cancel`: nothing is to be recorded."""
 
 
-GradingEvent = RunStarted | VerdictReached | Graded | Cancelled
+GradingEvent = RunStarted | TimingAdvanced | VerdictReached | Graded | Cancelled
 
 
 def request_to_json(request: GradeRequest) -> dict[str, Any]:
@@ -81,6 +91,8 @@ def event_to_json(event: GradingEvent) -> dict[str, Any]:
             return {"event": "verdict reached", "verdict": asdict(event.verdict)}
         case RunStarted():
             return {"event": "run started", "scenario": event.scenario, "device": event.device}
+        case TimingAdvanced():
+            return {"event": "timing advanced", **asdict(event)}
         case Cancelled():
             return {"event": "cancelled"}
 
@@ -94,6 +106,8 @@ def event_from_json(data: dict[str, Any]) -> GradingEvent:
             return VerdictReached(verdict_from_json(data.get("verdict")))
         case "run started":
             return RunStarted(str(data["scenario"]), str(data["device"]))
+        case "timing advanced":
+            return TimingAdvanced(str(data["sentence"]), int(data["pairs"]), int(data["most_pairs"]))
         case "cancelled":
             return Cancelled()
     raise ValueError(f"no event of grading is called {data.get('event')!r}")

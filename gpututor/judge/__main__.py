@@ -59,7 +59,7 @@ class Server:
             self._grade(number, request)
 
     def _grade(self, number: int, request: GradeRequest) -> None:
-        from gpututor.judge.judge import broken_report, grade
+        from gpututor.judge.judge import broken_report, grade, with_seed
 
         def emit(event: GradingEvent) -> None:
             if number > self._cancelled_up_to:
@@ -68,6 +68,7 @@ class Server:
         if number <= self._cancelled_up_to:
             self._answer(number, Cancelled())
             return
+        request = with_seed(request)
         try:
             try:
                 end: GradingEvent = Graded(grade(request, self._pool, emit))
@@ -76,7 +77,7 @@ class Server:
                 end = Graded(grade(request, self._pool, emit))
         except Exception as error:
             traceback.print_exc()
-            end = Graded(broken_report(request, error))
+            end = Graded(broken_report(request, error, self._pool.isolation))
         self._answer(number, Cancelled() if number <= self._cancelled_up_to else end)
 
     def _answer(self, number: int, event: GradingEvent) -> None:

@@ -20,6 +20,10 @@ _LONGEST = 1 << 62
 """Nanoseconds or bytes that no run reaches."""
 
 
+class WorkerBroke(GradingError):
+    """The worker says that it broke. A submission may have written that too."""
+
+
 class SubmissionFailed(Exception):
     """The worker says that the submission could not be loaded or called."""
 
@@ -29,10 +33,10 @@ class SubmissionFailed(Exception):
 
 
 def expect(frame: Frame, event: str) -> None:
-    """Raises `SubmissionFailed`, `GradingError` for a worker that broke, or `FrameError` for anything but `event`."""
+    """Raises `SubmissionFailed`, `WorkerBroke` for a worker that broke, or `FrameError` for anything but `event`."""
     if frame.header.get("event") == "broken":
         words = str(frame.header.get("words"))[-4000:]
-        raise GradingError(f"The worker broke:\n{words}", "Run `gpututor doctor`.")
+        raise WorkerBroke(f"The worker broke:\n{words}", "Run `gpututor doctor`.")
     if frame.header.get("event") == "failed":
         raise SubmissionFailed(Failure.from_json(frame.header.get("failure")))
     if frame.header.get("event") != event:

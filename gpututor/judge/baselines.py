@@ -1,4 +1,4 @@
-"""Running an exercise's baselines on the virtual GPU, beside which a submission's time is judged."""
+"""Running files of an exercise's author in workers of their own: baselines, beside which time is judged."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from gpututor.checks.core import Call
 from gpututor.course.exercise import Exercise
-from gpututor.errors import CourseError
+from gpututor.errors import CourseError, GradingError
 from gpututor.judge.conduct import Submission, conduct
 from gpututor.judge.exercise_code import ExerciseCode
 from gpututor.judge.plan import Plan
@@ -26,12 +26,12 @@ def run_baselines(
     """The calls of each of `plan.baselines`, by file name, each in a worker of its own.
 
     A submission's process never holds a baseline: it would hold right answers. Raises `CourseError` for a baseline
-    that does not run.
+    that does not run, `GradingError` for a worker that broke by itself.
     """
-    return {name: _calls(pool, exercise, spec, name, inputs(), code) for name in plan.baselines}
+    return {name: calls_of_file(pool, exercise, spec, name, inputs(), code) for name in plan.baselines}
 
 
-def _calls(
+def calls_of_file(
     pool: WorkerPool,
     exercise: Exercise,
     spec: MachineSpec,
@@ -39,15 +39,21 @@ def _calls(
     inputs: Iterable[dict[str, Any]],
     code: ExerciseCode,
 ) -> tuple[Call, ...]:
+    """The calls of one file of the exercise's folder.
+
+    Raises `CourseError` for a file that does not run, `GradingError` for a worker that broke by itself.
+    """
     worker = pool.take()
     try:
         submission = Submission(name, exercise.file(name))
         observation = conduct(worker, exercise, spec, submission, inputs, code.given_source, Plan())
     finally:
         pool.release(worker)
+    if observation.trouble is not None and observation.trouble.worker_broke:
+        raise GradingError(observation.trouble.traceback, "Run `gpututor doctor`.")
     if observation.trouble is not None:
         raise CourseError(
-            f"{exercise.folder / name}: the baseline does not run: {observation.trouble.finding.got}",
-            "Mend it: it is graded against, and has to do what the solution does.",
+            f"{exercise.folder / name}: it does not run: {observation.trouble.finding.got}",
+            "Mend it: others are graded against it.",
         )
     return observation.run.calls

@@ -10,7 +10,7 @@ from typing import Any
 from gpututor.checks.core import Call, Run, call_in_words
 from gpututor.course.exercise import Exercise
 from gpututor.judge import troubles
-from gpututor.judge.answers import SubmissionFailed, expect, read_call
+from gpututor.judge.answers import SubmissionFailed, WorkerBroke, expect, read_call
 from gpututor.judge.channel import DeadlinePassed
 from gpututor.judge.conversation import Conversation
 from gpututor.judge.machines import seen_by_checks
@@ -61,8 +61,7 @@ def conduct(
 ) -> Observation:
     """Run `submission` on the machine `spec`, `plan.repeats` times for each of `inputs`.
 
-    What the submission does never raises: what goes wrong is the observation's `trouble`. Raises `GradingError` when
-    the worker itself broke.
+    What the submission does never raises: what goes wrong is the observation's `trouble`.
     """
     source = submission.source
     channel = worker.channel
@@ -93,6 +92,8 @@ def conduct(
         trouble = troubles.from_over_limit(stage, exercise, over)
     except EndOfFrames:
         trouble = troubles.from_exit(stage, exercise, worker.exit_status())
+    except WorkerBroke as broke:
+        trouble = troubles.from_broken_worker(stage, exercise, str(broke))
     except (FrameError, ValueRefused, TraceError) as error:
         trouble = troubles.from_bad_answer(stage, exercise, str(error))
     channel.drain_printed()
@@ -139,5 +140,5 @@ def _leave(worker: Worker, conversation: Conversation) -> None:
     """The run failed, but the worker lives: the next scenario may use it."""
     try:
         expect(conversation.ask({"op": "leave"}), "left")
-    except (FrameError, DeadlinePassed, SubmissionFailed):
+    except (FrameError, DeadlinePassed, OverLimit, SubmissionFailed, WorkerBroke):
         worker.kill()

@@ -3,32 +3,36 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import platform
 import secrets
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from gpututor import __version__
+from gpututor.checks.core import Check, Machine
 from gpututor.course.catalogue import load_exercise
 from gpututor.course.exercise import MAX_SUBMISSION_BYTES, Exercise
-from gpututor.errors import NotGradableHere, TutorError, UsageError
-from gpututor.grading.events import GradeRequest, GradingEvent, RunStarted, VerdictReached
+from gpututor.errors import GradingError, NotGradableHere, TutorError, UsageError
+from gpututor.grading.events import GradeRequest, GradingEvent, RunStarted, TimingAdvanced, VerdictReached
 from gpututor.grading.report import Environment, Outcome, Report, RunSummary, Status, Verdict, Workers
 from gpututor.judge import nvml
-from gpututor.judge.baselines import run_baselines
+from gpututor.judge.baselines import calls_of_file, run_baselines
 from gpututor.judge.conduct import Observation, Submission, conduct
 from gpututor.judge.exercise_code import ExerciseCode, draw_inputs, load_code
+from gpututor.judge.isolation.probe import working
 from gpututor.judge.machines import in_words, machines_for, seen_by_checks
 from gpututor.judge.opening import with_opened
 from gpututor.judge.placement import placement_of
 from gpututor.judge.plan import plan_for
 from gpututor.judge.suspicions import suspicions_of
 from gpututor.judge.timing.measuring import measure_for
+from gpututor.judge.timing.statistics import MOST_PAIRS
 from gpututor.judge.unasked import unasked_verdicts
 from gpututor.judge.verdicts import not_run, outcome_of, own_verdicts, verdict_of
 from gpututor.judge.workers import Worker, WorkerPool
@@ -49,8 +53,7 @@ def grade(request: GradeRequest, pool: WorkerPool, emit: Emit) -> Report:
     except NotGradableHere as error:
         return grading.report(Outcome.NOT_GRADABLE_HERE, str(error))
     try:
-        machines = machines_for(grading.exercise, request, worker.devices)
-        grading.run_all(worker, machines, code)
+        grading.run_all(worker, code)
     except NotGradableHere as error:
         return grading.report(Outcome.NOT_GRADABLE_HERE, str(error))
     finally:
@@ -70,21 +73,33 @@ def _refusal(request: GradeRequest) -> str:
     return ""
 
 
-def broken_report(request: GradeRequest, error: Exception) -> Report:
+def with_seed(request: GradeRequest) -> GradeRequest:
+    """With a seed drawn, where it has none: who grades twice, or reports what broke, needs the same one."""
+    return request if request.seed is not None else replace(request, seed=secrets.randbits(32))
+
+
+def broken_report(request: GradeRequest, error: Exception, isolation: str) -> Report:
     """The report when the grader or the exercise broke, in words. Never the learner's fault."""
     outcome = Outcome.REJECTED if isinstance(error, UsageError) else Outcome.INTERNAL_ERROR
     reason = str(error) if isinstance(error, TutorError) else f"{type(error).__name__}: {error}"
     return Report(
-        exercise=Path(request.exercise_folder).name,
+        exercise=_key(Path(request.exercise_folder)),
         outcome=outcome,
         verdicts=(),
         runs=(),
-        environment=_environment(request.seed or 0),
+        environment=_environment(request.seed or 0, isolation=isolation),
         submission_sha256=_sha256(request.submission),
         started_at=datetime.now(UTC).isoformat(timespec="seconds"),
         elapsed_s=0.0,
         reason=reason,
     )
+
+
+def _key(folder: Path) -> str:
+    try:
+        return load_exercise(folder).key
+    except TutorError:
+        return folder.name
 
 
 def _environment(
@@ -113,7 +128,7 @@ class _Grading:
         self.request = request
         self._pool = pool
         self.exercise: Exercise = load_exercise(Path(request.exercise_folder))
-        self.seed = secrets.randbits(32) if request.seed is None else request.seed
+        self.seed = request.seed or 0
         self._torch_version = ""
         self._driver = ""
         self._waited_s = 0.0
@@ -124,6 +139,8 @@ class _Grading:
         self._runs: list[RunSummary] = []
         self._suspicions: list[str] = []
         self._trouble_outcome: Outcome | None = None
+        self._of = 0.0
+        self._devices: tuple[dict[str, object], ...] = ()
 
     def take_worker(self) -> Worker:
         """The worker for the submission; how long it was waited for is a cold start, and is told apart."""
@@ -131,19 +148,24 @@ class _Grading:
         worker = self._pool.take()
         self._waited_s = time.monotonic() - before
         self._torch_version = worker.torch_version
-        if any(device["kind"] == "cuda" for device in worker.devices):
+        self._devices = working(worker.devices, self._pool.isolation)
+        if any(device["kind"] == "cuda" for device in self._devices):
             self._driver = nvml.driver_version()
         return worker
 
-    def run_all(self, worker: Worker, machines: tuple[MachineSpec, ...], code: ExerciseCode) -> None:
-        """Every scenario in turn, until one ends the worker or the file does not load."""
+    def run_all(self, worker: Worker, code: ExerciseCode) -> None:
+        """Every scenario in turn, until one ends the worker or the file does not load. May raise `NotGradableHere`."""
+        machines = machines_for(self.exercise, self.request, self._devices)
+        self._of = _to_be_earned(code.checks, [seen_by_checks(spec, self._devices) for spec in machines])
         submission = Submission(_file_name(self.request.file_name), self.request.submission.removeprefix("\ufeff"))
         for spec in machines:
-            device = in_words(spec, worker.devices)
+            device = in_words(spec, self._devices)
             self._emit(RunStarted(spec.scenario, device))
-            plan = plan_for(code.checks, seen_by_checks(spec, worker.devices))
+            plan = plan_for(code.checks, seen_by_checks(spec, self._devices))
             observation = conduct(worker, self.exercise, spec, submission, self._inputs(code), code.given_source, plan)
             trouble = observation.trouble
+            if trouble is not None and trouble.worker_broke:
+                self._blame_the_submission(trouble.traceback, spec, code)
             if trouble is None and plan.baselines:
                 baselines = run_baselines(self._pool, self.exercise, spec, plan, lambda: self._inputs(code), code)
                 observation.run = replace(observation.run, baselines=baselines)
@@ -155,6 +177,12 @@ class _Grading:
             self._runs.append(replace(_summary(spec, device, observation), placement=placement))
             if trouble is not None and (trouble.stage == "loads" or not trouble.worker_lives):
                 break
+
+    def _blame_the_submission(self, said: str, spec: MachineSpec, code: ExerciseCode) -> None:
+        """Raises `GradingError` where a worker breaks with the author's solution too, or there is none to try."""
+        if not (self.exercise.folder / "solution.py").exists():
+            raise GradingError(said, "Run `gpututor doctor`.")
+        calls_of_file(self._pool, self.exercise, spec, "solution.py", self._inputs(code), code)
 
     def outcome(self) -> Outcome:
         return self._trouble_outcome or outcome_of(self._verdicts, self._suspicions)
@@ -182,6 +210,7 @@ class _Grading:
             reason=reason,
             waited_s=round(self._waited_s, 3),
             suspicions=tuple(dict.fromkeys(self._suspicions)),
+            of=self._of,
         )
 
     def _judge(self, observation: Observation, spec: MachineSpec, code: ExerciseCode) -> None:
@@ -210,13 +239,25 @@ class _Grading:
         for check in timed:
             broken = trouble is not None or any(status is not Status.PASSED for status in statuses.values())
             if not broken:
-                timing = measure_for(check, self._pool, self.exercise, spec, run.source, code, secrets.randbits(32))
+                tell = self._teller(check, run.machine)
+                tell(0)
+                seed = secrets.randbits(32)
+                timing = measure_for(check, self._pool, self.exercise, spec, run.source, code, seed, tell)
                 run = replace(run, timings={**run.timings, check.name: timing})
             self._add(not_run(check, run.machine) if broken else verdict_of(check, run))
+
+    def _teller(self, check: Check, machine: Machine) -> Callable[[int], None]:
+        sentence = check.sentence(machine)
+        return lambda pairs: self._emit(TimingAdvanced(sentence, pairs, MOST_PAIRS))
 
     def _add(self, verdict: Verdict) -> None:
         self._verdicts.append(verdict)
         self._emit(VerdictReached(verdict))
+
+
+def _to_be_earned(checks: Iterable[Check], machines: Sequence[Machine]) -> float:
+    """The points of all checks that apply in any scenario, whether the run comes to it or not."""
+    return math.fsum(check.points for check in checks if any(check.applies(machine) for machine in machines))
 
 
 def _summary(spec: MachineSpec, device: str, observation: Observation) -> RunSummary:

@@ -84,7 +84,8 @@ def _chosen(exercise: Exercise, wanted: str, here: Counter[str]) -> tuple[str, i
     index = int(number or 0)
     if kind in ACCELERATORS and here[kind] <= index:
         raise NotGradableHere(
-            f"This machine has no device {wanted}.", "`gpututor devices` lists what is here. Try --device virtual."
+            f"This machine has no device {wanted}.",
+            "`gpututor devices` lists what is here, `gpututor doctor` what works. Try --device virtual.",
         )
     return kind, index
 

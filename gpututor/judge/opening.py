@@ -8,7 +8,7 @@ from typing import Any
 
 from gpututor.checks.core import Call, Opened, Run
 from gpututor.course.exercise import Exercise
-from gpututor.judge.answers import expect
+from gpututor.judge.answers import SubmissionFailed, WorkerBroke, expect
 from gpututor.judge.channel import DeadlinePassed
 from gpututor.judge.conversation import Conversation
 from gpututor.judge.plan import Plan
@@ -64,7 +64,7 @@ class _Opener:
             words = f"opening it took more than {limits.wall_s:g} s"
         except OverLimit as over:
             words = f"opening it took too much of the machine ({over})"
-        except EndOfFrames:
+        except (EndOfFrames, SubmissionFailed, WorkerBroke):
             words = "whoever opened it crashed"
         except (FrameError, ValueRefused) as error:
             words = f"it holds what cannot be read: {error}"

@@ -9,6 +9,7 @@ from gpututor.checks.core import Finding
 from gpututor.course.exercise import Exercise
 from gpututor.grading.report import Outcome
 from gpututor.judge.workers.watch import OverLimit
+from gpututor.plain_text import visible
 from gpututor.wire.messages import Failure, FailureKind
 
 
@@ -23,6 +24,8 @@ class Trouble:
     traceback: str = ""
     worker_lives: bool = False
     """The same worker can serve the next scenario."""
+    worker_broke: bool = False
+    """The worker says that it broke by itself."""
 
 
 def sentence(stage: str, exercise: Exercise) -> str:
@@ -193,6 +196,18 @@ def from_bad_answer(stage: str, exercise: Exercise, words: str) -> Trouble:
         "Leave the grader's own connection alone, and return plain values.",
     )
     return Trouble(stage, Outcome.NEEDS_REVIEW, finding)
+
+
+def from_broken_worker(stage: str, exercise: Exercise, words: str) -> Trouble:
+    """The worker said that it broke. To be believed where it breaks with the author's solution too."""
+    finding = Finding(
+        f"{exercise.entry}() returns its result",
+        "the worker broke in the middle of it; with the exercise's own solution it does not",
+        None,
+        "Either your code does something that the grader cannot handle, or it reached into the grader.",
+        "Leave the grader's own code alone; if you did, please report this with your file.",
+    )
+    return Trouble(stage, Outcome.NEEDS_REVIEW, finding, visible(words), worker_broke=True)
 
 
 def _signal_name(number: int) -> str:

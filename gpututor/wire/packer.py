@@ -1,13 +1,18 @@
-"""Values on their way out: Python trees with tensors in them, as JSON nodes and raw bytes. Needs torch; no pickle."""
+"""Values on their way out: Python trees with tensors in them, as JSON nodes and raw bytes. Needs torch; no pickle.
+
+Nothing of a value's own code runs here, but its `repr`: methods are those of `list`, `dict`, `torch.Tensor` and
+`torch.nn.Module`, called by their own names. What a lazy value would compute while it is packed, nobody would see.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from hashlib import blake2b
 from typing import Any
 
+import numpy
 import torch
 
 from gpututor.wire.observed import (
@@ -64,7 +69,7 @@ class Packer:
         """A JSON node for `value`; raises `ValueRefused` for trees too deep or large and tensors that do not travel."""
         self._count_node(depth)
         match value:
-            case None | bool():
+            case None | True | False:
                 return {"k": "plain", "v": value}
             case int() if type(value) is int:
                 return {"k": "int", "v": _digits(value)}
@@ -76,16 +81,17 @@ class Packer:
                 return self._tensor(value)
             case torch.nn.Module():
                 return self._module(value)
-            case torch.device() | torch.dtype() | torch.Size():
+            case torch.device() | torch.dtype() | torch.Size() if type(value) in _TORCH_PLAIN:
                 return self._torch_plain(value)
-            case list() | tuple():
-                kind = "list" if isinstance(value, list) else "tuple"
-                return {"k": kind, "v": [self.pack(item, depth + 1) for item in value]}
+            case list():
+                return {"k": "list", "v": [self.pack(item, depth + 1) for item in list.__iter__(value)]}
+            case tuple():
+                return {"k": "tuple", "v": [self.pack(item, depth + 1) for item in tuple.__iter__(value)]}
             case dict():
-                pairs = [[self.pack(key, depth + 1), self.pack(item, depth + 1)] for key, item in value.items()]
+                pairs = [[self.pack(key, depth + 1), self.pack(item, depth + 1)] for key, item in dict.items(value)]
                 return {"k": "dict", "v": pairs}
-        if type(value).__module__ == "numpy" and type(value).__name__ == "ndarray":
-            return self._array(value)
+            case numpy.ndarray() if type(value) is numpy.ndarray:
+                return self._array(value)
         return {"k": "object", "type": type(value).__name__[:MAX_NAME], "v": self._text(_safe_repr(value))}
 
     def _torch_plain(self, value: object) -> dict[str, Any]:
@@ -119,6 +125,8 @@ class Packer:
     def _new_tensor(self, tensor: torch.Tensor, is_grad: bool) -> dict[str, Any]:
         if type(tensor) not in self.view.exact_types:
             raise ValueRefused(f"a {type(tensor).__name__} is not a plain torch.Tensor")
+        if replaced := [name for name in vars(tensor) if hasattr(torch.Tensor, name)]:
+            raise ValueRefused(f"a tensor whose {replaced[0]} was replaced")
         name = str(tensor.dtype).removeprefix("torch.")
         if name not in DTYPES or tensor.layout is not torch.strided:
             kind = str(tensor.dtype) if tensor.layout is torch.strided else str(tensor.layout)
@@ -152,15 +160,20 @@ class Packer:
         return {**asdict(fact), "identity": str(fact.identity), "storage": str(fact.storage)}
 
     def _module(self, module: torch.nn.Module) -> dict[str, Any]:
-        buffers = dict(module.named_buffers(remove_duplicate=False))
-        parameters = dict(module.named_parameters(remove_duplicate=False))
-        layers = [[self._text(name), _name(layer)] for name, layer in module.named_modules() if name]
+        parts = _parts(module)
+        buffers, parameters = dict(_state(parts, "_buffers")), dict(_state(parts, "_parameters"))
+        passing = [_joined(at, name) for at, part in parts for name in vars(part)["_non_persistent_buffers_set"]]
+        # A layer that stands in two places is one layer; its state has both names, as in a state dict.
+        firsts: dict[int, tuple[str, torch.nn.Module]] = {}
+        for path, part in parts:
+            firsts.setdefault(id(part), (path, part))
+        layers = [[self._text(path), _name(part)] for path, part in firsts.values() if path]
         self._count_node(0, len(layers) + len(parameters) + len(buffers))
         return {
             "k": "module",
             "type": _name(module),
             "layers": layers,
-            "passing": sorted(buffers.keys() - module.state_dict(keep_vars=True).keys()),
+            "passing": sorted(buffers.keys() & set(passing)),
             "training": bool(module.training),
             "parameters": {self._text(name): self._tensor(parameter) for name, parameter in parameters.items()},
             "buffers": {self._text(name): self._tensor(buffer) for name, buffer in buffers.items()},
@@ -205,6 +218,9 @@ class Packer:
         return len(self.buffers) - 1
 
 
+_TORCH_PLAIN = (torch.device, torch.dtype, torch.Size)
+
+
 def tensors_in(value: object) -> dict[str, torch.Tensor]:
     """Each tensor in `value`, by path: `x`, `batch.0`, `model.weight`."""
     found: dict[str, torch.Tensor] = {}
@@ -215,13 +231,45 @@ def tensors_in(value: object) -> dict[str, torch.Tensor]:
             case torch.Tensor():
                 found[path] = item
             case torch.nn.Module():
-                waiting += [(f"{path}.{name}", part) for name, part in item.named_parameters(remove_duplicate=False)]
-                waiting += [(f"{path}.{name}", part) for name, part in item.named_buffers(remove_duplicate=False)]
+                parts = _parts(item)
+                waiting += [(f"{path}.{name}", part) for name, part in _state(parts, "_parameters")]
+                waiting += [(f"{path}.{name}", part) for name, part in _state(parts, "_buffers")]
             case dict():
-                waiting += [(f"{path}.{key}" if path else str(key), part) for key, part in item.items()]
-            case list() | tuple():
-                waiting += [(f"{path}.{index}", part) for index, part in enumerate(item)]
+                waiting += [(_joined(path, str(key)), part) for key, part in dict.items(item)]
+            case list():
+                waiting += [(f"{path}.{index}", part) for index, part in enumerate(list.__iter__(item))]
+            case tuple():
+                waiting += [(f"{path}.{index}", part) for index, part in enumerate(tuple.__iter__(item))]
     return found
+
+
+def _parts(module: torch.nn.Module) -> list[tuple[str, torch.nn.Module]]:
+    """What `module.named_modules(remove_duplicate=False)` gives: that method may have been replaced.
+
+    Raises `ValueRefused` for a module that holds itself, or too many.
+    """
+    parts: list[tuple[str, torch.nn.Module]] = []
+    waiting: list[tuple[str, torch.nn.Module]] = [("", module)]
+    while waiting:
+        path, part = waiting.pop()
+        parts.append((path, part))
+        if len(parts) > MAX_NODES or path.count(".") > MAX_DEPTH:
+            raise ValueRefused("the result is a module that is nested too deeply or has too many parts")
+        children = reversed(list(dict.items(vars(part)["_modules"])))
+        waiting += [(_joined(path, name), child) for name, child in children if child is not None]
+    return parts
+
+
+def _state(parts: list[tuple[str, torch.nn.Module]], kind: str) -> Iterator[tuple[str, torch.Tensor]]:
+    """`_parameters` or `_buffers` of all parts, by their whole names."""
+    for path, part in parts:
+        for name, tensor in dict.items(vars(part)[kind]):
+            if tensor is not None:
+                yield _joined(path, name), tensor
+
+
+def _joined(path: str, name: str) -> str:
+    return f"{path}.{name}" if path else name
 
 
 def _name(module: torch.nn.Module) -> str:

@@ -174,11 +174,14 @@ async def test_why_nothing_could_be_graded_is_told(desk: Desk) -> None:
 
 async def test_text_from_outside_is_shown_as_it_is_and_never_as_markup(desk: Desk) -> None:
     nasty = "[/int] [@click=app.quit]x[/] [red]"
+    steers = "\x1b[2J\x9b\u202e"
 
     def judge(request: GradeRequest) -> Report:
-        words = {"expected": nasty, "got": nasty, "why": nasty, "advice": nasty}
+        words = {"expected": nasty, "got": nasty, "why": nasty, "advice": nasty + steers}
         not_run = verdict("parity", Status.NOT_RUN)
-        return report(request, failure(**words), not_run, output=f"printed {nasty}\n", traceback=f"trace {nasty}")
+        return report(
+            request, failure(**words), not_run, output=f"printed {nasty}\n{steers}", traceback=f"trace {steers} {nasty}"
+        )
 
     desk.client = ScriptedClient(judge)
     desk.file().write_text(f"def twice(number):\n    return {nasty!r}\n")
@@ -188,6 +191,8 @@ async def test_text_from_outside_is_shown_as_it_is_and_never_as_markup(desk: Des
         await pilot.pause()
         text = screen_text(pilot.app)
         assert text.count(nasty) >= 7, text
+        assert text.count("\\x1b[2J\\x9b\\u202e") == 3, text
+        assert not set(steers) & set(text) - set("[2J")
         assert pilot.app.is_running
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import inspect
 import json
 import os
 import secrets
@@ -175,14 +174,7 @@ def opened(folder: Path) -> Iterator[Ground]:
                 os.environ[name] = value
 
 
-def takes_isolation() -> bool:
-    """Whether there is anything but the process mode yet."""
-    return "isolation" in inspect.signature(GradingClient).parameters
-
-
 def _new_client(isolation: str) -> GradingClient:
-    if not takes_isolation():
-        return GradingClient()
     workers = "fork server" if sys.platform == "linux" else "spare"
     return GradingClient(isolation=isolation, workers=workers)  # type: ignore[arg-type]
 

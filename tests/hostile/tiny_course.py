@@ -26,6 +26,8 @@ EXERCISES = {
     "patience": Tiny("scores", "scores", ("virtual", "cpu"), wall_s=2.0),
     "label": Tiny("label", "label", ("virtual", "cpu")),
     "plain": Tiny("plain", "total", ("virtual", "cpu")),
+    "both": Tiny("both", "both"),
+    "timed": Tiny("timed", "chain", ("virtual", "cpu"), cases=2, wall_s=30.0),
 }
 
 

@@ -13,7 +13,7 @@ from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widgets import Button, Static
 
-from gpututor.app.widgets.verdict_row import PlainText
+from gpututor.app.widgets.plain import PlainText
 from gpututor.errors import TutorError
 from gpututor.paths import log_file
 

@@ -14,7 +14,7 @@ from textual.widgets import Static
 
 from gpututor.app.commands import COMMANDS, EDITING, Command, key_name
 from gpututor.app.standing import State
-from gpututor.app.widgets.verdict_row import PlainText
+from gpututor.app.widgets.plain import PlainText
 
 _KEYS_WIDTH = 18
 _MORE = {

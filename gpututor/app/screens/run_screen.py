@@ -13,6 +13,7 @@ from gpututor.app.grader import Client, Grader
 from gpututor.app.messages import (
     CheckAnswered,
     DevicesFound,
+    PairTimed,
     RunBroke,
     RunCancelled,
     ScenarioStarted,
@@ -92,6 +93,11 @@ class RunScreen(DeskScreen):
     def _show_scenario(self, message: ScenarioStarted) -> None:
         if self._is_shown(message.run):
             self.panes.results.scenario_started(message.scenario, message.device)
+
+    @on(PairTimed)
+    def _show_timing(self, message: PairTimed) -> None:
+        if self._is_shown(message.run):
+            self.status.show_news(f"Timing: pair {message.pairs} of at most {message.most_pairs}")
 
     @on(CheckAnswered)
     def _show_verdict(self, message: CheckAnswered) -> None:

@@ -10,7 +10,7 @@ from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.screen import Screen
 
-from gpututor.app.widgets.verdict_row import PlainText
+from gpututor.app.widgets.plain import PlainText
 from gpututor.app.words import sentence, short_path
 from gpututor.grading.words import count
 

@@ -9,7 +9,8 @@ from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
 from textual.widget import Widget
 
-from gpututor.app.widgets.verdict_row import PlainText, VerdictRow
+from gpututor.app.widgets.plain import PlainText
+from gpututor.app.widgets.verdict_row import VerdictRow
 from gpututor.grading.report import Report, RunSummary, Verdict
 from gpututor.grading.words import device_words, elapsed, outcome_line, to_look_at
 
@@ -199,9 +200,9 @@ def _where(report: Report) -> str:
 
 
 def bounded_output(run: RunSummary) -> str:
-    """The printed text without control characters, cut to what a person would scroll through."""
+    """The printed text, cut to what a person would scroll through."""
     lines = run.output.splitlines()
-    shown = ["".join(c if c.isprintable() else " " for c in line.expandtabs(4)) for line in lines[:SHOWN_OUTPUT_LINES]]
+    shown = [line.expandtabs(4) for line in lines[:SHOWN_OUTPUT_LINES]]
     if len(lines) > SHOWN_OUTPUT_LINES:
         shown.append(f"… {len(lines) - SHOWN_OUTPUT_LINES} more lines are not shown")
     if run.output_dropped_bytes:

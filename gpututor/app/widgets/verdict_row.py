@@ -7,18 +7,11 @@ from typing import ClassVar
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
-from textual.widgets import Static
 
 from gpututor.app.messages import CheckOpened, LineChosen
+from gpututor.app.widgets.plain import PlainText
 from gpututor.grading.report import Verdict
 from gpututor.grading.words import mark
-
-
-class PlainText(Static, can_focus=False):
-    """Text from anywhere, shown as it is: never markup."""
-
-    def __init__(self, text: str, *, id: str | None = None, classes: str | None = None) -> None:
-        super().__init__(text, markup=False, id=id, classes=classes)
 
 
 class VerdictRow(Vertical, can_focus=True):

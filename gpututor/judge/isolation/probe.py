@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import json
 import subprocess
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from functools import cache
 from typing import Any
 
 from gpututor.errors import NotGradableHere
@@ -52,6 +54,21 @@ def probe() -> Probe:
     troubles = "; ".join(f"{device}: {trouble}" for device, trouble in said.items() if trouble)
     working = tuple(device for device, trouble in said.items() if not trouble)
     return Probe(not troubles, troubles, INSTEAD if troubles else "", working)
+
+
+@cache
+def _working() -> frozenset[str]:
+    return frozenset(probe().devices)
+
+
+def working(devices: Sequence[dict[str, object]], isolation: str) -> tuple[dict[str, object], ...]:
+    """Those of a worker's `devices` on which it can compute inside `isolation`. Asked once in a process's life.
+
+    An accelerator that a driver shows, and that cannot be reached from bubblewrap, is none there.
+    """
+    if isolation != "bubblewrap" or all(device["kind"] == "cpu" for device in devices):
+        return tuple(devices)
+    return tuple(device for device in devices if device["kind"] == "cpu" or device["name"] in _working())
 
 
 def main() -> None:

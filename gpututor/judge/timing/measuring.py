@@ -17,7 +17,7 @@ from gpututor.grading.report import Status
 from gpututor.judge.exercise_code import ExerciseCode, draw_inputs
 from gpututor.judge.machines import seen_by_checks
 from gpututor.judge.timing import floor
-from gpututor.judge.timing.pairs import Comparer, Comparison, Inputs, Settings
+from gpututor.judge.timing.pairs import Comparer, Comparison, Inputs, Settings, Tell, tell_nobody
 from gpututor.judge.timing.siblings import Null, Sibling, Stopped
 from gpututor.judge.timing.statistics import Answer, quartiles
 from gpututor.judge.timing.stillness import Stillness
@@ -37,12 +37,18 @@ def measure(
     limit: SpeedLimit,
     seed: int,
     settings: Settings | None = None,
+    tell: Tell = tell_nobody,
 ) -> Timing:
     """Time `submission_source` beside `baseline_source` on the real device of `spec`.
 
     Nothing that the submission does raises; `CourseError` for a baseline that does not run or is wrong, `GradingError`
     when a worker broke by itself.
     """
+    if exercise.kind != "function":
+        raise CourseError(
+            f"{exercise.folder / 'checks.py'}: a speed limit of a {exercise.kind!r} exercise on a real device",
+            "Leave out its real_at_most: only single functions are timed on real devices.",
+        )
     with _workers(pool, 3) as (null, baseline, submission):
         stillness = Stillness(os.getpid(), [null.pid, baseline.pid])
         machine = seen_by_checks(spec, baseline.devices)
@@ -73,7 +79,7 @@ def measure(
             timed = Sibling(submission, exercise, spec, "solution.py", submission_source)
             try:
                 timed.load(code.given_source)
-                result = comparer.compare(timed, _ratio(limit))
+                result = comparer.compare(timed, _ratio(limit), tell)
             except Stopped as stopped:
                 return _timing(comparer.result, stopped.status, "", stopped.finding)
         return decided(result, least_s[0], settings or Settings())
@@ -87,11 +93,12 @@ def measure_for(
     submission_source: str,
     code: ExerciseCode,
     seed: int,
+    tell: Tell,
 ) -> Timing:
     """Time a submission for a `check` that has a speed limit. Raises what `measure` does."""
     assert check.speed is not None
     baseline_source = exercise.file(check.speed.baseline)
-    return measure(pool, exercise, spec, submission_source, baseline_source, code, check.speed, seed)
+    return measure(pool, exercise, spec, submission_source, baseline_source, code, check.speed, seed, tell=tell)
 
 
 def _ratio(limit: SpeedLimit) -> float:

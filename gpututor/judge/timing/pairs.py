@@ -18,6 +18,12 @@ from gpututor.judge.timing.statistics import Answer, median
 Inputs = Sequence[dict[str, Any]]
 Draw = Callable[[int], Inputs]
 """`draw(rounds)`: fresh inputs for so many rounds over the exercise's cases."""
+Tell = Callable[[int], None]
+"""Called with the number of pairs that were timed, after each."""
+
+
+def tell_nobody(pairs: int) -> None:
+    """A `Tell` for where nobody waits."""
 
 
 @dataclass(frozen=True)
@@ -128,7 +134,7 @@ class Comparer:
         result.null_s = median(self._nulls)
         result.baseline_before_s = median(times) - result.null_s
 
-    def compare(self, submission: Side, at_most: float) -> Comparison:
+    def compare(self, submission: Side, at_most: float, tell: Tell = tell_nobody) -> Comparison:
         """Pairs until the signs tell whether `submission` keeps to `at_most` times the baseline, or until the cap."""
         settings, result = self._settings, self.result
         until = settings.now_s() + settings.most_s
@@ -146,6 +152,7 @@ class Comparer:
             result.submission_s.append(submission_s)
             result.signs.append(submission_s <= at_most * baseline_s)
             result.answer = statistics.answer(result.signs)
+            tell(len(result.signs))
             if result.answer is not Answer.OPEN:
                 break
         if result.baseline_s:

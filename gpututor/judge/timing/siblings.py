@@ -13,7 +13,7 @@ from gpututor.checks.core import Finding
 from gpututor.course.exercise import Exercise
 from gpututor.grading.report import Status
 from gpututor.judge import troubles
-from gpututor.judge.answers import SubmissionFailed, expect
+from gpututor.judge.answers import SubmissionFailed, WorkerBroke, expect
 from gpututor.judge.channel import DeadlinePassed
 from gpututor.judge.conduct import Submission, load_question
 from gpututor.judge.conversation import Conversation, check_ticket, new_ticket
@@ -71,7 +71,7 @@ class Sibling:
             expect(self._conversation.ask({**question, "observed": False}), "loaded")
 
     def time(self, inputs: Inputs) -> Timed:
-        """One batch. Raises `Stopped`, or `GradingError` when the worker itself broke."""
+        """One batch. Raises `Stopped`."""
         return self._batch(inputs, again=False, keep=False)
 
     def leave(self) -> None:
@@ -115,6 +115,9 @@ class Sibling:
             trouble = troubles.from_exit(stage, exercise, self._worker.exit_status())
         except OverLimit as over:
             trouble = troubles.from_over_limit(stage, exercise, over)
+        except WorkerBroke as broke:
+            trouble = troubles.from_broken_worker(stage, exercise, str(broke))
+            raise Stopped(trouble.finding, Status.NEEDS_REVIEW) from None
         except (FrameError, ValueRefused) as error:
             trouble = troubles.from_bad_answer(stage, exercise, str(error))
             raise Stopped(trouble.finding, Status.NEEDS_REVIEW) from None

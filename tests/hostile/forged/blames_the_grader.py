@@ -1,7 +1,6 @@
 # attacks: label
 # tries: to have its failure called the grader's own, which is tried again and counts as no attempt
 # ends: error, failed, needs review
-# open: a worker that says it broke is believed: no mark is given, and nothing is lost but a retry
 # isolation: both
 import gpututor.worker.line as line
 

@@ -97,6 +97,17 @@ def test_a_training_step_that_keeps_its_loss_leaks_and_one_that_keeps_a_number_d
     assert f"line {line}" in finding.got
 
 
+def test_a_meter_that_was_reset_hides_no_peak() -> None:
+    check = memory(peak=2 * MIB)
+    resets = AT_ONCE.replace(
+        "    return total", "    del all_parts, part\n    torch.cuda.reset_peak_memory_stats()\n    return total"
+    )
+
+    finding = found(check, recorded(resets, {"parts": 8}))
+
+    assert finding.got.startswith("9,437,184 bytes (9.00 MiB) on cuda:0, reached at line 4")
+
+
 def test_leaks_up_to_an_amount_are_allowed() -> None:
     run = recorded(TRAINS.replace("{kept}", "loss.detach().clone()"), X, repeats=3)
 

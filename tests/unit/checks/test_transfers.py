@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from gpututor.checks import syncs, transfers
+from gpututor.checks.core import count
 from gpututor.errors import CourseError
 from tests.unit.checks.recorded import recorded
 from tests.unit.checks.runs import found, run_of
@@ -94,3 +95,11 @@ def test_an_odd_amount_is_the_authors_fault() -> None:
         with pytest.raises(CourseError, match="no amount") as refused:
             check.find(run_of(None))
         assert "checks.py" in refused.value.advice
+
+
+def test_the_thing_that_is_counted_gets_the_plural() -> None:
+    assert [count(number, "copy between devices") for number in (0, 1, 2)] == [
+        "no copies between devices",
+        "1 copy between devices",
+        "2 copies between devices",
+    ]

@@ -286,10 +286,47 @@ def test_the_cpu_is_used_where_the_exercise_allows_it(grade: Grade) -> None:
 def test_a_broken_exercise_is_an_internal_error_that_names_the_file(grade: Grade, exercise_folder: Path) -> None:
     (exercise_folder / "given.py").write_text("def draw(seed, case):\n    return {}['number']\n")
 
-    report = grade(RIGHT)
+    report = grade(RIGHT, seed=5)
 
     assert report.outcome is Outcome.INTERNAL_ERROR
     assert "given.py:2" in report.reason
+    assert report.exercise == "lesson_1/twice_1_1"
+    assert report.environment.isolation == "process"
+    assert report.environment.seed == 5
+
+
+def test_a_worker_that_breaks_with_the_exercises_own_solution_too_is_an_internal_error(
+    grade: Grade, exercise_folder: Path
+) -> None:
+    with (exercise_folder / "given.py").open("a") as given:
+        given.write("\n\ndef build(drawn, device):\n    return drawn['nothing']\n")
+
+    report = grade(RIGHT)
+
+    assert report.outcome is Outcome.INTERNAL_ERROR
+    assert "KeyError: 'nothing'" in report.reason
+
+
+def test_a_worker_that_says_it_broke_where_the_exercises_own_solution_runs_is_looked_at(
+    grade: Grade, exercise_folder: Path
+) -> None:
+    (exercise_folder / "given.py").write_text(
+        "class Number(int):\n    pass\n\n\n"
+        "def draw(seed, case):\n    return {'number': seed + case}\n\n\n"
+        "def build(drawn, device):\n    return {'number': Number(drawn['number'])}\n"
+    )
+
+    takes_it_away = (
+        "import gc\nfor one in gc.get_objects():\n    if type(one) is dict and 'Number' in one and 'draw' in one:\n"
+    )
+    report = grade(f"{takes_it_away}        del one['Number']\n{RIGHT}")
+
+    assert report.outcome is Outcome.NEEDS_REVIEW
+    first = report.first_failure
+    assert first is not None
+    assert first.check == "runs"
+    assert first.got.startswith("the worker broke in the middle of it; with the exercise's own solution it does not")
+    assert "NameError" in report.runs[0].traceback
 
 
 def test_every_scenario_has_a_run_of_its_own(grade: Grade, exercise_folder: Path) -> None:
@@ -309,6 +346,39 @@ def test_every_scenario_has_a_run_of_its_own(grade: Grade, exercise_folder: Path
         "cuda:0, virtual T4",
         "2 x virtual T4",
     ]
+
+
+def test_what_could_be_earned_does_not_depend_on_how_far_a_run_came(grade: Grade, exercise_folder: Path) -> None:
+    with (exercise_folder / "exercise.toml").open("a") as manifest:
+        manifest.write('[[scenario]]\nname = "one"\n[[scenario]]\nname = "none"\ngpus = 0\n')
+    (exercise_folder / "checks.py").write_text(
+        "from gpututor.checks import value\n\nright = lambda drawn, machine: 2 * drawn['number']\n"
+        "checks = [value(right).with_points(2), value(right, name='alone', on='no gpu').with_points(3)]\n"
+    )
+
+    passed, broken, in_the_first = grade(RIGHT), grade("def twice(:"), grade("def twice(number):\n    os.abort()\n")
+
+    assert (passed.outcome, passed.points, passed.of) == (Outcome.PASSED, 5, 5)
+    assert (broken.outcome, broken.points, broken.of) == (Outcome.ERROR, 0, 5)
+    assert (in_the_first.points, in_the_first.of) == (0, 5)
+
+
+def test_a_worker_that_goes_over_a_limit_while_it_leaves_is_ended() -> None:
+    from gpututor.judge import conduct
+    from gpututor.judge.workers.watch import OverLimit
+
+    class Leaving:
+        killed = False
+
+        def ask(self, question: object) -> None:
+            raise OverLimit("processes", 100, 64)
+
+        def kill(self) -> None:
+            self.killed = True
+
+    leaving = Leaving()
+    conduct._leave(leaving, leaving)  # type: ignore[arg-type]
+    assert leaving.killed
 
 
 def test_cancel_ends_a_grading_at_once_and_the_next_one_works(client: GradingClient, exercise_folder: Path) -> None:

@@ -11,7 +11,7 @@ from tests.unit.judge.conftest import Grade
 from tests.unit.judge.test_grading import EMPTY_TRACE, RIGHT, failure
 
 HEAD = "import os, torch\nimport numpy as np\n\n\n"
-ODD_DICT = "class Odd(dict):\n    def items(self):\n        raise ValueError('no items')\n\n\n"
+BROKEN = "broken = torch.nn.Linear(1, 1)\ndel vars(broken)['_modules']\n\n\n"
 
 
 @pytest.mark.parametrize(
@@ -20,12 +20,12 @@ ODD_DICT = "class Odd(dict):\n    def items(self):\n        raise ValueError('no
         ("torch.zeros(1).expand(10**11)", "400,000,000,000 bytes; at most"),
         ("[torch.zeros(()) for _ in range(5000)]", "more than 4,096 tensors"),
         ("1 << 5000", "more than 4,096 bits"),
-        ("Odd(a=1)", "the result cannot be brought back: ValueError: no items"),
+        ("broken", "the result cannot be brought back: KeyError: '_modules'"),
         ("torch.zeros(2).to_sparse()", "a torch.sparse_coo tensor cannot be brought back"),
     ],
 )
 def test_a_result_that_cannot_be_compared_is_the_learners_and_told_so(grade: Grade, result: str, words: str) -> None:
-    report = grade(f"{HEAD}{ODD_DICT}def twice(number):\n    return {result}\n")
+    report = grade(f"{HEAD}{BROKEN}def twice(number):\n    return {result}\n")
 
     assert report.outcome is Outcome.FAILED
     check, got, _ = failure(report)

@@ -64,6 +64,78 @@ def test_views_keep_their_strides_and_share_one_storage() -> None:
     assert whole.fact.identity != turned.fact.identity
 
 
+def never(*arguments: object, **named: object) -> Any:
+    raise AssertionError("a value's own code ran")
+
+
+class LazyList(list[Any]):
+    __iter__ = __len__ = __getitem__ = never
+
+
+class LazyTuple(tuple[Any, ...]):
+    __iter__ = __len__ = __getitem__ = never
+
+
+class LazyDict(dict[str, Any]):
+    __iter__ = __getitem__ = items = keys = values = never
+
+
+class LazyModule(torch.nn.Linear):
+    named_parameters = named_buffers = named_modules = parameters = state_dict = never
+
+
+@pytest.mark.parametrize(
+    ("value", "plain"), [(LazyList([1, 2]), [1, 2]), (LazyTuple((1, 2)), (1, 2)), (LazyDict(a=1), {"a": 1})]
+)
+def test_a_container_is_read_without_running_its_own_code(value: object, plain: object) -> None:
+    assert carried(value) == plain
+
+
+def test_a_module_is_read_without_running_its_own_code() -> None:
+    module, plain = LazyModule(2, 1), torch.nn.Linear(2, 1)
+    torch.nn.Module.load_state_dict(plain, {"weight": module.weight, "bias": module.bias})
+
+    arrived, expected = carried(torch.nn.Sequential(module)), carried(torch.nn.Sequential(plain))
+
+    assert arrived.parameters.keys() == expected.parameters.keys() == {"0.weight", "0.bias"}
+    assert torch.equal(arrived.parameters["0.weight"].values, expected.parameters["0.weight"].values)
+
+
+def test_a_shared_layer_is_one_layer_whose_state_has_two_names() -> None:
+    layer = torch.nn.Linear(2, 2)
+
+    arrived = carried(torch.nn.Sequential(layer, torch.nn.ReLU(), layer))
+
+    assert [name for name, _ in arrived.layers] == ["0", "1"]
+    assert arrived.parameters.keys() == {"0.weight", "0.bias", "2.weight", "2.bias"}
+    assert arrived.parameters["0.weight"] is arrived.parameters["2.weight"]
+
+
+def test_a_module_that_holds_itself_is_refused() -> None:
+    module = torch.nn.Sequential(torch.nn.ReLU())
+    module.add_module("itself", module)
+
+    with pytest.raises(ValueRefused, match="nested too deeply"):
+        carried(module)
+
+
+@pytest.mark.parametrize("name", ["detach", "stride", "numel", "storage_offset", "element_size"])
+def test_a_tensor_with_methods_of_its_own_is_refused(name: str) -> None:
+    tensor = torch.ones(2)
+    tensor.note = "a name of one's own is none of ours"  # type: ignore[attr-defined]
+    carried(tensor)
+    setattr(tensor, name, never)
+
+    with pytest.raises(ValueRefused, match=f"a tensor whose {name} was replaced"):
+        carried(tensor)
+
+
+def test_what_only_calls_itself_an_array_is_brought_back_as_text() -> None:
+    fake = type("ndarray", (), {"__module__": "numpy", "astype": never, "dtype": np.dtype("float32"), "nbytes": 4})
+
+    assert isinstance(carried(fake()), ObservedObject)
+
+
 def test_one_tensor_met_twice_is_one_object() -> None:
     tensor = torch.ones(2)
 

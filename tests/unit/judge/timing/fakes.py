@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from gpututor.checks.core import Finding
-from gpututor.judge.timing.pairs import Comparer, Comparison, Inputs, Settings, Timed
+from gpututor.judge.timing.pairs import Comparer, Comparison, Inputs, Settings, Tell, Timed, tell_nobody
 
 ROUND_TRIP_S = 200e-6
 CALL_S = 1e-3
@@ -55,12 +55,13 @@ def compared(
     null: Fake | None = None,
     seed: int = 0,
     settings: Settings | None = None,
+    tell: Tell = tell_nobody,
 ) -> Comparison:
     """Both sides from preparing to the answer."""
     null = null or Fake(0.0, baseline.round_trip_s, baseline.noise)
     comparer = Comparer(baseline, null, Fresh(), verify, random.Random(seed), settings)
     comparer.prepare()
-    return comparer.result if comparer.result.too_small else comparer.compare(submission, at_most)
+    return comparer.result if comparer.result.too_small else comparer.compare(submission, at_most, tell)
 
 
 def bursts(seed: int, often: float = 0.3) -> Callable[[], float]:

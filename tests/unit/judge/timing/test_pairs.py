@@ -92,6 +92,14 @@ def test_every_timed_result_is_verified_and_the_first_wrong_one_ends_it() -> Non
     assert 0 < len(result.signs) < FEWEST_PAIRS
 
 
+def test_each_pair_is_told() -> None:
+    told: list[int] = []
+
+    result = compared(Fake(CALL_S), Fake(CALL_S), tell=told.append)
+
+    assert told == list(range(1, len(result.signs) + 1))
+
+
 def test_results_of_warm_ups_are_verified_too() -> None:
     submission = Fake(CALL_S)
     submission.answer = lambda number: -1

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gpututor.grading.client import GradingClient
-from gpututor.grading.events import Graded, GradeRequest
+from gpututor.grading.events import Graded, GradeRequest, TimingAdvanced
 from gpututor.grading.report import Outcome, Status
 from tests.unit.judge.timing.conftest import BASELINE, CHECKS, GradeTimed
 
@@ -156,8 +156,9 @@ def test_what_is_wrong_is_not_timed(grade_timed: GradeTimed) -> None:
 
 def test_a_baseline_that_is_wrong_is_the_exercises_fault(client: GradingClient, timed_folder: Path) -> None:
     (timed_folder / "baseline.py").write_text("def chain(matrix):\n    return matrix\n")
-    *_, end = client.grade(GradeRequest(str(timed_folder), BASELINE, "chain.py", device="cpu"))
+    *events, end = client.grade(GradeRequest(str(timed_folder), BASELINE, "chain.py", device="cpu"))
 
+    assert [event.pairs for event in events if isinstance(event, TimingAdvanced)] == [0]
     assert isinstance(end, Graded)
     assert end.report.outcome is Outcome.INTERNAL_ERROR
     assert "baseline.py: the baseline is no good" in end.report.reason

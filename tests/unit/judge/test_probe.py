@@ -1,0 +1,47 @@
+"""Which devices count as there, in bubblewrap."""
+
+from __future__ import annotations
+
+import pytest
+
+from gpututor.devices import inventory
+from gpututor.judge.isolation import probe as probing
+from gpututor.judge.isolation.probe import Probe, probe, working
+
+CPU = {"name": "cpu", "kind": "cpu", "description": "a CPU", "memory_bytes": None}
+GPUS: list[dict[str, object]] = [{**CPU, "name": f"cuda:{number}", "kind": "cuda"} for number in range(2)]
+
+
+@pytest.fixture(autouse=True)
+def _asked_anew() -> None:
+    probing._working.cache_clear()
+
+
+def test_a_gpu_on_which_nothing_can_be_computed_in_bubblewrap_is_none_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(probing, "probe", lambda: Probe(False, "cuda:1: broken", "", ("cpu", "cuda:0")))
+
+    assert working([CPU, *GPUS], "bubblewrap") == (CPU, GPUS[0])
+    assert working([CPU, *GPUS], "process") == (CPU, *GPUS)
+
+
+def test_without_an_accelerator_nobody_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(probing, "probe", lambda: pytest.fail("asked"))
+
+    assert working([CPU], "bubblewrap") == (CPU,)
+
+
+@pytest.mark.isolation
+def test_a_product_is_computed_in_bubblewrap() -> None:
+    found = probe()
+
+    assert found.works, found.title
+    assert "cpu" in found.devices
+
+
+def test_a_backend_whose_driver_fails_has_no_devices(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails() -> bool:
+        raise RuntimeError("the driver is gone")
+
+    monkeypatch.setattr(inventory.torch.xpu, "is_available", fails)
+
+    assert next(iter(inventory.describe_devices()))["name"] == "cpu"
