@@ -40,7 +40,8 @@ def from_failure(failure: Failure, stage: str, exercise: Exercise, source: str, 
     line = failure.line if failure.line and failure.line <= source.count("\n") + 1 else None
     said = ": ".join(filter(None, (failure.type_name, failure.message))) + (f", at line {line}" if line else "") + which
     outcome, expected, why, advice = _WORDS[failure.kind]
-    advice = _ADVICE.get(failure.type_name, advice)
+    if failure.type_name != "RuntimeError" or "device" in failure.message:
+        advice = _ADVICE.get(failure.type_name, advice)
     finding = Finding(expected.format(entry=exercise.entry), said, line, why, advice.format(entry=exercise.entry))
     return Trouble(stage, outcome, finding, failure.traceback, worker_lives=True)
 
