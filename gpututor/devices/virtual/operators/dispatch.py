@@ -117,7 +117,7 @@ def _device_of(out: Any, args: tuple[Any, ...]) -> str:
     for value in (out, *args):
         found = value[0] if type(value) in (list, tuple) and value else value
         if isinstance(found, Tensor):
-            return found.device.type
+            return "" if private.is_fake(found) else found.device.type
     return ""
 
 

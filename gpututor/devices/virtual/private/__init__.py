@@ -102,6 +102,14 @@ def load_shape_rules() -> None:
     import_module("torch._dynamo")
 
 
+_FakeTensor: Any = torch._subclasses.FakeTensor
+
+
+def is_fake(tensor: torch.Tensor) -> bool:
+    """Whether it has a shape only, and maybe one that is not known: `torch.export` looks at a program with such."""
+    return isinstance(tensor, _FakeTensor)
+
+
 def decomposition(operator: Any) -> Any:
     """Runs what PyTorch writes for compilers in the place of an operator; None where it has nothing."""
     return torch._decomp.decomposition_table.get(operator)

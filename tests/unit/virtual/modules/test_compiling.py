@@ -73,6 +73,18 @@ def test_the_helpers_answer(two_gpus: VirtualMachine) -> None:
     assert traced(torch.ones(1, 2, device="cuda")).device == GPU
 
 
+def test_a_program_is_exported_on_the_cpu_with_an_open_dimension_and_runs_on_the_device(
+    two_gpus: VirtualMachine,
+) -> None:
+    """The tensors that export looks at the program with compute nothing, so they are no work of the CPU's."""
+    model, rows = nn.Linear(2, 3), torch.export.Dim("rows")
+    program = torch.export.export(model, (torch.ones(4, 2),), dynamic_shapes=({0: rows},))
+    module = program.module().to("cuda")
+    out = module(torch.ones(7, 2, device="cuda"))
+    assert (out.device, tuple(out.shape)) == (GPU, (7, 3))
+    torch.testing.assert_close(out.cpu(), model.cpu()(torch.ones(7, 2)))
+
+
 def test_exporting_from_the_device_is_refused_by_name(two_gpus: VirtualMachine) -> None:
     with pytest.raises(NotImplementedError, match=r"does not support torch\.export\.export on a device"):
         torch.export.export(nn.Linear(2, 2).cuda(), (torch.ones(1, 2, device="cuda"),))
