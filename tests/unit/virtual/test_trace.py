@@ -64,6 +64,7 @@ DOWN_24 = [(T, "cuda:0", "cpu", 24), (S, "aten::_to_copy")]
             [(K, "aten::gt"), (K, "aten::masked_select"), (S, "aten::masked_select")],
         ),
         (lambda x: torch.equal(x, x), [(K, "aten::equal"), (S, "aten::equal")]),
+        (lambda x: torch.allclose(x, x), [(K, "aten::allclose"), (S, "aten::allclose")]),
         (lambda x: torch.where(x > 0, x, x), [(K, "aten::gt"), (K, "aten::where")]),
         (lambda x: x[torch.tensor([1, 2])], [(T, "cpu", "cuda:0", 16), (K, "aten::index")]),
         (lambda x: x.view(2, 3).t().detach()[0].unsqueeze(0), []),

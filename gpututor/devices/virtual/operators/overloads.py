@@ -45,7 +45,7 @@ _HIDDEN_VIEWS = frozenset({
 # fmt: off
 _ALWAYS_WAITS = frozenset({
     "_is_all_true", "_is_any_true", "_linalg_check_errors", "_linalg_eigh",
-    "_linalg_eigvals", "_linalg_svd", "_unique", "_unique2", "argwhere", "bincount", "cholesky",
+    "_linalg_eigvals", "_linalg_svd", "_unique", "_unique2", "allclose", "argwhere", "bincount", "cholesky",
     "cholesky_inverse", "equal", "is_nonzero", "linalg_eig", "linalg_lstsq", "linalg_matrix_exp", "linalg_pinv",
     "masked_select", "nonzero", "nonzero_numpy", "unique_consecutive", "unique_dim",
     "unique_dim_consecutive",
