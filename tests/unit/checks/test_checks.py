@@ -237,6 +237,26 @@ def net(*layers: torch.nn.Module) -> torch.nn.Module:
     return torch.nn.Sequential(torch.nn.Linear(2, 2), *layers)
 
 
+def with_table(*, learned: bool) -> dict[str, torch.nn.Module]:
+    model = torch.nn.Sequential(torch.nn.ReLU())
+    table = torch.ones(2)
+    if learned:
+        model[0].register_parameter("table", torch.nn.Parameter(table))
+    else:
+        model[0].register_buffer("table", table)
+    return {"model": model}
+
+
+@pytest.mark.parametrize("learned", [True, False])
+def test_a_buffer_is_no_parameter_wherever_the_module_stands(learned: bool) -> None:
+    check = structure(lambda: with_table(learned=not learned))
+
+    assert check.find(run_of(observed(with_table(learned=not learned)))) is None
+    got = found(check, run_of(observed(with_table(learned=learned)))).got
+    kinds = "a parameter instead of a buffer" if learned else "a buffer instead of a parameter"
+    assert got == f"result['model'] is a module whose '0.table' is {kinds}"
+
+
 def test_a_module_is_no_dict_and_its_layers_count() -> None:
     check = structure(lambda: net(torch.nn.ReLU()))
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import pytest
+import torch
 
-from gpututor.devices import inventory
+from gpututor.devices.inventory import describe_devices
 from gpututor.judge.isolation import probe as probing
 from gpututor.judge.isolation.probe import Probe, probe, working
 
-CPU = {"name": "cpu", "kind": "cpu", "description": "a CPU", "memory_bytes": None}
+CPU: dict[str, object] = {"name": "cpu", "kind": "cpu", "description": "a CPU", "memory_bytes": None}
 GPUS: list[dict[str, object]] = [{**CPU, "name": f"cuda:{number}", "kind": "cuda"} for number in range(2)]
 
 
@@ -42,6 +43,6 @@ def test_a_backend_whose_driver_fails_has_no_devices(monkeypatch: pytest.MonkeyP
     def fails() -> bool:
         raise RuntimeError("the driver is gone")
 
-    monkeypatch.setattr(inventory.torch.xpu, "is_available", fails)
+    monkeypatch.setattr(torch.xpu, "is_available", fails)
 
-    assert next(iter(inventory.describe_devices()))["name"] == "cpu"
+    assert next(iter(describe_devices()))["name"] == "cpu"
