@@ -23,6 +23,11 @@ def visible(text: str) -> str:
     return _UNSAFE.sub(lambda match: _escape(ord(match[0])), text)
 
 
+def shortened(text: str, most: int) -> str:
+    """`text`, or its beginning and a sign that there was more: at most so many characters."""
+    return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
 def _escape(code: int) -> str:
     if code == 0x0D:
         return "\\r"

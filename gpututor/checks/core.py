@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from gpututor.checks.trees import joined
 from gpututor.errors import CourseError
 from gpututor.grading.report import Status
 from gpututor.trace.columns import Trace
@@ -260,11 +261,11 @@ def tensors_by_path(output: Any) -> dict[str, ObservedTensor]:
             case ObservedTensor():
                 found[path] = item
             case ObservedModule():
-                waiting += [(_join(path, name), part) for name, part in item.tensors.items()]
+                waiting += [(joined(path, name), part) for name, part in item.tensors.items()]
             case dict():
-                waiting += [(_join(path, key), part) for key, part in item.items()]
+                waiting += [(joined(path, key), part) for key, part in item.items()]
             case list() | tuple():
-                waiting += [(_join(path, index), part) for index, part in enumerate(item)]
+                waiting += [(joined(path, index), part) for index, part in enumerate(item)]
     return dict(sorted(found.items()))
 
 
@@ -278,7 +279,3 @@ def count(number: int, word: str) -> str:
     thing, between, rest = word.partition(" between ")
     plural = f"{thing[:-1]}ies" if thing.endswith("y") else f"{thing}es" if thing.endswith("ch") else f"{thing}s"
     return f"{number or 'no'} {word if number == 1 else plural + between + rest}"
-
-
-def _join(path: str, part: object) -> str:
-    return f"{path}.{part}" if path else str(part)

@@ -13,7 +13,7 @@ from gpututor.checks.parity_causes import cause_of
 from gpututor.checks.parity_gates import TIERS, Errors, Tolerance, errors_of, gates_for
 from gpututor.checks.references import Reference, run_reference
 from gpututor.checks.structure import describe
-from gpututor.checks.trees import as_tree
+from gpututor.checks.trees import as_tree, joined
 from gpututor.errors import CourseError
 from gpututor.wire.observed import ObservedTensor
 
@@ -183,9 +183,9 @@ def leaves(result: Any) -> dict[str, torch.Tensor]:
             case torch.Tensor():
                 found[path] = item.detach()
             case dict():
-                waiting += [(f"{path}.{key}" if path else str(key), part) for key, part in item.items()]
+                waiting += [(joined(path, key), part) for key, part in item.items()]
             case list() | tuple():
-                waiting += [(f"{path}.{index}" if path else str(index), part) for index, part in enumerate(item)]
+                waiting += [(joined(path, index), part) for index, part in enumerate(item)]
             case _ if type(item).__name__ == "ndarray":
                 found[path] = torch.from_numpy(item)
     return dict(sorted(found.items()))

@@ -8,7 +8,7 @@ import torch
 
 from gpututor.checks.core import Applies, Call, Check, Finding, Run, named, tensors_by_path
 from gpututor.checks.references import Reference, run_reference
-from gpututor.checks.trees import as_tree, first_difference, type_name
+from gpututor.checks.trees import as_tree, first_difference, key_in_words, type_name
 from gpututor.errors import CourseError
 from gpututor.wire.observed import ObservedTensor, TensorFact
 
@@ -105,7 +105,7 @@ def describe(value: Any, depth: int = 0) -> str:
             shape, dtype = _shape_and_dtype(value)
             return f"a tensor of shape {shape}, {dtype}"
         case dict() if depth < 2:
-            parts = [f"{key!r} {describe(part, depth + 1)}" for key, part in list(value.items())[:6]]
+            parts = [f"{key_in_words(key)} {describe(part, depth + 1)}" for key, part in list(value.items())[:6]]
             more = ", …" if len(value) > 6 else ""
             return f"a dict: {'; '.join(parts)}{more}"
         case list() | tuple() if depth < 2:

@@ -3,27 +3,42 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from hashlib import blake2b
 from typing import Any
 
+import numpy
 import torch
 
+from gpututor.plain_text import shortened
 from gpututor.wire.observed import ObservedArray, ObservedModule, ObservedObject, ObservedTensor
+
+LONGEST_KEY = 80
+"""Characters of a key that are shown."""
+LONGEST_PATH = 300
+_DIGEST_BYTES = 8
 
 
 def as_tree(value: Any) -> Any:
-    """A reference's result in the form of an observed one: modules become their state by name."""
-    match value:
-        case torch.nn.Module() | ObservedModule():
-            state = value.state if isinstance(value, ObservedModule) else value.state_dict(keep_vars=True)
-            return {name: as_tree(part) for name, part in state.items()}
+    """A reference's result in the form of an observed one: modules become their state by name, all the way down."""
+    match value := _opened(value):
         case dict():
             return {key: as_tree(part) for key, part in value.items()}
-        case torch.Size():
-            return tuple(value)
         case list():
             return [as_tree(part) for part in value]
         case tuple():
             return tuple(as_tree(part) for part in value)
+    return value
+
+
+def _opened(value: Any) -> Any:
+    """The same for `value` itself; its parts stay as they are."""
+    match value:
+        case ObservedModule():
+            return value.state
+        case torch.nn.Module():
+            return value.state_dict(keep_vars=True)
+        case torch.Size():
+            return tuple(value)
         case ObservedArray():
             return value.values.numpy()
     return value
@@ -39,28 +54,54 @@ def type_name(value: Any) -> str:
         case ObservedModule() | torch.nn.Module():
             return "a module"
         case ObservedObject():
-            return f"a {value.type_name}"
-        case ObservedArray():
+            # Not `a Name`: a class may have any name, `tensor` and `dict` among them.
+            return f"an object of class {value.type_name}"
+        case ObservedArray() | numpy.ndarray():
             return "a NumPy array"
-    name = type(value).__name__
-    if name == "ndarray":
-        return "a NumPy array"
-    return f"an {name}" if name[0] in "aeiou" else f"a {name}"
+    for plain in _PLAIN:
+        if type(value) is plain or (isinstance(value, plain) and plain in _CONTAINERS):
+            return f"an {plain.__name__}" if plain is int else f"a {plain.__name__}"
+    return f"an object of class {type(value).__name__}"
+
+
+_CONTAINERS = (dict, list, tuple)
+_PLAIN = (bool, int, float, str, *_CONTAINERS, torch.device, torch.dtype)
+"""What travels as itself."""
+
+
+def joined(path: str, part: object) -> str:
+    """The path of a part. A long one is cut, and known by its digest: each of thousands has one below a long key."""
+    whole = f"{path}.{part}" if path else str(part)
+    if len(whole) <= LONGEST_PATH:
+        return whole
+    digest = blake2b(whole.encode("utf-8", "replace"), digest_size=_DIGEST_BYTES).hexdigest()
+    return f"{whole[: LONGEST_PATH - 2 * _DIGEST_BYTES - 1]}…{digest}"
+
+
+def key_in_words(key: object) -> str:
+    """A key of a dict, bounded."""
+    return shortened(repr(key[: LONGEST_KEY + 1] if isinstance(key, str) else key), LONGEST_KEY)
 
 
 Leaf = Callable[[str, Any, Any], str | None]
+Pairs = set[tuple[int, int]]
+"""The identities of what was compared, and found the same."""
 
 
-def first_difference(expected: Any, got: Any, leaf: Leaf, path: str = "") -> tuple[str, str] | None:
+def first_difference(
+    expected: Any, got: Any, leaf: Leaf, path: str = "", known: Pairs | None = None
+) -> tuple[str, str] | None:
     """(path, what is wrong there) of the first part that differs in type or nesting, or by `leaf`; None without.
 
-    `leaf(path, expected, got)` looks at parts of equal type that are no containers, and returns words or None.
+    `leaf(path, expected, got)` looks at parts of equal type that are no containers, and returns words or None. A pair
+    of tensors in many places is looked at once: `known` are those that were.
     """
+    known = set() if known is None else known
     if type_name(expected) != type_name(got):
         return path, f"{type_name(got)} instead of {type_name(expected)}"
     if isinstance(expected, torch.nn.Module) and (wrong := _layers(expected, got)):
         return path, wrong
-    expected, got = as_tree(expected), as_tree(got)
+    expected, got = _opened(expected), _opened(got)
     match expected:
         case dict():
             if expected.keys() != got.keys():
@@ -71,10 +112,15 @@ def first_difference(expected: Any, got: Any, leaf: Leaf, path: str = "") -> tup
                 return path, f"{len(got)} parts instead of {len(expected)}"
             parts = [(index, *pair) for index, pair in enumerate(zip(expected, got, strict=True))]
         case _:
+            pair = (id(expected), id(got))
+            if pair in known:
+                return None
             wrong = leaf(path, expected, got)
+            if isinstance(got, ObservedTensor):  # others may be gone, and their identities be those of new ones
+                known.add(pair)
             return None if wrong is None else (path, wrong)
     for key, one, other in parts:
-        difference = first_difference(one, other, leaf, f"{path}.{key}" if path else str(key))
+        difference = first_difference(one, other, leaf, joined(path, key), known)
         if difference is not None:
             return difference
     return None
@@ -85,9 +131,14 @@ def _layers(expected: torch.nn.Module, got: ObservedModule) -> str | None:
     wanted = [(name, type(layer).__name__) for name, layer in expected.named_modules() if name]
     for (wanted_name, wanted_class), (name, class_name) in zip(wanted, got.layers, strict=False):
         if (wanted_name, wanted_class) != (name, class_name):
-            return f"a module with {name!r}, a {class_name}, instead of {wanted_name!r}, a {wanted_class}"
+            return f"a module with {key_in_words(name)}, a {class_name}, instead of {wanted_name!r}, a {wanted_class}"
     if len(wanted) != len(got.layers):
         return f"a module of {len(got.layers)} layers instead of {len(wanted)}"
+    learned = {name for name, _ in expected.named_parameters(remove_duplicate=False)}
+    for name in got.state:
+        if (name in got.parameters) != (name in learned):
+            kinds = "a parameter instead of a buffer" if name in got.parameters else "a buffer instead of a parameter"
+            return f"a module whose {name!r} is {kinds}"
     return None
 
 
@@ -96,7 +147,7 @@ def _keys(expected: dict[Any, Any], got: dict[Any, Any]) -> str:
     extra = [key for key in got if key not in expected]
     words = []
     if missing:
-        words.append(f"without {', '.join(map(repr, missing[:5]))}")
+        words.append(f"without {', '.join(map(key_in_words, missing[:5]))}")
     if extra:
-        words.append(f"with the unknown {', '.join(map(repr, extra[:5]))}")
+        words.append(f"with the unknown {', '.join(map(key_in_words, extra[:5]))}")
     return f"a dict {' and '.join(words)}"

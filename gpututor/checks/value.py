@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
 
 from gpututor.checks.core import Applies, Check, Finding, Machine, Run, named
-from gpututor.checks.trees import as_tree, first_difference
-from gpututor.wire.observed import ObservedObject, ObservedTensor
+from gpututor.checks.trees import as_tree, first_difference, key_in_words
+from gpututor.plain_text import shortened
+from gpututor.wire.observed import ObservedArray, ObservedModule, ObservedObject, ObservedTensor
 
 WHY = "The function is only useful when its answer is right on every machine."
 RELATIVE = 1e-6
+_SHOWN_ELEMENTS = 1000
+"""Of an array; of a larger one the shape is told."""
 
 
 def value(
@@ -46,28 +49,50 @@ def value(
 
 def shorten(value: Any, limit: int = 300) -> str:
     """A value in one bounded line."""
-    text = _plain(value)
-    return text if len(text) <= limit else text[: limit - 1] + "…"
+    pieces: list[str] = []
+    missing = limit + 1
+    for piece in _pieces(value, limit):  # no more of them than are shown: a value may have a hundred thousand
+        pieces.append(piece)
+        missing -= len(piece)
+        if missing <= 0:
+            break
+    return shortened("".join(pieces), limit)
 
 
-def _plain(value: Any) -> str:
+def _pieces(value: Any, limit: int) -> Iterator[str]:
     match value:
         case ObservedTensor():
-            return f"a tensor of shape {value.fact.shape} on {value.fact.device}"
+            yield f"a tensor of shape {value.fact.shape} on {value.fact.device}"
+        case ObservedModule():
+            yield f"a module {value.class_name}"
+        case torch.nn.Module():
+            yield f"a module {type(value).__name__}"
+        case ObservedArray() if value.values.numel() > _SHOWN_ELEMENTS:
+            yield f"a NumPy array of shape {tuple(value.values.shape)}"
         case ObservedObject():
-            return value.text
+            yield value.text
         case dict():
-            return "{" + ", ".join(f"{key!r}: {_plain(part)}" for key, part in value.items()) + "}"
-        case list():
-            return "[" + ", ".join(_plain(part) for part in value) + "]"
-        case tuple():
-            return "(" + ", ".join(_plain(part) for part in value) + ("," if len(value) == 1 else "") + ")"
-    tree = as_tree(value)
-    return repr(tree)
+            yield "{"
+            for number, (key, part) in enumerate(value.items()):
+                yield f"{', ' if number else ''}{key_in_words(key)}: "
+                yield from _pieces(part, limit)
+            yield "}"
+        case list() | tuple():
+            yield "[" if isinstance(value, list) else "("
+            for number, part in enumerate(value):
+                yield ", " if number else ""
+                yield from _pieces(part, limit)
+            yield "]" if isinstance(value, list) else ",)" if len(value) == 1 else ")"
+        case str():
+            yield repr(value[:limit])
+        case _:
+            yield repr(as_tree(value))
 
 
 def _leaf(path: str, expected: Any, got: Any) -> str | None:
     match expected:
+        case _ if isinstance(got, ObservedObject):
+            same = False  # only its text came
         case float():
             same = math.isclose(expected, got, rel_tol=RELATIVE) or (math.isnan(expected) and math.isnan(got))
         case torch.Tensor() if isinstance(got, ObservedTensor):

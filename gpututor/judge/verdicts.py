@@ -11,9 +11,12 @@ from gpututor.errors import TutorError
 from gpututor.grading.report import Outcome, Status, Verdict
 from gpututor.judge import troubles
 from gpututor.judge.conduct import Observation
+from gpututor.plain_text import shortened
 
 OWN = ("loads", "runs", "prints")
 """The grader's own checks: they are worth no points, and passing them alone is no pass."""
+LONGEST = 4000
+"""Characters of what was expected and of what came: an author's check may show a whole result."""
 _WORST_FIRST = (
     (Status.FAILED, Outcome.FAILED),
     (Status.TOO_SLOW, Outcome.TOO_SLOW),
@@ -77,8 +80,8 @@ def _found(name: str, sentence: str, finding: Finding, machine: Machine, why: st
         sentence=sentence,
         status=finding.status,
         scenario=machine.scenario,
-        expected=finding.expected,
-        got=finding.got,
+        expected=shortened(finding.expected, LONGEST),
+        got=shortened(finding.got, LONGEST),
         line=finding.line,
         why=why or finding.why,
         advice=advice or finding.advice,

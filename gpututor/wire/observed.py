@@ -5,7 +5,7 @@ A tensor travels as a contiguous copy of its bytes and a `TensorFact`: what coul
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 
@@ -21,6 +21,9 @@ MAX_TOTAL_BYTES = 512 << 20
 MAX_DIMENSIONS = 64
 MAX_LENGTH = 1 << 48
 
+MAX_KEY = 200
+"""Characters by which an object is known that is the key of a dict."""
+
 DTYPES: dict[str, torch.dtype] = {
     str(dtype).removeprefix("torch."): dtype
     for dtype in (
@@ -28,6 +31,12 @@ DTYPES: dict[str, torch.dtype] = {
         torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8, torch.bool,
     )
 }  # fmt: skip
+"""Of tensors that travel."""
+NAMED_DTYPES: dict[str, torch.dtype] = {
+    str(dtype).removeprefix("torch."): dtype for dtype in vars(torch).values() if isinstance(dtype, torch.dtype)
+}
+"""All that there are: a dtype itself is only a name."""
+NOT_IN_NUMPY = ("bfloat16",)
 
 
 class ValueRefused(Exception):
@@ -62,8 +71,9 @@ class ObservedTensor:
     """A tensor that arrived: its values on the CPU, contiguous, and the facts about the original."""
 
     fact: TensorFact
-    values: torch.Tensor
-    grad: ObservedTensor | None = None
+    # Whoever prints it wants no values: those of thousands would take minutes.
+    values: torch.Tensor = field(repr=False)
+    grad: ObservedTensor | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True)
@@ -74,8 +84,8 @@ class ObservedModule:
     layers: tuple[tuple[str, str], ...]
     """(name, class) of each submodule, in order."""
     training: bool
-    parameters: dict[str, ObservedTensor]
-    buffers: dict[str, ObservedTensor]
+    parameters: dict[str, ObservedTensor] = field(repr=False)
+    buffers: dict[str, ObservedTensor] = field(repr=False)
     """Those that a state dict leaves out are among them."""
     passing: tuple[str, ...]
     """The names of the buffers that a state dict leaves out."""
@@ -94,7 +104,7 @@ class ObservedModule:
 class ObservedArray:
     """A NumPy array that arrived, as a CPU tensor."""
 
-    values: torch.Tensor
+    values: torch.Tensor = field(repr=False)
     storage: int
 
 

@@ -7,7 +7,7 @@ Nothing of a value's own code runs here, but its `repr`: methods are those of `l
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from hashlib import blake2b
 from typing import Any
@@ -25,9 +25,11 @@ from gpututor.wire.observed import (
     MAX_TENSORS,
     MAX_TEXT,
     MAX_TOTAL_BYTES,
+    NOT_IN_NUMPY,
     TensorFact,
     ValueRefused,
 )
+from gpututor.wire.walk import joined, parts_of, state_of, tensors_in
 
 
 @dataclass(frozen=True)
@@ -64,6 +66,7 @@ class Packer:
         self._total_bytes = 0
         self._most_bytes = most_bytes
         self._said = 0
+        self._in_key = False
 
     def pack(self, value: object, depth: int = 0) -> dict[str, Any]:
         """A JSON node for `value`; raises `ValueRefused` for trees too deep or large and tensors that do not travel."""
@@ -88,11 +91,23 @@ class Packer:
             case tuple():
                 return {"k": "tuple", "v": [self.pack(item, depth + 1) for item in tuple.__iter__(value)]}
             case dict():
-                pairs = [[self.pack(key, depth + 1), self.pack(item, depth + 1)] for key, item in dict.items(value)]
+                pairs = [[self._key(key, depth + 1), self.pack(item, depth + 1)] for key, item in dict.items(value)]
                 return {"k": "dict", "v": pairs}
             case numpy.ndarray() if type(value) is numpy.ndarray:
                 return self._array(value)
         return {"k": "object", "type": type(value).__name__[:MAX_NAME], "v": self._text(_safe_repr(value))}
+
+    def _key(self, key: object, depth: int) -> dict[str, Any]:
+        """A key of a dict: tensors in it would have to be compared to tell it from others."""
+        outermost = not self._in_key
+        self._in_key = True
+        node = self.pack(key, depth)
+        self._in_key = not outermost
+        return node
+
+    def _refuse_in_key(self, what: str) -> None:
+        if self._in_key:
+            raise ValueRefused(f"a dict whose keys hold {what}: use names or numbers as keys")
 
     def _torch_plain(self, value: object) -> dict[str, Any]:
         if isinstance(value, torch.Size):
@@ -115,6 +130,7 @@ class Packer:
         return digest.hexdigest()
 
     def _tensor(self, tensor: torch.Tensor, *, is_grad: bool = False) -> dict[str, Any]:
+        self._refuse_in_key("tensors")
         known = self._tensors.get(id(tensor))
         if known is not None:
             return {"k": "again", "buffer": known}
@@ -160,9 +176,10 @@ class Packer:
         return {**asdict(fact), "identity": str(fact.identity), "storage": str(fact.storage)}
 
     def _module(self, module: torch.nn.Module) -> dict[str, Any]:
-        parts = _parts(module)
-        buffers, parameters = dict(_state(parts, "_buffers")), dict(_state(parts, "_parameters"))
-        passing = [_joined(at, name) for at, part in parts for name in vars(part)["_non_persistent_buffers_set"]]
+        self._refuse_in_key("modules")
+        parts = parts_of(module)
+        buffers, parameters = dict(state_of(parts, "_buffers")), dict(state_of(parts, "_parameters"))
+        passing = [joined(at, name) for at, part in parts for name in vars(part)["_non_persistent_buffers_set"]]
         # A layer that stands in two places is one layer; its state has both names, as in a state dict.
         firsts: dict[int, tuple[str, torch.nn.Module]] = {}
         for path, part in parts:
@@ -180,7 +197,8 @@ class Packer:
         }
 
     def _array(self, array: Any) -> dict[str, Any]:
-        if array.dtype.name not in DTYPES:
+        self._refuse_in_key("arrays")
+        if array.dtype.name not in DTYPES or array.dtype.name in NOT_IN_NUMPY:
             raise ValueRefused(f"a NumPy array of {array.dtype} cannot be compared")
         self._count(array.nbytes)
         # A copy in the machine's own byte order; not torch.tensor(), which would follow a default device.
@@ -219,57 +237,6 @@ class Packer:
 
 
 _TORCH_PLAIN = (torch.device, torch.dtype, torch.Size)
-
-
-def tensors_in(value: object) -> dict[str, torch.Tensor]:
-    """Each tensor in `value`, by path: `x`, `batch.0`, `model.weight`."""
-    found: dict[str, torch.Tensor] = {}
-    waiting: list[tuple[str, object]] = [("", value)]
-    while waiting and len(found) < MAX_NODES:
-        path, item = waiting.pop()
-        match item:
-            case torch.Tensor():
-                found[path] = item
-            case torch.nn.Module():
-                parts = _parts(item)
-                waiting += [(f"{path}.{name}", part) for name, part in _state(parts, "_parameters")]
-                waiting += [(f"{path}.{name}", part) for name, part in _state(parts, "_buffers")]
-            case dict():
-                waiting += [(_joined(path, str(key)), part) for key, part in dict.items(item)]
-            case list():
-                waiting += [(f"{path}.{index}", part) for index, part in enumerate(list.__iter__(item))]
-            case tuple():
-                waiting += [(f"{path}.{index}", part) for index, part in enumerate(tuple.__iter__(item))]
-    return found
-
-
-def _parts(module: torch.nn.Module) -> list[tuple[str, torch.nn.Module]]:
-    """What `module.named_modules(remove_duplicate=False)` gives: that method may have been replaced.
-
-    Raises `ValueRefused` for a module that holds itself, or too many.
-    """
-    parts: list[tuple[str, torch.nn.Module]] = []
-    waiting: list[tuple[str, torch.nn.Module]] = [("", module)]
-    while waiting:
-        path, part = waiting.pop()
-        parts.append((path, part))
-        if len(parts) > MAX_NODES or path.count(".") > MAX_DEPTH:
-            raise ValueRefused("the result is a module that is nested too deeply or has too many parts")
-        children = reversed(list(dict.items(vars(part)["_modules"])))
-        waiting += [(_joined(path, name), child) for name, child in children if child is not None]
-    return parts
-
-
-def _state(parts: list[tuple[str, torch.nn.Module]], kind: str) -> Iterator[tuple[str, torch.Tensor]]:
-    """`_parameters` or `_buffers` of all parts, by their whole names."""
-    for path, part in parts:
-        for name, tensor in dict.items(vars(part)[kind]):
-            if tensor is not None:
-                yield _joined(path, name), tensor
-
-
-def _joined(path: str, name: str) -> str:
-    return f"{path}.{name}" if path else name
 
 
 def _name(module: torch.nn.Module) -> str:

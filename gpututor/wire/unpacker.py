@@ -13,9 +13,12 @@ from gpututor.wire.observed import (
     DTYPES,
     MAX_DEPTH,
     MAX_DIMENSIONS,
+    MAX_KEY,
     MAX_LENGTH,
     MAX_NAME,
     MAX_NODES,
+    NAMED_DTYPES,
+    NOT_IN_NUMPY,
     ObservedArray,
     ObservedModule,
     ObservedObject,
@@ -42,6 +45,7 @@ class Unpacker:
         self._owners: dict[int, ObservedTensor | None] = {}
         """What each buffer belongs to; None for an array."""
         self._nodes = 0
+        self._in_key = False
 
     def unpack(self, node: object, depth: int = 0) -> Any:
         """The value of a node: plain Python, `ObservedTensor` and its kin. Raises `ValueRefused` for what is none."""
@@ -72,18 +76,20 @@ class Unpacker:
                 return tuple(self.unpack(item, depth + 1) for item in _list(node["v"]))
             case "dict":
                 return self._dict(_list(node["v"]), depth)
+            case "tensor" | "again" | "module" | "array" if self._in_key:
+                raise ValueRefused("a dict whose keys hold tensors")
             case "tensor" | "again":
                 return self._tensor(node)
             case "module":
                 return self._module(node)
-            case "array":
+            case "array" if node["dtype"] not in NOT_IN_NUMPY:
                 shape = _lengths(node["shape"])
                 values = self._values(shape, node["dtype"], self._owned(node["buffer"], None))
                 return ObservedArray(values, _address(node["storage"]))
             case "device":
                 return torch.device(_fitting(_DEVICE, node["v"]))
             case "dtype":
-                return DTYPES[_fitting(_WORD, node["v"]).removeprefix("torch.")]
+                return NAMED_DTYPES[_fitting(_WORD, node["v"]).removeprefix("torch.")]
             case "size":
                 return torch.Size([_address(length) for length in _bounded(node["v"], MAX_DIMENSIONS)])
             case "object":
@@ -94,17 +100,24 @@ class Unpacker:
         found: dict[Any, Any] = {}
         tuples = 0
         for key, item in pairs:
-            value = self.unpack(key, depth + 1)
+            value = self._key(key, depth + 1)
             tuples += isinstance(value, tuple)
             if _is_key(value) and tuples <= _MOST_TUPLES:
                 if value in found:
                     raise ValueRefused("a dict with one key twice")
             else:
                 # Objects are known by what they look like; of several that look the same, by their number.
-                value = repr(value)
+                value = repr(value)[:MAX_KEY]
                 value = value if value not in found else f"{value} ({len(found)})"
             found[value] = self.unpack(item, depth + 1)
         return found
+
+    def _key(self, node: object, depth: int) -> Any:
+        outermost = not self._in_key
+        self._in_key = True
+        value = self.unpack(node, depth)
+        self._in_key = not outermost
+        return value
 
     def _module(self, node: dict[str, Any]) -> ObservedModule:
         layers, passing = _list(node["layers"]), _list(node["passing"])

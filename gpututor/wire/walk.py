@@ -1,0 +1,61 @@
+"""What is in a value, without running its own code: the tensors of trees, the parts of modules."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+
+from gpututor.wire.observed import MAX_DEPTH, MAX_NODES, ValueRefused
+
+
+def tensors_in(value: object) -> dict[str, torch.Tensor]:
+    """Each tensor in `value`, by path: `x`, `batch.0`, `model.weight`."""
+    found: dict[str, torch.Tensor] = {}
+    waiting: list[tuple[str, object]] = [("", value)]
+    while waiting and len(found) < MAX_NODES:
+        path, item = waiting.pop()
+        match item:
+            case torch.Tensor():
+                found[path] = item
+            case torch.nn.Module():
+                parts = parts_of(item)
+                waiting += [(f"{path}.{name}", part) for name, part in state_of(parts, "_parameters")]
+                waiting += [(f"{path}.{name}", part) for name, part in state_of(parts, "_buffers")]
+            case dict():
+                waiting += [(joined(path, str(key)), part) for key, part in dict.items(item)]
+            case list():
+                waiting += [(f"{path}.{index}", part) for index, part in enumerate(list.__iter__(item))]
+            case tuple():
+                waiting += [(f"{path}.{index}", part) for index, part in enumerate(tuple.__iter__(item))]
+    return found
+
+
+def parts_of(module: torch.nn.Module) -> list[tuple[str, torch.nn.Module]]:
+    """What `module.named_modules(remove_duplicate=False)` gives: that method may have been replaced.
+
+    Raises `ValueRefused` for a module that holds itself, or too many.
+    """
+    parts: list[tuple[str, torch.nn.Module]] = []
+    waiting: list[tuple[str, torch.nn.Module]] = [("", module)]
+    while waiting:
+        path, part = waiting.pop()
+        parts.append((path, part))
+        if len(parts) > MAX_NODES or path.count(".") > MAX_DEPTH:
+            raise ValueRefused("the result is a module that is nested too deeply or has too many parts")
+        children = reversed(list(dict.items(vars(part)["_modules"])))
+        waiting += [(joined(path, name), child) for name, child in children if child is not None]
+    return parts
+
+
+def state_of(parts: list[tuple[str, torch.nn.Module]], kind: str) -> Iterator[tuple[str, torch.Tensor]]:
+    """`_parameters` or `_buffers` of all parts, by their whole names."""
+    for path, part in parts:
+        for name, tensor in dict.items(vars(part)[kind]):
+            if tensor is not None:
+                yield joined(path, name), tensor
+
+
+def joined(path: str, name: str) -> str:
+    """The path of what is called `name` there."""
+    return f"{path}.{name}" if path else name

@@ -1,0 +1,143 @@
+"""Comparing trees: words for types and keys, paths that stay short, and each pair of tensors looked at once."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+
+from gpututor.checks import determinism, parity, processes, structure, value
+from gpututor.checks.core import tensors_by_path
+from gpututor.checks.parity import leaves
+from gpututor.checks.trees import LONGEST_PATH, first_difference, joined, type_name
+from gpututor.checks.value import shorten
+from gpututor.trace.columns import Trace
+from gpututor.trace.events import Kind
+from gpututor.wire.observed import ObservedObject
+from gpututor.wire.packer import Packer
+from gpututor.wire.unpacker import Unpacker
+from tests.unit.checks.runs import found, observed, run_of
+
+X = torch.arange(6.0)
+NAMES = ["tensor", "dict", "module", "NumPy array", "ndarray", "list", "tuple", "float", "int", "str", "dtype"]
+RIGHT = [X, {"a": X}, torch.nn.Linear(1, 1), X.numpy(), [X], (X,), 1.5, 1, "text", torch.float32]
+
+
+def spoofed(name: str) -> ObservedObject:
+    """What arrives of an object whose class is called so."""
+    made: ObservedObject = observed(type(name, (), {})())
+    assert made.type_name == name
+    return made
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("right", RIGHT, ids=lambda right: type(right).__name__)
+def test_a_class_may_have_any_name_and_is_taken_for_nothing_else(name: str, right: Any) -> None:
+    words = f"an object of class {name} instead of {type_name(right)}"
+
+    for check in (value(lambda drawn, machine: right), structure(lambda: right)):
+        assert words in found(check, run_of(spoofed(name))).got
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_it_can_be_compared_with_itself(name: str) -> None:
+    run = run_of(spoofed(name))
+
+    assert determinism().find(replace(run, repeated=((run.calls[0],) * 2,))) is None
+    assert parity(lambda: X).find(run) is not None
+
+
+def test_a_number_that_is_an_object_is_no_float() -> None:
+    check = value(lambda drawn, machine: X.double().numpy()[0])
+
+    assert found(check, run_of(ObservedObject("float64", "1.5")))
+
+
+def test_a_size_is_a_tuple() -> None:
+    size = observed(torch.zeros(2, 3).shape)
+
+    assert value(lambda drawn, machine: (2, 3)).find(run_of(size)) is None
+    assert value(lambda drawn, machine: torch.Size([2, 3])).find(run_of((2, 3))) is None
+    assert structure(lambda: (2, 3)).find(run_of(size)) is None
+    assert found(value(lambda drawn, machine: [2, 3]), run_of(size)).got.startswith("the result is a tuple instead")
+
+
+def a_thousand() -> list[Any]:
+    """One tensor in many places, as it arrives: an object is one object."""
+    packer = Packer()
+    nodes = packer.pack([X] * 1000)
+    arrived: list[Any] = Unpacker(tuple(packer.buffers)).unpack(nodes)
+    return arrived
+
+
+def test_a_pair_of_tensors_in_many_places_is_compared_once() -> None:
+    looked: list[str] = []
+
+    def leaf(path: str, one: object, other: object) -> None:
+        looked.append(path)
+
+    one, other = a_thousand(), a_thousand()
+
+    assert first_difference({"a": one, "b": one}, {"a": other, "b": other}, leaf) is None
+    assert looked == ["a.0"]
+
+
+def test_ranks_are_compared_once_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    compared: list[int] = []
+
+    def equal(one: torch.Tensor, other: torch.Tensor) -> bool:
+        compared.append(1)
+        return bool((one == other).all())
+
+    monkeypatch.setattr(torch, "equal", equal)
+    trace = Trace()
+    trace.add(Kind.COLLECTIVE, "allreduce", "cuda:0")
+    run = run_of(None, trace=trace)
+    ranks = tuple(replace(run.calls[0], output=a_thousand()) for _ in range(2))
+    run = replace(run, calls=(replace(run.calls[0], ranks=ranks),))
+
+    assert processes(same=[""]).find(run) is None
+    assert len(compared) == 1
+
+
+def test_paths_below_long_keys_stay_short_and_apart() -> None:
+    long = "k" * 100_000
+    tree = observed({f"{long}a": [X, X], f"{long}b": [X]})
+
+    for paths in (tensors_by_path(tree), leaves(tree)):
+        assert len(paths) == 3
+        assert max(map(len, paths)) <= LONGEST_PATH
+    assert joined("", 1) == "1"
+    assert joined("a", "b") == "a.b"
+
+
+@pytest.mark.parametrize(
+    "check", [value(lambda drawn, machine: {"a": 1}), structure(lambda: {"a": X}), parity(lambda: {"a": X})]
+)
+def test_long_keys_are_shown_by_their_beginning(check: Any) -> None:
+    finding = found(check, run_of(observed({"k" * 100_000: X})))
+
+    assert len(finding.got) < 2000
+    assert "k" * 70 in finding.got
+
+
+def test_a_value_is_shown_in_one_bounded_line_whatever_is_in_it() -> None:
+    tree = observed({"model": torch.nn.Linear(2, 2), "array": torch.zeros(100, 100).numpy(), "few": [1, (2,), "x"]})
+
+    array = "a NumPy array of shape (100, 100)"
+    assert shorten(tree) == f"{{'model': a module Linear, 'array': {array}, 'few': [1, (2,), 'x']}}"
+    assert len(shorten(["x" * 100_000] * 1000)) == 300
+
+
+def test_no_more_of_a_value_is_put_into_words_than_is_shown() -> None:
+    said = []
+
+    class Speaks:
+        def __repr__(self) -> str:
+            said.append(1)
+            return "x" * 10
+
+    assert len(shorten([Speaks()] * 100_000)) == 300
+    assert len(said) < 40
