@@ -49,6 +49,10 @@ def _nothing() -> None:
     """Nothing is unfinished."""
 
 
+def _untold(device: str) -> None:
+    """Nobody wants to know."""
+
+
 class Recorder:
     """Writes events into a trace, each with the line of the learner's file that caused it.
 
@@ -69,6 +73,8 @@ class Recorder:
         self.enabled = True
         self.finish: Callable[[], None] = _nothing
         """Called before the trace is read: lets a clock find out when the work that is still queued runs."""
+        self.unseen: Callable[[str], None] = _untold
+        """Told of work on a device that the recorder, which is off, does not write down."""
         self.place = Places(learner_files, is_learners).find
         """Gives the learner's file and line that run now: `place(skip)`, see `Places.find`."""
 

@@ -48,6 +48,8 @@ class Observation:
     """How many events of each kind there were."""
     changed: tuple[str, ...] = ()
     """What the worker says was replaced in it."""
+    outside: tuple[int, ...] = ()
+    """At which lines, the worker says, the file used a device between calls."""
 
 
 def conduct(
@@ -101,7 +103,7 @@ def conduct(
     firsts = tuple(calls[0] for calls in repeated)
     observation = Observation(Run(machine, firsts, source, exercise.entry, tuple(repeated)), trouble)
     observation.printed, observation.printed_dropped_bytes = channel.printed.text, channel.printed.dropped_bytes
-    observation.changed = tuple(conversation.changed)
+    observation.changed, observation.outside = tuple(conversation.changed), tuple(conversation.outside)
     for call in firsts:
         for kind, times in call.trace.kinds().items():
             observation.kinds[kind] = observation.kinds.get(kind, 0) + times

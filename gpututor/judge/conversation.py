@@ -7,6 +7,7 @@ said once more, or said twice is noticed.
 from __future__ import annotations
 
 import secrets
+from collections.abc import Iterable
 from typing import Any
 
 from gpututor.judge.channel import Channel
@@ -16,6 +17,7 @@ from gpututor.wire.sizes import SMALL, TICKET
 
 MOST_CHANGED = 20
 MOST_NAME = 120
+LAST_LINE = 10_000_000
 
 
 def new_ticket() -> str:
@@ -36,6 +38,8 @@ class Conversation:
         self._channel = channel
         self.changed: dict[str, None] = {}
         """What the worker says was replaced in it since the machine was entered."""
+        self.outside: dict[int, None] = {}
+        """The lines at which the worker says that the file used a device between calls; 0 for a line nobody knows."""
 
     def ask(self, header: dict[str, Any], buffers: list[bytes] | None = None, bounds: Bounds = SMALL) -> Frame:
         """The answer. Raises what `Channel.send` and `Channel.receive` do; `FrameError` for more than one answer."""
@@ -45,6 +49,7 @@ class Conversation:
         frame = self._channel.receive(bounds)
         check_ticket(frame, ticket)
         self.changed |= dict.fromkeys(_names(frame.header.pop("changed", [])))
+        self.outside |= dict.fromkeys(_lines(frame.header.pop("outside", [])))
         return frame
 
     def check_silence(self) -> None:
@@ -57,3 +62,14 @@ def _names(data: object) -> list[str]:
     if not isinstance(data, list) or not all(isinstance(name, str) for name in data):
         raise FrameError("what was changed must be a list of names")
     return [visible(name[:MOST_NAME]) for name in data[:MOST_CHANGED]]
+
+
+def _lines(data: object) -> list[int]:
+    if not isinstance(data, list) or not all(type(line) is int and 0 <= line <= LAST_LINE for line in data):
+        raise FrameError("lines outside of calls must be a list of their numbers")
+    return data[:MOST_CHANGED]
+
+
+def outside_in_words(lines: Iterable[int]) -> list[str]:
+    """A suspicion for each line at which a device was used while no call ran."""
+    return [f"{f'line {line}' if line else 'code without a line'} used a device between calls" for line in lines]

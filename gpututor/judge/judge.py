@@ -24,6 +24,7 @@ from gpututor.grading.report import Environment, Outcome, Report, RunSummary, St
 from gpututor.judge import nvml
 from gpututor.judge.baselines import calls_of_file, run_baselines
 from gpututor.judge.conduct import Observation, Submission, conduct
+from gpututor.judge.conversation import outside_in_words
 from gpututor.judge.exercise_code import ExerciseCode, draw_inputs, load_code
 from gpututor.judge.isolation.probe import working
 from gpututor.judge.machines import in_words, machines_for, seen_by_checks
@@ -172,6 +173,7 @@ class _Grading:
             if trouble is None:
                 observation.run = with_opened(self._pool, self.exercise, plan, observation.run)
             self._suspicions += suspicions_of(observation.run, spec, observation.changed)
+            self._suspicions += outside_in_words(observation.outside)
             self._judge(observation, spec, code)
             placement = placement_of(observation.run, spec, worker.pid)
             self._runs.append(replace(_summary(spec, device, observation), placement=placement))

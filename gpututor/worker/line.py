@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import sys
 from collections.abc import Callable, Sequence
 from typing import Any, BinaryIO
 
@@ -22,8 +20,8 @@ class Line:
         self._ticket: Any = None
         self.sizes = Sizes()
         """What the judge takes."""
-        self.changed: Callable[[], list[str]] | None = None
-        """Names what was replaced since the machine was entered, once somebody can tell."""
+        self.noticed: Callable[[], dict[str, Any]] | None = None
+        """What the judge is told of replaced code, and of work between calls, once somebody can tell."""
 
     def next(self) -> Frame:
         """The next question. Raises `EndOfFrames` when there is none any more."""
@@ -32,13 +30,10 @@ class Line:
         return frame
 
     def answer(self, header: dict[str, Any], buffers: Sequence[bytes] = ()) -> None:
-        """Answer it, after all that was printed, so that the judge has the text when it has the frame."""
-        for printed in (sys.stdout, sys.stderr):
-            with contextlib.suppress(Exception):
-                printed.flush()
+        """Answer it. Nothing of the submission's runs from when there is a header: it could be rewritten."""
         own: dict[str, Any] = {TICKET: self._ticket}
-        if self.changed is not None:
-            own["changed"] = self.changed()
+        if self.noticed is not None:
+            own |= self.noticed()
         text = encoded({**header, **own}, buffers)
         if not self._fits(text):
             failure = Failure("refused", "", _TOO_MUCH, None, "")

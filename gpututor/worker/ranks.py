@@ -81,6 +81,8 @@ class Ranks:
         self._ends = ends
         self.changed: dict[str, None] = {}
         """What was replaced in any of them."""
+        self.outside: dict[int, None] = {}
+        """At which lines any of them used a device between calls."""
         self._ranks: list[_Rank] = []
         for number in range(count):
             ours, theirs = socket.socketpair()
@@ -115,6 +117,7 @@ class Ranks:
                     continue
                 answers[rank.number] = frame
                 self.changed |= dict.fromkeys(map(str, frame.header.pop("changed", [])))
+                self.outside |= dict.fromkeys(map(int, frame.header.pop("outside", [])))
                 if frame.header.get("event") == "failed":
                     ends = min(ends, time.monotonic() + GRACE_S)
         failure = self._failure(answers, dead)
@@ -179,7 +182,7 @@ def serve_ranks(line: Line, scratch: Path, load: dict[str, Any], serve: Serve) -
     path = scratch / load["file_name"]
     path.write_text(load["source"], encoding="utf-8")
     ranks = Ranks(count, scratch, path, time.monotonic() + within_s, serve)
-    line.changed = lambda: list(ranks.changed)
+    line.noticed = lambda: {"changed": [*ranks.changed], "outside": [*ranks.outside]}
     try:
         question = {**load, "sizes": each.to_json(), "files": []}
         line.answer(*_together(ranks, [{**question, "rank": number} for number in range(count)], (), "loaded"))
@@ -202,7 +205,7 @@ def serve_ranks(line: Line, scratch: Path, load: dict[str, Any], serve: Serve) -
     finally:
         ranks.end()
     line.answer({"event": "left"})
-    line.changed = None
+    line.noticed = None
 
 
 def _together(

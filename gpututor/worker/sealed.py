@@ -69,7 +69,7 @@ class _Held:
 def _held(machine: EnteredMachine) -> list[_Held]:
     recorder = machine.recorder
     found = [
-        _Held("recorder", recorder, "trace", "finish", "place"),
+        _Held("recorder", recorder, "trace", "finish", "place", "unseen"),
         _Held("recorder.trace", recorder.trace, "names", "devices", "files"),
         _Held("the gauge", machine.gauge),
     ]

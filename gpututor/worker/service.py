@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Any, BinaryIO
@@ -16,14 +17,16 @@ from gpututor.wire.observed import ValueRefused
 from gpututor.wire.packer import Packer
 from gpututor.wire.sizes import Sizes
 from gpututor.wire.unpacker import Unpacker, materialise
+from gpututor.worker.between import Between
 from gpututor.worker.gauges import Around
+from gpututor.worker.integrity import MOST_NAMED
 from gpututor.worker.line import Line
 from gpututor.worker.machines import EnteredMachine, entered
 from gpututor.worker.opening import opened, remove_written, written
 from gpututor.worker.rank import device_of, let_go
 from gpututor.worker.ranks import serve_ranks
 from gpututor.worker.sealed import Sealed
-from gpututor.worker.submission import SubmissionFailed, call, describe, load
+from gpututor.worker.submission import SubmissionFailed, call, describe, flush_printed, load
 from gpututor.worker.timed import TimedCalls
 
 Build = Callable[[dict[str, Any], torch.device], dict[str, Any]]
@@ -41,7 +44,7 @@ def serve(stream: BinaryIO, scratch: Path) -> int:
         raise
     except Exception:
         # Ours or the exercise's, not the learner's: the judge calls it an internal error.
-        line.changed = None
+        line.noticed = None
         line.answer({"event": "broken", "words": traceback.format_exc()[-4000:]})
         return 1
 
@@ -67,51 +70,74 @@ def _serve_scenario(line: Line, scratch: Path) -> None:
     with entered(spec, str(path), observed=request.get("observed", True)) as machine:
         machine.recorder.enabled = False
         build = _build_function(request["given"])
+        between = Between(machine.recorder, path)
         sealed = Sealed(machine)
+
+        def noticed() -> dict[str, Any]:
+            return {"changed": [*between.hooks, *sealed.changed()][:MOST_NAMED], "outside": [*between.lines]}
+
         # To compare takes a millisecond, which has no place in what is timed.
-        line.changed = sealed.changed if request.get("observed", True) else None
-        try:
-            function = load(path, request["entry"])
-        except SubmissionFailed as error:
-            line.answer({"event": "failed", "failure": error.failure.to_json()})
-            function = None
-        else:
-            line.answer({"event": "loaded"})
+        line.noticed = noticed if request.get("observed", True) else None
+        function, header = _loaded(path, request["entry"], between)
+        line.answer(header)
         timed: TimedCalls | None = None
         while (frame := line.next()).header["op"] in ("call", "time"):
             if function is None:
                 raise ValueError("called what did not load")
             if frame.header["op"] == "time":
-                timed = timed or TimedCalls(function, build, spec, machine)
+                timed = timed or TimedCalls(function, build, spec, machine, between)
                 line.answer(*timed.answer(frame, path))
                 continue
             drawn = materialise(Unpacker(frame.buffers).unpack(frame.header["drawn"]))
             arguments = build(drawn, device_of(rank, spec.device, spec.gpus)) | frame.header.get("more", {})
             remove_written(scratch, request["files"], path.name)
-            header, buffers = _answer_to_call(function, arguments, machine, path, request["wants"], line.sizes, sealed)
+            seen = _Seen(machine, sealed, between)
+            header, buffers = _answer_to_call(function, arguments, seen, path, request["wants"], line.sizes)
             if request["files"] and header["event"] == "returned":
                 found, contents = written(scratch, request["files"], line.sizes, path.name)
                 header, buffers = header | found, buffers + contents
             if rank is not None:
                 header |= let_go()
             line.answer(header, buffers)
-        changed = sealed.changed()
-        line.changed = lambda: changed
+        between.go()
+        flush_printed()
+        between.stand()
+        last = noticed()
+        line.noticed = lambda: last
     line.answer({"event": "left"})
-    line.changed = None
+    line.noticed = None
+
+
+def _loaded(path: Path, entry: str, between: Between) -> tuple[Callable[..., Any] | None, dict[str, Any]]:
+    """The submission's function, and the answer that says so or why there is none."""
+    try:
+        return load(path, entry), {"event": "loaded"}
+    except SubmissionFailed as error:
+        return None, {"event": "failed", "failure": error.failure.to_json()}
+    finally:
+        flush_printed()
+        between.stand()
+
+
+@dataclass(frozen=True)
+class _Seen:
+    """By what a call is seen."""
+
+    machine: EnteredMachine
+    sealed: Sealed
+    between: Between
 
 
 def _answer_to_call(
     function: Callable[..., Any],
     arguments: dict[str, Any],
-    machine: EnteredMachine,
+    seen: _Seen,
     path: Path,
     wants: list[str],
     sizes: Sizes,
-    sealed: Sealed,
 ) -> tuple[dict[str, Any], list[bytes]]:
     """Call the learner's function; what the devices do meanwhile is recorded, and nothing before or after."""
-    recorder = machine.recorder
+    machine, recorder = seen.machine, seen.machine.recorder
     before = len(recorder.complete())
     recorder.trace.limit = before + sizes.events
     around = Around(machine.gauge)
@@ -120,10 +146,10 @@ def _answer_to_call(
         around.begin()
         recorder.enabled = True
         try:
-            output, line = call(function, arguments, path)
+            output, line = call(function, arguments, path, seen.between)
             _settle(around, path)
         finally:
-            sealed.recorded(before + sizes.events)
+            seen.sealed.recorded(before + sizes.events)
             recorder.enabled = False
         packer = Packer(machine.view, sizes.result_bytes)
         header = {"event": "returned", "line": line, **_packed(packer, output, arguments, path)}

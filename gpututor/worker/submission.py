@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import inspect
 import linecache
@@ -10,11 +11,14 @@ import traceback
 from collections.abc import Callable
 from pathlib import Path
 from types import FrameType, FunctionType, ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from gpututor.wire.messages import Failure, FailureKind
+
+if TYPE_CHECKING:
+    from gpututor.worker.between import Between
 
 MODULE_NAME = "submission"
 LONGEST_MESSAGE, LONGEST_TRACEBACK = 10_000, 40_000
@@ -43,20 +47,36 @@ def load(path: Path, entry: str) -> Callable[..., Any]:
     return function  # type: ignore[no-any-return]
 
 
-def call(function: Callable[..., Any], arguments: dict[str, Any], path: Path) -> tuple[Any, int | None]:
+def call(
+    function: Callable[..., Any], arguments: dict[str, Any], path: Path, between: Between | None = None
+) -> tuple[Any, int | None]:
     """Call the learner's function: its result, and the line at which it returned where that can be seen.
 
-    Raises `SubmissionFailed` for whatever it raises, `sys.exit` included.
+    `between` is told when it runs. Raises `SubmissionFailed` for whatever it raises, `sys.exit` included.
     """
+    tracer = None
     try:
+        if between is not None:
+            between.go()
         returned = _ReturnLine(function)
-        sys.settrace(returned.on_call)
+        tracer = returned.on_call
+        sys.settrace(tracer)
         output = function(**arguments)
+        flush_printed()
     except BaseException as error:
         raise SubmissionFailed(describe(error, path)) from None
     finally:
+        if between is not None:
+            between.stand(tracer)
         sys.settrace(None)
     return output, returned.line
+
+
+def flush_printed() -> None:
+    """So that the judge has what was printed when it has the answer. The streams may be the learner's own."""
+    for printed in (sys.stdout, sys.stderr):
+        with contextlib.suppress(Exception):
+            printed.flush()
 
 
 class _ReturnLine:

@@ -16,8 +16,9 @@ from gpututor.wire.messages import Failure, MachineSpec
 from gpututor.wire.observed import ValueRefused
 from gpututor.wire.packer import Packer
 from gpututor.wire.unpacker import Unpacker, materialise
+from gpututor.worker.between import Between
 from gpututor.worker.machines import EnteredMachine
-from gpututor.worker.submission import SubmissionFailed, describe
+from gpututor.worker.submission import SubmissionFailed, describe, flush_printed
 
 FLUSHED_BYTES = 256 << 20
 """More than any second-level cache holds; the largest of today has 126 MiB."""
@@ -27,12 +28,18 @@ class TimedCalls:
     """Answers `time`. One for a loaded submission."""
 
     def __init__(
-        self, function: Callable[..., Any], build: Callable[..., Any], spec: MachineSpec, machine: EnteredMachine
+        self,
+        function: Callable[..., Any],
+        build: Callable[..., Any],
+        spec: MachineSpec,
+        machine: EnteredMachine,
+        between: Between,
     ) -> None:
         self._function = function
         self._build = build
         self._device = torch.device(spec.device)
         self._machine = machine
+        self._between = between
         self._kept: list[Any] = []
         on_accelerator = self._device.type != "cpu"
         self._flushed = torch.empty(FLUSHED_BYTES, dtype=torch.uint8, device=self._device) if on_accelerator else None
@@ -65,15 +72,21 @@ class TimedCalls:
                 packer.buffers = buffers
                 nodes.append(_packed(packer, output, path))
             self._settle(path)
+            self._between.go()
+            flush_printed()
+            self._between.stand()
         except SubmissionFailed as error:
             return {"event": "failed", "failure": error.failure.to_json()}, []
         return {"event": "timed", "outputs": nodes}, buffers
 
     def _called(self, arguments: dict[str, Any], path: Path) -> Any:
         try:
+            self._between.go()
             return self._function(**arguments)
         except BaseException as error:
             raise SubmissionFailed(describe(error, path)) from None
+        finally:
+            self._between.stand()
 
     def _settle(self, path: Path) -> None:
         """Wait for all devices: work that nobody waited for counts too."""

@@ -73,9 +73,12 @@ class ObservingMode(TorchDispatchMode):
             with self:
                 return func.decompose(*args, **kwargs)
         is_read = func is aten._local_scalar_dense.default
-        if not self._recorder.enabled or not (op.is_kernel or op.is_plain or is_read):
+        if not (op.is_kernel or op.is_plain or is_read):
             return func(*args, **kwargs)
         device = _device_of(args, kwargs)
+        if not self._recorder.enabled:
+            self._recorder.unseen(device.type)
+            return func(*args, **kwargs)
         if func is aten.copy_.default and args[1].device.type != "cpu":
             device = args[1].device  # between two GPUs it is the source that copies
         watch = self._observation.watch_of(device)

@@ -14,7 +14,7 @@ from typing import Any, BinaryIO
 import pytest
 
 from gpututor.judge.channel import Channel, DeadlinePassed
-from gpututor.judge.conversation import Conversation
+from gpututor.judge.conversation import Conversation, outside_in_words
 from gpututor.wire.frames import EndOfFrames, Frame, FrameError, read_frame, write_frame
 from gpututor.wire.sizes import SMALL, TICKET
 
@@ -195,3 +195,17 @@ def _until_unasked(told: Told) -> None:
     end = time.monotonic() + 10
     while not told.channel.unasked() and time.monotonic() < end:
         time.sleep(0.001)
+
+
+@pytest.mark.parametrize("lines", [3, ["3"], [True], [-1], [1 << 40]])
+def test_lines_outside_of_calls_are_numbers_of_lines(told: Told, lines: object) -> None:
+    with pytest.raises(FrameError, match="lines outside of calls"):
+        told.ask(lambda stream, asked: write_frame(stream, {TICKET: asked.header[TICKET], "outside": lines}))
+
+
+def test_lines_outside_of_calls_become_sentences(told: Told) -> None:
+    told.ask(lambda stream, asked: write_frame(stream, {TICKET: asked.header[TICKET], "outside": [3, 0, 3]}))
+    assert outside_in_words(told.conversation.outside) == [
+        "line 3 used a device between calls",
+        "code without a line used a device between calls",
+    ]

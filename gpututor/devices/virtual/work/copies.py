@@ -95,6 +95,8 @@ def put_copy(
         source, target = ("cpu", gpu.name) if direction == "h2d" else (gpu.name, "cpu")
         launched = clock.host.now + cost
         row = recorder.transfer(source, target, size_bytes, asynchronous, name, stream=stream, launched=launched)
+    else:
+        recorder.unseen(gpu.name)
     task = clock.copy(gpu.index, stream, duration, direction, cost, asynchronous=asynchronous, row=row)
     gpu.memory.of_thread.writer = task
     return task
@@ -111,6 +113,8 @@ def _between_gpus(machine: VirtualMachine, source: VirtualGpu, target: VirtualGp
     if recorder.enabled:
         launched = clock.host.now + source.launch_ns
         row = recorder.transfer(source.name, target.name, size_bytes, True, name, stream=here, launched=launched)
+    else:
+        recorder.unseen(source.name)
     clock.wait_for(source.index, here, clock.record(target.index, there))
     duration = round(links.peer_s(source.spec, size_bytes) * 1e9)
     task = clock.copy(source.index, here, duration, "p2p", source.launch_ns, asynchronous=True, row=row)

@@ -78,6 +78,8 @@ def launch(
             launched=launched,
             place=place,
         )
+    else:
+        recorder.unseen(gpu.name)
     task = clock.launch(gpu.index, stream, cost.duration, cost.fill, cost.host, row)
     task.place = place
     gpu.memory.of_thread.writer = task

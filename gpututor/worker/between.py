@@ -1,0 +1,101 @@
+"""Between two calls the submission stands still: what could run its code then is taken off, and what runs is noticed.
+
+The recorder writes down what happens inside a call. A function that Python runs at every event, a collection, a flush
+of a stream or a thread could work outside of it, with inputs that are known already or a result that is still here.
+"""
+
+from __future__ import annotations
+
+import gc
+import sys
+import threading
+from pathlib import Path
+from sys import getprofile, gettrace, setprofile, settrace
+from types import FrameType
+from typing import Any
+
+from gpututor.devices.recorder import Recorder
+from gpututor.worker.submission import MODULE_NAME
+
+MOST_LINES = 20
+_monitoring: Any = getattr(sys, "monitoring", None)
+"""Of Python 3.12 and later."""
+_TOOLS = range(6)
+
+
+class Between:
+    """One for a scenario. Begins before the file is loaded, with the submission running."""
+
+    def __init__(self, recorder: Recorder, path: Path) -> None:
+        self.hooks: dict[str, None] = {}
+        """What of Python's that calls others the submission left on, by name."""
+        self.lines: dict[int, None] = {}
+        """Of its file, at which a device was used between calls; 0 where a thread did that shows no line."""
+        self._file = str(path)
+        self._thread = threading.get_ident()
+        self._callbacks = list(gc.callbacks)
+        self._tools = _tools()
+        self._stands = False
+        self._collects = True
+        gc.enable()
+        recorder.unseen = self._unseen
+
+    def go(self) -> None:
+        """From here on the submission runs, with garbage collected as it wants it."""
+        self._stands = False
+        if self._collects:
+            gc.enable()
+
+    def stand(self, tracer: object = None) -> None:
+        """At once when its code has returned: nothing of it is to run from here on. `tracer` is our own trace function.
+
+        Nothing is collected by itself: finalisers and callbacks would run in the middle of anything, and memory that
+        is given back where nobody writes it down would look like work that was hidden.
+        """
+        if getprofile() is not None:
+            setprofile(None)
+            self.hooks["sys.setprofile"] = None
+        if (found := gettrace()) is not None:
+            settrace(None)
+            if found is not tracer:
+                self.hooks["sys.settrace"] = None
+        self._collects = gc.isenabled()
+        gc.disable()
+        self._stands = True
+        for name in ("profile", "trace"):
+            if getattr(threading, f"get{name}")() is not None:
+                getattr(threading, f"set{name}")(None)
+                self.hooks[f"threading.set{name}"] = None
+        if [*map(id, gc.callbacks)] != [*map(id, self._callbacks)]:
+            gc.callbacks[:] = self._callbacks
+            self.hooks["gc.callbacks"] = None
+        if self._tools and (tools := _tools()) != self._tools:
+            for tool in _TOOLS:
+                if tools[tool] != self._tools[tool]:
+                    _monitoring.set_events(tool, 0)
+            self.hooks["sys.monitoring"] = None
+
+    def _unseen(self, device: str) -> None:
+        """A device works, and nothing is written down."""
+        if not self._stands or device == "cpu" or len(self.lines) >= MOST_LINES:
+            return
+        line = self._line(sys._getframe(1))
+        if line is not None:
+            self.lines[line] = None
+        elif threading.get_ident() != self._thread:
+            self.lines[0] = None
+
+    def _line(self, at: FrameType | None) -> int | None:
+        """Of the submission's nearest frame; code that it made from a text has its names and no line."""
+        names = getattr(sys.modules.get(MODULE_NAME), "__dict__", None)
+        while at is not None:
+            if at.f_code.co_filename == self._file:
+                return at.f_lineno
+            if at.f_globals is names:
+                return 0
+            at = at.f_back
+        return None
+
+
+def _tools() -> list[str | None]:
+    return [] if _monitoring is None else [_monitoring.get_tool(tool) for tool in _TOOLS]

@@ -1,0 +1,124 @@
+"""Between two calls nothing of a submission's runs unnoticed, and honest code finds everything as it left it."""
+
+from __future__ import annotations
+
+import gc
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+import torch
+
+from gpututor.wire.messages import MachineSpec
+from gpututor.worker.between import Between
+from gpututor.worker.machines import EnteredMachine, entered
+from gpututor.worker.submission import MODULE_NAME, call, load
+
+SPEC = MachineSpec("one GPU", "virtual", 0, 1, ("cuda",), "T4", None)
+
+
+def _nothing(*_: Any) -> None:
+    return None
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Iterator[EnteredMachine]:
+    with entered(SPEC, str(tmp_path / "solution.py")) as machine:
+        machine.recorder.enabled = False
+        yield machine
+    gc.enable()
+
+
+@pytest.fixture
+def between(machine: EnteredMachine, tmp_path: Path) -> Between:
+    return Between(machine.recorder, tmp_path / "solution.py")
+
+
+@pytest.mark.parametrize(
+    ("leave", "name"),
+    [
+        (lambda: sys.setprofile(_nothing), "sys.setprofile"),
+        (lambda: sys.settrace(_nothing), "sys.settrace"),
+        (lambda: threading.setprofile(_nothing), "threading.setprofile"),
+        (lambda: threading.settrace(_nothing), "threading.settrace"),
+        (lambda: gc.callbacks.append(_nothing), "gc.callbacks"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_what_is_left_on_is_taken_off_and_named(between: Between, leave: Any, name: str) -> None:
+    kept = sys.gettrace(), threading.gettrace()  # coverage may be measured
+    try:
+        leave()
+        between.stand()
+        assert sys.getprofile() is None
+        assert sys.gettrace() is None
+        assert _nothing not in (*gc.callbacks, threading.getprofile(), threading.gettrace())
+    finally:
+        sys.settrace(kept[0])
+        if kept[1] is not None:
+            threading.settrace(kept[1])
+    assert name in between.hooks
+
+
+def test_nothing_is_collected_while_it_stands_and_its_own_choice_is_kept(between: Between) -> None:
+    between.go()
+    assert gc.isenabled()
+    between.stand()
+    assert not gc.isenabled()
+    between.go()
+    gc.disable()
+    between.stand()
+    between.go()
+    assert not gc.isenabled()
+
+
+def test_work_on_a_device_is_noticed_only_while_it_stands(
+    between: Between, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "solution.py"
+    path.write_text("import torch\n\n\ndef work():\n    torch.ones(3, device='cuda').mul_(2)\n")
+    monkeypatch.setitem(sys.modules, MODULE_NAME, ModuleType(MODULE_NAME))
+    work = load(path, "work")
+    work()
+    assert not between.lines
+    between.stand()
+    torch.ones(3, device="cuda").mul_(2)  # as an exercise's own code makes what is given
+    assert not between.lines
+    work()
+    assert [*between.lines] == [5]
+    exec("torch.ones(3, device='cuda').mul_(2)", sys.modules[MODULE_NAME].__dict__)
+    assert [*between.lines] == [5, 0]
+    between.go()
+    call(work, {}, path, between)
+    assert [*between.lines] == [5, 0]
+
+
+def test_work_of_another_thread_is_noticed_whatever_it_calls(between: Between) -> None:
+    table = torch.ones(3)
+    between.stand()
+    thread = threading.Thread(target=table.to, args=("cuda",))
+    thread.start()
+    thread.join()
+    assert [*between.lines] == [0]
+
+
+def test_a_stream_of_the_submissions_own_is_flushed_inside_its_call(
+    between: Between, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flushed: list[bool] = []
+
+    class Out:
+        def write(self, text: str) -> int:
+            return len(text)
+
+        def flush(self) -> None:
+            flushed.append(gc.isenabled())
+
+    monkeypatch.setattr(sys, "stdout", Out())
+    call(lambda: None, {}, tmp_path / "solution.py", between)
+    assert flushed == [True]
+    assert not gc.isenabled()
