@@ -47,6 +47,8 @@ VERBS = (
     Verb("reset", "begin an exercise again; your file is kept as a backup"),
     Verb("devices", "the devices of this machine"),
     Verb("doctor", "look for what is wrong with this installation, and say what to do"),
+    Verb("verify", "for authors: whether exercises and lessons are as they should be"),
+    Verb("new", "for authors: begin an exercise, with all of its files"),
 )
 
 _OPTIONS_WITH_A_FOLDER = {

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gpututor.course.exercise import DEFAULT_PROCESSES, Course, Exercise, Lesson, Limits, Scenario, split_hints
+from gpututor.course.exercise import DEFAULT_PROCESSES, Course, Excuse, Exercise, Lesson, Limits, Scenario, split_hints
 from gpututor.course.manifest import (
     COURSE_KEYS,
     EXERCISE_KEYS,
@@ -99,7 +99,8 @@ def _load_lesson(found: _Found, seen: dict[str, Path], problems: list[CourseErro
         if read is not None and not mistakes:
             exercises.append(read)
     title = about.get("title", found.slug.replace("_", " ").capitalize())
-    return Lesson(found.number, found.slug, found.folder, title, about.get("summary", ""), tuple(exercises))
+    summary, gpus = about.get("summary", ""), about.get("gpus", 1)
+    return Lesson(found.number, found.slug, found.folder, title, summary, tuple(exercises), gpus)
 
 
 def _read_exercise(lesson: _Found, found: _Found, problems: list[CourseError]) -> Exercise | None:
@@ -128,6 +129,7 @@ def _read_exercise(lesson: _Found, found: _Found, problems: list[CourseError]) -
         scenarios=tuple(Scenario(**scenario) for scenario in values["scenario"]),
         limits=Limits(**values["limits"]),
         processes=values["processes"] or (DEFAULT_PROCESSES if values["kind"] == "processes" else 1),
+        excused_mutants=tuple(Excuse(**excuse) for excuse in values["excused_mutant"]),
     )
 
 

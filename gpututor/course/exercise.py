@@ -45,6 +45,16 @@ class Limits:
 
 
 @dataclass(frozen=True)
+class Excuse:
+    """A change of the solution that no check has to notice; see `gpututor verify`."""
+
+    change: str
+    """What the gate calls it."""
+    reason: str
+    """Why it is harmless."""
+
+
+@dataclass(frozen=True)
 class Exercise:
     """One folder with a task, a starter, inputs, checks, a solution, hints and known-wrong solutions."""
 
@@ -68,6 +78,7 @@ class Exercise:
     limits: Limits = field(default_factory=Limits)
     processes: int = 1
     """In how many processes the function is called at once, each with its rank."""
+    excused_mutants: tuple[Excuse, ...] = ()
 
     @property
     def label(self) -> str:
@@ -146,6 +157,8 @@ class Lesson:
     title: str
     summary: str
     exercises: tuple[Exercise, ...]
+    gpus: int = 1
+    """How many virtual GPUs the examples of its text run on."""
 
     @property
     def text(self) -> str:

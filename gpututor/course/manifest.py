@@ -76,6 +76,7 @@ LIMITS_KEYS = (
     Key("output_kib", "whole", default=Limits().output_kib, least=1, most=1024),
     Key("result_mib", "whole", default=Limits().result_mib, least=1, most=512),
 )
+EXCUSE_KEYS = (Key("change", "line", most=120), Key("reason", "line", most=300))
 EXERCISE_KEYS = (
     Key("title", "line", most=60),
     Key("summary", "line", most=200),
@@ -87,8 +88,13 @@ EXERCISE_KEYS = (
     Key("devices", "choices", default=("virtual", "cuda"), least=1, choices=DEVICE_KINDS),
     Key("scenario", "tables", default=({"name": "one GPU"},), least=1, most=32, keys=SCENARIO_KEYS),
     Key("limits", "table", default={}, keys=LIMITS_KEYS),
+    Key("excused_mutant", "tables", default=(), most=40, keys=EXCUSE_KEYS),
 )
-LESSON_KEYS = (Key("title", "line", most=60), Key("summary", "line", most=200))
+LESSON_KEYS = (
+    Key("title", "line", most=60),
+    Key("summary", "line", most=200),
+    Key("gpus", "whole", default=1, least=0, most=8),
+)
 COURSE_KEYS = (Key("id", "line", most=60), Key("title", "line", most=60))
 
 

@@ -61,6 +61,21 @@ def test_scenarios_and_limits_are_read(tmp_path: Path) -> None:
     assert Limits(**manifest.values["limits"]) == Limits(wall_s=2)
 
 
+def test_excused_mutants_are_read(tmp_path: Path) -> None:
+    path = tmp_path / "exercise.toml"
+    path.write_text(GOOD + '[[excused_mutant]]\nchange = "drop .to(device) of x"\nreason = "It is there."\n')
+    manifest = read_manifest(path, EXERCISE_KEYS)
+    assert manifest.mistakes == ()
+    assert manifest.values["excused_mutant"] == ({"change": "drop .to(device) of x", "reason": "It is there."},)
+
+
+def test_the_examples_of_a_lesson_run_on_one_gpu_or_as_many_as_it_says(tmp_path: Path) -> None:
+    path = tmp_path / "lesson.toml"
+    for line, gpus in (("", 1), ("gpus = 2\n", 2)):
+        path.write_text(f'title = "a"\nsummary = "b"\n{line}')
+        assert read_manifest(path, LESSON_KEYS).values["gpus"] == gpus
+
+
 @pytest.mark.parametrize(
     ("old", "new", "told"),
     [
@@ -114,6 +129,11 @@ def test_scenarios_and_limits_are_read(tmp_path: Path) -> None:
             "minutes = 5",
             "minutes = 5\nlimits.wall_s = nan",
             "limits.wall_s: expected a number from 0.1 to 600",
+        ),
+        (
+            "minutes = 5",
+            'minutes = 5\nexcused_mutant = [{change = "a"}]',
+            "excused_mutant[0].reason: missing; expected one line of text, 1 to 300 characters",
         ),
         ("minutes = 5", "minutes = 5\nlimits.walls = 1", "limits.walls: unknown key\nDid you mean 'wall_s'?"),
     ],

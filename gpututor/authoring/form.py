@@ -1,0 +1,172 @@
+"""The form of exercises and lessons: what can be told of their files without running anything."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from gpututor.authoring import texts
+from gpututor.authoring.faults import Fault, from_error
+from gpututor.course.catalogue import FEWEST_HINTS, FEWEST_WRONG_SOLUTIONS
+from gpututor.course.exercise import Course, Exercise, Lesson
+from gpututor.errors import CourseError
+
+FEWEST_CASES = 3
+TODO = "# TODO"
+MAIN = 'if __name__ == "__main__":'
+CALLED_KINDS = ("function", "processes")
+"""Kinds of exercise in which the learner writes a function that is called."""
+
+
+def exercise_faults(exercise: Exercise, course: Course) -> Iterator[Fault]:
+    """What is not so in the form of one exercise that the catalogue could read."""
+    rules: tuple[Callable[[Exercise], Iterator[Fault]], ...] = (_manifest, _task, _hints, _starter, _solution, _wrong)
+    for rule in rules:
+        try:
+            yield from rule(exercise)
+        except CourseError as error:
+            yield from_error(error, exercise.folder)
+    for name in ("task.md", "hints.md"):
+        yield from _reading(exercise.folder / name, course)
+
+
+def lesson_faults(lesson: Lesson, course: Course) -> Iterator[Fault]:
+    """What is not so in the form of a lesson's text."""
+    file = lesson.folder / "lesson.md"
+    try:
+        text = lesson.text
+    except CourseError as error:
+        yield from_error(error, file)
+        return
+    yield from _length(file, text, texts.LESSON_WORDS)
+    for heading in texts.LESSON_HEADINGS:
+        if heading not in texts.headings(text):
+            yield Fault(file, f"there is no heading `## {heading}`", "Every lesson has one; others show what it holds.")
+    if (found := texts.examples(text)) < texts.LEAST_EXAMPLES:
+        advice = "Write them as ```python blocks; they are run one after the other."
+        yield Fault(file, f"expected {texts.LEAST_EXAMPLES} examples or more, found {found}", advice)
+    yield from _reading(file, course)
+
+
+def named_check(wrong_solution: str) -> str:
+    """The check that a wrong solution says it fails on: `# fails: placement` is its first line."""
+    return wrong_solution.split("\n", 1)[0].removeprefix("# fails:").strip()
+
+
+def _manifest(exercise: Exercise) -> Iterator[Fault]:
+    if exercise.kind in CALLED_KINDS and max(exercise.cases, len(exercise.scenarios)) < FEWEST_CASES:
+        problem = f"expected {FEWEST_CASES} or more, got {exercise.cases}"
+        advice = "Let draw() make other shapes in each case: one odd, one with a size of one."
+        yield Fault(exercise.folder / "exercise.toml", problem, advice, key="cases")
+
+
+def _task(exercise: Exercise) -> Iterator[Fault]:
+    file, text = exercise.folder / "task.md", exercise.task
+    yield from _length(file, text, texts.TASK_WORDS)
+    if exercise.kind in CALLED_KINDS and f"{exercise.entry}(" not in text:
+        yield Fault(file, f"it does not name `{exercise.entry}(…)`", "Show the function's signature.")
+    if "**Graded on**" not in text:
+        yield Fault(file, "it does not say what is graded", "End with a sentence that begins with **Graded on**.")
+
+
+def _hints(exercise: Exercise) -> Iterator[Fault]:
+    file, hints = exercise.folder / "hints.md", exercise.hints
+    if len(hints) < FEWEST_HINTS:
+        problem = f"expected {FEWEST_HINTS} hints or more, found {len(hints)}"
+        yield Fault(file, problem, "Each hint begins with a line `## …`.")
+    try:
+        statements = texts.statements(exercise.solution)
+    except SyntaxError:
+        return  # told of the solution
+    shown = "\n".join(hints)
+    if statements and all(line in shown for line in statements):
+        yield Fault(file, "the hints hold the whole solution", "Leave something to be written, if only a line.")
+
+
+def _starter(exercise: Exercise) -> Iterator[Fault]:
+    file, text = exercise.folder / "starter.py", exercise.starter
+    if (found := text.count(TODO)) != 1:
+        advice = f"Mark the one place where learners begin with `{TODO}: …`."
+        yield Fault(file, f"expected one `{TODO}`, found {found}", advice)
+    if exercise.kind not in CALLED_KINDS:
+        return
+    if MAIN not in text:
+        yield Fault(file, f"there is no `{MAIN}`", "Let `gpututor run` show something of what the learner wrote.")
+    try:
+        starter, solution = (texts.arguments_of(one, exercise.entry) for one in (text, exercise.solution))
+    except SyntaxError as error:
+        yield Fault(file, f"starter or solution is no Python: {error.msg}", "Mend the line.", line=error.lineno)
+        return
+    if starter is None:
+        yield Fault(file, f"it does not define {exercise.entry}()", f"Write `def {exercise.entry}(…):` there.")
+    elif solution is not None and starter != solution:
+        problem = f"its arguments are ({', '.join(starter)}), and the solution's ({', '.join(solution)})"
+        yield Fault(file, problem, "Give both the same signature.")
+
+
+def _solution(exercise: Exercise) -> Iterator[Fault]:
+    if TODO in exercise.solution:
+        line = exercise.solution[: exercise.solution.index(TODO)].count("\n") + 1
+        yield Fault(exercise.folder / "solution.py", f"there is a `{TODO}` in it", "Finish it.", line=line)
+
+
+def _wrong(exercise: Exercise) -> Iterator[Fault]:
+    files = exercise.wrong_solutions
+    if len(files) < FEWEST_WRONG_SOLUTIONS:
+        problem = f"expected {FEWEST_WRONG_SOLUTIONS} wrong solutions or more, found {len(files)}"
+        yield Fault(exercise.folder / "wrong", problem, "Write the mistakes that learners make, one file each.")
+    for file in files:
+        lines = exercise.file(f"wrong/{file.name}").splitlines()
+        if not lines or not named_check(lines[0]).isidentifier():
+            yield Fault(file, "expected `# fails: ` and the name of a check", "Name the check that it fails.", line=1)
+        if len(lines) < 2 or not (lines[1].startswith("# ") and lines[1].endswith(".")):
+            advice = "Such as `# It copies row by row.`: it is shown to teachers beside the file's name."
+            yield Fault(file, "expected a sentence about the mistake, with a full stop", advice, line=2)
+
+
+def _length(file: Path, text: str, allowed: tuple[int, int]) -> Iterator[Fault]:
+    words, (least, most) = len(text.split()), allowed
+    if words < least:
+        advice = "Say why it matters, what to do, how it is called, and give an example."
+        yield Fault(file, f"{words} words; expected {least} to {most}", advice)
+    elif words > most:
+        yield Fault(file, f"{words} words; expected {least} to {most}", "Leave out what is not needed here.")
+
+
+def _reading(file: Path, course: Course) -> Iterator[Fault]:
+    """What holds for every text: a heading, width, links, and whether it was written at all."""
+    try:
+        text = file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        return  # told where its content is looked at
+    if not text.startswith("# "):
+        yield Fault(file, "it does not begin with a heading", "Let its first line be `# ` and the title.", line=1)
+    for line, width, most in texts.too_wide(text):
+        what = "code may have" if most == texts.CODE_COLUMNS else "a line may have"
+        yield Fault(file, f"{width} columns; {what} {most}", "Break the line.", line=line)
+    for line, target in texts.links(text):
+        yield from _link(file, line, target, text)
+    lessons = {str(lesson.number) for lesson in course.lessons}
+    exercises = {exercise.label for exercise in course.exercises}
+    for line, what, number in texts.mentions(text):
+        if "." not in number and what == "exercise":
+            continue  # one of a lesson, by its own number
+        if number not in (exercises if "." in number else lessons):
+            problem = f"there is no {what} {number} in this course"
+            yield Fault(file, problem, "`gpututor list` shows the numbers.", line=line)
+    if texts.UNWRITTEN in " ".join(text.split()):
+        yield Fault(file, "it is not written yet", f"Write it, and take out “{texts.UNWRITTEN}”.", is_note=True)
+
+
+def _link(file: Path, line: int, target: str, text: str) -> Iterator[Fault]:
+    if re.match(r"[a-z][a-z0-9+.-]*:", target):
+        return  # leads out of the course
+    path, _, anchor = target.partition("#")
+    goal = file.parent / path if path else file
+    if not goal.exists():
+        yield Fault(file, f"the link leads to {path}, which is not there", "Mend the link.", line=line)
+    elif anchor and goal.suffix == ".md":
+        found = texts.anchors(text if goal == file else goal.read_text(encoding="utf-8"))
+        if anchor not in found:
+            yield Fault(file, f"the link leads to #{anchor}, and there is no such heading", "Mend the link.", line=line)

@@ -1,0 +1,133 @@
+"""A new exercise: all of its files, from a skeleton that works and passes the gate. Nothing is ever overwritten."""
+
+from __future__ import annotations
+
+import keyword
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from string import Template
+
+from gpututor.errors import CourseError, UsageError
+from gpututor.files import create_atomically
+
+SKELETON = Path(__file__).parent / "skeleton"
+_SLUG = re.compile(r"(?:\d\d_)?([a-z][a-z0-9_]*)")
+_NUMBERED = re.compile(r"(\d\d)_(.+)")
+
+
+@dataclass(frozen=True)
+class Made:
+    """What was written."""
+
+    lesson: Path
+    exercise: Path
+    files: tuple[Path, ...]
+    """In the order in which they are best written over."""
+    lesson_is_new: bool
+
+
+def make_exercise(course: Path, words: str) -> Made:
+    """Make the exercise `LESSON/EXERCISE` in the folder `course`; the lesson, and the course, too where they are new.
+
+    Both are names of lower-case words (`keep_the_data_moving/one_big_copy`); a lesson may be called by its number or
+    folder. Raises `UsageError` for other names and for an exercise that is there, `CourseError` where nothing can be
+    written.
+    """
+    lesson_word, _, exercise_word = words.partition("/")
+    slug = _slug(exercise_word, words)
+    if keyword.iskeyword(slug):
+        raise UsageError(f"{slug!r} is a word of Python, and would be the function's name.", "Take another name.")
+    course = Path(os.path.abspath(course))
+    for other in _numbered(course):
+        if slug in (taken := {name[3:]: name for name in _names(course / other)}):
+            there = course / other / taken[slug]
+            raise UsageError(f"There is an exercise of that name: {there}", "Take another name, or write on there.")
+    lesson, lesson_is_new = _lesson(course, lesson_word, words)
+    exercise = lesson / f"{_next_number(lesson):02d}_{slug}"
+    names = {"entry": slug, "title": _title(slug)}
+    files: list[Path] = []
+    if not (course / "course.toml").exists():
+        title = _title(course.name)
+        files.append(_written(course / "course.toml", f'id = "{course.name}"\ntitle = "{title}"\n'))
+    if lesson_is_new:
+        files += _filled("lesson", lesson, {"title": _title(lesson.name[3:])})
+    files += _filled("exercise", exercise, names)
+    return Made(lesson, exercise, tuple(files), lesson_is_new)
+
+
+def _slug(word: str, words: str) -> str:
+    match = _SLUG.fullmatch(word)
+    if match is None:
+        advice = "Write LESSON/EXERCISE, such as keep_the_data_moving/one_big_copy."
+        raise UsageError(f"{words!r} names no exercise: expected lower-case words joined by _.", advice)
+    return match[1]
+
+
+def _lesson(course: Path, word: str, words: str) -> tuple[Path, bool]:
+    """The lesson's folder, and whether it has to be made."""
+    for name in _numbered(course):
+        if word in (name, name[3:], name[:2].lstrip("0"), name[:2]):
+            return course / name, False
+    return course / f"{_next_number(course):02d}_{_slug(word, words)}", True
+
+
+def _next_number(folder: Path) -> int:
+    number = max((int(name[:2]) for name in _numbered(folder)), default=0) + 1
+    if number > 99:
+        raise UsageError(f"{folder}: all numbers up to 99 are taken.", "Begin another lesson, or another course.")
+    return number
+
+
+def _numbered(folder: Path) -> list[str]:
+    return [name for name in _names(folder) if _NUMBERED.fullmatch(name)]
+
+
+def _names(folder: Path) -> list[str]:
+    try:
+        return sorted(os.listdir(folder))
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+
+
+def _filled(kind: str, folder: Path, names: dict[str, str]) -> list[Path]:
+    """Every template of that kind, written into `folder`."""
+    files = []
+    for name in _ORDER[kind]:
+        template = Template((SKELETON / kind / f"{name}.template").read_text(encoding="utf-8"))
+        files.append(_written(folder / name, template.substitute(names)))
+    return files
+
+
+def _written(path: Path, text: str) -> Path:
+    try:
+        if not create_atomically(path, text):
+            raise UsageError(f"{path} is there already.", "Move it away, or take another name.")
+    except OSError as error:
+        advice = "Give yourself the right to write there, or name another course with --course DIR."
+        raise CourseError(f"{path}: cannot be written ({error.strerror})", advice) from error
+    return path
+
+
+def _title(slug: str) -> str:
+    return slug.replace("_", " ").capitalize()
+
+
+_ORDER = {
+    "lesson": ("lesson.toml", "lesson.md"),
+    "exercise": (
+        "exercise.toml",
+        "task.md",
+        "solution.py",
+        "given.py",
+        "checks.py",
+        "wrong/on_the_cpu.py",
+        "wrong/row_by_row.py",
+        "wrong/signs_lost.py",
+        "wrong/transposed.py",
+        "starter.py",
+        "hints.md",
+    ),
+}
+"""The files of a skeleton, in the order in which they are best written over."""

@@ -1,0 +1,204 @@
+"""Trials: what is graded to find out whether an exercise grades on its idea, and what each has to end with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from gpututor.authoring.faults import Fault
+from gpututor.authoring.form import CALLED_KINDS, named_check
+from gpututor.authoring.mutants import Mutant, mutants_of
+from gpututor.authoring.spoiling import SPOILED, constants, spoiled
+from gpututor.authoring.stations import Examined
+from gpututor.course.exercise import Exercise
+from gpututor.grading.report import Outcome, Report
+from gpututor.grading.words import count
+
+SEEDS = (1, 2, 3, 4, 5, 6, 7, 8, 9, 2**32 - 1)
+"""With each of these the solution has to pass; all else is graded with the first."""
+SLOW_SHARE = 0.5
+"""Of the limit: a solution that takes more leaves little to slower machines and learners."""
+GRADERS_OWN = ("loads", "runs", "prints", "unmodified")
+"""Checks that every exercise has, and wrong solutions may name."""
+_REFUSED = (Outcome.FAILED, Outcome.ERROR, Outcome.OUT_OF_MEMORY, Outcome.TOO_SLOW)
+_SHOWN_VERDICTS = 3
+_SHOWN_LINES_OF_A_TRACEBACK = 6
+
+Judge = Callable[[Report], Iterator[Fault]]
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One text to be graded as a submission to an exercise."""
+
+    name: str
+    """`solution, seed 1`, `wrong/row_by_row.py`, …"""
+    source: str
+    judge: Judge
+    """What is not so, by the report."""
+    seed: int = SEEDS[0]
+    after_solution: bool = False
+    """It tells nothing of an exercise whose solution does not pass."""
+    mutant: Mutant | None = None
+
+
+def first_trial(exercise: Exercise) -> Trial:
+    """The solution, with the first seed."""
+    return Trial(f"solution, seed {SEEDS[0]}", exercise.solution, partial(_solution, exercise, SEEDS[0]))
+
+
+def further_trials(exercise: Exercise, examined: Examined, *, with_mutants: bool) -> Iterator[Trial]:
+    """All others. Raises `CourseError` for an unreadable file, `SyntaxError` for a solution that is no Python."""
+    solution = exercise.solution
+    yield Trial("starter", exercise.starter, partial(_starter, exercise))
+    for path in exercise.wrong_solutions:
+        name = f"wrong/{path.name}"
+        source = exercise.file(name)
+        yield Trial(name, source, partial(_wrong, exercise, path, named_check(source)))
+    for name in examined.baselines:
+        yield Trial(name, exercise.file(name), partial(_baseline, exercise, name, examined.of_values))
+    if exercise.kind in CALLED_KINDS:
+        yield Trial("constants", constants(exercise.entry), partial(_constants, exercise))
+        if examined.tolerant:
+            for how in SPOILED:
+                judge = partial(_spoiled, exercise, how, examined.of_values)
+                yield Trial(f"{how} instead of results", spoiled(solution, exercise.entry, how), judge, SEEDS[0], True)
+    for mutant in mutants_of(solution) if with_mutants else ():
+        yield Trial(f"{mutant.change}, line {mutant.line}", mutant.source, _nothing, SEEDS[0], True, mutant)
+    for seed in SEEDS[1:]:
+        yield Trial(f"solution, seed {seed}", solution, partial(_solution, exercise, seed), seed, after_solution=True)
+
+
+def examined_faults(exercise: Exercise, examined: Examined) -> Iterator[Fault]:
+    """What is not so by the checks themselves."""
+    checks, given = exercise.folder / "checks.py", exercise.folder / "given.py"
+    for sentence in examined.weak:
+        advice = "Draw inputs that differ more, or allow less: times= and inside= of parity()."
+        yield Fault(checks, f"a wrong result would be accepted, or nearly. {sentence}", advice)
+    for name in examined.untried:
+        problem = f"{name}: every wrong result that was tried is the right one"
+        yield Fault(checks, problem, "Draw inputs whose result is not zeros, ones or an input unchanged.")
+    for case in examined.unsteady:
+        advice = "Draw everything from torch.Generator().manual_seed(seed * 10 + case)."
+        yield Fault(given, f"draw() gives other values each time, with the same seed (case {case})", advice)
+    known = {*examined.checks, *GRADERS_OWN}
+    named = {path: named_check(exercise.file(f"wrong/{path.name}")) for path in exercise.wrong_solutions}
+    for path, name in named.items():
+        if examined.checks and name and name not in known:
+            advice = f"Name the check that it fails first: {', '.join((*examined.checks, *GRADERS_OWN))}."
+            yield Fault(path, f"the exercise has no check {name!r}", advice, line=1)
+    if unnamed := [name for name in examined.checks if name not in (*named.values(), *GRADERS_OWN)]:
+        problem = f"no wrong solution fails first on {', '.join(unnamed)}"
+        yield Fault(checks, problem, "Write one for each: else nobody knows that it ever fails.", is_note=True)
+
+
+def failed_first(report: Report) -> dict[str, str]:
+    """The first check that failed, for each scenario in which one did."""
+    failed: dict[str, str] = {}
+    for verdict in report.verdicts:
+        if verdict.status.is_failure:
+            failed.setdefault(verdict.scenario, verdict.check)
+    return failed
+
+
+def shown(report: Report) -> tuple[str, ...]:
+    """What the report says of a failure, a line each."""
+    lines = [f"{report.outcome}: {report.reason}" if report.reason else str(report.outcome)]
+    told = [verdict for verdict in report.verdicts if verdict.status.has_details]
+    for verdict in told[:_SHOWN_VERDICTS]:
+        at = f", line {verdict.line}" if verdict.line is not None else ""
+        lines.append(f"{verdict.scenario}: {verdict.check} {verdict.status}{at}")
+        lines += [f"  expected {verdict.expected}", f"  got {verdict.got}"]
+    if len(told) > _SHOWN_VERDICTS:
+        lines.append(f"and {count(len(told) - _SHOWN_VERDICTS, 'more verdict')}")
+    for run in report.runs:
+        if run.traceback:
+            lines += run.traceback.rstrip().splitlines()[-_SHOWN_LINES_OF_A_TRACEBACK:]
+            break
+    return (*lines, *(f"to look at: {suspicion}" for suspicion in report.suspicions))
+
+
+def _solution(exercise: Exercise, seed: int, report: Report) -> Iterator[Fault]:
+    file = exercise.folder / "solution.py"
+    if report.outcome is not Outcome.PASSED:
+        again = f"`gpututor grade {exercise.slug} --file {file.name} --device virtual --seed {seed}` shows all of it."
+        yield Fault(file, f"the solution does not pass, with seed {seed}", again, details=shown(report))
+        return
+    graded = [run.scenario for run in report.runs]
+    if missing := [scenario.name for scenario in exercise.scenarios if scenario.name not in graded]:
+        yield Fault(file, f"it was not graded in: {', '.join(missing)}", "Run `gpututor doctor`.")
+    took_s = (report.elapsed_s - report.waited_s) / max(1, len(report.runs))
+    if took_s > SLOW_SHARE * exercise.limits.wall_s and seed == SEEDS[0]:
+        problem = f"the solution takes {took_s:.1f} s a scenario of the {exercise.limits.wall_s:g} s that are allowed"
+        advice = "Make the inputs smaller, or give it a larger wall_s under [limits]."
+        yield Fault(exercise.folder / "exercise.toml", problem, advice, key="limits.wall_s", is_note=True)
+
+
+def _starter(exercise: Exercise, report: Report) -> Iterator[Fault]:
+    file = exercise.folder / "starter.py"
+    if report.outcome is Outcome.PASSED:
+        yield Fault(file, "the starter passes", "Take out of it what is to be learned, or check for it.")
+    elif report.outcome not in _REFUSED:
+        advice = "It should run, and be told what is missing."
+        yield Fault(file, "the starter is not graded", advice, details=shown(report))
+
+
+def _wrong(exercise: Exercise, file: Path, named: str, report: Report) -> Iterator[Fault]:
+    failed = failed_first(report)
+    if report.outcome is Outcome.PASSED:
+        yield Fault(file, "it passes", f"Add a check that sees the mistake, or mend {named}.", line=1)
+        return
+    if others := sorted(set(failed.values()) - {named}) or ([] if failed else ["nothing"]):
+        scenarios = ", ".join(scenario for scenario, check in failed.items() if check != named)
+        where = f" ({scenarios})" if scenarios and len(exercise.scenarios) > 1 else ""
+        problem = f"it fails first on {', '.join(others)}{where}, not on {named}"
+        advice = "Put the check that names the mistake first, name the other one, or mend the check."
+        yield Fault(file, problem, advice, line=1, details=shown(report))
+        return
+    if report.suspicions:
+        yield Fault(file, "a person would have to look at it", "Show the mistake alone.", details=report.suspicions)
+    verdict = report.first_failure
+    assert verdict is not None
+    words = {"expected": verdict.expected, "got": verdict.got, "why": verdict.why, "advice": verdict.advice}
+    if missing := [name for name, text in words.items() if not text]:
+        advice = f"Give the check {named} why= and advice= that speak of this exercise."
+        yield Fault(file, f"its learner is not told: {', '.join(missing)}", advice, details=shown(report))
+    if verdict.line is None:
+        advice = f"Let the check {named} find the line, or write the mistake so that one line does it."
+        yield Fault(file, "its learner is not told the line", advice, details=shown(report))
+
+
+def _baseline(exercise: Exercise, name: str, of_values: frozenset[str], report: Report) -> Iterator[Fault]:
+    """It may be slow, or copy too much, but its values have to be right."""
+    wrong = [
+        verdict
+        for verdict in report.verdicts
+        if verdict.status.is_failure and (verdict.check in of_values or verdict.check in ("loads", "runs"))
+    ]
+    if wrong or report.outcome is Outcome.INTERNAL_ERROR:
+        checks = ", ".join(dict.fromkeys(verdict.check for verdict in wrong)) or str(report.outcome)
+        advice = "Mend it: others are judged beside it."
+        yield Fault(exercise.folder / name, f"its values are not right: {checks}", advice, details=shown(report))
+
+
+def _constants(exercise: Exercise, report: Report) -> Iterator[Fault]:
+    if report.outcome not in _REFUSED:
+        advice = "Add a check of the values; each call of a grading should ask for others."
+        problem = "a function that returns None, True, 0, 1.0, 'cuda:0', [] and so on is not refused"
+        yield Fault(exercise.folder / "checks.py", problem, advice, details=shown(report))
+
+
+def _spoiled(exercise: Exercise, how: str, of_values: frozenset[str], report: Report) -> Iterator[Fault]:
+    by_value = any(verdict.check in of_values for verdict in report.verdicts if verdict.status.is_failure)
+    if report.outcome not in _REFUSED or not (by_value or report.outcome is Outcome.ERROR):
+        problem = (
+            f"the solution's results, {how if how == 'flipped' else f'all {how}'}, are not refused for their values"
+        )
+        advice = "Let a check of values see every part of the result; draw inputs that differ in every element."
+        yield Fault(exercise.folder / "checks.py", problem, advice, details=shown(report))
+
+
+def _nothing(report: Report) -> Iterator[Fault]:
+    return iter(())

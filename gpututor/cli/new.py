@@ -1,0 +1,43 @@
+"""Begin an exercise: a small one that works, with all of its files, to be written over.
+
+LESSON/EXERCISE are lower-case words joined by _, such as keep_the_data_moving/one_big_copy; EXERCISE is the name of the
+function, too. A lesson that is there may be called by its number. Numbers are given in order; a new lesson gets a text
+as well, and a folder that is no course yet becomes one. Nothing is overwritten.
+"""
+
+from __future__ import annotations
+
+import argparse
+
+from gpututor import paths
+from gpututor.authoring.new import make_exercise
+from gpututor.plain_text import visible
+
+_WHAT_TO_WRITE = {
+    "lesson.md": "the idea, with examples that run; `gpututor verify` says what its form has to be",
+    "exercise.toml": "title, summary, minutes; [[scenario]] for other machines than one GPU",
+    "task.md": "why, what, the signature, an example, what it is graded on: 80 to 200 words",
+    "solution.py": "what an expert would write",
+    "given.py": "draw(): random inputs, another shape in each case; build(): where they live",
+    "checks.py": "what the idea is graded on; docs/authors has a page for each check",
+    "wrong": "the mistakes that learners make: three files or more, each named after its mistake",
+    "starter.py": "what the learner gets, with one TODO",
+    "hints.md": "three or more, from a nudge to nearly the answer",
+}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("exercise", metavar="LESSON/EXERCISE", help="such as keep_the_data_moving/one_big_copy")
+
+
+def main(arguments: argparse.Namespace) -> int:
+    made = make_exercise(arguments.course or paths.builtin_course(), arguments.exercise)
+    names = [path.relative_to(made.exercise).parts[0] for path in made.files if path.is_relative_to(made.exercise)]
+    if made.lesson_is_new:
+        print(f"made {visible(str(made.lesson))}")
+        print(f"  {'lesson.md':<14} {_WHAT_TO_WRITE['lesson.md']}")
+    print(f"made {visible(str(made.exercise))}")
+    for name in dict.fromkeys(names):
+        print(f"  {name:<14} {_WHAT_TO_WRITE[name]}")
+    print(f"Write them in this order. `gpututor verify {visible(str(made.exercise))}` is green now: keep it so.")
+    return 0

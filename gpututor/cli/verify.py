@@ -1,0 +1,151 @@
+"""The author's gate: whether exercises and lessons are as they should be, and how to mend what is not so.
+
+PATH is the folder of an exercise, a lesson or a course, a number (5 or 5.1) or a name; without one, all of the course.
+
+For each exercise: its form and texts; that the starter is refused; that the solution passes in every scenario with ten
+seeds; that each wrong solution fails first on the check that it names, and is told all about it; that constants and
+spoiled results are refused; that tolerances reject nonsense; that baselines are right; and that the solution with one
+change (a move dropped, a wait added, a device swapped …) is noticed. For each lesson: its form, and its examples.
+
+--json prints one object:
+  schema_version  1
+  subjects        [{name, folder, green, problems, notes, gradings, seconds, mutants}]
+      problems    [{file, line, key, problem, advice, details}], notes alike: notes make nothing red
+      mutants     {killed, excused, survivors, idle, share}; null for a lesson
+  exercises, lessons, gradings, seconds, green, mutants    of all together
+
+Exit codes: 0 all is so; 1 something is not so; 2 wrong usage.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import time
+from pathlib import Path
+from typing import TextIO
+
+from gpututor import paths
+from gpututor.authoring.faults import Fault, seen_from
+from gpututor.authoring.gate import Gate, Listener, Subject
+from gpututor.authoring.survivors import Tally
+from gpututor.authoring.targets import targets_of
+from gpututor.grading.words import count
+from gpututor.plain_text import visible
+
+MOST_WORKERS = 64
+MOST_BY_DEFAULT = 8
+"""Each has two processes that hold PyTorch, and one more while it looks at checks."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("paths", nargs="*", metavar="PATH", help="what to look at; all of the course without one")
+    parser.add_argument("--workers", type=_workers, metavar="N", help="how many judges at once (default: one a core)")
+    parser.add_argument("--no-mutants", action="store_true", help="leave out the changes of solutions: quicker")
+    parser.add_argument("--json", action="store_true", help="print one JSON object, described above")
+
+
+def main(arguments: argparse.Namespace) -> int:
+    began = time.monotonic()
+    targets = targets_of(arguments.course or paths.builtin_course(), arguments.paths)
+    screen = _Screen(sys.stderr if arguments.json else sys.stdout, Path.cwd())
+    gate = Gate(targets, Listener(screen.advanced, screen.finished), with_mutants=not arguments.no_mutants)
+    screen.expect(sum(len(one.exercises) + len(one.lessons) for one in targets))
+    try:
+        gate.work(arguments.workers or min(_cores(), MOST_BY_DEFAULT))
+    finally:
+        screen.clear()
+    summary = _summary(gate.subjects, time.monotonic() - began)
+    if arguments.json:
+        print(json.dumps(summary, indent=2))
+    else:
+        print(_in_words(summary, sum((subject.tally for subject in gate.subjects), Tally())))
+    return 0 if summary["green"] else 1
+
+
+def _workers(word: str) -> int:
+    if not (word.isascii() and word.isdigit() and 1 <= int(word) <= MOST_WORKERS):
+        raise argparse.ArgumentTypeError(f"a whole number from 1 to {MOST_WORKERS}")
+    return int(word)
+
+
+def _cores() -> int:
+    """Those that this process may use."""
+    return len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 2
+
+
+class _Screen:
+    """Lines as exercises come to their end, and, on a terminal, one more line that says what is done now."""
+
+    def __init__(self, stream: TextIO, base: Path) -> None:
+        self._stream = stream
+        self._base = base
+        self._lives = stream.isatty()
+        self._expected = self._ended = self._steps = 0
+
+    def expect(self, subjects: int) -> None:
+        self._expected = subjects
+
+    def advanced(self, subject: Subject, what: str) -> None:
+        self._steps += 1
+        if self._lives:
+            words = f"{self._ended} of {self._expected}; {subject.name}: {visible(what)}"
+            self._stream.write(f"\r{words[: os.get_terminal_size(self._stream.fileno()).columns - 1]}\x1b[K")
+            self._stream.flush()
+
+    def finished(self, subject: Subject) -> None:
+        self.clear()
+        self._ended += 1
+        mark = "✓" if subject.is_green else "✗"
+        parts = [count(subject.gradings, "grading")] if subject.gradings else []
+        parts += [f"{subject.seconds:.1f} s"] if subject.seconds else []
+        parts += [str(subject.tally)] if subject.tally.total else []
+        name = seen_from(Path(subject.name), self._base)
+        self._say(f"{mark} {name}" + (f": {', '.join(parts)}" if parts else ""))
+        for fault in subject.faults:
+            self._tell(fault)
+        self._stream.flush()
+
+    def clear(self) -> None:
+        if self._lives:
+            self._stream.write("\r\x1b[K")
+
+    def _tell(self, fault: Fault) -> None:
+        self._say(f"  {'note: ' if fault.is_note else ''}{fault.title(self._base)}")
+        for line in fault.details:
+            self._say(f"      {line}")
+        if fault.advice:
+            self._say(f"    → {fault.advice}")
+
+    def _say(self, line: str) -> None:
+        print(visible(line), file=self._stream)
+
+
+def _summary(subjects: list[Subject], seconds: float) -> dict[str, object]:
+    exercises = [subject for subject in subjects if subject.exercise is not None]
+    tally = sum((subject.tally for subject in subjects), Tally())
+    return {
+        "schema_version": 1,
+        "subjects": [subject.to_json() for subject in subjects],
+        "exercises": len(exercises),
+        "lessons": sum(subject.name.startswith("lesson ") for subject in subjects),
+        "gradings": sum(subject.gradings for subject in subjects),
+        "seconds": round(seconds, 1),
+        "green": all(subject.is_green for subject in subjects),
+        "mutants": {**tally.to_json(), "survivors": len(tally.survivors)},
+    }
+
+
+def _in_words(summary: dict[str, object], tally: Tally) -> str:
+    subjects = summary["subjects"]
+    assert isinstance(subjects, list)
+    problems = sum(len(subject["problems"]) for subject in subjects)
+    exercises, gradings = summary["exercises"], summary["gradings"]
+    assert isinstance(exercises, int)
+    assert isinstance(gradings, int)
+    words = f"{count(exercises, 'exercise')}, {count(gradings, 'grading')}, {summary['seconds']} s"
+    if tally.total:
+        words += f"; {tally}"
+    return f"{words}; " + (f"{count(problems, 'thing is', 'things are')} not so" if problems else "all is so")

@@ -1,0 +1,53 @@
+"""Courses of skeletons, each with one mistake, and a way to look at them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from gpututor.authoring.gate import Gate, Listener, Subject
+from gpututor.authoring.new import make_exercise
+from gpututor.authoring.targets import targets_of
+
+
+@dataclass(frozen=True)
+class Change:
+    """In a file of an exercise, `old` becomes `new`; with an empty `old`, `new` is put at the end, or is the file."""
+
+    file: str
+    old: str
+    new: str
+
+    def make(self, exercise: Path) -> None:
+        path = exercise / self.file
+        text = path.read_text() if path.exists() else ""
+        if self.old:
+            assert self.old in text, f"{self.old!r} is not in {self.file}"
+            path.write_text(text.replace(self.old, self.new))
+        else:
+            path.write_text(text + self.new)
+
+
+def skeleton(course: Path, slug: str, *changes: Change) -> Path:
+    """One more exercise of the lesson `lesson`; returns its folder."""
+    made = make_exercise(course, f"lesson/{slug}")
+    for change in changes:
+        change.make(made.exercise)
+    return made.exercise
+
+
+def looked_at(
+    course: Path, *words: str, stations: int = 2, with_mutants: bool = True, told: list[str] | None = None
+) -> dict[str, Subject]:
+    """What the gate finds, by the exercise's name or the folder's."""
+    lines = [] if told is None else told
+    listener = Listener(lambda subject, what: lines.append(what), lambda subject: lines.append(f"end {subject.name}"))
+    gate = Gate(targets_of(course, words), listener, with_mutants=with_mutants)
+    gate.work(stations)
+    return {subject.name.rpartition(" ")[2]: subject for subject in gate.subjects}
+
+
+def titles(subject: Subject, *, notes: bool = False) -> Sequence[str]:
+    """What is not so of a subject, or its notes, with files as seen from it."""
+    return [fault.title(subject.folder) for fault in subject.faults if fault.is_note is notes]
