@@ -30,7 +30,14 @@ def called_by_torch(path: str) -> bool:
 
 
 def _leaves(node: ast.stmt) -> bool:
-    """Whether what follows in the block cannot be reached."""
+    """Whether what follows in the block cannot be reached. Asked for each block around it: each node looks once."""
+    known: bool | None = getattr(node, "leaves", None)
+    if known is None:
+        known = node.leaves = _looked_at(node)  # type: ignore[attr-defined]
+    return known
+
+
+def _looked_at(node: ast.stmt) -> bool:
     match node:
         case ast.Return() | ast.Raise() | ast.Break() | ast.Continue():
             return True

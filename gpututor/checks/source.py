@@ -13,9 +13,9 @@ from gpututor.grading.report import Status
 
 _NAMED_AT_RUN_TIME = (
     *("getattr", "eval", "exec", "__import__", "globals", "locals", "vars"),
-    *("importlib.import_module", "operator.attrgetter", "operator.methodcaller"),
+    *("importlib.import_module", "operator.attrgetter", "operator.methodcaller", "sys.modules"),
 )
-"""Calls that reach what no syntax tree can name."""
+"""What reaches what no syntax tree can name."""
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ def source(
         try:
             uses = uses_of(run.source, run.entry)
         except (SyntaxError, ValueError, RecursionError, MemoryError):
-            return Finding("a file that can be read", "code that is nested too deeply to be looked at")
+            return Finding("a file that can be read", "code that is nested too deeply, or whose names have no measure")
         for use in uses:
             for rule in forbidden:
                 if rule.fits(use, surely=True):
@@ -127,7 +127,10 @@ def source(
 def _named_at_run_time(uses: list[Use]) -> Use | None:
     """The first use of a name that is put together while the program runs."""
     for use in uses:
-        if any(name in _NAMED_AT_RUN_TIME or name.startswith("builtins.") for name in use.names):
+        # `model.eval()` is a method; `eval()` itself has nothing before it.
+        if any(name in _NAMED_AT_RUN_TIME and (use.bare or "." in name) for name in use.names):
+            return use
+        if any(name.startswith("builtins.") for name in use.names):
             return use
     return None
 

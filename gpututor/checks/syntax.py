@@ -8,11 +8,13 @@ follows a `return` or `if False`, and what stands in functions that neither the 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from gpututor.checks.dead_code import called_by_torch, never, parts_that_run
+from gpututor.checks.names import aliases, check_names, dotted_name, imported, stars
 
 Kind = Literal["call", "with", "attribute", "import"]
 MODULE = ""
@@ -35,11 +37,17 @@ class Use:
     alive: bool
     keywords: Mapping[str, Any] = field(default_factory=dict)
     """For calls: constants by keyword, else `UNKNOWN`."""
+    bare: bool = False
+    """A call of a simple name, as `eval()` is and `model.eval()` and `f().eval()` are not."""
 
 
 def uses_of(text: str, entry: str) -> list[Use]:
-    """Every use in a Python text, in the file's order. Raises `SyntaxError` for what is none."""
+    """Every use in a Python text, in the file's order. Raises `SyntaxError` for what is none.
+
+    Also `ValueError` and `RecursionError` for what is beyond measure. The time taken grows with the text, not faster.
+    """
     tree = ast.parse(text)
+    check_names(tree)
     reader = _Reader(tree)
     reader.block(tree.body, _Place())
     reached, looped = _reached(reader, entry), _looped(reader)
@@ -69,8 +77,8 @@ class _Reader:
         self.functions: dict[str, str] = {}
         """The class that each function of the file belongs to, or nothing, by its path."""
         self.classes: set[str] = set()
-        self._aliases = dict(_aliases(tree))
-        self._stars = [one.module for one in ast.walk(tree) if _is_star(one) and isinstance(one, ast.ImportFrom)]
+        self._aliases = dict(aliases(tree))
+        self._stars = stars(tree)
 
     def block(self, statements: list[ast.stmt], place: _Place) -> None:
         for statement, runs in parts_that_run(statements):
@@ -110,7 +118,7 @@ class _Reader:
                         self._expression(item.optional_vars, place)
                 self.block(node.body, place)
             case ast.Import() | ast.ImportFrom():
-                for name in _imported(node):
+                for name in imported(node):
                     self._use("import", (name,), node, place)
             case _:
                 for child in ast.iter_child_nodes(node):
@@ -142,7 +150,7 @@ class _Reader:
 
     def _expression(self, node: ast.AST, place: _Place) -> None:
         match node:
-            case ast.Call(func=ast.Name(id="getattr"), args=[_, ast.Constant(value=str())]):
+            case ast.Call(func=ast.Name(id="getattr"), args=[_, ast.Constant(value=str()), *_]):
                 # An attribute in other words.
                 self._use("attribute", self._names(node), node, place)
             case ast.Call():
@@ -175,7 +183,8 @@ class _Reader:
         self, kind: Kind, names: tuple[str, ...], node: Any, place: _Place, keywords: Mapping[str, Any] | None = None
     ) -> None:
         if names:
-            use = Use(kind, names, node.lineno, place.owner, place.in_loop, place.alive, keywords or {})
+            bare = isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+            use = Use(kind, names, node.lineno, place.owner, place.in_loop, place.alive, keywords or {}, bare)
             self.uses.append(use)
 
     def _names(self, node: ast.expr) -> tuple[str, ...]:
@@ -185,54 +194,6 @@ class _Reader:
             return (dotted, *(f"{module}.{dotted}" for module in self._stars)) if dotted else ()
         whole = self._aliases[first]
         return (f"{whole}.{rest}" if rest else whole,)
-
-
-def dotted_name(node: ast.expr) -> str:
-    """`torch.cuda.synchronize` as it is written; `item` for `f(x).item`; empty for what has no name."""
-    parts: list[str] = []
-    while True:
-        match node:
-            case ast.Attribute():
-                parts.append(node.attr)
-                node = node.value
-            case ast.Call(func=ast.Name(id="getattr"), args=[inner, ast.Constant(value=str(name)), *_]):
-                parts.append(name)
-                node = inner
-            case ast.Name():
-                return ".".join(reversed([*parts, node.id]))
-            case _:
-                return ".".join(reversed(parts))
-
-
-def _aliases(tree: ast.Module) -> Iterator[tuple[str, str]]:
-    """(name, what it stands for) of imports and plain assignments, followed to their end."""
-    found: dict[str, str] = {}
-    for node in ast.walk(tree):
-        match node:
-            case ast.Import():
-                found |= {one.asname: one.name for one in node.names if one.asname}
-            case ast.ImportFrom() if node.module and not node.level:
-                found |= {one.asname or one.name: f"{node.module}.{one.name}" for one in node.names if one.name != "*"}
-            case ast.Assign(targets=[ast.Name(id=name)], value=ast.Attribute() | ast.Name() as value):
-                if dotted := dotted_name(value):
-                    found.setdefault(name, dotted)
-    for name in found:
-        whole, seen = name, set[str]()
-        while (first := whole.partition(".")[0]) in found and first not in seen:
-            seen.add(first)
-            whole = found[first] + whole[len(first) :]
-        yield name, whole
-
-
-def _is_star(node: ast.AST) -> bool:
-    return isinstance(node, ast.ImportFrom) and bool(node.module) and any(one.name == "*" for one in node.names)
-
-
-def _imported(node: ast.Import | ast.ImportFrom) -> Iterator[str]:
-    if isinstance(node, ast.Import):
-        yield from (one.name for one in node.names)
-    elif node.module:
-        yield from (f"{node.module}.{one.name}" for one in node.names)
 
 
 def _keywords(node: ast.expr) -> dict[str, Any]:
@@ -253,30 +214,46 @@ def _bodies(node: ast.stmt) -> Iterator[list[ast.stmt]]:
 
 def _reached(reader: _Reader, entry: str) -> set[str]:
     """The functions that the entry, or what stands in none, may call."""
-    mentioned: dict[str, set[str]] = {}
-    for name, place in reader.mentions:
-        if place.alive:
-            mentioned.setdefault(place.owner, set()).add(name)
-    reached, waiting = {MODULE}, [MODULE, entry]
-    names: set[str] = {entry}
-    while waiting:
-        reached.add(owner := waiting.pop())
-        names |= mentioned.get(owner, set())
-        waiting += [
-            path
-            for path, class_name in reader.functions.items()
-            if path not in reached
-            and (path.rpartition(".")[2] in names or (class_name in names and called_by_torch(path)))
-        ]
-    return reached
+    mentioned = _by_owner(reader, lambda place: place.alive)
+    called_in = defaultdict[str, list[str]](list)
+    for path, class_name in reader.functions.items():
+        called_in[path.rpartition(".")[2]].append(path)
+        if class_name and called_by_torch(path):
+            called_in[class_name].append(path)
+    return _spread([MODULE, entry], {entry}, mentioned, called_in)
 
 
 def _looped(reader: _Reader) -> set[str]:
     """The functions that are called in a loop, or by one of these."""
-    looped: set[str] = set()
-    while True:
-        names = {name for name, place in reader.mentions if place.in_loop or place.owner in looped}
-        more = {path for path in reader.functions if path.rpartition(".")[2] in names} - looped
-        if not more:
-            return looped
-        looped |= more
+    called_in = defaultdict[str, list[str]](list)
+    for path in reader.functions:
+        called_in[path.rpartition(".")[2]].append(path)
+    names = {name for name, place in reader.mentions if place.in_loop}
+    return _spread([], names, _by_owner(reader, lambda _: True), called_in)
+
+
+def _by_owner(reader: _Reader, counts: Callable[[_Place], bool]) -> dict[str, set[str]]:
+    """The names that each function mentions, where that counts."""
+    mentioned = defaultdict[str, set[str]](set)
+    for name, place in reader.mentions:
+        if counts(place):
+            mentioned[place.owner].add(name)
+    return mentioned
+
+
+def _spread(
+    paths: list[str], names: set[str], mentioned: Mapping[str, set[str]], called_in: Mapping[str, list[str]]
+) -> set[str]:
+    """`paths`, what is called by one of `names`, and by what any of these mentions. Each is looked at once."""
+    found, known = set(paths), set(names)
+    waiting, asked = list(paths), list(names)
+    while waiting or asked:
+        if waiting:
+            new = mentioned.get(waiting.pop(), set()) - known
+            known |= new
+            asked += new
+        else:
+            more = [path for path in called_in.get(asked.pop(), ()) if path not in found]
+            found.update(more)
+            waiting += more
+    return found

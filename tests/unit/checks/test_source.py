@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import sys
 import textwrap
+from collections.abc import Callable
+from types import FrameType
+from typing import Any
 
 import pytest
 
 from gpututor.checks import attribute, called, imported, in_loop, source, within
 from gpututor.checks.core import Check
+from gpututor.checks.syntax import uses_of
 from gpututor.errors import CourseError
 from gpututor.grading.report import Status
 from tests.unit.checks.runs import found, run_of
@@ -190,6 +195,11 @@ def test_what_is_no_rule_is_the_authors_fault() -> None:
         "import builtins\ndef work(x):\n    return builtins.getattr(x, 'item')()\n",
         "from operator import methodcaller as m\ndef work(x):\n    return m('item')(x)\n",
         "import importlib\ndef work(x):\n    return importlib.import_module('torch')\n",
+        "run = eval\ndef work(x):\n    return run('x.item()')\n",
+        "from builtins import eval as run\ndef work(x):\n    return run('x.item()')\n",
+        "import builtins\ndef work(x):\n    return getattr(builtins, 'eval')('x.item()')\n",
+        "import sys\ndef work(x):\n    return sys.modules['builtins'].eval('x.item()')\n",
+        "def work(x, name):\n    return getattr(x, name, None)()\n",
     ],
 )
 def test_what_a_name_put_together_at_run_time_stands_for_is_for_a_person_to_tell(hidden: str) -> None:
@@ -204,3 +214,75 @@ def test_an_attribute_that_is_named_in_a_text_is_an_attribute() -> None:
     text = "def work(x):\n    return getattr(x, 'shape')\n"
     assert passes(source(forbid=("item",)), text)
     assert not passes(source(forbid=(attribute("shape"),)), text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "def work(x):\n    return nn.Sequential(nn.Linear(1, 1)).eval()(x)\n",
+        "def work(model):\n    return model.eval()\n",
+        "def work(models):\n    return models[0].eval()\n",
+        "class Net(Module):\n    def work(self):\n        self.eval()\n        super().eval()\n",
+        "def work(x):\n    return getattr(x, 'device', None)\n",
+        "def work(x):\n    return getattr(x, 'eval')()\n",
+    ],
+)
+def test_methods_that_are_called_as_builtins_and_names_written_out_are_no_secret(text: str) -> None:
+    assert passes(source(forbid=("item",)), text)
+
+
+def test_an_attribute_with_something_in_its_place_is_that_attribute() -> None:
+    assert not passes(source(forbid=(attribute("device"),)), "def work(x):\n    return getattr(x, 'device', None)\n")
+    assert not passes(source(forbid=("item",)), "def work(x):\n    return getattr(x, 'item', None)()\n")
+
+
+FILES = ("checks/syntax.py", "checks/names.py", "checks/dead_code.py")
+
+
+def steps(text: str) -> int:
+    """How many instructions of our own it takes to read a text."""
+    taken = 0
+
+    def trace(frame: FrameType, event: str, argument: object) -> Any:
+        nonlocal taken
+        if not frame.f_code.co_filename.endswith(FILES):
+            return None
+        frame.f_trace_opcodes = True
+        taken += 1
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        uses_of(text, "work")
+    finally:
+        sys.settrace(before)
+    return taken
+
+
+def _lines(n: int, line: str, end: str = "") -> str:
+    """`line` for each number, where # is it and $ the next one."""
+    return "".join(line.replace("#", str(i)).replace("$", str(i + 1)) + "\n" for i in range(n)) + end
+
+
+GROWING: dict[str, Callable[[int], str]] = {
+    "functions that are all named": lambda n: _lines(n, "def a#():0", f"x=[{','.join(f'a{i}' for i in range(n))}]\n"),
+    "functions that call the next": lambda n: _lines(n, "def a#():a$()", "for _ in ():a0()\n"),
+    "functions that call the one before": lambda n: _lines(n, "def a$():a#()", f"for _ in ():a{n}()\n"),
+    "names of names": lambda n: _lines(n, "a$=a#.x", f"a{n}()\n"),
+    "names of names backwards": lambda n: _lines(n, "a#=a$.x", "a0()\n"),
+    "a ring of names": lambda n: _lines(n, "a#=a$.x", f"a{n}=a0.x\n"),
+    "long dotted names": lambda n: f"x{'.x' * n}\n",
+    "classes": lambda n: _lines(n, "class A#:\n def forward(self):A$()", "A0()\n"),
+    "branches": lambda n: "def work():\n if a:return\n" + " elif b:return\n" * (n // 4) + " return\n",
+}
+
+
+@pytest.mark.parametrize("text", GROWING.values(), ids=list(GROWING))
+def test_the_time_to_read_a_file_grows_with_it_and_not_faster(text: Callable[[int], str]) -> None:
+    assert steps(text(400)) < 5 * steps(text(100))
+
+
+def test_names_without_measure_fail_and_fill_no_memory() -> None:
+    for text in (f"{'x' * 1000} = 1\n", _lines(100, "from a# import *")):
+        assert "no measure" in got(source(forbid=("item",)), text)[0]
