@@ -16,6 +16,7 @@ from typing import Any, BinaryIO
 
 from gpututor.processes import adopt_orphans, die_with_parent
 from gpututor.wire.frames import write_frame
+from gpututor.worker.refused import leave_keys, refuse_keys
 
 WARMED = (
     "torch",
@@ -29,6 +30,7 @@ def main() -> int:
     die_with_parent()
     # Orphans of the submission's stay below it, where the judge's watch sees them.
     adopt_orphans()
+    leave_keys()
     sockets, stack, scratch, isolation = int(sys.argv[1]), int(sys.argv[2]), Path(sys.argv[3]), sys.argv[4]
     warm_up()
     from gpututor.devices.inventory import describe_devices
@@ -63,6 +65,7 @@ def begin(connected: int, stack: int, scratch: Path, devices: list[dict[str, Any
     faulthandler.register(signal.SIGUSR1, file=stack)
     torch.set_num_threads(1)
     apply_limits(own_namespace)
+    refuse_keys()
     write_frame(stream, {"event": "ready", "torch": torch.__version__, "devices": devices})
     return serve(stream, scratch)
 

@@ -29,12 +29,14 @@ from typing import Any, NoReturn
 from gpututor.processes import adopt_orphans, die_with_parent, kill_descendants, kill_tree, reap_orphans
 from gpututor.worker.__main__ import begin, warm_up
 from gpututor.worker.namespaces import close_all_but, in_namespaces_of_its_own, run_and_exit
+from gpututor.worker.refused import leave_keys
 
 LONGEST_MESSAGE = 8192
 
 
 def main() -> int:
     adopt_orphans()
+    leave_keys()
     control, isolation = socket.socket(fileno=int(sys.argv[1])), sys.argv[2]
     control.set_inheritable(False)
     warm_up()
@@ -137,6 +139,7 @@ def _be_child(
         os.environ["HOME"] = os.environ["TMPDIR"] = str(scratch)
         tempfile.tempdir = None
         adopt_orphans()
+        leave_keys()
         return in_namespaces_of_its_own(scratch, serve) if own_namespace else serve()
 
     run_and_exit(run)

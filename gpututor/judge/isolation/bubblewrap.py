@@ -111,6 +111,8 @@ def _told(tool: str, nesting: bool) -> list[str]:
         told += ["--setenv", name, value]
     told += ["--proc", "/proc", *_unchangeable(nesting), "--dev", "/dev", *_devices()]
     told += ["--size", str(SCRATCH_BYTES), "--tmpfs", "/dev/shm", "--remount-ro", "/dev"]
+    for name in ("keys", "key-users"):  # they name the keys of whoever runs the judge
+        told += ["--ro-bind-try", "/dev/null", f"/proc/{name}"] if Path("/proc", name).exists() else []
     mounts = worker_mounts().arguments()
     told += mounts
     told += ["--ro-bind", str(Path(__file__).with_name("hosts")), "/etc/hosts"]

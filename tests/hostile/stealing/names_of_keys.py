@@ -1,0 +1,13 @@
+# attacks: label
+# tries: the list of keys in /proc, which names those of whoever runs the judge
+# ends: failed
+# isolation: bubblewrap
+def label(number):
+    found = ""
+    for name in ("keys", "key-users"):
+        try:
+            with open(f"/proc/{name}") as stream:
+                found += stream.read()
+        except OSError as error:
+            print(error)
+    return {"words": f"number {number}", "half": number / 2} if found else None
