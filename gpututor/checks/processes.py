@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 import torch
 
 from gpututor.checks.core import Applies, Call, Check, Finding, Run, count, named, tensors_by_path
+from gpututor.checks.trees import Alike
 from gpututor.errors import CourseError
 from gpututor.trace.events import Kind
 
@@ -79,22 +80,23 @@ def _differences(call: Call, part: str) -> Iterator[tuple[str, str, str]]:
     expected = f"the same {part or 'result'} in all ranks"
     if not first:
         yield expected, f"{what} of rank 0 holds no tensor", ""
+    alike = Alike()
     for number, other in enumerate(others, 1):
         if first.keys() != other.keys():
             yield expected, f"{what} of rank {number} has other parts than that of rank 0", ""
             return
-        known: set[tuple[int, int]] = set()
         for path, tensor in first.items():
             twin = other[path]
-            if (pair := (id(tensor), id(twin))) in known:
+            if alike.are(tensor, twin):
                 continue  # one tensor in many places
-            known.add(pair)
             if tensor.shape != twin.shape or tensor.dtype != twin.dtype:
                 yield expected, f"{named(path)} has another shape or dtype in rank {number} than in rank 0", ""
             elif not torch.equal(_bits(tensor), _bits(twin)):
                 off = int((_bits(tensor) != _bits(twin)).flatten(tensor.dim()).any(-1).sum())
                 got = f"{named(path)} differs between rank 0 and rank {number} ({off:,} of {tensor.numel():,} elements)"
                 yield expected, got, "Begin with the same parameters in all ranks, and average their gradients."
+            else:
+                alike.join(tensor, twin)
 
 
 def _tensors(rank: Call, part: str) -> dict[str, torch.Tensor]:

@@ -83,20 +83,41 @@ def key_in_words(key: object) -> str:
     return shortened(repr(key[: LONGEST_KEY + 1] if isinstance(key, str) else key), LONGEST_KEY)
 
 
+class Alike:
+    """Objects that were compared and found the same. What is like a third is alike: of n no more than n are compared.
+
+    They are known by their identities, so that somebody else has to keep them.
+    """
+
+    def __init__(self) -> None:
+        self._groups: dict[int, set[int]] = {}
+
+    def are(self, one: object, other: object) -> bool:
+        """Whether that is known."""
+        return id(other) in self._group(one)
+
+    def join(self, one: object, other: object) -> None:
+        """They were found the same."""
+        small, large = sorted((self._group(one), self._group(other)), key=len)
+        large |= small
+        self._groups |= dict.fromkeys(small, large)
+
+    def _group(self, one: object) -> set[int]:
+        return self._groups.setdefault(id(one), {id(one)})
+
+
 Leaf = Callable[[str, Any, Any], str | None]
-Pairs = set[tuple[int, int]]
-"""The identities of what was compared, and found the same."""
 
 
 def first_difference(
-    expected: Any, got: Any, leaf: Leaf, path: str = "", known: Pairs | None = None
+    expected: Any, got: Any, leaf: Leaf, path: str = "", alike: Alike | None = None
 ) -> tuple[str, str] | None:
     """(path, what is wrong there) of the first part that differs in type or nesting, or by `leaf`; None without.
 
-    `leaf(path, expected, got)` looks at parts of equal type that are no containers, and returns words or None. A pair
-    of tensors in many places is looked at once: `known` are those that were.
+    `leaf(path, expected, got)` looks at parts of equal type that are no containers, and returns words or None. Tensors
+    that are known to be `alike` are not looked at again, in however many places they stand.
     """
-    known = set() if known is None else known
+    alike = Alike() if alike is None else alike
     if type_name(expected) != type_name(got):
         return path, f"{type_name(got)} instead of {type_name(expected)}"
     if isinstance(expected, torch.nn.Module) and (wrong := _layers(expected, got)):
@@ -112,15 +133,17 @@ def first_difference(
                 return path, f"{len(got)} parts instead of {len(expected)}"
             parts = [(index, *pair) for index, pair in enumerate(zip(expected, got, strict=True))]
         case _:
-            pair = (id(expected), id(got))
-            if pair in known:
+            is_tensor = isinstance(got, ObservedTensor)
+            if is_tensor and alike.are(expected, got):
                 return None
             wrong = leaf(path, expected, got)
-            if isinstance(got, ObservedTensor):  # others may be gone, and their identities be those of new ones
-                known.add(pair)
-            return None if wrong is None else (path, wrong)
+            if wrong is not None:
+                return path, wrong
+            if is_tensor:
+                alike.join(expected, got)
+            return None
     for key, one, other in parts:
-        difference = first_difference(one, other, leaf, joined(path, key), known)
+        difference = first_difference(one, other, leaf, joined(path, key), alike)
         if difference is not None:
             return difference
     return None

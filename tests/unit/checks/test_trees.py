@@ -64,12 +64,16 @@ def test_a_size_is_a_tuple() -> None:
     assert found(value(lambda drawn, machine: [2, 3]), run_of(size)).got.startswith("the result is a tuple instead")
 
 
-def a_thousand() -> list[Any]:
-    """One tensor in many places, as it arrives: an object is one object."""
+def arrived(value: object) -> Any:
+    """What is one tensor in many places is one object when it has arrived."""
     packer = Packer()
-    nodes = packer.pack([X] * 1000)
-    arrived: list[Any] = Unpacker(tuple(packer.buffers)).unpack(nodes)
-    return arrived
+    nodes = packer.pack(value)
+    return Unpacker(tuple(packer.buffers)).unpack(nodes)
+
+
+def a_thousand() -> list[Any]:
+    made: list[Any] = arrived([X] * 1000)
+    return made
 
 
 def test_a_pair_of_tensors_in_many_places_is_compared_once() -> None:
@@ -141,3 +145,27 @@ def test_no_more_of_a_value_is_put_into_words_than_is_shown() -> None:
 
     assert len(shorten([Speaks()] * 100_000)) == 300
     assert len(said) < 40
+
+
+def test_of_many_tensors_in_ever_new_pairs_no_more_are_compared_than_there_are() -> None:
+    looked: list[str] = []
+
+    def leaf(path: str, one: object, other: object) -> None:
+        looked.append(path)
+
+    tensors = [torch.zeros(1) for _ in range(30)]
+    one = arrived([first for first in tensors for _ in tensors])
+    other = arrived(tensors * len(tensors))
+
+    assert first_difference(one, other, leaf) is None
+    assert len(looked) < 2 * len(tensors)
+
+
+def test_what_is_unlike_is_found_though_others_are_alike() -> None:
+    right, wrong = torch.zeros(2), torch.tensor([0.0, 1.0])
+    one, other = observed([right, right, right]), observed([right, right, wrong])
+    run = run_of(one)
+
+    check = determinism()
+    calls = (run.calls[0], replace(run.calls[0], output=other))
+    assert "result[2] of repeat 2" in found(check, replace(run, repeated=(calls,))).got
