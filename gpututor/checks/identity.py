@@ -94,6 +94,9 @@ def _first_broken(
     for output_path, argument_path in chosen.items():
         path = "" if output_path == "output" else output_path
         argument = call.arguments.get(argument_path)
+        if argument is None and argument_path in call.before:
+            got = f"it is no longer there{run.which(call)}"
+            return Finding(f"the argument {argument_path!r} as it was passed", got, run.line_of(call))
         if argument is None:
             raise CourseError(
                 f"there is no tensor argument {argument_path!r}", f"There are: {', '.join(call.arguments)}."

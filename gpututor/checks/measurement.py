@@ -21,6 +21,8 @@ VIRTUAL: Range = (0.9, 1.2)
 """The learner's figure over the trace's, on the virtual GPU: both are exact, and waiting costs a little."""
 REAL: Range = (0.7, 1.5)
 """The same on real devices, where the trace's own events take time too."""
+LARGEST_S = 1e18
+"""Above that it is no time: the universe is younger."""
 
 
 def launch_to_end(pattern: str, kernels: int = 1) -> Truth:
@@ -70,8 +72,8 @@ def measurement(
         low, high = virtual if run.machine.virtual else real
         for call in run.calls:
             took = _asked(truth, call, name)
-            reported = _at(call.output, part)
-            if type(reported) not in (float, int) or not math.isfinite(reported):
+            reported = _number(_at(call.output, part))
+            if not abs(reported) <= LARGEST_S:
                 got = f"{named(part)} is no such number{run.which(call)}"
                 return Finding("a number of seconds", got, run.line_of(call), why, advice)
             if math.isnan(took):
@@ -119,6 +121,14 @@ def _at(output: Any, part: str) -> Any:
             case _:
                 return None
     return output
+
+
+def _number(value: Any) -> float:
+    """What was reported; nan for what is no number."""
+    try:
+        return float(value) if type(value) in (float, int) else math.nan
+    except OverflowError:  # a whole number of hundreds of digits
+        return math.inf
 
 
 def _advice(ratio: float, advice: str) -> str:

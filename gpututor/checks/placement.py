@@ -38,7 +38,11 @@ def placement(
             if not tensors:
                 return Finding("at least one tensor in the result", "a result without tensors", run.line_of(call))
             for path, tensor in tensors.items():
-                wanted = _resolve(_at(where, path), run.machine)
+                place = _at(where, path)
+                if place is None:
+                    got = f"a tensor there, on {tensor.fact.device}{run.which(call)}"
+                    return Finding(f"no tensor at {named(path)}", got, run.line_of(call))
+                wanted = _resolve(place, run.machine)
                 if tensor.fact.device != wanted:
                     return Finding(
                         expected=f"{named(path)} on {wanted}",
@@ -63,12 +67,14 @@ def _resolve(where: Any, machine: Machine) -> str:
 
 
 def _at(where: Any, path: str) -> Any:
-    """The part of `where` that `path` leads to; a device's name holds for all below it."""
+    """The part of `where` that `path` leads to; a device's name holds for all below it. None where it says nothing."""
     for part in path.split(".") if path else ():
-        if isinstance(where, dict):
-            where = where[part] if part in where else where[int(part)] if part.isdigit() else where[part]
-        elif isinstance(where, list | tuple):
-            where = where[int(part)]
+        number = int(part) if part.isdecimal() else -1
+        match where:
+            case dict():
+                where = where.get(part, where.get(number))
+            case list() | tuple():
+                where = where[number] if 0 <= number < len(where) else None
     return where
 
 

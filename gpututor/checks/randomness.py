@@ -16,7 +16,6 @@ import torch
 from gpututor.checks.core import Applies, Call, Check, Finding, Run, named
 from gpututor.checks.laws import Law, Sampled, samples_of
 from gpututor.checks.parity import leaves
-from gpututor.errors import CourseError
 
 Choice = Law | Sampled | Callable[[dict[str, Any]], Law | Sampled]
 Pick = Callable[[torch.Tensor, dict[str, Any]], torch.Tensor]
@@ -55,7 +54,7 @@ def distribution(
         for calls in run.repeated:
             chosen = law(calls[0].drawn) if not isinstance(law, Law | Sampled) else law
             numbers = [_numbers(call, part, of) for call in calls]
-            wrong = _missing(numbers, part) or _repeated(numbers, again)
+            wrong = _missing(numbers, part) or _too_few(numbers) or _repeated(numbers, again)
             if wrong is None:
                 found = next(
                     filter(None, (_off(one, chosen, calls[0].drawn) for one in numbers if one is not None)), None
@@ -87,18 +86,21 @@ def _numbers(call: Call, part: str, of: Pick | None) -> torch.Tensor | None:
     values = leaves(call.output).get(part)
     if values is None:
         return None
-    numbers = values if of is None else of(values, call.drawn)
-    if numbers.numel() < LEAST:
-        raise CourseError(
-            f"distribution: only {numbers.numel():,} random numbers", f"Draw inputs for {LEAST:,} or more in a call."
-        )
-    return numbers
+    return values if of is None else of(values, call.drawn)
 
 
 def _missing(numbers: list[torch.Tensor | None], part: str) -> _Wrong | None:
     if all(one is not None for one in numbers):
         return None
     return f"a tensor at {named(part)}", "no tensor there", "Return what the task asks for."
+
+
+def _too_few(numbers: list[torch.Tensor | None]) -> _Wrong | None:
+    """Also where the author draws inputs for too few: the solution fails then, too."""
+    least = min((one.numel() for one in numbers if one is not None), default=0)
+    if least >= LEAST:
+        return None
+    return f"{LEAST:,} random numbers or more in a call", f"only {least:,}", "Return as many as the task asks for."
 
 
 def _repeated(numbers: list[torch.Tensor | None], again: str) -> _Wrong | None:

@@ -82,6 +82,15 @@ def test_placement_may_differ_from_part_to_part() -> None:
     assert "result['log']" in found(check, run_of({**right, "log": observed(X, "cuda:0")})).got
 
 
+@pytest.mark.parametrize("where", [{"a": "device"}, {"a": {"b": "device"}}, ["device"], [], {1: "device"}])
+@pytest.mark.parametrize("result", [{"b": X}, {"a": [X, X]}, [X, X], {"²": X}, {"k" * 1000: X}])
+def test_a_tensor_for_which_no_place_is_named_is_a_failure(where: Any, result: Any) -> None:
+    finding = found(placement(where), run_of(observed(result, "cpu")))
+
+    assert "no tensor at result" in finding.expected or "on cuda:0" in finding.expected
+    assert "cpu" in finding.got
+
+
 def test_placement_of_nothing_is_a_failure() -> None:
     assert found(placement(), run_of(observed([1, 2]))).got == "a result without tensors"
 
@@ -126,6 +135,13 @@ def test_aliasing_tells_views_from_copies() -> None:
     assert check.find(call_with(X.t(), X)) is None
     assert "memory apart" in found(check, call_with(X.clone(), X)).got
     assert "sharing memory" in found(aliasing(separate={"output": "x"}), call_with(X[0], X)).got
+
+
+def test_an_argument_that_was_taken_away_is_the_learners_doing() -> None:
+    run = call_with(X, X)
+    run = replace(run, calls=(replace(run.calls[0], arguments={}, before={"x": "digest"}),))
+
+    assert "no longer there" in found(identity({"output": "x"}), run).got
 
 
 def test_an_argument_that_is_not_there_is_the_authors_fault() -> None:

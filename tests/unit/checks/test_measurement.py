@@ -62,7 +62,7 @@ def test_another_time_does_not_and_the_advice_fits(seconds: float, words: str) -
     assert words in finding.advice
 
 
-@pytest.mark.parametrize("odd", [math.nan, math.inf, True, "0.004", None, [0.004]])
+@pytest.mark.parametrize("odd", [math.nan, math.inf, True, "0.004", None, [0.004], 10**1000, -(10**1000), 1e300])
 def test_what_is_no_number_of_seconds_does_not_pass(odd: object) -> None:
     assert "no such number" in found(check(), reports(odd)).got
 
