@@ -1,0 +1,71 @@
+"""What the layer's state is, where it is, and that nothing is copied for each batch."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import nn
+
+from gpututor.checks import Check, Finding, Run, parity, placement, structure, transfers
+
+STATE = 3
+"""mean, std and gain: one copy for each."""
+
+
+class Like(nn.Module):
+    """A module with the state of the task."""
+
+    def __init__(self, mean: torch.Tensor, std: torch.Tensor, gain: torch.Tensor) -> None:
+        super().__init__()
+        self.gain = nn.Parameter(gain)
+        self.register_buffer("mean", mean)
+        self.register_buffer("std", std)
+
+
+def reference(mean: torch.Tensor, std: torch.Tensor, gain: torch.Tensor, batches: list[torch.Tensor]) -> dict[str, Any]:
+    """The state, and the standardised batches, on the CPU."""
+    scale = gain / std
+    return {"layer": Like(mean, std, gain), "batches": [batch * scale - mean * scale for batch in batches]}
+
+
+def cut_off(run: Run) -> Finding | None:
+    """The first batch of a result through which nothing can be learned."""
+    for call in run.calls:
+        for number, batch in enumerate(call.output["batches"]):
+            if not batch.fact.requires_grad:
+                got = f"result['batches'][{number}] is cut off from it{run.which(call)}"
+                return Finding("results through which the gain can be learned", got, run.line_of(call))
+    return None
+
+
+checks = [
+    structure(
+        reference,
+        why="What is no parameter and no buffer neither moves nor is saved; a parameter is changed by the optimiser.",
+        advice="self.register_buffer(name, tensor) for what is not learned, nn.Parameter(tensor) for what is.",
+    ),
+    placement(
+        outputs="device",
+        why="The layer's state has to be where its batches are.",
+        advice="Move the layer, layer.to(device), and let it keep the tensors that it was moved with.",
+    ),
+    transfers(
+        to_device=STATE,
+        to_host=0,
+        why="State that moves with the model crosses the bus once. In forward, it would cross for every batch.",
+        advice="Make the layer and move it once, before the first batch; forward needs no .to().",
+    ),
+    parity(
+        reference,
+        advice="gain * (x - mean) / std, with the values that were passed.",
+    ),
+    Check(
+        "learning",
+        lambda machine: "The gain can be learned through the results",
+        cut_off,
+        needs=("structure",),
+        why="The optimiser changes the gain by its gradient, which comes back through the results.",
+        advice="Leave detach() and no_grad() away: training needs the graph from the gain to the result.",
+    ),
+]
