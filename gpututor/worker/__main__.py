@@ -16,7 +16,7 @@ from typing import Any, BinaryIO
 
 from gpututor.processes import adopt_orphans, die_with_parent
 from gpututor.wire.frames import write_frame
-from gpututor.worker.refused import leave_keys, refuse_keys
+from gpututor.worker.refused import leave_keys, refuse_escapes, refuse_memory
 
 WARMED = (
     "torch",
@@ -65,7 +65,9 @@ def begin(connected: int, stack: int, scratch: Path, devices: list[dict[str, Any
     faulthandler.register(signal.SIGUSR1, file=stack)
     torch.set_num_threads(1)
     apply_limits(own_namespace)
-    refuse_keys()
+    refuse_escapes()
+    if all(device["kind"] == "cpu" for device in devices):
+        refuse_memory()
     write_frame(stream, {"event": "ready", "torch": torch.__version__, "devices": devices})
     return serve(stream, scratch)
 

@@ -7,12 +7,12 @@ import json
 import torch
 
 from gpututor.devices.inventory import describe_devices
-from gpututor.worker.refused import refuse_keys
+from gpututor.worker.refused import refuse_escapes
 
 
 def main() -> None:
     """One JSON object on the last line of stdout: device → what went wrong there, empty where nothing did."""
-    refuse_keys()
+    refuse_escapes()
     print(json.dumps({device["name"]: trouble_on(device["name"]) for device in describe_devices()}))
 
 

@@ -1,0 +1,131 @@
+"""What a worker's system calls cannot do, each tried in a process of its own; and all that they still can."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import platform
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gpututor.judge.isolation import Process
+from gpututor.judge.workers import WorkerPool
+from gpututor.judge.workers.fork_server import ForkServer
+from gpututor.judge.workers.spares import Spares
+from gpututor.processes import kill_descendants
+from gpututor.worker import refused
+
+pytestmark = pytest.mark.skipif(refused._machine() is None, reason="nothing is refused on this kind of machine")
+
+TRIES = """
+import ctypes, json, os, signal, subprocess, sys, threading
+libc = ctypes.CDLL(None, use_errno=True)
+X86 = os.uname().machine == "x86_64"
+def tried(number, *arguments):
+    ctypes.set_errno(0)
+    return "done" if libc.syscall(number, *arguments) >= 0 else os.strerror(ctypes.get_errno())
+found = {
+    "keyctl": tried(250 if X86 else 219, 0, -3, 0),
+    "add_key": tried(248 if X86 else 217, b"user", b"gpututor-test", b"1", 1, -2),
+    "subreaper": tried(157 if X86 else 167, 36, 1, 0, 0, 0),
+    "name of the thread": tried(157 if X86 else 167, 15, b"named", 0, 0, 0),
+    "clone3": tried(435, None, 0),
+    "semget": tried(64 if X86 else 190, 0, 0, 0),
+    "mq_open": tried(240 if X86 else 180, None, 0, 0, None),
+    "shmget": tried(29 if X86 else 194, 0, 0, 0),
+    "memfd_create": tried(319 if X86 else 279, b"test", 0),
+}
+sister = libc.syscall(56 if X86 else 220, 0x8000 | signal.SIGCHLD, 0, 0, 0, 0)
+if sister == 0:
+    os._exit(0)
+found["a sister"] = "done" if sister > 0 else os.strerror(ctypes.get_errno())
+child = os.fork()
+if child == 0:
+    os._exit(7)
+found["a child"] = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+said = []
+thread = threading.Thread(target=said.append, args=(tried(29 if X86 else 194, 0, 0, 0),))
+thread.start(), thread.join()
+found["shmget in a thread"] = said[0]
+words = "import ctypes; print(ctypes.CDLL(None).prctl(36, 0, 0, 0, 0))"
+found["subreaper in a program"] = subprocess.check_output([sys.executable, "-IS", "-c", words]).decode()
+print(json.dumps(found))
+"""
+NO = "Function not implemented"
+LASTING = ("keyctl", "add_key", "subreaper", "clone3", "semget", "mq_open", "a sister")
+MEMORY = ("shmget", "memfd_create", "shmget in a thread")
+
+
+def found_after(*calls: str) -> dict[str, Any]:
+    """What the tries come to in a process that first made `calls` of the module."""
+    begin = "from gpututor.worker import refused\n" + "".join(f"assert refused.{call}()\n" for call in calls)
+    done = subprocess.run([sys.executable, "-c", begin + TRIES], capture_output=True, text=True, check=True)
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def test_what_outlives_a_worker_or_leaves_its_tree_is_refused() -> None:
+    found = found_after("refuse_escapes")
+
+    assert {found[name] for name in LASTING} == {NO}
+    assert found["subreaper in a program"] == "-1\n"
+    assert found["name of the thread"] == found["memfd_create"] == "done"
+    assert found["a child"] == 7
+
+
+def test_memory_that_nobody_need_hold_is_refused_beside_it() -> None:
+    found = found_after("refuse_memory", "refuse_escapes")
+
+    assert {found[name] for name in (*LASTING, *MEMORY)} == {NO}
+    assert found["a child"] == 7
+
+
+def test_memory_alone_leaves_the_rest() -> None:
+    found = found_after("refuse_memory")
+
+    assert {found[name] for name in MEMORY} == {NO}
+    assert found["subreaper"] == "done"
+
+
+@pytest.mark.parametrize("source", [Spares, ForkServer])
+def test_every_worker_is_ready_only_after_that_and_its_ranks_inherit_it(source: type[Spares | ForkServer]) -> None:
+    with ended(source(Process())) as pool:
+        worker = pool.take()
+        try:
+            without = any(device["kind"] != "cpu" for device in worker.devices)
+            assert filters(worker.pid) - filters(os.getpid()) == (1 if without else 2)
+        finally:
+            pool.release(worker)
+
+
+@contextlib.contextmanager
+def ended(source: Spares | ForkServer) -> Iterator[WorkerPool]:
+    """A pool of it, with nothing left of both."""
+    try:
+        yield WorkerPool(source)
+    finally:
+        kill_descendants()
+        source.tidy()
+
+
+def filters(pid: int) -> int:
+    """How many programs look at the system calls of a process."""
+    found = re.search(r"^Seccomp_filters:\s*(\d+)", Path(f"/proc/{pid}/status").read_text(), re.MULTILINE)
+    if found is None:
+        pytest.skip("this kernel does not count them")
+    return int(found[1])
+
+
+@pytest.mark.parametrize("processor", ["riscv64", "i686"])
+def test_on_other_machines_nothing_is_refused_and_it_says_so(monkeypatch: pytest.MonkeyPatch, processor: str) -> None:
+    monkeypatch.setattr(platform, "machine", lambda: processor)
+
+    refused.leave_keys()
+    assert refused.refuse_escapes() is refused.refuse_memory() is False
