@@ -1,0 +1,111 @@
+"""State, gradients and momentum on the device, no wait in the loop, and the values of textbook SGD."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import nn
+
+from gpututor.checks import (
+    Check,
+    Finding,
+    Machine,
+    Run,
+    parity,
+    placement,
+    structure,
+    syncs,
+    transfers,
+    unmodified,
+)
+
+STATE = 4
+"""Parameters: one copy for each."""
+MOMENTUM = 0.9
+Batches = list[tuple[torch.Tensor, torch.Tensor]]
+
+
+def reference(state: dict[str, torch.Tensor], batches: Batches, learning_rate: float) -> dict[str, Any]:
+    """SGD with momentum by its formulas: v becomes 0.9 v + gradient, the weights lose learning_rate times v."""
+    weights = [state[name].requires_grad_() for name in ("0.weight", "0.bias", "2.weight", "2.bias")]
+    velocity = [torch.zeros_like(weight) for weight in weights]
+    losses = []
+    for inputs, labels in batches:
+        hidden = torch.tanh(inputs @ weights[0].T + weights[1])
+        scores = hidden @ weights[2].T + weights[3]
+        right = scores.gather(1, labels[:, None])[:, 0]
+        loss = (scores.logsumexp(dim=1) - right).mean()
+        gradients = torch.autograd.grad(loss, weights)
+        losses.append(loss.detach())
+        with torch.no_grad():
+            for weight, speed, gradient in zip(weights, velocity, gradients, strict=True):
+                speed.mul_(MOMENTUM).add_(gradient)
+                weight.sub_(learning_rate * speed)
+    return {
+        "model": trained(weights),
+        "losses": torch.stack(losses),
+        "momentum": {number: {"momentum_buffer": speed} for number, speed in enumerate(velocity)},
+    }
+
+
+def trained(weights: list[torch.Tensor]) -> nn.Module:
+    """The classifier with these weights."""
+    classes, hidden = weights[2].shape
+    model = nn.Sequential(nn.Linear(weights[0].shape[1], hidden), nn.Tanh(), nn.Linear(hidden, classes))
+    for parameter, weight in zip(model.parameters(), weights, strict=True):
+        parameter.data = weight.detach()
+    return model
+
+
+def with_a_graph(run: Run) -> Finding | None:
+    """Losses that autograd still holds on to."""
+    for call in run.calls:
+        if call.output["losses"].fact.requires_grad:
+            got = f"result['losses'] requires gradients{run.which(call)}"
+            return Finding("losses that require no gradients", got, run.line_of(call))
+    return None
+
+
+def copies(drawn: dict[str, Any], machine: Machine) -> int:
+    """The model, and two tensors for each batch."""
+    return STATE + 2 * len(drawn["batches"])
+
+
+checks = [
+    structure(
+        reference,
+        why="Without a step, an optimiser has no state; an optimiser of another model has none of this one.",
+        advice="model.parameters() of the model that you train, zero_grad, backward and step for each batch.",
+    ),
+    placement(
+        outputs="device",
+        why="An optimiser's state is made where the parameters are at its first step, and follows no later move.",
+        advice="model.to(device) first, then the optimiser, then the loop. Keep the losses on the device.",
+    ),
+    transfers(
+        to_device=copies,
+        to_host=0,
+        why="What a step needs crosses once: the model before the loop, and each batch in its turn.",
+        advice="Move the model once before the loop, inputs and labels once in it, and bring nothing back.",
+    ),
+    syncs(
+        at_most=0,
+        why="A loss that is read in the loop makes the host wait for the whole step, and the device for the host.",
+        advice="Collect loss.detach() in a list, and torch.stack it after the loop.",
+    ),
+    unmodified(may_change=("model",)),
+    parity(
+        reference,
+        why="Each step's gradient is of that step's batch alone, and taken with the weights before it.",
+        advice="In each step: zero_grad, forward, loss, backward, step. Momentum is 0.9; cross-entropy takes a mean.",
+    ),
+    Check(
+        "graph",
+        lambda machine: "Its losses have no graph",
+        with_a_graph,
+        needs=("structure",),
+        why="A loss that keeps its graph keeps that of its step in memory; the list then grows with each step.",
+        advice="Append loss.detach().",
+    ),
+]
