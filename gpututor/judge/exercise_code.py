@@ -63,12 +63,18 @@ def _execute(path: Path, source: str) -> ModuleType:
     return module
 
 
-def _broken(path: Path, error: Exception) -> CourseError:
+def line_in(path: Path, error: Exception) -> int | None:
+    """The line of an author's file at which it broke; None where it did not break there."""
     line: int | None = error.lineno if isinstance(error, SyntaxError) else None
     frame = error.__traceback__
     while frame is not None:
         if frame.tb_frame.f_code.co_filename == str(path):
             line = frame.tb_lineno
         frame = frame.tb_next
+    return line
+
+
+def _broken(path: Path, error: Exception) -> CourseError:
+    line = line_in(path, error)
     at = f":{line}" if line else ""
     return CourseError(f"{path}{at}: {type(error).__name__}: {error}", "Mend the exercise's file.")

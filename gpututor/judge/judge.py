@@ -18,11 +18,11 @@ from gpututor import __version__
 from gpututor.checks.core import Check, Machine
 from gpututor.course.catalogue import load_exercise
 from gpututor.course.exercise import MAX_SUBMISSION_BYTES, Exercise
-from gpututor.errors import GradingError, NotGradableHere, TutorError, UsageError
+from gpututor.errors import NotGradableHere, TutorError, UsageError
 from gpututor.grading.events import GradeRequest, GradingEvent, RunStarted, TimingAdvanced, VerdictReached
 from gpututor.grading.report import Environment, Outcome, Report, RunSummary, Status, Verdict, Workers
 from gpututor.judge import nvml
-from gpututor.judge.baselines import calls_of_file, run_baselines
+from gpututor.judge.baselines import run_baselines
 from gpututor.judge.conduct import Observation, Submission, conduct
 from gpututor.judge.conversation import outside_in_words
 from gpututor.judge.exercise_code import ExerciseCode, draw_inputs, load_code
@@ -31,12 +31,14 @@ from gpututor.judge.machines import in_words, machines_for, seen_by_checks
 from gpututor.judge.opening import with_opened
 from gpututor.judge.placement import placement_of
 from gpututor.judge.plan import plan_for
+from gpututor.judge.solution import Solution
 from gpututor.judge.suspicions import suspicions_of
 from gpututor.judge.timing.measuring import measure_for
 from gpututor.judge.timing.statistics import MOST_PAIRS
 from gpututor.judge.unasked import unasked_verdicts
-from gpututor.judge.verdicts import not_run, outcome_of, own_verdicts, verdict_of
+from gpututor.judge.verdicts import LONGEST, not_run, outcome_of, own_verdicts
 from gpututor.judge.workers import Worker, WorkerPool
+from gpututor.plain_text import shortened
 from gpututor.trace.events import Kind
 from gpututor.wire.messages import MachineSpec
 
@@ -92,7 +94,7 @@ def broken_report(request: GradeRequest, error: Exception, isolation: str) -> Re
         submission_sha256=_sha256(request.submission),
         started_at=datetime.now(UTC).isoformat(timespec="seconds"),
         elapsed_s=0.0,
-        reason=reason,
+        reason=shortened(reason, LONGEST),
     )
 
 
@@ -163,10 +165,11 @@ class _Grading:
             device = in_words(spec, self._devices)
             self._emit(RunStarted(spec.scenario, device))
             plan = plan_for(code.checks, seen_by_checks(spec, self._devices))
+            solution = Solution(self._pool, self.exercise, spec, plan, lambda: self._inputs(code), code)
             observation = conduct(worker, self.exercise, spec, submission, self._inputs(code), code.given_source, plan)
             trouble = observation.trouble
             if trouble is not None and trouble.worker_broke:
-                self._blame_the_submission(trouble.traceback, spec, code)
+                solution.run()  # raises where it breaks with that one too
             if trouble is None and plan.baselines:
                 baselines = run_baselines(self._pool, self.exercise, spec, plan, lambda: self._inputs(code), code)
                 observation.run = replace(observation.run, baselines=baselines)
@@ -174,17 +177,11 @@ class _Grading:
                 observation.run = with_opened(self._pool, self.exercise, plan, observation.run)
             self._suspicions += suspicions_of(observation.run, spec, observation.changed)
             self._suspicions += outside_in_words(observation.outside)
-            self._judge(observation, spec, code)
+            self._judge(observation, spec, code, solution)
             placement = placement_of(observation.run, spec, worker.pid)
             self._runs.append(replace(_summary(spec, device, observation), placement=placement))
             if trouble is not None and (trouble.stage == "loads" or not trouble.worker_lives):
                 break
-
-    def _blame_the_submission(self, said: str, spec: MachineSpec, code: ExerciseCode) -> None:
-        """Raises `GradingError` where a worker breaks with the author's solution too, or there is none to try."""
-        if not (self.exercise.folder / "solution.py").exists():
-            raise GradingError(said, "Run `gpututor doctor`.")
-        calls_of_file(self._pool, self.exercise, spec, "solution.py", self._inputs(code), code)
 
     def outcome(self) -> Outcome:
         return self._trouble_outcome or outcome_of(self._verdicts, self._suspicions)
@@ -215,7 +212,7 @@ class _Grading:
             of=self._of,
         )
 
-    def _judge(self, observation: Observation, spec: MachineSpec, code: ExerciseCode) -> None:
+    def _judge(self, observation: Observation, spec: MachineSpec, code: ExerciseCode, solution: Solution) -> None:
         """The grader's own checks, then the author's, each after those that it needs, and last what has to be timed."""
         checks = code.checks
         trouble, run = observation.trouble, observation.run
@@ -231,7 +228,7 @@ class _Grading:
             if check in timed:
                 continue
             broken = trouble is not None or any(statuses.get(need) not in (None, Status.PASSED) for need in check.needs)
-            verdict = not_run(check, run.machine) if broken else verdict_of(check, run)
+            verdict = not_run(check, run.machine) if broken else solution.verdict_of(check, run)
             statuses[check.name] = verdict.status
             self._add(verdict)
         if trouble is None:
@@ -246,7 +243,7 @@ class _Grading:
                 seed = secrets.randbits(32)
                 timing = measure_for(check, self._pool, self.exercise, spec, run.source, code, seed, tell)
                 run = replace(run, timings={**run.timings, check.name: timing})
-            self._add(not_run(check, run.machine) if broken else verdict_of(check, run))
+            self._add(not_run(check, run.machine) if broken else solution.verdict_of(check, run))
 
     def _teller(self, check: Check, machine: Machine) -> Callable[[int], None]:
         sentence = check.sentence(machine)

@@ -16,7 +16,7 @@ from gpututor.plain_text import shortened
 OWN = ("loads", "runs", "prints")
 """The grader's own checks: they are worth no points, and passing them alone is no pass."""
 LONGEST = 4000
-"""Characters of what was expected and of what came: an author's check may show a whole result."""
+"""Characters of each text of a verdict: an author's check may show a whole result."""
 _WORST_FIRST = (
     (Status.FAILED, Outcome.FAILED),
     (Status.TOO_SLOW, Outcome.TOO_SLOW),
@@ -31,7 +31,7 @@ def own_verdicts(observation: Observation, exercise: Exercise) -> Iterator[Verdi
     for stage in ("loads", "runs"):
         words = troubles.sentence(stage, exercise)
         if trouble is not None and trouble.stage == stage:
-            yield _found(stage, words, trouble.finding, machine)
+            yield found(stage, words, trouble.finding, machine)
             return
         yield Verdict(stage, words, Status.PASSED, machine.scenario)
     if observation.printed_dropped_bytes:
@@ -43,7 +43,7 @@ def verdict_of(check: Check, run: Run) -> Verdict:
     finding = check.find(run)
     figures = check.measured(run) if check.measured is not None else ""
     if finding is not None:
-        verdict = _found(check.name, check.sentence(run.machine), finding, run.machine, check.why, check.advice)
+        verdict = found(check.name, check.sentence(run.machine), finding, run.machine, check.why, check.advice)
         return replace(verdict, of=check.points, measured=figures)
     return Verdict(
         check.name,
@@ -74,7 +74,8 @@ def outcome_of(verdicts: Sequence[Verdict], suspicions: Iterable[str]) -> Outcom
     return Outcome.PASSED
 
 
-def _found(name: str, sentence: str, finding: Finding, machine: Machine, why: str = "", advice: str = "") -> Verdict:
+def found(name: str, sentence: str, finding: Finding, machine: Machine, why: str = "", advice: str = "") -> Verdict:
+    """What was found wrong, in texts of bounded length: here all of them come by."""
     return Verdict(
         check=name,
         sentence=sentence,
@@ -83,8 +84,8 @@ def _found(name: str, sentence: str, finding: Finding, machine: Machine, why: st
         expected=shortened(finding.expected, LONGEST),
         got=shortened(finding.got, LONGEST),
         line=finding.line,
-        why=why or finding.why,
-        advice=advice or finding.advice,
+        why=shortened(why or finding.why, LONGEST),
+        advice=shortened(advice or finding.advice, LONGEST),
     )
 
 
