@@ -15,8 +15,6 @@ from gpututor.errors import CourseError
 FEWEST_CASES = 3
 TODO = "# TODO"
 MAIN = 'if __name__ == "__main__":'
-CALLED_KINDS = ("function", "processes")
-"""Kinds of exercise in which the learner writes a function that is called."""
 
 
 def exercise_faults(exercise: Exercise, course: Course) -> Iterator[Fault]:
@@ -55,7 +53,7 @@ def named_check(wrong_solution: str) -> str:
 
 
 def _manifest(exercise: Exercise) -> Iterator[Fault]:
-    if exercise.kind in CALLED_KINDS and max(exercise.cases, len(exercise.scenarios)) < FEWEST_CASES:
+    if max(exercise.cases, len(exercise.scenarios)) < FEWEST_CASES:
         problem = f"expected {FEWEST_CASES} or more, got {exercise.cases}"
         advice = "Let draw() make other shapes in each case: one odd, one with a size of one."
         yield Fault(exercise.folder / "exercise.toml", problem, advice, key="cases")
@@ -64,7 +62,7 @@ def _manifest(exercise: Exercise) -> Iterator[Fault]:
 def _task(exercise: Exercise) -> Iterator[Fault]:
     file, text = exercise.folder / "task.md", exercise.task
     yield from _length(file, text, texts.TASK_WORDS)
-    if exercise.kind in CALLED_KINDS and f"{exercise.entry}(" not in text:
+    if exercise.entry and f"{exercise.entry}(" not in text:
         yield Fault(file, f"it does not name `{exercise.entry}(…)`", "Show the function's signature.")
     if "**Graded on**" not in text:
         yield Fault(file, "it does not say what is graded", "End with a sentence that begins with **Graded on**.")
@@ -89,10 +87,10 @@ def _starter(exercise: Exercise) -> Iterator[Fault]:
     if (found := text.count(TODO)) != 1:
         advice = f"Mark the one place where learners begin with `{TODO}: …`."
         yield Fault(file, f"expected one `{TODO}`, found {found}", advice)
-    if exercise.kind not in CALLED_KINDS:
-        return
     if MAIN not in text:
         yield Fault(file, f"there is no `{MAIN}`", "Let `gpututor run` show something of what the learner wrote.")
+    if not exercise.entry:
+        return
     try:
         starter, solution = (texts.arguments_of(one, exercise.entry) for one in (text, exercise.solution))
     except SyntaxError as error:

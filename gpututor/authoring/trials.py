@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from gpututor.authoring.faults import Fault
-from gpututor.authoring.form import CALLED_KINDS, named_check
+from gpututor.authoring.form import named_check
 from gpututor.authoring.mutants import Mutant, mutants_of
 from gpututor.authoring.spoiling import SPOILED, constants, spoiled
 from gpututor.authoring.stations import Examined
@@ -59,7 +59,7 @@ def further_trials(exercise: Exercise, examined: Examined, *, with_mutants: bool
         yield Trial(name, source, partial(_wrong, exercise, path, named_check(source)))
     for name in examined.baselines:
         yield Trial(name, exercise.file(name), partial(_baseline, exercise, name, examined.of_values))
-    if exercise.kind in CALLED_KINDS:
+    if exercise.entry:
         yield Trial("constants", constants(exercise.entry), partial(_constants, exercise))
         if examined.tolerant:
             for how in SPOILED:

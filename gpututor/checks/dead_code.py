@@ -18,9 +18,17 @@ def parts_that_run(statements: Sequence[ast.stmt]) -> Iterator[tuple[ast.stmt, b
 
 
 def never(test: ast.expr, wanted: bool) -> bool:
-    """Whether a condition can never be `wanted`: `False`, `0`, `not True`, `__name__ == "__main__"`."""
+    """Whether a condition can never be `wanted`: `False`, `0`, `not True`, `__name__ == "__main__"` of a module."""
     known = _truth(test)
     return known is not None and known is not wanted
+
+
+def as_main(tree: ast.Module) -> ast.Module:
+    """The same file when it is run as a script: what stands below `if __name__ == "__main__":` runs too."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name) and node.id == "__name__":
+            node.id = "__main__"
+    return tree
 
 
 def called_by_torch(path: str) -> bool:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from gpututor.checks.dead_code import called_by_torch, never, parts_that_run
+from gpututor.checks.dead_code import as_main, called_by_torch, never, parts_that_run
 from gpututor.checks.names import aliases, check_names, dotted_name, imported, stars
 
 Kind = Literal["call", "with", "attribute", "import"]
@@ -42,12 +42,14 @@ class Use:
 
 
 def uses_of(text: str, entry: str) -> list[Use]:
-    """Every use in a Python text, in the file's order. Raises `SyntaxError` for what is none.
+    """Every use in a Python text, in the file's order; `entry` is empty where it is run as a script.
 
-    Also `ValueError` and `RecursionError` for what is beyond measure. The time taken grows with the text, not faster.
+    Raises `SyntaxError` for what is no Python, `ValueError` and `RecursionError` for what is beyond measure. The time taken grows with the text, not faster.
     """
     tree = ast.parse(text)
     check_names(tree)
+    if not entry:
+        tree = as_main(tree)
     reader = _Reader(tree)
     reader.block(tree.body, _Place())
     reached, looped = _reached(reader, entry), _looped(reader)

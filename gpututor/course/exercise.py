@@ -67,11 +67,11 @@ class Exercise:
     summary: str
     minutes: int
     kind: str
-    """`function`, or `processes`: the function is called in several of them at once."""
+    """`function`; `processes`: it is called in several of them at once; `script`: the file is run as one."""
     entry: str
-    """The name of the function that the learner writes."""
+    """The name of the function that the learner writes; empty for a script."""
     cases: int
-    """How many times the function is called in a run, each time with other inputs."""
+    """How many times the function is called, or the script run, each time with other inputs."""
     devices: tuple[str, ...]
     """The kinds of device on which it means something, of `DEVICE_KINDS`."""
     scenarios: tuple[Scenario, ...]
@@ -79,6 +79,11 @@ class Exercise:
     processes: int = 1
     """In how many processes the function is called at once, each with its rank."""
     excused_mutants: tuple[Excuse, ...] = ()
+
+    @property
+    def subject(self) -> str:
+        """What runs, in words: `label()` or `the script`."""
+        return f"{self.entry}()" if self.entry else "the script"
 
     @property
     def label(self) -> str:

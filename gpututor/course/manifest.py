@@ -81,9 +81,9 @@ EXERCISE_KEYS = (
     Key("title", "line", most=60),
     Key("summary", "line", most=200),
     Key("minutes", "whole", least=1, most=240),
-    Key("kind", "choice", choices=("function", "processes")),
+    Key("kind", "choice", choices=("function", "processes", "script")),
     Key("processes", "whole", default=None, least=2, most=8),
-    Key("entry", "identifier"),
+    Key("entry", "identifier", default=""),
     Key("cases", "whole", default=3, least=1, most=100),
     Key("devices", "choices", default=("virtual", "cuda"), least=1, choices=DEVICE_KINDS),
     Key("scenario", "tables", default=({"name": "one GPU"},), least=1, most=32, keys=SCENARIO_KEYS),
@@ -133,9 +133,14 @@ def exercise_mistakes(values: dict[str, Any]) -> Iterator[Mistake]:
     names = [scenario["name"] for scenario in values.get("scenario", ()) if "name" in scenario]
     for name in dict.fromkeys(name for name in names if names.count(name) > 1):
         yield Mistake("scenario", f"two scenarios are called {name!r}", "Give each scenario a name of its own.")
-    if values.get("kind") == "function" and values.get("processes"):
-        problem = "a function runs in one process"
+    kind, entry = values.get("kind"), values.get("entry")
+    if kind in ("function", "script") and values.get("processes"):
+        problem = f"a {kind} runs in one process"
         yield Mistake("processes", problem, 'Write kind = "processes", or leave this key out.')
+    if kind == "script" and entry:
+        yield Mistake("entry", "a script is run as a whole", "Leave this key out.")
+    if kind in ("function", "processes") and entry == "":
+        yield Mistake("entry", "it is missing: the name of a Python function", 'Add a line `entry = "…"`.')
     for position, scenario in enumerate(values.get("scenario", ())):
         gpu = scenario.get("gpu", _ANY_SCENARIO.gpu)
         if gpu != _ANY_SCENARIO.gpu and (known := gpu_models()) and gpu not in known:

@@ -31,8 +31,12 @@ class Trouble:
 def sentence(stage: str, exercise: Exercise) -> str:
     """What the grader's own checks say."""
     if stage == "loads":
-        return f"The file loads and defines {exercise.entry}()"
-    return f"{exercise.entry}() runs to its end"
+        return f"The file loads and defines {exercise.entry}()" if exercise.entry else "The file is a script in Python"
+    return f"{exercise.entry}() runs to its end" if exercise.entry else "The script runs to its end"
+
+
+def _end(exercise: Exercise) -> str:
+    return f"{exercise.entry}() runs to its end" if exercise.entry else "the script runs to its end"
 
 
 def from_failure(failure: Failure, stage: str, exercise: Exercise, source: str, which: str) -> Trouble:
@@ -42,7 +46,8 @@ def from_failure(failure: Failure, stage: str, exercise: Exercise, source: str, 
     outcome, expected, why, advice = _WORDS[failure.kind]
     if failure.type_name != "RuntimeError" or "device" in failure.message:
         advice = _ADVICE.get(failure.type_name, advice)
-    finding = Finding(expected.format(entry=exercise.entry), said, line, why, advice.format(entry=exercise.entry))
+    words = {"entry": exercise.entry, "end": _end(exercise)}
+    finding = Finding(expected.format(**words), said, line, why, advice.format(**words))
     return Trouble(stage, outcome, finding, failure.traceback, worker_lives=True)
 
 
@@ -61,9 +66,9 @@ _WORDS: dict[FailureKind, tuple[Outcome, str, str, str]] = {
     ),
     "exit": (
         Outcome.ERROR,
-        "{entry}() returns its result",
-        "A function that ends the program takes its caller with it.",
-        "Return a value instead of exiting.",
+        "{end}",
+        "Whoever started it takes this for a failure: what should come after it does not.",
+        "Reach the end of the code instead: return a value, or leave out the exit.",
     ),
     "out of memory": (
         Outcome.OUT_OF_MEMORY,
@@ -109,7 +114,7 @@ _DEVICES = "Look at which tensors meet on that line, and on which device each of
 _SPELLING = "Look at the spelling, and at what the name stands for there."
 _ADVICE = {
     "ModuleNotFoundError": "Remove the import, or mend its spelling: a graded run has Python, PyTorch and NumPy.",
-    "EOFError": "There is no keyboard in a graded run: use the function's arguments instead of input().",
+    "EOFError": "There is no keyboard in a graded run: use the arguments instead of input().",
     "NameError": _SPELLING,
     "AttributeError": _SPELLING,
     "TabError": "The line mixes tabs and spaces: use four spaces for each level.",
@@ -170,7 +175,7 @@ def from_exit(stage: str, exercise: Exercise, status: int) -> Trouble:
     if status < 0:
         name = _signal_name(-status)
         finding = Finding(
-            f"{exercise.entry}() returns its result",
+            _end(exercise),
             f"the process was ended by {name}",
             None,
             "A crash takes everything with it.",
@@ -178,7 +183,7 @@ def from_exit(stage: str, exercise: Exercise, status: int) -> Trouble:
         )
         return Trouble(stage, Outcome.CRASHED, finding)
     finding = Finding(
-        f"{exercise.entry}() returns its result",
+        _end(exercise),
         f"the code ended the whole process (exit status {status})",
         None,
         "A function that ends the program takes its caller with it.",
@@ -190,7 +195,7 @@ def from_exit(stage: str, exercise: Exercise, status: int) -> Trouble:
 def from_bad_answer(stage: str, exercise: Exercise, words: str) -> Trouble:
     """The worker's answer made no sense."""
     finding = Finding(
-        f"{exercise.entry}() returns its result",
+        _end(exercise),
         f"the answer that came back could not be read: {words[:300]}",
         None,
         "The result is brought back to be compared.",
@@ -202,7 +207,7 @@ def from_bad_answer(stage: str, exercise: Exercise, words: str) -> Trouble:
 def from_broken_worker(stage: str, exercise: Exercise, words: str) -> Trouble:
     """The worker said that it broke. To be believed where it breaks with the author's solution too."""
     finding = Finding(
-        f"{exercise.entry}() returns its result",
+        _end(exercise),
         "the worker broke in the middle of it; with the exercise's own solution it does not",
         None,
         "Either your code does something that the grader cannot handle, or it reached into the grader.",

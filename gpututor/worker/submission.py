@@ -10,12 +10,13 @@ import sys
 import traceback
 from collections.abc import Callable
 from pathlib import Path
-from types import FrameType, FunctionType, ModuleType
+from types import CodeType, FrameType, FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 import torch
 
 from gpututor.wire.messages import Failure, FailureKind
+from gpututor.worker.as_main import Script
 
 if TYPE_CHECKING:
     from gpututor.worker.between import Between
@@ -34,10 +35,16 @@ class SubmissionFailed(Exception):
 
 
 def load(path: Path, entry: str) -> Callable[..., Any]:
-    """Import the file at `path` afresh and return its function `entry`. Raises `SubmissionFailed`."""
+    """Import the file at `path` afresh and return its function `entry`, or all of it as a script where that is empty.
+
+    Raises `SubmissionFailed`.
+    """
     sys.modules.pop(MODULE_NAME, None)
     linecache.checkcache(str(path))
-    module = _execute(path)
+    code = _compiled(path)
+    if not entry:
+        return Script(code, path)
+    module = _executed(code, path)
     try:
         function = getattr(module, entry, None)
     except BaseException as error:  # of the module's own __getattr__
@@ -98,14 +105,17 @@ class _ReturnLine:
         return self._on_event
 
 
-def _execute(path: Path) -> ModuleType:
+def _compiled(path: Path) -> CodeType:
     try:
-        code = compile(path.read_text(encoding="utf-8"), str(path), "exec", dont_inherit=True)
+        return compile(path.read_text(encoding="utf-8"), str(path), "exec", dont_inherit=True)
     except (MemoryError, RecursionError) as error:
         message = "an expression is nested too deeply for Python to read"
         raise SubmissionFailed(Failure("syntax", type(error).__name__, message, None, "")) from None
     except (SyntaxError, ValueError) as error:
         raise SubmissionFailed(describe(error, path)) from None
+
+
+def _executed(code: CodeType, path: Path) -> ModuleType:
     module = ModuleType(MODULE_NAME)
     module.__file__ = str(path)
     sys.modules[MODULE_NAME] = module

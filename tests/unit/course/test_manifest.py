@@ -95,9 +95,9 @@ def test_the_examples_of_a_lesson_run_on_one_gpu_or_as_many_as_it_says(tmp_path:
         (
             '"function"',
             '"functoin"',
-            "kind: expected one of function, processes, got 'functoin'\nDid you mean 'function'?",
+            "kind: expected one of function, processes, script, got 'functoin'\nDid you mean 'function'?",
         ),
-        ('"function"', "3", "kind: expected one of function, processes, got 3"),
+        ('"function"', "3", "kind: expected one of function, processes, script, got 3"),
         ('"function"', '"processes"\nprocesses = 1', "processes: expected a whole number from 2 to 8, got 1"),
         ('"function"', '"processes"\nprocesses = 9', "processes: expected a whole number from 2 to 8, got 9"),
         ('"function"', '"processes"\nprocesses = true', "processes: expected a whole number from 2 to 8, got true"),
