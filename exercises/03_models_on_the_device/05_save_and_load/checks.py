@@ -1,0 +1,51 @@
+"""The model on its device with the checkpoint's values, and a file that opens on any machine."""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+
+from gpututor.checks import Wanted, files, parity, placement, structure, unmodified
+
+
+def reference(state: dict[str, torch.Tensor]) -> nn.Module:
+    """The network with the checkpoint's state, on the CPU."""
+    hidden, channels, _, _ = state["0.weight"].shape
+    model = nn.Sequential(
+        nn.Conv2d(channels, hidden, kernel_size=3),
+        nn.BatchNorm2d(hidden),
+        nn.AdaptiveAvgPool2d(1),
+        nn.Flatten(),
+        nn.Linear(hidden, len(state["4.bias"])),
+    )
+    model.load_state_dict(state)
+    return model
+
+
+def as_saved(state: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """What the file has to hold: the checkpoint's own names and values."""
+    return state
+
+
+checks = [
+    structure(
+        reference,
+        advice="Load the state into the model that you were given, and return that model.",
+    ),
+    placement(
+        outputs="device",
+        why="A model that was loaded is where it was before: load_state_dict moves values, not the model.",
+        advice="return model.to(device).",
+    ),
+    unmodified(may_change=("model",)),
+    parity(
+        reference,
+        why="A model without its checkpoint has random weights.",
+        advice="model.load_state_dict(state) with the state that torch.load returned.",
+    ),
+    files(
+        {"portable.pt": Wanted("torch", like=as_saved, devices="cpu")},
+        why="A file that remembers a GPU opens only where there is that GPU, or where its reader knows map_location.",
+        advice="Save a state dict, with all tensors on the CPU, after the values are there: torch.save(state, name).",
+    ),
+]
