@@ -1,4 +1,9 @@
-"""Ending processes: a process and everything that it ever started."""
+"""Ending processes: a process and everything that it ever started.
+
+A process's id can become another's once it has ended and its parent has let it go. So what is signalled here is either
+this process's own child, which nobody else lets go, or is looked at again (`_signal_child`), or stands still below a
+parent that stands still.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +14,7 @@ import site
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from gpututor.paths import PACKAGE
@@ -25,16 +31,7 @@ def python_module(name: str, *options: str) -> list[str]:
 
 def descendants(pid: int) -> list[int]:
     """The process ids of all living children of `pid`, and of theirs, nearest first."""
-    children: dict[int, list[int]] = {}
-    for child, parent in _parents():
-        children.setdefault(parent, []).append(child)
-    found: list[int] = []
-    waiting = [pid]
-    while waiting:
-        for child in children.get(waiting.pop(), ()):
-            found.append(child)
-            waiting.append(child)
-    return found
+    return list(_below(pid))
 
 
 def tree(pid: int, at_most: int) -> list[int]:
@@ -92,27 +89,46 @@ def kill_tree(pid: int) -> None:
         if leads:
             os.killpg(pid, signal.SIGSTOP)
     _signal(pid, signal.SIGSTOP)
-    family = _stopped_descendants(pid)
+    family = _stopped(lambda: _below(pid))
+    # The youngest first: the parent of each still stands there, and keeps its id.
+    for member in reversed(family):
+        _signal(member, signal.SIGKILL)
     with contextlib.suppress(ProcessLookupError, PermissionError):
         if leads:
             os.killpg(pid, signal.SIGKILL)
-    for member in (*family, pid):
-        _signal(member, signal.SIGKILL)
+    _signal(pid, signal.SIGKILL)
 
 
 def kill_descendants() -> None:
     """SIGKILL every process that descends from this one, the orphans that it adopted included."""
-    for member in _stopped_descendants(os.getpid()):
+    for member in reversed(_stopped(lambda: _below(os.getpid()))):
         _signal(member, signal.SIGKILL)
 
 
-def _stopped_descendants(pid: int) -> set[int]:
-    seen: set[int] = set()
-    while new := [child for child in descendants(pid) if child not in seen]:
-        for child in new:
-            _signal(child, signal.SIGSTOP)
-        seen.update(new)
-    return seen
+def stop_tree(pid: int) -> list[int]:
+    """SIGSTOP `pid`, a child of this process, and all that descends from it; who stands still then."""
+    _signal(pid, signal.SIGSTOP)
+    return [pid, *_stopped(lambda: _below_by_lists(pid))]
+
+
+def let_go_on(stopped: Iterable[int]) -> None:
+    """SIGCONT all that `stop_tree` stopped."""
+    for member in stopped:
+        _signal(member, signal.SIGCONT)
+
+
+def _stopped(look: Callable[[], dict[int, int]]) -> list[int]:
+    """Stop those whom `look` finds, and look again until nobody new is there; the eldest first."""
+    known: dict[int, int] = {}
+    while True:
+        found = look()
+        # Who lost its parent meanwhile was passed over, and shows with another one.
+        new = {child: parent for child, parent in found.items() if known.get(child) != parent}
+        if not new:
+            return list(found)
+        for child, parent in new.items():
+            _signal_child(child, parent, signal.SIGSTOP)
+        known |= new
 
 
 def reap_orphans(keep: set[int]) -> None:
@@ -152,16 +168,68 @@ def _signal(pid: int, number: int) -> None:
         os.kill(pid, number)
 
 
+def _signal_child(pid: int, parent: int, number: int) -> None:
+    """Signal `pid` if it is a child of `parent`: if that id is somebody else's by now, nothing happens."""
+    handle = _handle_of(pid)
+    try:
+        if sys.platform != "linux" or _parent_of(pid) == parent:
+            # Linux: who was there first is behind the handle, and is that child, or gone.
+            _signal(pid, number) if handle is None else signal.pidfd_send_signal(handle, number)
+    except (ProcessLookupError, PermissionError):
+        pass
+    finally:
+        if handle is not None:
+            os.close(handle)
+
+
+def _handle_of(pid: int) -> int | None:
+    """What stands for this process and no other, where the system knows such a thing and there is room for one."""
+    if sys.platform == "linux":
+        with contextlib.suppress(OSError):
+            return os.pidfd_open(pid)
+    return None
+
+
+def _below(pid: int) -> dict[int, int]:
+    """Each living descendant of `pid` with its parent, the eldest first: among all processes that can be seen."""
+    families: dict[int, list[int]] = {}
+    for child, parent in _parents():
+        families.setdefault(parent, []).append(child)
+    return _walked(pid, lambda parent: families.get(parent, []))
+
+
+def _below_by_lists(pid: int) -> dict[int, int]:
+    """The same in a hundredth of the time, where the system lists children; it may miss one that is being born."""
+    return _walked(pid, children) if _LISTS_CHILDREN else _below(pid)
+
+
+def _walked(pid: int, children_of: Callable[[int], list[int]]) -> dict[int, int]:
+    found: dict[int, int] = {}
+    waiting = [pid]
+    for parent in waiting:
+        new = [child for child in children_of(parent) if child not in found]
+        found |= dict.fromkeys(new, parent)
+        waiting += new
+    return found
+
+
+def _parent_of(pid: int) -> int | None:
+    with contextlib.suppress(OSError):
+        # The command's name is in parentheses and may hold anything, so fields are counted from its end.
+        return int(Path("/proc", str(pid), "stat").read_text(errors="replace").rpartition(")")[2].split()[1])
+    return None
+
+
 def _parents() -> list[tuple[int, int]]:
     """(process id, its parent's) of every process that can be seen."""
     if sys.platform != "linux":
-        listing = subprocess.run(["ps", "-axo", "pid=,ppid="], capture_output=True, text=True, check=False).stdout
-        return [(int(pid), int(parent)) for pid, parent in (line.split() for line in listing.splitlines())]
+        with subprocess.Popen(["ps", "-axo", "pid=,ppid="], stdout=subprocess.PIPE, text=True) as lister:
+            listing = lister.communicate()[0]
+        found = [(int(pid), int(parent)) for pid, parent in (line.split() for line in listing.splitlines())]
+        # Who lists is this process's child too, and another one each time.
+        return [pair for pair in found if pair[0] != lister.pid]
     pairs: list[tuple[int, int]] = []
     for name in os.listdir("/proc"):
-        if name.isdigit():
-            with contextlib.suppress(OSError):
-                # The command's name is in parentheses and may hold anything, so fields are counted from its end.
-                fields = Path("/proc", name, "stat").read_text(errors="replace").rpartition(")")[2].split()
-                pairs.append((int(name), int(fields[1])))
+        if name.isdigit() and (parent := _parent_of(int(name))) is not None:
+            pairs.append((int(name), parent))
     return pairs

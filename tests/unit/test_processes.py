@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import shutil
+import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 
-from gpututor.processes import descendants, kill_tree
+import pytest
+
+from gpututor import processes
+from gpututor.processes import descendants, kill_tree, let_go_on, stop_tree
 
 FAMILY = """
 import subprocess, sys, time
@@ -64,3 +70,76 @@ def test_killing_what_is_gone_already_is_no_error(tmp_path: Path) -> None:
     root.wait()
 
     kill_tree(root.pid)
+
+
+def state(pid: int) -> str:
+    """R, S, T for stopped …"""
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks at /proc")
+def test_a_tree_stands_still_and_goes_on(tmp_path: Path) -> None:
+    root = start_family(tmp_path, 3)
+    try:
+        wait_for(lambda: len(descendants(root.pid)) == 3)
+        stopped = stop_tree(root.pid)
+        assert sorted(stopped) == sorted([root.pid, *descendants(root.pid)])
+        wait_for(lambda: all(state(pid) == "T" for pid in stopped))
+
+        let_go_on(stopped)
+
+        wait_for(lambda: all(state(pid) != "T" for pid in stopped))
+    finally:
+        kill_tree(root.pid)
+        root.wait()
+
+
+def test_a_tree_that_stands_still_can_be_ended(tmp_path: Path) -> None:
+    root = start_family(tmp_path, 2)
+    wait_for(lambda: len(descendants(root.pid)) == 2)
+    stopped = stop_tree(root.pid)
+
+    kill_tree(root.pid)
+    root.wait()
+
+    wait_for(lambda: not any(alive(pid) for pid in stopped))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks at /proc")
+@pytest.mark.parametrize("known", [True, False], ids=["with handles", "without"])
+def test_an_id_that_is_somebody_elses_by_now_is_left_alone(monkeypatch: pytest.MonkeyPatch, known: bool) -> None:
+    if not known:
+        monkeypatch.setattr(processes, "_handle_of", lambda pid: None)
+    stranger = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+    try:
+        processes._signal_child(stranger.pid, stranger.pid, signal.SIGKILL)
+        time.sleep(0.1)
+        assert stranger.poll() is None
+
+        processes._signal_child(stranger.pid, os.getpid(), signal.SIGKILL)
+        assert stranger.wait(10) == -signal.SIGKILL
+    finally:
+        stranger.kill()
+        stranger.wait()
+
+
+WITHOUT_LISTS = """
+import os, subprocess, sys
+from gpututor import processes
+processes._LISTS_CHILDREN = False
+sys.platform = "darwin"
+child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+assert processes.descendants(os.getpid()) == [child.pid]
+processes.kill_descendants()
+print(child.wait(10))
+"""
+
+
+def test_who_lists_processes_is_none_of_them() -> None:
+    """It would be a new one at each look, and the looking would have no end."""
+    if shutil.which("ps") is None:
+        pytest.skip("there is no ps")
+
+    done = subprocess.run([sys.executable, "-c", WITHOUT_LISTS], capture_output=True, text=True, timeout=60)
+
+    assert done.stdout == f"{-signal.SIGKILL}\n", done.stderr
