@@ -67,7 +67,7 @@ def broke(error: Exception, exercise: Exercise) -> Finding:
     at = f", at line {line} of checks.py" if line else ""
     return Finding(
         "a result that the check can look at",
-        f"the check broke on it, and not on that of the exercise's own solution{at}: {type(error).__name__}: {error}",
+        f"the check broke on it, and not on that of the exercise's own file{at}: {type(error).__name__}: {error}",
         why="What nobody thought of can be right or wrong: a person has to look.",
         advice="Compare what your function returns with the example in the task.",
         status=Status.NEEDS_REVIEW,

@@ -16,6 +16,7 @@ from gpututor.errors import CourseError
 from gpututor.grading.report import Status
 from gpututor.judge.exercise_code import ExerciseCode, draw_inputs
 from gpututor.judge.machines import seen_by_checks
+from gpututor.judge.solution import broke
 from gpututor.judge.timing import floor
 from gpututor.judge.timing.pairs import Comparer, Comparison, Inputs, Settings, Tell, tell_nobody
 from gpututor.judge.timing.siblings import Null, Sibling, Stopped
@@ -66,8 +67,11 @@ def measure(
             ]
 
         def verify(inputs: Inputs, outputs: Sequence[Any]) -> Finding | None:
-            least_s[0] = min(least_s[0], peak.least_for(limit, inputs, list(outputs)))
-            return verifier.find(inputs, outputs, submission_source)
+            try:
+                least_s[0] = min(least_s[0], peak.least_for(limit, inputs, list(outputs)))
+                return verifier.find(inputs, outputs, submission_source)
+            except Exception as error:  # nothing broke when the same checks looked at the baseline's results
+                return broke(error, exercise)
 
         trusted = (exercise, spec, limit.baseline, baseline_source)
         sides = (Sibling(baseline, *trusted, beside=stillness.still), Null(null, *trusted, beside=stillness.still))
@@ -134,7 +138,7 @@ def _prepare(
 def decided(result: Comparison, least_s: float, settings: Settings) -> Timing:
     """What a comparison comes to. `least_s`: the floor, for one batch."""
     if result.wrong is not None:
-        return _timing(result, Status.FAILED, "", result.wrong)
+        return _timing(result, result.wrong.status, "", result.wrong)
     if result.contended:
         return _timing(result, Status.INCONCLUSIVE, _CONTENDED.format(settings.contention))
     match result.answer:

@@ -51,6 +51,12 @@ def test_a_wrong_result_fails_whatever_was_measured() -> None:
     assert (timing.decision, timing.wrong) == (Status.FAILED, wrong)
 
 
+def test_a_result_that_nobody_can_judge_is_looked_at() -> None:
+    wrong = Finding("a tensor", "who knows", status=Status.NEEDS_REVIEW)
+
+    assert decided(comparison(Answer.WITHIN, wrong=wrong), 1e-3, Settings()).decision is Status.NEEDS_REVIEW
+
+
 def test_who_is_faster_than_the_device_can_be_is_looked_at() -> None:
     timing = decided(comparison(Answer.WITHIN), 11e-3, Settings())
 

@@ -147,6 +147,33 @@ def test_what_is_right_only_while_it_is_not_timed_fails(grade_timed: GradeTimed,
     assert report.verdicts[-1] == speed
 
 
+NARROW = """\
+from gpututor.checks import speed
+from gpututor.checks.core import Check
+
+
+def find(run):
+    for call in run.calls:
+        call.output.values.sum()
+
+
+checks = [speed(1.25, real_at_most=1.25), Check("narrow", lambda _: "It is a tensor", find, results_only=True)]
+"""
+ODD_LATER = WRONG_LATER.replace("torch.zeros_like(matrix)", "'odd'")
+
+
+def test_a_check_that_breaks_on_timed_results_only_is_for_a_person_to_tell(
+    grade_timed: GradeTimed, timed_folder: Path
+) -> None:
+    (timed_folder / "checks.py").write_text(NARROW)
+
+    report, speed = grade_timed(ODD_LATER, "cpu")
+
+    assert speed.status is Status.NEEDS_REVIEW, speed
+    assert "at line 7 of checks.py: AttributeError" in speed.got
+    assert report.outcome is Outcome.NEEDS_REVIEW
+
+
 def test_what_is_wrong_is_not_timed(grade_timed: GradeTimed) -> None:
     report, speed = grade_timed("def chain(matrix):\n    return matrix\n", "cpu")
 
