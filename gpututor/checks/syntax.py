@@ -44,7 +44,8 @@ class Use:
 def uses_of(text: str, entry: str) -> list[Use]:
     """Every use in a Python text, in the file's order; `entry` is empty where it is run as a script.
 
-    Raises `SyntaxError` for what is no Python, `ValueError` and `RecursionError` for what is beyond measure. The time taken grows with the text, not faster.
+    Raises `SyntaxError` for what is no Python, `ValueError` and `RecursionError` for what is beyond measure.
+    The time taken grows with the text, not faster.
     """
     tree = ast.parse(text)
     check_names(tree)

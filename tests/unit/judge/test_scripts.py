@@ -89,7 +89,7 @@ def test_a_script_is_judged_by_what_it_prints_writes_and_does(grade: Grade) -> N
     assert report.outcome is Outcome.PASSED, report.reason or report.first_failure
     sentences = [verdict.sentence for verdict in report.verdicts]
     assert sentences[:2] == ["The file is a script in Python", "The script runs to its end"]
-    lines = report.runs[0].printed.splitlines()
+    lines = report.runs[0].output.splitlines()
     assert [float(line) for line in lines] == [3.0 * (report.environment.seed % 1000 + case) for case in range(3)]
 
 
@@ -135,4 +135,4 @@ def test_a_status_that_is_not_0_is_an_error_of_the_script(grade: Grade) -> None:
 def test_an_argument_that_it_does_not_know_is_told(grade: Grade) -> None:
     report = grade(QUICK.replace('"--times"', '"--time-s"'))
     assert report.outcome is Outcome.ERROR
-    assert "unrecognized arguments: --times" in report.runs[0].printed
+    assert "unrecognized arguments: --times" in report.runs[0].output
