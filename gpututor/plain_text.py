@@ -23,6 +23,16 @@ def visible(text: str) -> str:
     return _UNSAFE.sub(lambda match: _escape(ord(match[0])), text)
 
 
+def with_newlines(text: str) -> str:
+    """`text` with a newline for each `\\r` and `\\r\\n`: the only ends of lines that Python knows."""
+    return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def lines_of(text: str) -> list[str]:
+    """The lines of a program as Python counts them. `str.splitlines` also ends one at a form feed, and at others."""
+    return with_newlines(text).split("\n")
+
+
 def shortened(text: str, most: int) -> str:
     """`text`, or its beginning and a sign that there was more: at most so many characters."""
     return text if len(text) <= most else f"{text[: most - 1]}…"

@@ -16,7 +16,7 @@ from gpututor.grading.client import GradingClient, IsolationName
 from gpututor.grading.events import Graded, GradeRequest, GradingEvent, RunStarted, TimingAdvanced, VerdictReached
 from gpututor.grading.report import Report, Verdict
 from gpututor.grading.words import count, device_words, elapsed, evidence, mark, outcome_line, to_look_at
-from gpututor.plain_text import visible
+from gpututor.plain_text import lines_of, visible
 
 SEEDS = 2**32
 """How many seeds there are: the judge draws from these, and every generator takes them."""
@@ -139,7 +139,7 @@ def _follow(events: Iterator[GradingEvent], exercise: Exercise, source: str, *, 
             case TimingAdvanced(sentence, 0) if not quiet:
                 print(f"  {'timing':<10} {visible(sentence)}: pairs of calls, which can take a minute", flush=True)
             case VerdictReached() if not quiet:
-                _print_verdict(event.verdict, source.splitlines())
+                _print_verdict(event.verdict, lines_of(source))
     raise KeyboardInterrupt  # cancelled: only Ctrl-C does that here
 
 

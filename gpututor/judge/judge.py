@@ -38,7 +38,7 @@ from gpututor.judge.timing.statistics import MOST_PAIRS
 from gpututor.judge.unasked import unasked_verdicts
 from gpututor.judge.verdicts import LONGEST, not_run, outcome_of, own_verdicts
 from gpututor.judge.workers import Worker, WorkerPool
-from gpututor.plain_text import shortened
+from gpututor.plain_text import shortened, with_newlines
 from gpututor.trace.events import Kind
 from gpututor.wire.messages import MachineSpec
 
@@ -160,7 +160,8 @@ class _Grading:
         """Every scenario in turn, until one ends the worker or the file does not load. May raise `NotGradableHere`."""
         machines = machines_for(self.exercise, self.request, self._devices)
         self._of = _to_be_earned(code.checks, [seen_by_checks(spec, self._devices) for spec in machines])
-        submission = Submission(_file_name(self.request.file_name), self.request.submission.removeprefix("\ufeff"))
+        source = with_newlines(self.request.submission.removeprefix("\ufeff"))
+        submission = Submission(_file_name(self.request.file_name), source)
         for spec in machines:
             device = in_words(spec, self._devices)
             self._emit(RunStarted(spec.scenario, device))

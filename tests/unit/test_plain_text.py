@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import unicodedata
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpututor.plain_text import visible
+from gpututor.plain_text import lines_of, visible
 
 
 @pytest.mark.parametrize(
@@ -35,3 +36,12 @@ def test_no_control_character_stays_and_all_else_does(text: str) -> None:
     shown.encode()
     assert shown == "".join(visible(letter) for letter in text)
     assert visible(shown) == shown
+
+
+@given(st.lists(st.text(alphabet="x \t\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029"), min_size=1))
+@pytest.mark.parametrize("end", ["\n", "\r", "\r\n"])
+def test_lines_end_where_python_ends_them(end: str, lines: list[str]) -> None:
+    text = end.join(lines)
+    read = io.StringIO(text, newline=None).read().split("\n")  # as files of programs are read
+
+    assert lines_of(text) == read == lines

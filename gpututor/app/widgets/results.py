@@ -13,6 +13,7 @@ from gpututor.app.widgets.plain import PlainText
 from gpututor.app.widgets.verdict_row import VerdictRow
 from gpututor.grading.report import Report, RunSummary, Verdict
 from gpututor.grading.words import device_words, elapsed, outcome_line, to_look_at
+from gpututor.plain_text import lines_of
 
 SHOWN_OUTPUT_LINES = 200
 _TITLE_STATES = ("-passed", "-failed", "-neutral")
@@ -53,7 +54,7 @@ class Results(VerticalScroll, can_focus=True):
     def begin(self, source: str) -> None:
         """A run begins on the text `source`."""
         self._clear()
-        self._source = source.splitlines()
+        self._source = lines_of(source)
         self._say("… Running. Esc stops it.", "-neutral")
         self._device.update("")
 

@@ -109,6 +109,17 @@ def test_the_line_is_that_of_the_return_that_was_taken(grade: Grade) -> None:
     assert failure(report)[2] == 3
 
 
+@pytest.mark.parametrize("end", ["\r", "\r\n", "\n"])
+def test_lines_are_counted_as_python_counts_them_whatever_ends_them(grade: Grade, end: str) -> None:
+    lines = ["odd = '\x1c \u2028 \x85'", "\x0c", "def twice(number):", "    if number:", "        return 0"]
+
+    wrong = grade(end.join([*lines, ""]), seed=1)
+    right = grade(end.join([*lines[:3], "    import torch", "    return int(torch.tensor(number).cuda() * 2)", ""]))
+
+    assert failure(wrong)[2] == 5
+    assert right.outcome is Outcome.PASSED, right.suspicions
+
+
 def test_a_misspelled_function_is_named_with_its_line(grade: Grade) -> None:
     check, got, line = failure(grade("\n\ndef twize(number):\n    return 2 * number\n"))
 
