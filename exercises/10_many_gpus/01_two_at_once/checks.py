@@ -1,0 +1,48 @@
+"""Both GPUs work at the same time, and only the norms come home."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from gpututor.checks import overlap, parity, placement, speed, structure, transfers
+
+
+def reference(pairs: list[tuple[torch.Tensor, torch.Tensor]]) -> torch.Tensor:
+    """Norms by their definition, on the CPU."""
+    return torch.stack([(left @ right).square().sum().sqrt() for left, right in pairs])
+
+
+def several(machine: Any) -> bool:
+    return bool(machine.gpus > 1)
+
+
+checks = [
+    structure(reference),
+    placement(
+        "cpu",
+        why="The norms come from several GPUs. The host's memory is where the caller wants them together.",
+        advice="Bring each norm home with .cpu() after the last launch, then join them with torch.stack.",
+    ),
+    transfers(
+        between=0,
+        bytes_to_host=lambda drawn, machine: 8 * len(drawn["pairs"]),
+        why="A product holds hundreds of thousands of numbers, its norm is one.",
+        advice="Compute each norm on the GPU of its pair. Nothing has to move but one number for each pair.",
+    ),
+    overlap(
+        kernels=0.5,
+        why="A GPU that waits for another one is a GPU that you pay for and do not use.",
+        advice="Launch the work of all pairs first. Only then ask for the first number.",
+        on=several,
+    ),
+    speed(
+        0.75,
+        beside="one GPU after the other",
+        why="Two GPUs side by side should take little more than half of the time.",
+        advice="Let nothing wait between the launches: no .item(), .cpu(), print or synchronize.",
+        on=several,
+    ),
+    parity(reference),
+]
