@@ -1,0 +1,14 @@
+# fails: placement
+# Brings the state home, as for a checkpoint: the next step would compute on the CPU.
+import torch
+from torch import nn
+
+
+def data_parallel(model, batch, targets, device):
+    model = model.to(device)
+    network = nn.DataParallel(model) if torch.cuda.device_count() > 1 else model
+    optimiser = torch.optim.SGD(model.parameters(), lr=0.1)
+    loss = nn.functional.mse_loss(network(batch.to(device)), targets.to(device))
+    loss.backward()
+    optimiser.step()
+    return model.cpu().state_dict()

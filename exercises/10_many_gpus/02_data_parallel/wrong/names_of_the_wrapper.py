@@ -1,0 +1,14 @@
+# fails: structure
+# Returns the state of the wrapper: on two GPUs each name begins with "module.".
+import torch
+from torch import nn
+
+
+def data_parallel(model, batch, targets, device):
+    model = model.to(device)
+    network = nn.DataParallel(model) if torch.cuda.device_count() > 1 else model
+    optimiser = torch.optim.SGD(network.parameters(), lr=0.1)
+    loss = nn.functional.mse_loss(network(batch.to(device)), targets.to(device))
+    loss.backward()
+    optimiser.step()
+    return network.state_dict()
