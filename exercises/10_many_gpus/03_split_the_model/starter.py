@@ -1,0 +1,27 @@
+"""Split the model: half of its layers on each of two GPUs."""
+
+import torch
+from torch import nn
+
+
+def split_the_model(
+    model: nn.Sequential, cut: int, batch: torch.Tensor, targets: torch.Tensor
+) -> dict[str, torch.Tensor]:
+    """The gradients of the loss by parameter name, with layers before `cut` on cuda:0 and the others on cuda:1.
+
+    batch (n, d) and targets (n, k) are float32, on the CPU.
+    """
+    # TODO: one GPU has no room for all of this. Two have.
+    model = model.to("cuda:0")
+    loss = nn.functional.mse_loss(model(batch.to("cuda:0")), targets.to("cuda:0"))
+    loss.backward()
+    return {name: parameter.grad for name, parameter in model.named_parameters() if parameter.grad is not None}
+
+
+if __name__ == "__main__":
+    if torch.cuda.device_count() < 2:
+        print("This needs two GPUs: `gpututor run --gpus 2` has them.")
+    else:
+        model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 2))
+        for name, gradient in split_the_model(model, 2, torch.rand(6, 4), torch.rand(6, 2)).items():
+            print(f"{name:10} {gradient.device}")
