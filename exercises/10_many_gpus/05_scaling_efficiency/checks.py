@@ -1,0 +1,132 @@
+"""Both times are those that the trace shows, the GPUs work together, and the efficiency follows from the times."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+
+from gpututor.checks import Call, Check, Finding, measurement, overlap, structure, transfers
+from gpututor.trace.events import Event, Kind
+
+PRODUCT = "aten::mm"
+
+
+def reference(batch: torch.Tensor, weight: torch.Tensor) -> dict[str, float]:
+    return {"one": 0.0, "all": 0.0, "efficiency": 0.0}
+
+
+def work(batch: torch.Tensor, weight: torch.Tensor) -> float:
+    """Floating-point operations of the whole product."""
+    return 2.0 * batch.shape[0] * batch.shape[1] * weight.shape[1]
+
+
+def products(call: Call, least: float, most: float) -> list[Event]:
+    """The last product of each GPU whose operations are between two shares of the whole work."""
+    whole = work(**call.drawn)
+    last: dict[str, Event] = {}
+    for event in call.trace:
+        if event.kind is Kind.KERNEL and event.name == PRODUCT and least * whole <= event.flops <= most * whole:
+            last[event.device] = event
+    return list(last.values())
+
+
+def seconds(events: list[Event]) -> float:
+    """From the first launch to the last end."""
+    if not events:
+        return math.nan
+    return (max(event.end for event in events) - min(event.launched for event in events)) / 1e9
+
+
+def on_one(call: Call) -> float:
+    """The last whole product on cuda:0."""
+    return seconds([event for event in products(call, 1, 1) if event.device == "cuda:0"])
+
+
+def on_all(call: Call) -> float:
+    """The last parts of the product, and the copies of them to cuda:0 that came after; all of it where one GPU is."""
+    parts = products(call, 0, 0.9)
+    if not parts:
+        return on_one(call)
+    launched = min(event.launched for event in parts)
+    gathered = [
+        event
+        for event in call.trace
+        if event.between_devices and event.target == "cuda:0" and event.launched >= launched
+    ]
+    return seconds(parts + gathered)
+
+
+def share_bytes(drawn: dict[str, Any], machine: Any) -> tuple[int, int]:
+    """The parts of the product that do not begin on cuda:0, once or as often as it is repeated."""
+    rows, columns = len(drawn["batch"]), drawn["weight"].shape[1]
+    others = rows - len(drawn["batch"].chunk(machine.gpus)[0])
+    return 8 * others * columns, 1 << 40
+
+
+def all_take_part(run: Any) -> Finding | None:
+    """The first call in which a GPU did no part of the product."""
+    for call in run.calls:
+        done = {event.device for event in products(call, 0, 0.9)}
+        for gpu in (f"cuda:{index}" for index in range(run.machine.gpus)):
+            if gpu not in done:
+                got = f"{gpu} multiplied no part of the rows{run.which(call)}"
+                return Finding("a part of the product on each GPU", got, run.line_of(call))
+    return None
+
+
+def efficiency_of(run: Any) -> Finding | None:
+    """The first call whose efficiency is not that of its own two times."""
+    for call in run.calls:
+        one, together, got = (call.output[name] for name in ("one", "all", "efficiency"))
+        wanted = one / (run.machine.gpus * together)
+        if not math.isclose(got, wanted, rel_tol=1e-6):
+            told = f"{got:.4g}{run.which(call)}"
+            return Finding(f"{wanted:.4g}, of your times and {run.machine.gpus} GPUs", told, run.line_of(call))
+    return None
+
+
+def several(machine: Any) -> bool:
+    return bool(machine.gpus > 1)
+
+
+checks = [
+    structure(reference),
+    Check(
+        "every_gpu",
+        lambda _: "Every GPU multiplies a part of the rows",
+        all_take_part,
+        why="The time on all GPUs is that of the same work, divided among them.",
+        advice="batch.chunk(number of GPUs) gives the parts. Send each to its GPU, and weight to all.",
+        on=several,
+    ),
+    transfers(
+        bytes_between=share_bytes,
+        why="A result in pieces is of no use: bringing it together is what two GPUs cost and one does not.",
+        advice="Within the timed part, move each part of the product to cuda:0.",
+        on=several,
+    ),
+    overlap(
+        kernels=0.35,
+        why="GPUs that take turns need as long as one, and their efficiency is at most 0.5.",
+        advice="Launch the product on every GPU before you move or wait for any part.",
+        on=several,
+    ),
+    measurement(on_one, part="one", name="one_gpu"),
+    measurement(
+        on_all,
+        part="all",
+        name="all_gpus",
+        advice="Synchronise each GPU, read the clock; launch all parts and gather them; synchronise, read the clock.",
+    ),
+    Check(
+        "efficiency",
+        lambda _: "The efficiency follows from the two times",
+        efficiency_of,
+        needs=("structure", "one_gpu", "all_gpus"),
+        why="It is the one number that says whether the next GPU is worth its price.",
+        advice="Divide the time on one GPU by the number of GPUs times the time on all of them.",
+        on="gpu",
+    ),
+]

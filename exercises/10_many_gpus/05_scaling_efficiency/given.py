@@ -1,0 +1,27 @@
+"""A batch and a weight of random sizes, on the CPU: nobody can know the times before."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+SIZES = ((560, 220, 320), (641, 280, 257), (1180, 40, 1300))
+"""The least rows, inner size and columns. The last product is mostly a result, which is slow to bring together."""
+
+
+def draw(seed: int, case: int) -> dict[str, Any]:
+    """Double precision, which a T4 computes slowly: small matrices keep it busy for a millisecond."""
+    chance = torch.Generator().manual_seed(seed * 10 + case)
+    rows, inner, columns = SIZES[case]
+    rows += int(torch.randint(120, (1,), generator=chance))
+    columns += int(torch.randint(90, (1,), generator=chance))
+    return {
+        "batch": torch.randn(rows, inner, generator=chance, dtype=torch.float64),
+        "weight": torch.randn(inner, columns, generator=chance, dtype=torch.float64),
+    }
+
+
+def build(drawn: dict[str, Any], device: torch.device) -> dict[str, Any]:
+    """Everything stays on the CPU."""
+    return dict(drawn)

@@ -1,0 +1,28 @@
+# fails: all_gpus
+# Stops the clock before the parts are together.
+import time
+
+import torch
+
+
+def seconds_on(gpus, batch, weight):
+    shares = [rows.to(gpu) for rows, gpu in zip(batch.chunk(len(gpus)), gpus, strict=True)]
+    weights = [weight.to(gpu) for gpu in gpus]
+    elapsed = 0.0
+    for _ in range(2):  # the first round warms up
+        for gpu in gpus:
+            torch.cuda.synchronize(gpu)
+        start = time.perf_counter()
+        parts = [rows @ factor for rows, factor in zip(shares, weights, strict=True)]
+        for gpu in gpus:
+            torch.cuda.synchronize(gpu)
+        elapsed = time.perf_counter() - start
+        [part.to(gpus[0]) for part in parts]
+    return elapsed
+
+
+def scaling_efficiency(batch, weight):
+    gpus = [torch.device("cuda", index) for index in range(torch.cuda.device_count())]
+    one = seconds_on(gpus[:1], batch, weight)
+    together = seconds_on(gpus, batch, weight)
+    return {"one": one, "all": together, "efficiency": one / (len(gpus) * together)}

@@ -1,0 +1,29 @@
+# fails: overlap
+# Waits for each GPU before the next one gets its work.
+import time
+
+import torch
+
+
+def seconds_on(gpus, batch, weight):
+    shares = [rows.to(gpu) for rows, gpu in zip(batch.chunk(len(gpus)), gpus, strict=True)]
+    weights = [weight.to(gpu) for gpu in gpus]
+    elapsed = 0.0
+    for _ in range(2):  # the first round warms up
+        for gpu in gpus:
+            torch.cuda.synchronize(gpu)
+        start = time.perf_counter()
+        for gpu, rows, factor in zip(gpus, shares, weights, strict=True):
+            _ = (rows @ factor).to(gpus[0])
+            torch.cuda.synchronize(gpu)
+        for gpu in gpus:
+            torch.cuda.synchronize(gpu)
+        elapsed = time.perf_counter() - start
+    return elapsed
+
+
+def scaling_efficiency(batch, weight):
+    gpus = [torch.device("cuda", index) for index in range(torch.cuda.device_count())]
+    one = seconds_on(gpus[:1], batch, weight)
+    together = seconds_on(gpus, batch, weight)
+    return {"one": one, "all": together, "efficiency": one / (len(gpus) * together)}

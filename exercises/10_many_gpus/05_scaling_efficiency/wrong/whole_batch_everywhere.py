@@ -1,0 +1,28 @@
+# fails: every_gpu
+# Lets each GPU do all of the work instead of its part.
+import time
+
+import torch
+
+
+def seconds_on(gpus, batch, weight):
+    shares = [batch.to(gpu) for gpu in gpus]
+    weights = [weight.to(gpu) for gpu in gpus]
+    elapsed = 0.0
+    for _ in range(2):  # the first round warms up
+        for gpu in gpus:
+            torch.cuda.synchronize(gpu)
+        start = time.perf_counter()
+        parts = [rows @ factor for rows, factor in zip(shares, weights, strict=True)]
+        parts = [part.to(gpus[0]) for part in parts]
+        for gpu in gpus:
+            torch.cuda.synchronize(gpu)
+        elapsed = time.perf_counter() - start
+    return elapsed
+
+
+def scaling_efficiency(batch, weight):
+    gpus = [torch.device("cuda", index) for index in range(torch.cuda.device_count())]
+    one = seconds_on(gpus[:1], batch, weight)
+    together = seconds_on(gpus, batch, weight)
+    return {"one": one, "all": together, "efficiency": one / (len(gpus) * together)}
