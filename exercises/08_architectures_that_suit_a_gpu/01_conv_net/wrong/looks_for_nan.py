@@ -1,0 +1,26 @@
+# fails: syncs
+# An assert on a value of the device: the host waits for the scores before it goes on.
+import torch
+from torch import nn
+
+
+def conv_net(weights, images, classes, device):
+    channels, height, width = images.shape[1:]
+    rows, columns = ((side // 2 - 2) // 2 for side in (height, width))
+    model = nn.Sequential(
+        nn.Conv2d(channels, 8, kernel_size=3, padding=1),
+        nn.BatchNorm2d(8),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Conv2d(8, 16, kernel_size=3),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Flatten(),
+        nn.Linear(16 * rows * columns, classes),
+    )
+    model.load_state_dict(weights)
+    model.to(device).eval()
+    with torch.inference_mode():
+        scores = model(images.to(device))
+        assert not scores.isnan().any()
+        return scores
