@@ -1,0 +1,91 @@
+"""The right tokens; nothing in the loop leaves the device, and no token is read twice."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from gpututor.checks import launches, memory, parity, placement, structure, syncs, transfers
+
+
+def reference(weights: dict[str, torch.Tensor], prompts: torch.Tensor, noise: torch.Tensor) -> torch.Tensor:
+    """The LSTM's equations, token by token, one text after another."""
+    written = []
+    for text, prompt in enumerate(prompts.tolist()):
+        state = torch.zeros(2, weights["head.weight"].shape[1], dtype=noise.dtype)
+        for token in prompt[:-1]:
+            state = after(weights, state, token)
+        tokens = prompt[-1:]
+        for step_noise in noise[:, text]:
+            state = after(weights, state, tokens[-1])
+            scores = weights["head.weight"] @ state[0] + weights["head.bias"]
+            tokens.append(int((scores + step_noise).argmax()))
+        written.append(tokens[1:])
+    return torch.tensor(written)
+
+
+def after(weights: dict[str, torch.Tensor], state: torch.Tensor, token: int) -> torch.Tensor:
+    """Hidden and cell state (2, hidden) after one more token."""
+    hidden, cell = state
+    from_input = weights["lstm.weight_ih_l0"] @ weights["embed.weight"][token] + weights["lstm.bias_ih_l0"]
+    from_state = weights["lstm.weight_hh_l0"] @ hidden + weights["lstm.bias_hh_l0"]
+    enter, forget, new, leave = (from_input + from_state).chunk(4)
+    cell = forget.sigmoid() * cell + enter.sigmoid() * new.tanh()
+    return torch.stack([leave.sigmoid() * cell.tanh(), cell])
+
+
+def tokens_read(drawn: dict[str, Any]) -> int:
+    """By each text: the prompt, and all that was written but the last."""
+    return int(drawn["prompts"].shape[1] + drawn["noise"].shape[0] - 1)
+
+
+def launches_needed(drawn: dict[str, Any], machine: Any) -> tuple[int, int]:
+    """An LSTM's step is 13 launches here; the head, the noise and the choice are 5 more."""
+    return 1, 20 + 14 * tokens_read(drawn) + 8 * int(drawn["noise"].shape[0])
+
+
+def bytes_needed(drawn: dict[str, Any], machine: Any) -> int:
+    """Twice the model in pieces of 512 bytes, what one pass over the prompts makes, and 16 KiB for small things."""
+    weights = sum(512 * (int(tensor.nbytes) // 512 + 1) for tensor in drawn["weights"].values())
+    hidden = int(drawn["weights"]["head.weight"].shape[1])
+    return 2 * weights + 16 * int(drawn["prompts"].numel()) * hidden + (16 << 10)
+
+
+checks = [
+    structure(
+        reference,
+        advice="The tokens that were written, without the prompts: one row for each text, one column for each step.",
+    ),
+    placement(
+        outputs="cpu",
+        why="Text is made of the tokens on the host, once all of them are there.",
+        advice="One .cpu() at the end, of all tokens together.",
+    ),
+    syncs(
+        at_most=1,
+        why="A wait in each step leaves the device idle while the host gets the next step ready.",
+        advice="Feed the token back as a tensor: argmax(dim=1, keepdim=True) has the shape of a batch of one step.",
+    ),
+    transfers(
+        to_device=(1, 10),
+        to_host=1,
+        why="Seven tensors of the model and the prompts go there, the finished tokens come back, and that is all.",
+        advice="Keep token and state on the device, collect tokens in a list, join them with torch.cat, copy once.",
+    ),
+    launches(
+        launches_needed,
+        why="The state holds all that was read. To read the text again for each token is work that grows with it.",
+        advice="Pass the state that the LSTM returned together with the newest token only.",
+        on=lambda machine: machine.virtual and machine.device != "cpu",
+    ),
+    memory(
+        peak=bytes_needed,
+        why="A graph keeps every step's tensors for a backward pass that never comes.",
+        advice="Write the loop inside `with torch.inference_mode():` or `with torch.no_grad():`.",
+    ),
+    parity(
+        reference,
+        advice="Carry the state from call to call, begin with the prompts, and add noise[s] before the argmax.",
+    ),
+]

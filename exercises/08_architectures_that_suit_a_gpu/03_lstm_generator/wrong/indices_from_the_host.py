@@ -1,0 +1,32 @@
+# fails: transfers
+# Numbers the texts on the CPU in each step and moves the numbers: a copy in the loop that does not wait.
+import torch
+from torch import nn
+
+
+class Generator(nn.Module):
+    def __init__(self, vocabulary, width, hidden):
+        super().__init__()
+        self.embed = nn.Embedding(vocabulary, width)
+        self.lstm = nn.LSTM(width, hidden, batch_first=True)
+        self.head = nn.Linear(hidden, vocabulary)
+
+    def forward(self, tokens, state=None):
+        outputs, state = self.lstm(self.embed(tokens), state)
+        return self.head(outputs[:, -1]), state
+
+
+def lstm_generator(weights, prompts, noise, device):
+    vocabulary, width = weights["embed.weight"].shape
+    model = Generator(vocabulary, width, weights["head.weight"].shape[1])
+    model.load_state_dict(weights)
+    model.to(device).eval()
+    written = []
+    with torch.inference_mode():
+        scores, state = model(prompts.to(device))
+        written.append((scores + noise[0]).argmax(dim=1, keepdim=True))
+        for step_noise in noise[1:]:
+            scores, state = model(written[-1], state)
+            texts = torch.arange(len(prompts)).to(device)
+            written.append((scores + step_noise)[texts].argmax(dim=1, keepdim=True))
+        return torch.cat(written, dim=1).cpu()
