@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 from dataclasses import dataclass
 
 from gpututor.checks.core import Finding
@@ -10,7 +9,7 @@ from gpututor.course.exercise import Exercise
 from gpututor.grading.report import Outcome
 from gpututor.judge.workers.watch import OverLimit
 from gpututor.plain_text import visible
-from gpututor.wire.messages import Failure, FailureKind
+from gpututor.wire.messages import Failure, FailureKind, signal_name
 
 
 @dataclass(frozen=True)
@@ -173,7 +172,7 @@ def from_over_limit(stage: str, exercise: Exercise, over: OverLimit) -> Trouble:
 def from_exit(stage: str, exercise: Exercise, status: int) -> Trouble:
     """The process ended in the middle of the run: `status` is its exit code, or minus a signal's number."""
     if status < 0:
-        name = _signal_name(-status)
+        name = signal_name(-status)
         finding = Finding(
             _end(exercise),
             f"the process was ended by {name}",
@@ -214,10 +213,3 @@ def from_broken_worker(stage: str, exercise: Exercise, words: str) -> Trouble:
         "Leave the grader's own code alone; if you did, please report this with your file.",
     )
     return Trouble(stage, Outcome.NEEDS_REVIEW, finding, visible(words), worker_broke=True)
-
-
-def _signal_name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"

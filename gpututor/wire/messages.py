@@ -10,6 +10,7 @@ The worker dies when the judge closes.
 
 from __future__ import annotations
 
+import signal
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Literal, get_args
 
@@ -77,3 +78,11 @@ class Failure:
         if not all(isinstance(text, str) for text in texts):
             raise FrameError("a failure without words")
         return cls(data["kind"], texts[0][:200], texts[1][:10_000], line, texts[2][:40_000])
+
+
+def signal_name(number: int) -> str:
+    """What a signal is called that ended a process: `SIGSEGV`; `signal 40` for one that has no name."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from gpututor.wire.frames import Frame, FrameError, read_frame, write_frame
-from gpututor.wire.messages import Failure
+from gpututor.wire.messages import Failure, signal_name
 from gpututor.wire.sizes import TICKET, Sizes
 from gpututor.worker.line import Line
 from gpututor.worker.opening import remove_written, written
@@ -75,10 +75,11 @@ class _Rank:
 class Ranks:
     """All of them. `ask` raises `RankFailed` when one of them does not answer well; then all are gone."""
 
-    def __init__(self, count: int, scratch: Path, path: Path, ends: float, serve: Serve) -> None:
+    def __init__(self, count: int, scratch: Path, path: Path, within_s: float, serve: Serve) -> None:
         self._count = count
         self._path = path
-        self._ends = ends
+        self._left_s = within_s
+        """In which they have to answer: what the judge does between two questions takes nothing of it."""
         self.changed: dict[str, None] = {}
         """What was replaced in any of them."""
         self.outside: dict[int, None] = {}
@@ -99,10 +100,11 @@ class Ranks:
         tickets = [secrets.token_hex(8) for _ in headers]
         answers: dict[int, Frame] = {}
         dead: list[int] = []
+        began = time.monotonic()
         for rank, header, ticket in zip(self._ranks, headers, tickets, strict=True):
             with contextlib.suppress(OSError):  # told below: it does not answer
                 write_frame(rank.stream, {**header, TICKET: ticket}, buffers)
-        ends = self._ends
+        ends = began + self._left_s
         while len(answers) + len(dead) < self._count and (left := ends - time.monotonic()) > 0:
             waiting = [rank for rank in self._ranks if rank.number not in answers and rank.number not in dead]
             for rank in _ready(waiting, left):
@@ -120,6 +122,7 @@ class Ranks:
                 self.outside |= dict.fromkeys(map(int, frame.header.pop("outside", [])))
                 if frame.header.get("event") == "failed":
                     ends = min(ends, time.monotonic() + GRACE_S)
+        self._left_s -= time.monotonic() - began
         failure = self._failure(answers, dead)
         if failure is not None:
             self.end()
@@ -139,7 +142,7 @@ class Ranks:
         if dead:
             # Its end of the connection is closed before it is gone.
             status = self._ranks.pop(dead[0]).end(patience_s=2.0)
-            how = f"was ended by {signal.Signals(-status).name}" if status < 0 else f"ended, with exit status {status}"
+            how = f"was ended by {signal_name(-status)}" if status < 0 else f"ended, with exit status {status}"
             return Failure("rank ended", "", f"rank {dead[0]} of {self._count} {how}", None, "")
         failed = {
             number: Failure.from_json(frame.header["failure"])
@@ -181,7 +184,7 @@ def serve_ranks(line: Line, scratch: Path, load: dict[str, Any], serve: Serve) -
     each = replace(sizes, result_bytes=sizes.result_bytes // count, events=sizes.events // count)
     path = scratch / load["file_name"]
     path.write_text(load["source"], encoding="utf-8")
-    ranks = Ranks(count, scratch, path, time.monotonic() + within_s, serve)
+    ranks = Ranks(count, scratch, path, within_s, serve)
     line.noticed = lambda: {"changed": [*ranks.changed], "outside": [*ranks.outside]}
     try:
         question = {**load, "sizes": each.to_json(), "files": []}

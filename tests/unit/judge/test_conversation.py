@@ -138,6 +138,26 @@ def test_half_an_answer_and_then_nothing_is_a_deadline(told: Told) -> None:
         told.ask(half)
 
 
+def test_what_the_judge_does_by_itself_takes_nothing_of_the_workers_time(told: Told) -> None:
+    told.channel.begin(time.monotonic() + 0.5, 1 << 10)
+
+    for _ in range(3):
+        time.sleep(0.4)
+        told.ask(honest)
+
+
+def test_all_waiting_counts_together(told: Told) -> None:
+    told.channel.begin(time.monotonic() + 0.5, 1 << 10)
+
+    def late(stream: Stream, asked: Frame) -> None:
+        time.sleep(0.3)
+        honest(stream, asked)
+
+    told.ask(late)
+    with pytest.raises(DeadlinePassed):
+        told.ask(late)
+
+
 def test_half_an_answer_and_the_end_is_a_truncated_frame(told: Told) -> None:
     def half(stream: Stream, asked: Frame) -> None:
         stream.write(struct.pack(">4sI", b"GPT1", 1000) + b"{")

@@ -163,7 +163,11 @@ def test_an_error_names_its_rank_and_its_line(grade: Grade) -> None:
 
 @pytest.mark.parametrize(
     ("end", "words"),
-    [("os._exit(3)", "ended, with exit status 3"), ("os.kill(os.getpid(), 9)", "was ended by SIGKILL")],
+    [
+        ("os._exit(3)", "ended, with exit status 3"),
+        ("os.kill(os.getpid(), 9)", "was ended by SIGKILL"),
+        ("os.kill(os.getpid(), 40)", "was ended by signal 40"),
+    ],
 )
 def test_a_rank_that_ends_is_named(grade: Grade, end: str, words: str) -> None:
     ended = wrong("    together(mine)", f"    if rank == 1:\n        import os\n        {end}\n    together(mine)")
@@ -181,6 +185,16 @@ def test_a_rank_that_waits_for_ever_is_named_with_its_line(grade: Grade, exercis
     assert (outcome, check) == (Outcome.TIMEOUT, "runs"), got
     assert "rank 0" in got
     assert "at line" in got
+
+
+@pytest.mark.long
+def test_what_the_judge_takes_to_draw_inputs_is_not_the_ranks_time(grade: Grade, exercise_folder: Path) -> None:
+    (exercise_folder / "exercise.toml").write_text(MANIFEST.replace("wall_s = 40", "wall_s = 16"))
+    (exercise_folder / "given.py").write_text(GIVEN.replace("    return {", "    time.sleep(9)\n    return {", 1))
+    with (exercise_folder / "given.py").open("a") as given:
+        given.write("\n\nimport time\n")
+
+    assert grade(RIGHT).outcome is Outcome.PASSED
 
 
 def test_a_file_that_does_not_load_is_told_as_ever(grade: Grade) -> None:
