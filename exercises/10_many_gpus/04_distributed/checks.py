@@ -1,0 +1,75 @@
+"""Both processes train one model together, each on its own GPU and its own share, and end their group."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import Any
+
+import torch
+
+from gpututor.checks import parity, placement, processes, structure, syncs, unmodified
+
+RANKS = 2
+OWN_WAITS = 8
+"""In each rank: the wrapper itself waits some five times, when it is made and when it lays out its buckets."""
+
+
+def share(rows: int, epoch: int, rank: int) -> list[int]:
+    """The rows of one rank in one epoch: every second one of a shuffled list, whose first row also fills it up."""
+    order = torch.randperm(rows, generator=torch.Generator().manual_seed(epoch)).tolist()
+    order += order[: -rows % RANKS]
+    return list(order[rank::RANKS])
+
+
+def reference(
+    weights: dict[str, torch.Tensor], inputs: torch.Tensor, targets: torch.Tensor, batch_size: int, epochs: int
+) -> list[OrderedDict[str, torch.Tensor]]:
+    """One process that takes both shares in each step, and the mean of their gradients."""
+    state = {name: tensor.detach().requires_grad_() for name, tensor in weights.items()}
+    for epoch in range(epochs):
+        shares = [share(len(inputs), epoch, rank) for rank in range(RANKS)]
+        for begin in range(0, len(shares[0]), batch_size):
+            losses = []
+            for rows in (one[begin : begin + batch_size] for one in shares):
+                hidden = torch.tanh(inputs[rows] @ state["0.weight"].T + state["0.bias"])
+                losses.append((hidden @ state["2.weight"].T + state["2.bias"] - targets[rows]).square().mean())
+            gradients = torch.autograd.grad(sum(losses) / RANKS, list(state.values()))
+            state = {
+                name: (tensor - 0.1 * gradient).detach().requires_grad_()
+                for (name, tensor), gradient in zip(state.items(), gradients, strict=True)
+            }
+    return [OrderedDict((name, tensor.detach()) for name, tensor in state.items()) for _ in range(RANKS)]
+
+
+def own_gpu(drawn: dict[str, Any], machine: Any) -> list[Any]:
+    return [f"cuda:{rank}" for rank in range(RANKS)]
+
+
+checks = [
+    structure(
+        reference,
+        why="A checkpoint has to load without the wrapper, which puts `module.` before each name.",
+        advice="Return the state dict of the model that you were given, not that of DistributedDataParallel.",
+    ),
+    placement(
+        own_gpu,
+        why="Without a word about it, all processes work on the first GPU, and the others stand idle.",
+        advice="Call torch.cuda.set_device(rank) first, or name torch.device('cuda', rank) at each move.",
+    ),
+    processes(
+        {"allreduce": (1, None)},
+        same=("",),
+        why="Ranks that do not average their gradients train models of their own; a group that stays holds its GPU.",
+    ),
+    syncs(
+        at_most=OWN_WAITS * RANKS,
+        why="One rank that waits for its GPU keeps the others waiting, too.",
+        advice="Nothing in the loop needs a value on the CPU: look for .item(), print and .cpu().",
+    ),
+    unmodified(may_change=("model",)),
+    parity(
+        reference,
+        why="Each row should count once in an epoch, in a new order each time, and a step be the mean of all ranks'.",
+        advice="One DistributedSampler for the loader, set_epoch(epoch) before each epoch, and no scaling of your own.",
+    ),
+]

@@ -1,0 +1,23 @@
+# fails: processes
+# Makes a group and a sampler, but no wrapper: each process trains a model of its own.
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.utils.data import DataLoader, DistributedSampler
+
+
+def distributed(model, dataset, batch_size, epochs, rank, world_size, init_method):
+    torch.cuda.set_device(rank)
+    dist.init_process_group("nccl", init_method=init_method, rank=rank, world_size=world_size)
+    network = model.cuda()
+    optimiser = torch.optim.SGD(network.parameters(), lr=0.1)
+    sampler = DistributedSampler(dataset, num_replicas=world_size, rank=rank)
+    loader = DataLoader(dataset, batch_size=batch_size, sampler=sampler)
+    for epoch in range(epochs):
+        sampler.set_epoch(epoch)
+        for batch, targets in loader:
+            optimiser.zero_grad()
+            nn.functional.mse_loss(network(batch.cuda()), targets.cuda()).backward()
+            optimiser.step()
+    dist.destroy_process_group()
+    return model.state_dict()
