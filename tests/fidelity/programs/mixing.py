@@ -53,6 +53,13 @@ def a_gpu_tensor_added_to_a_cpu_one_in_place() -> Any:
 
 
 @raises(RuntimeError, TWO_DEVICES + "cuda:0 and cpu!", source=ITERATOR)
+def a_gpu_scalar_added_to_a_cpu_scalar_in_place() -> Any:
+    total = torch.zeros(())
+    total += gpu(1, 2).sum()
+    return total
+
+
+@raises(RuntimeError, TWO_DEVICES + "cuda:0 and cpu!", source=ITERATOR)
 def a_gpu_scalar_does_not_mix_with_a_cpu_vector() -> Any:
     return torch.ones(2) * torch.tensor(2.0, device="cuda")
 

@@ -81,7 +81,7 @@ class Inputs:
             return [self._enter(one) if type(one) is VirtualTensor else self.unwrap(one, op, where) for one in value]
         if not isinstance(value, Tensor):
             return value
-        if value.dim() or op.checks_scalars:
+        if value.dim() or op.checks_scalars or where in op.written_places:
             if where not in op.host_places:
                 self.mixed = True
             elif self.device is not None and is_on():

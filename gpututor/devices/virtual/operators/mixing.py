@@ -55,7 +55,8 @@ def _tensors(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> lis
         if where in op.host_places:
             continue
         for one in value if isinstance(value, list | tuple) else [value]:
-            if isinstance(one, torch.Tensor) and (one.dim() or one.is_cuda or op.checks_scalars):
+            scalars_count = op.checks_scalars or where in op.written_places
+            if isinstance(one, torch.Tensor) and (one.dim() or one.is_cuda or scalars_count):
                 found.append((op.argument(where), one))
     return found
 

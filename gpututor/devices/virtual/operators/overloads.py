@@ -182,6 +182,7 @@ class Operator:
         "takes_generator",
         "waits",
         "writes",
+        "written_places",
     )
 
     def __init__(self, func: Any) -> None:
@@ -215,6 +216,9 @@ class Operator:
             if one.alias_info is not None and one.alias_info.is_write
         ]
         """Positions and names of the arguments that it writes to."""
+        written = self.writes if torch.Tag.pointwise in func.tags else []
+        self.written_places = frozenset(place for pair in written for place in pair)
+        """Where a CPU tensor without dimensions would be written, which is as wrong as any: TensorIterator.cpp."""
         self.returns_nothing = not schema.returns
         self.returns_first = (
             one_tensor
