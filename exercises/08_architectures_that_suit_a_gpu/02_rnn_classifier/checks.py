@@ -1,0 +1,90 @@
+"""The right scores from one pass over the whole batch, with little on the bus."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from gpututor.checks import launches, parity, placement, structure, syncs, transfers
+from gpututor.checks.core import Check, Finding, Run
+from gpututor.wire.observed import ObservedTensor
+
+
+def reference(weights: dict[str, torch.Tensor], tokens: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
+    """Each text alone, without any filling, one step of the RNN after another."""
+    scores = []
+    for text, length in zip(tokens, lengths.tolist(), strict=True):
+        state = torch.zeros(weights["rnn.weight_hh_l0"].shape[0], dtype=weights["head.weight"].dtype)
+        for token in text[:length]:
+            from_input = weights["rnn.weight_ih_l0"] @ weights["embed.weight"][token] + weights["rnn.bias_ih_l0"]
+            from_state = weights["rnn.weight_hh_l0"] @ state + weights["rnn.bias_hh_l0"]
+            state = (from_input + from_state).tanh()
+        scores.append(weights["head.weight"] @ state + weights["head.bias"])
+    return torch.stack(scores)
+
+
+def bytes_needed(drawn: dict[str, Any], machine: Any) -> tuple[int, int]:
+    """The model and the texts; a few numbers for each text more may cross, such as lengths, order and batch sizes."""
+    texts = int(drawn["tokens"].nbytes)
+    least = sum(int(tensor.nbytes) for tensor in drawn["weights"].values()) + texts
+    return least, least + texts + 16 * int(drawn["lengths"].nbytes)
+
+
+def launches_needed(drawn: dict[str, Any], machine: Any) -> tuple[int, int]:
+    """An RNN's step is 3 to 6 launches here, for the whole batch."""
+    return 1, 20 + 8 * int(drawn["tokens"].shape[1])
+
+
+def graph_found(run: Run) -> Finding | None:
+    for call in run.calls:
+        if isinstance(call.output, ObservedTensor) and call.output.fact.requires_grad:
+            return Finding(
+                expected="scores without an autograd graph",
+                got=f"scores that need gradients{run.which(call)}",
+                line=run.line_of(call),
+            )
+    return None
+
+
+checks = [
+    structure(
+        reference,
+        advice="One row of scores for each text: take one step of the outputs for each, then the head.",
+    ),
+    placement(
+        outputs="device",
+        why="The next step, a softmax or an argmax, runs where the scores are.",
+        advice="Move the model, the tokens and the lengths to `device`; the scores are then born there.",
+    ),
+    syncs(
+        at_most=0,
+        why="A length that is read from the device in a loop is one wait per text.",
+        advice="Pick the last real steps of all texts with one index: outputs[texts, lengths - 1].",
+    ),
+    transfers(
+        to_device=(1, 9),
+        bytes_to_device=bytes_needed,
+        to_host=0,
+        why="Seven tensors of the model, tokens and lengths have to cross. One-hot vectors are many times as large.",
+        advice="Move tokens and lengths, look the tokens up on the device, and make index tensors there, with device=.",
+    ),
+    launches(
+        launches_needed,
+        why="One text at a time is a small product for each step of each text. A batch does all texts in one.",
+        advice="Call the model once with the whole batch. The filling costs little, and its outputs are not used.",
+        on=lambda machine: machine.virtual and machine.device != "cpu",
+    ),
+    Check(
+        "no_graph",
+        lambda _: "The scores carry no autograd graph",
+        graph_found,
+        ("structure",),
+        "A graph keeps the state of every step in the device's memory for a backward pass that never comes.",
+        "Call the model inside `with torch.inference_mode():` or `with torch.no_grad():`.",
+    ),
+    parity(
+        reference,
+        advice="Look at the step that you take: it is lengths - 1, another one for each text, not the last column.",
+    ),
+]

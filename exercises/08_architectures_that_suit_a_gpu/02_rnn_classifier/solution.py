@@ -1,0 +1,43 @@
+"""RNN classifier: texts of different lengths, one batch."""
+
+import torch
+from torch import nn
+
+
+class Classifier(nn.Module):
+    """Scores (n, classes) of texts (n, steps), each read up to its own length (n,)."""
+
+    def __init__(self, vocabulary: int, width: int, hidden: int, classes: int) -> None:
+        super().__init__()
+        self.embed = nn.Embedding(vocabulary, width)
+        self.rnn = nn.RNN(width, hidden, batch_first=True)
+        self.head = nn.Linear(hidden, classes)
+
+    def forward(self, tokens: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
+        outputs, _ = self.rnn(self.embed(tokens))
+        texts = torch.arange(len(tokens), device=tokens.device)
+        return self.head(outputs[texts, lengths - 1])
+
+
+def rnn_classifier(weights: dict, tokens: torch.Tensor, lengths: torch.Tensor, device: torch.device) -> torch.Tensor:
+    """Scores (n, classes) of a trained classifier, float32, on `device`.
+
+    weights: its state dict, on the CPU; its tensors say how large the parts are.
+    tokens (n, steps) and lengths (n,), int64, on the CPU; text i has lengths[i] >= 1 tokens, then zeros.
+    """
+    vocabulary, width = weights["embed.weight"].shape
+    classes, hidden = weights["head.weight"].shape
+    model = Classifier(vocabulary, width, hidden, classes)
+    model.load_state_dict(weights)
+    model.to(device).eval()
+    with torch.inference_mode():
+        return model(tokens.to(device), lengths.to(device))
+
+
+if __name__ == "__main__":
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    parts = {"embed": nn.Embedding(50, 8), "rnn": nn.RNN(8, 16, batch_first=True), "head": nn.Linear(16, 4)}
+    tokens, lengths = torch.randint(1, 50, (3, 6)), torch.tensor([6, 2, 4])
+    tokens[torch.arange(6) >= lengths.unsqueeze(1)] = 0
+    scores = rnn_classifier(nn.ModuleDict(parts).state_dict(), tokens, lengths, device)
+    print(tuple(scores.shape), scores.device)
