@@ -1,0 +1,42 @@
+"""Good code, which the submission is timed against."""
+
+import torch
+from torch import nn
+from torch.nn import functional
+
+RATE = 0.1
+"""Learning rate."""
+
+
+def train_on_images(
+    weights: dict, images: torch.Tensor, labels: torch.Tensor, epochs: int, batch_size: int, device: torch.device
+) -> dict:
+    """{"model": trained, on `device`, "losses": (steps,) float32 on the CPU, one for each step}.
+
+    weights: the state dict to start from, on the CPU.
+    images (n, 3, height, width), uint8, and labels (n,), int64, on the CPU.
+    """
+    model = nn.Sequential(
+        nn.Conv2d(3, 8, kernel_size=3, padding=1),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Conv2d(8, 16, kernel_size=3, padding=1),
+        nn.ReLU(),
+        nn.AdaptiveAvgPool2d(1),
+        nn.Flatten(),
+        nn.Linear(16, len(weights["7.bias"])),
+    )
+    model.load_state_dict(weights)
+    model.to(device)
+    optimiser = torch.optim.SGD(model.parameters(), lr=RATE)
+    # Bytes cross the bus, once and whole; batches are views, and become numbers where they are used.
+    images, labels = images.to(device), labels.to(device)
+    losses = []
+    for _ in range(epochs):
+        for pixels, targets in zip(images.split(batch_size), labels.split(batch_size), strict=True):
+            loss = functional.cross_entropy(model(pixels.float() / 255), targets)
+            optimiser.zero_grad()
+            loss.backward()
+            optimiser.step()
+            losses.append(loss.detach())
+    return {"model": model, "losses": torch.stack(losses).cpu()}
