@@ -10,25 +10,37 @@ from gpututor.wire.observed import MAX_DEPTH, MAX_NODES, ValueRefused
 
 
 def tensors_in(value: object) -> dict[str, torch.Tensor]:
-    """Each tensor in `value`, by path: `x`, `batch.0`, `model.weight`."""
+    """Each tensor in `value`, by path: `x`, `batch.0`, `model.weight`.
+
+    Raises `ValueRefused` for what holds itself, or too much.
+    """
     found: dict[str, torch.Tensor] = {}
-    waiting: list[tuple[str, object]] = [("", value)]
-    while waiting and len(found) < MAX_NODES:
-        path, item = waiting.pop()
-        match item:
-            case torch.Tensor():
-                found[path] = item
-            case torch.nn.Module():
-                parts = parts_of(item)
-                waiting += [(f"{path}.{name}", part) for name, part in state_of(parts, "_parameters")]
-                waiting += [(f"{path}.{name}", part) for name, part in state_of(parts, "_buffers")]
-            case dict():
-                waiting += [(joined(path, str(key)), part) for key, part in dict.items(item)]
-            case list():
-                waiting += [(f"{path}.{index}", part) for index, part in enumerate(list.__iter__(item))]
-            case tuple():
-                waiting += [(f"{path}.{index}", part) for index, part in enumerate(tuple.__iter__(item))]
+    waiting: list[tuple[str, object, int]] = [("", value, 0)]
+    seen = 0
+    while waiting:
+        path, item, depth = waiting.pop()
+        seen += 1
+        if seen > MAX_NODES or depth > MAX_DEPTH:
+            raise ValueRefused("an argument is nested too deeply or has too many parts")
+        if isinstance(item, torch.Tensor):
+            found[path] = item
+        waiting += [(joined(path, name), part, depth + 1) for name, part in _parts(item)]
     return found
+
+
+def _parts(item: object) -> Iterator[tuple[str, object]]:
+    """What a container holds, by name; of a module its parameters and buffers."""
+    match item:
+        case torch.nn.Module():
+            parts = parts_of(item)
+            yield from state_of(parts, "_parameters")
+            yield from state_of(parts, "_buffers")
+        case dict():
+            yield from ((str(key), part) for key, part in dict.items(item))
+        case list():
+            yield from ((str(index), part) for index, part in enumerate(list.__iter__(item)))
+        case tuple():
+            yield from ((str(index), part) for index, part in enumerate(tuple.__iter__(item)))
 
 
 def parts_of(module: torch.nn.Module) -> list[tuple[str, torch.nn.Module]]:

@@ -153,7 +153,7 @@ def _answer_to_call(
             recorder.enabled = False
         packer = Packer(machine.view, sizes.result_bytes)
         header = {"event": "returned", "line": line, **_packed(packer, output, arguments, path)}
-        header |= {"before": digests, "after": packer.digests(arguments), "span": around.span}
+        header |= {"before": digests, "span": around.span}
     except SubmissionFailed as error:
         header = {"event": "failed", "failure": error.failure.to_json()}
         return {**header, "trace": recorder.complete().since(before).to_json()}, []
@@ -173,14 +173,20 @@ def _settle(around: Around, path: Path) -> None:
 
 
 def _packed(packer: Packer, output: Any, arguments: dict[str, Any], path: Path) -> dict[str, Any]:
-    """The result on its way out. Raises `SubmissionFailed`: it may be too large, of odd types, or break when read."""
+    """The result on its way out, and what became of the arguments.
+
+    Raises `SubmissionFailed`: both may be too large, of odd types, or break when read.
+    """
+    what = "the result cannot be brought back"
     try:
-        return {"output": packer.pack(output), "arguments": packer.facts(arguments)}
+        packed = {"output": packer.pack(output)}
+        what = "an argument cannot be read any more"
+        return packed | {"arguments": packer.facts(arguments), "after": packer.digests(arguments)}
     except ValueRefused as error:
         raise SubmissionFailed(Failure("refused", "", str(error), None, "")) from None
     except Exception as error:
         failure = describe(error, path)
-        message = f"the result cannot be brought back: {failure.type_name}: {failure.message}"
+        message = f"{what}: {failure.type_name}: {failure.message}"
         raise SubmissionFailed(Failure("refused", "", message, failure.line, failure.traceback)) from None
 
 

@@ -33,6 +33,31 @@ def test_a_result_that_cannot_be_compared_is_the_learners_and_told_so(grade: Gra
     assert words in got
 
 
+@pytest.mark.parametrize(
+    ("statement", "words"),
+    [
+        ("box['net'] = broken", "an argument cannot be read any more: KeyError: '_modules'"),
+        ("box[10**5000] = 1", "an argument cannot be read any more: ValueError: Exceeds the limit"),
+        ("box['x'] = torch.zeros(2).to_sparse()", "an argument cannot be read any more: "),
+        ("box['box'] = box", "an argument is nested too deeply"),
+        ("box['many'] = [0] * 300_000", "an argument is nested too deeply or has too many parts"),
+    ],
+)
+def test_an_argument_that_cannot_be_read_any_more_is_the_learners_doing_and_told_so(
+    grade: Grade, exercise_folder: Path, statement: str, words: str
+) -> None:
+    (exercise_folder / "given.py").write_text(
+        "import torch\n\n\ndef draw(seed, case):\n    return {'box': {'x': torch.ones(2)}}\n"
+    )
+
+    report = grade(f"{HEAD}{BROKEN}def twice(box):\n    {statement}\n    return 0\n")
+
+    assert report.outcome is Outcome.FAILED
+    check, got, _ = failure(report)
+    assert check == "runs"
+    assert words in got
+
+
 @pytest.mark.parametrize("statement", ["torch.set_default_device('cuda')", "torch.set_default_dtype(torch.float64)"])
 def test_what_a_learner_sets_as_default_harms_no_right_answer(
     grade: Grade, exercise_folder: Path, statement: str
