@@ -105,6 +105,25 @@ def kill_descendants() -> None:
         _signal(member, signal.SIGKILL)
 
 
+def status_of_child(pid: int) -> int | None:
+    """The exit code of this process's own child, or minus a signal's number; None while it lives. It keeps its id."""
+    found = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT | os.WNOHANG)
+    if found is None:
+        return None
+    return found.si_status if found.si_code == os.CLD_EXITED else -found.si_status
+
+
+def signal_below(pid: int, generations: int, number: int) -> None:
+    """Signal the eldest child of the eldest child … of `pid`, which nobody lets go; `pid` itself for no generation."""
+    if generations == 0:
+        _signal(pid, number)
+        return
+    for _ in range(generations):
+        parent, pid = pid, next(iter(children(pid)), 0)
+    if pid:
+        _signal_child(pid, parent, number)
+
+
 def stop_tree(pid: int) -> list[int]:
     """SIGSTOP `pid`, a child of this process, and all that descends from it; who stands still then."""
     _signal(pid, signal.SIGSTOP)

@@ -26,7 +26,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NoReturn
 
-from gpututor.processes import adopt_orphans, die_with_parent, kill_descendants, kill_tree, reap_orphans
+from gpututor.processes import (
+    adopt_orphans,
+    die_with_parent,
+    kill_descendants,
+    kill_tree,
+    reap_orphans,
+    status_of_child,
+)
 from gpututor.worker.__main__ import begin, warm_up
 from gpututor.worker.namespaces import close_all_but, in_namespaces_of_its_own, run_and_exit
 from gpututor.worker.refused import leave_keys
@@ -109,10 +116,7 @@ class Server:
         os.close(handle)
 
     def _status(self, number: int) -> int | None:
-        found = os.waitid(os.P_PID, self._children[number], os.WEXITED | os.WNOWAIT | os.WNOHANG)
-        if found is None:
-            return None
-        return found.si_status if found.si_code == os.CLD_EXITED else -found.si_status
+        return status_of_child(self._children[number])
 
     def _end(self, number: int) -> None:
         pid = self._children[number]

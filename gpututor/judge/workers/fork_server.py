@@ -18,12 +18,12 @@ from typing import Any
 
 from gpututor.errors import GradingError, NotGradableHere
 from gpututor.grading.report import Workers
-from gpututor.judge.channel import Channel
 from gpututor.judge.isolation import Isolation
-from gpututor.judge.workers.scratch import make_scratch, remove_own_scratch, remove_scratch
+from gpututor.judge.workers.ends import Ends, new_ends
+from gpututor.judge.workers.scratch import remove_own_scratch, remove_scratch
 from gpututor.judge.workers.spares import worker_environment
-from gpututor.judge.workers.worker import READY_WITHIN_S, Scratch, Worker, WorkerLost
-from gpututor.processes import children, kill_tree, reap_orphans
+from gpututor.judge.workers.worker import READY_WITHIN_S, Worker, WorkerLost
+from gpututor.processes import kill_tree, reap_orphans, signal_below
 
 KEPT_BY = 2
 """Processes above the one that serves, where children have namespaces of their own."""
@@ -48,20 +48,9 @@ class ForkServer:
 
     def start(self) -> Worker:
         """Raises `GradingError` when the server cannot be started, `NotGradableHere` off Linux."""
-        isolation = self._isolation
         server = self._running_server()
-        outside = None if isolation.own_scratch else make_scratch()
-        scratch = Scratch(isolation.own_scratch or outside or Path(tempfile.gettempdir()), outside)
-        ours, theirs = socket.socketpair()
-        printed, printed_writer = os.pipe()
-        stack, stack_writer = os.pipe()
-        try:
-            body = server.fork(scratch, ours, (theirs.fileno(), printed_writer, stack_writer))
-        finally:
-            theirs.close()
-            os.close(printed_writer)
-            os.close(stack_writer)
-        return Worker(body, Channel(ours, printed), stack, scratch)
+        with new_ends(self._isolation) as ends:
+            return ends.worker(server.fork(ends))
 
     def keep(self) -> set[int]:
         return {self._server.process.pid} if self._server is not None else set()
@@ -89,32 +78,33 @@ class _Server:
         self._bodies: dict[int, _Forked] = {}
         self._answered = False
         self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        command = isolation.command("gpututor.worker.fork_server", str(theirs.fileno()), isolation.name)
         try:
-            self.process = subprocess.Popen(
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=sys.__stderr__,  # its own words go to the judge's log
-                stderr=sys.__stderr__,
-                pass_fds=[theirs.fileno()],
-                env=worker_environment(isolation.own_scratch or Path(tempfile.gettempdir())),
-                start_new_session=True,
-            )
+            with theirs, contextlib.ExitStack() as not_started:
+                not_started.enter_context(self._control)
+                self.process = subprocess.Popen(
+                    isolation.command("gpututor.worker.fork_server", str(theirs.fileno()), isolation.name),
+                    stdin=subprocess.DEVNULL,
+                    stdout=sys.__stderr__,  # its own words go to the judge's log
+                    stderr=sys.__stderr__,
+                    pass_fds=[theirs.fileno()],
+                    env=worker_environment(isolation.own_scratch or Path(tempfile.gettempdir())),
+                    start_new_session=True,
+                )
+                not_started.pop_all()
         except OSError as error:
-            self._control.close()
             raise GradingError(f"The fork server could not be started: {error}", "Run `gpututor doctor`.") from error
-        finally:
-            theirs.close()
         self._control.settimeout(ANSWERS_WITHIN_S)
 
     def is_dead(self) -> bool:
         return self.process.poll() is not None
 
-    def fork(self, scratch: Scratch, connection: socket.socket, descriptors: tuple[int, ...]) -> _Forked:
-        """Ask for a child; does not wait for it."""
+    def fork(self, ends: Ends) -> _Forked:
+        """Ask for a child; does not wait for it. Raises `WorkerLost`."""
         number = next(self._numbers)
-        body = self._bodies[number] = _Forked(self, number, scratch.outside, connection)
-        self._ask({"op": "fork", "number": number, "scratch": str(scratch.inside)}, descriptors)
+        body = _Forked(self, number, ends.scratch.outside, ends.judges)
+        descriptors = (ends.connection.fileno(), ends.printed, ends.stack)
+        self._ask({"op": "fork", "number": number, "scratch": str(ends.scratch.inside)}, descriptors)
+        self._bodies[number] = body
         return body
 
     def status(self, number: int) -> int | None:
@@ -230,12 +220,8 @@ class _Forked:
         return -signal.SIGKILL if status is None else status
 
     def ask_where(self) -> None:
-        pid = self._pid
-        for _ in range(KEPT_BY if self._server.wrapped else 0):
-            pid = next(iter(children(pid)), 0)
-        if pid:
-            with contextlib.suppress(OSError):
-                os.kill(pid, signal.SIGUSR1)
+        if self._pid:
+            signal_below(self._pid, KEPT_BY if self._server.wrapped else 0, signal.SIGUSR1)
 
     def kill(self) -> None:
         self._killed = True

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import signal
-import socket
 import subprocess
-import tempfile
+import time
 from pathlib import Path
 
-from gpututor.errors import GradingError
 from gpututor.grading.report import Workers
-from gpututor.judge.channel import Channel
 from gpututor.judge.isolation import Isolation
-from gpututor.judge.workers.scratch import make_scratch, remove_own_scratch, remove_scratch
-from gpututor.judge.workers.worker import Scratch, Worker
-from gpututor.processes import children, kill_tree, reap_orphans
+from gpututor.judge.workers.ends import new_ends
+from gpututor.judge.workers.scratch import remove_own_scratch, remove_scratch
+from gpututor.judge.workers.worker import Worker
+from gpututor.processes import kill_tree, reap_orphans, signal_below, status_of_child
 
 PASSED_ON = ("PATH", "LANG", "LC_ALL", "CUDA_VISIBLE_DEVICES", "LD_LIBRARY_PATH", "SYSTEMROOT")
 
@@ -38,30 +35,18 @@ class Spares:
     def start(self) -> Worker:
         """Raises `GradingError` when no process can be started."""
         isolation = self._isolation
-        outside = None if isolation.own_scratch else make_scratch()
-        scratch = Scratch(isolation.own_scratch or outside or Path(tempfile.gettempdir()), outside)
-        ours, theirs = socket.socketpair()
-        printed, printed_writer = os.pipe()
-        stack, stack_writer = os.pipe()
-        passed = [theirs.fileno(), stack_writer]
-        try:
+        with new_ends(isolation) as ends:
+            passed = [ends.connection.fileno(), ends.stack]
             process = subprocess.Popen(
-                isolation.command("gpututor.worker", *map(str, passed), str(scratch.inside), isolation.name),
+                isolation.command("gpututor.worker", *map(str, passed), str(ends.scratch.inside), isolation.name),
                 stdin=subprocess.DEVNULL,
-                stdout=printed_writer,
-                stderr=printed_writer,
+                stdout=ends.printed,
+                stderr=ends.printed,
                 pass_fds=passed,
-                env=worker_environment(scratch.inside),
+                env=worker_environment(ends.scratch.inside),
                 start_new_session=True,
             )
-        except OSError as error:
-            raise GradingError(f"A worker could not be started: {error}", "Run `gpututor doctor`.") from error
-        finally:
-            theirs.close()
-            os.close(printed_writer)
-            os.close(stack_writer)
-        body = _OwnProcess(process, outside, isolation.wrappers)
-        return Worker(body, Channel(ours, printed), stack, scratch)
+            return ends.worker(_OwnProcess(process, ends.scratch.outside, isolation.wrappers))
 
     def keep(self) -> set[int]:
         return set()
@@ -86,25 +71,30 @@ class _OwnProcess:
         pass
 
     def has_ended(self) -> bool:
-        return self._process.poll() is not None
+        return self._status() is not None
 
     def exit_status(self) -> int:
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            status = self._process.wait(timeout=1.0)
-            # bubblewrap tells a signal as a shell does.
-            return 128 - status if self._wrappers and status > 128 else status
-        return -signal.SIGKILL
+        ends = time.monotonic() + 1.0
+        while (status := self._status()) is None:
+            if time.monotonic() > ends:
+                return -signal.SIGKILL
+            time.sleep(0.005)
+        # bubblewrap tells a signal as a shell does.
+        return 128 - status if self._wrappers and status > 128 else status
+
+    def _status(self) -> int | None:
+        """None while it lives. Where the system can tell without collecting it, it keeps its id until `collect`."""
+        if hasattr(os, "waitid") and self._process.returncode is None:
+            return status_of_child(self.pid)
+        return self._process.poll()
 
     def ask_where(self) -> None:
-        pid = self.pid
-        for _ in range(self._wrappers):
-            pid = next(iter(children(pid)), 0)
-        if pid:
-            with contextlib.suppress(OSError):
-                os.kill(pid, signal.SIGUSR1)
+        if self._process.returncode is None:
+            signal_below(self.pid, self._wrappers, signal.SIGUSR1)
 
     def kill(self) -> None:
-        kill_tree(self.pid)
+        if self._process.returncode is None:
+            kill_tree(self.pid)
 
     def collect(self, keep: set[int]) -> None:
         self._process.wait()

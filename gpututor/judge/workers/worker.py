@@ -140,7 +140,9 @@ class Worker:
         with self._ending:
             if self._ended:
                 return
-            self._body.collect(keep)
             self._ended = True
-        self.channel.close()
-        os.close(self._stack_descriptor)
+            try:
+                self._body.collect(keep)
+            finally:
+                self.channel.close()
+                os.close(self._stack_descriptor)

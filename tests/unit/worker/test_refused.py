@@ -2,24 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
 import platform
-import re
 import subprocess
 import sys
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from gpututor.judge.isolation import Process
-from gpututor.judge.workers import WorkerPool
-from gpututor.judge.workers.fork_server import ForkServer
-from gpututor.judge.workers.spares import Spares
-from gpututor.processes import kill_descendants
 from gpututor.worker import refused
 
 pytestmark = pytest.mark.skipif(refused._machine() is None, reason="nothing is refused on this kind of machine")
@@ -92,35 +82,6 @@ def test_memory_alone_leaves_the_rest() -> None:
 
     assert {found[name] for name in MEMORY} == {NO}
     assert found["subreaper"] == "done"
-
-
-@pytest.mark.parametrize("source", [Spares, ForkServer])
-def test_every_worker_is_ready_only_after_that_and_its_ranks_inherit_it(source: type[Spares | ForkServer]) -> None:
-    with ended(source(Process())) as pool:
-        worker = pool.take()
-        try:
-            without = any(device["kind"] != "cpu" for device in worker.devices)
-            assert filters(worker.pid) - filters(os.getpid()) == (1 if without else 2)
-        finally:
-            pool.release(worker)
-
-
-@contextlib.contextmanager
-def ended(source: Spares | ForkServer) -> Iterator[WorkerPool]:
-    """A pool of it, with nothing left of both."""
-    try:
-        yield WorkerPool(source)
-    finally:
-        kill_descendants()
-        source.tidy()
-
-
-def filters(pid: int) -> int:
-    """How many programs look at the system calls of a process."""
-    found = re.search(r"^Seccomp_filters:\s*(\d+)", Path(f"/proc/{pid}/status").read_text(), re.MULTILINE)
-    if found is None:
-        pytest.skip("this kernel does not count them")
-    return int(found[1])
 
 
 @pytest.mark.parametrize("processor", ["riscv64", "i686"])
