@@ -1,0 +1,25 @@
+"""Wait for the GPU: the time of a launch, and the time of the work."""
+
+import time
+
+import torch
+
+
+def product_seconds(a: torch.Tensor, b: torch.Tensor, times: int) -> dict[str, float]:
+    """Average seconds of launching torch.mm(a, b), a (m, k) and b (k, n), and of finishing it."""
+    # TODO: warm up first; and when is the work done?
+    start = time.perf_counter()
+    for _ in range(times):
+        torch.mm(a, b)
+    launched = time.perf_counter()
+    return {"launch_seconds": (launched - start) / times, "seconds": 0.0}
+
+
+if __name__ == "__main__":
+    if torch.cuda.is_available():
+        for size in (256, 512, 1024):
+            a, b = torch.randn(2, size, size, device="cuda")
+            figures = product_seconds(a, b, 10)
+            print(f"{size:5}: {figures['launch_seconds'] * 1e6:7.1f} µs to launch, {figures['seconds'] * 1e6:7.1f} µs")
+    else:
+        print("There is no CUDA device here. `gpututor run` runs this file on a virtual one.")

@@ -1,0 +1,17 @@
+# fails: measurement
+# The right measurement in the wrong unit.
+import time
+
+import torch
+
+
+def product_seconds(a, b, times):
+    torch.mm(a, b)
+    torch.cuda.synchronize()
+    start = time.perf_counter()
+    for _ in range(times):
+        torch.mm(a, b)
+    launched = time.perf_counter()
+    torch.cuda.synchronize()
+    done = time.perf_counter()
+    return {"launch_seconds": (launched - start) / times * 1e3, "seconds": (done - start) / times * 1e3}
