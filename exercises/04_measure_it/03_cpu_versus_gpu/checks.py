@@ -1,0 +1,115 @@
+"""Two times by the trace, and two figures that follow from what came back."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+
+from gpututor.checks import Call, Check, Finding, Run, measurement, parity, placement, structure, transfers
+
+
+def reference(a: torch.Tensor, b: torch.Tensor) -> dict[str, Any]:
+    """The product in float64, rounded at the end; the figures are held against the trace and the product."""
+    product = torch.einsum("mk,kn->mn", a, b).float()
+    return {"product": product, "cpu_seconds": 0.0, "gpu_seconds": 0.0, "speedup": 0.0, "largest_difference": 0.0}
+
+
+def product_in_float32(a: torch.Tensor, b: torch.Tensor) -> dict[str, Any]:
+    """The same for values: what the device computes with has been rounded before."""
+    return {**reference(a.float(), b.float())}
+
+
+def on_the_cpu(call: Call) -> float:
+    """Seconds of the last product on the CPU in float64."""
+    found = [event for event in call.trace if event.name == "aten::mm" and event.device == "cpu"]
+    found = [event for event in found if event.dtype == "float64"]
+    return found[-1].duration / 1e9 if found else math.nan
+
+
+def on_the_gpu(call: Call) -> float:
+    """Seconds of the last product on the device, from its launch until it was done."""
+    found = [event for event in call.trace if event.name == "aten::mm" and event.device != "cpu" and event.end >= 0]
+    if not found:
+        return math.nan
+    began = max([found[-1].launched, *(event.end for event in found[-2:-1])])
+    return (found[-1].end - began) / 1e9
+
+
+def wrong_ratio(run: Run) -> Finding | None:
+    """A speed-up that is not the ratio of the two times beside it."""
+    for call in run.calls:
+        told = call.output
+        ratio = told["cpu_seconds"] / told["gpu_seconds"] if told["gpu_seconds"] else math.inf
+        if not math.isclose(told["speedup"], ratio, rel_tol=1e-3):
+            return Finding(
+                f"cpu_seconds / gpu_seconds, which is {ratio:.4g}",
+                f"result['speedup'] says {told['speedup']:.4g}{run.which(call)}",
+                run.line_of(call),
+            )
+    return None
+
+
+def wrong_difference(run: Run) -> Finding | None:
+    """A largest difference that is not that of the product which came back."""
+    for call in run.calls:
+        exact = call.drawn["a"] @ call.drawn["b"]
+        largest = (exact - call.output["product"].values.double()).abs().max().item()
+        told = call.output["largest_difference"]
+        if not math.isclose(told, largest, rel_tol=0.01):
+            return Finding(
+                f"{largest:.3g}, by the product that came back",
+                f"result['largest_difference'] says {told:.3g}{run.which(call)}",
+                run.line_of(call),
+            )
+    return None
+
+
+checks = [
+    structure(
+        reference,
+        advice="A dict of the five names; the product is a float32 tensor, .item() makes a float of a tensor.",
+    ),
+    placement(outputs={"product": "cpu"}),
+    transfers(
+        to_device=2,
+        to_host=1,
+        why="Each copy crosses the bus; what is compared needs to come home once.",
+        advice="Both matrices go there once, and one product comes back. Compare on the CPU.",
+    ),
+    parity(product_in_float32),
+    measurement(
+        on_the_cpu,
+        part="cpu_seconds",
+        name="cpu_time",
+        virtual=(0.9, 1.15),
+        why="The CPU's time is one half of the comparison. It returns when it is done: there is nothing to wait for.",
+        advice="Read the clock before and after torch.mm(a, b) in float64, and nothing else between.",
+        on=lambda machine: machine.virtual and machine.device != "cpu",
+    ),
+    measurement(
+        on_the_gpu,
+        part="gpu_seconds",
+        name="gpu_time",
+        virtual=(0.9, 1.25),
+        why="Without a wait the figure is that of the launch, and the speed-up is a fantasy.",
+        advice="Copies first, then one product to warm up, then synchronise, read, compute, synchronise, read.",
+    ),
+    Check(
+        "speedup",
+        lambda machine: "The speed-up is the ratio of the two times",
+        wrong_ratio,
+        needs=("structure",),
+        why="Above 1 the GPU is faster: that is what everyone who reads the figure will take it for.",
+        advice="Divide the CPU's seconds by the GPU's.",
+    ),
+    Check(
+        "difference",
+        lambda machine: "The largest difference is that of the product which it returns",
+        wrong_difference,
+        needs=("structure",),
+        why="A comparison in the narrow type rounds the exact values first, and cannot tell how far off others are.",
+        advice="(exact - product.double()).abs().max(): widen first, then subtract, then the largest magnitude.",
+    ),
+]
