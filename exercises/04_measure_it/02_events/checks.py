@@ -1,0 +1,73 @@
+"""Two figures by the device's own clock, one wait of the host, and the right scores."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+
+from gpututor.checks import Call, launches, measurement, parity, placement, structure, syncs
+from gpututor.trace.events import Event
+
+
+def reference(batch: torch.Tensor, first: torch.Tensor, second: torch.Tensor) -> dict[str, Any]:
+    """The scores; the figures are held against the trace."""
+    return {"scores": torch.einsum("rf,fh,hc->rc", batch, first, second), "first": 0.0, "second": 0.0}
+
+
+def products(call: Call) -> list[Event]:
+    """The last two, whose times are known."""
+    found = [event for event in call.trace if event.name == "aten::mm" and event.device != "cpu" and event.end >= 0]
+    return found[-2:]
+
+
+def first_product(call: Call) -> float:
+    """Seconds from its launch to its end: the device had nothing else to do."""
+    found = products(call)
+    return (found[0].end - found[0].launched) / 1e9 if len(found) == 2 else math.nan
+
+
+def second_product(call: Call) -> float:
+    """Seconds from the end of the first, or from its own launch where that was later, to its end."""
+    found = products(call)
+    return (found[1].end - max(found[0].end, found[1].launched)) / 1e9 if len(found) == 2 else math.nan
+
+
+ADVICE = "Record one event before the products, one between them and one after them; then synchronise the last one."
+
+checks = [
+    structure(reference),
+    placement(outputs={"scores": "device"}),
+    parity(
+        reference,
+        why="A figure is worth something only beside the right result.",
+        advice="scores = (batch @ first) @ second, and nothing else.",
+    ),
+    syncs(
+        at_most=1,
+        why="A wait between the stages leaves the device without work, and changes what is measured.",
+        advice="event.record() never waits. Wait once, for the last event, when all work has been launched.",
+    ),
+    launches(
+        by_name={"aten::mm": (2, 4)},
+        name="products",
+        why="What is computed twice takes twice as long.",
+        advice="Two products, perhaps each of them once before to warm up.",
+    ),
+    measurement(
+        first_product,
+        part="first",
+        name="first",
+        why="Events on both sides of the product enclose it on the device, whatever the host does meanwhile.",
+        advice=ADVICE,
+    ),
+    measurement(
+        second_product,
+        part="second",
+        name="second",
+        virtual=(0.85, 1.3),
+        why="Events on both sides of the product enclose it on the device, whatever the host does meanwhile.",
+        advice=ADVICE,
+    ),
+]

@@ -1,0 +1,18 @@
+# fails: runs
+# Events without enable_timing keep no time.
+import torch
+
+
+def two_layers(batch, first, second):
+    start, between, end = (torch.cuda.Event() for _ in range(3))
+    start.record()
+    hidden = batch @ first
+    between.record()
+    scores = hidden @ second
+    end.record()
+    end.synchronize()
+    return {
+        "scores": scores,
+        "first": start.elapsed_time(between) / 1e3,
+        "second": between.elapsed_time(end) / 1e3,
+    }

@@ -1,0 +1,17 @@
+# fails: runs
+# Reads the events before the device has passed them.
+import torch
+
+
+def two_layers(batch, first, second):
+    start, between, end = (torch.cuda.Event(enable_timing=True) for _ in range(3))
+    start.record()
+    hidden = batch @ first
+    between.record()
+    scores = hidden @ second
+    end.record()
+    return {
+        "scores": scores,
+        "first": start.elapsed_time(between) / 1e3,
+        "second": between.elapsed_time(end) / 1e3,
+    }
