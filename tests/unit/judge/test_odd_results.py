@@ -22,6 +22,18 @@ BROKEN = "broken = torch.nn.Linear(1, 1)\ndel vars(broken)['_modules']\n\n\n"
         ("1 << 5000", "more than 4,096 bits"),
         ("broken", "the result cannot be brought back: KeyError: '_modules'"),
         ("torch.zeros(2).to_sparse()", "a torch.sparse_coo tensor cannot be brought back"),
+        ("torch.zeros(2).to(torch.float8_e4m3fn)", "a torch.float8_e4m3fn tensor cannot be brought back"),
+        ("{'a': [torch.zeros(2, dtype=torch.uint16)]}", "a torch.uint16 tensor cannot be brought back"),
+        ("torch.zeros(2, dtype=torch.complex32)", "a torch.complex32 tensor cannot be brought back"),
+        ("torch.zeros(2, device='meta')", "cannot be brought back"),
+        ("torch.nested.nested_tensor([torch.zeros(2)])", "cannot be brought back"),
+        (
+            "torch.quantize_per_tensor(torch.zeros(2), 1.0, 0, torch.qint8)",
+            "a torch.qint8 tensor cannot be brought back",
+        ),
+        ("np.zeros(2, np.uint16)", "a NumPy array of uint16 cannot be compared"),
+        ("np.array([object()])", "a NumPy array of object cannot be compared"),
+        ("np.array(['text'])", "a NumPy array of <U4 cannot be compared"),
     ],
 )
 def test_a_result_that_cannot_be_compared_is_the_learners_and_told_so(grade: Grade, result: str, words: str) -> None:
