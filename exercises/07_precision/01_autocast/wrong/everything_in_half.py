@@ -1,0 +1,13 @@
+# fails: precision
+# Makes whole models float16: normalisation and softmax come along, and do not gain by it.
+import copy
+
+import torch
+
+
+def forward(encoder, head, batch):
+    encoder, head = copy.deepcopy(encoder).half(), copy.deepcopy(head).half()
+    features = encoder(batch.half())
+    probabilities = torch.softmax(head(features), dim=1).float()
+    energy = features.float().square().mean(dim=1)
+    return {"features": features, "probabilities": probabilities, "energy": energy}

@@ -1,0 +1,43 @@
+"""Train with AMP: autocast, a gradient scaler, and clipping between unscaling and the step."""
+
+from typing import Any
+
+import torch
+from torch import nn
+
+
+def train(
+    model: nn.Module,
+    batches: torch.Tensor,
+    targets: torch.Tensor,
+    weight: float,
+    learning_rate: float,
+    max_norm: float,
+) -> dict[str, Any]:
+    """Trains on batches (steps, n, features) and targets (steps, n, 1); losses and norms have shape (steps,)."""
+    device_type = batches.device.type
+    optimiser = torch.optim.SGD(model.parameters(), lr=learning_rate)
+    scaler = torch.amp.GradScaler(device_type)
+    losses, norms = [], []
+    for batch, target in zip(batches, targets, strict=True):
+        optimiser.zero_grad()
+        with torch.autocast(device_type, dtype=torch.float16):
+            loss = weight * nn.functional.mse_loss(model(batch), target)
+        scaler.scale(loss).backward()
+        scaler.unscale_(optimiser)
+        norms.append(nn.utils.clip_grad_norm_(model.parameters(), max_norm))
+        scaler.step(optimiser)
+        scaler.update()
+        losses.append(loss.detach())
+    return {"losses": torch.stack(losses), "norms": torch.stack(norms), "model": model, "scale": scaler.get_scale()}
+
+
+if __name__ == "__main__":
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    model = nn.Sequential(nn.Linear(8, 16), nn.Tanh(), nn.Linear(16, 1)).to(device)
+    batches = torch.randn(5, 32, 8, device=device)
+    targets = batches.mean(dim=2, keepdim=True)
+    trained = train(model, batches, targets, weight=1.0, learning_rate=0.1, max_norm=1.0)
+    print("losses", trained["losses"].tolist())
+    print("norms ", trained["norms"].tolist())
+    print("scale ", trained["scale"])
