@@ -1,0 +1,46 @@
+"""One copy to the device, one small one home, and no wait in between."""
+
+from __future__ import annotations
+
+import torch
+
+from gpututor.checks import parity, placement, structure, syncs, transfers
+
+
+def reference(batch: torch.Tensor, weights: torch.Tensor) -> dict[str, torch.Tensor]:
+    """The same chain on the CPU, written out."""
+    centred = batch - batch.sum(dim=0) / len(batch)
+    spread = (centred.square().sum(dim=0) / len(batch)).sqrt()
+    clipped = torch.minimum(torch.maximum(centred / (spread + 1e-3), torch.tensor(-2.0)), torch.tensor(2.0))
+    products = clipped.to(weights.dtype) @ weights
+    powers = (products - products.max(dim=1, keepdim=True).values).exp()
+    probabilities = powers / powers.sum(dim=1, keepdim=True)
+    return {"probabilities": probabilities, "confidence": probabilities.max(dim=1).values}
+
+
+checks = [
+    structure(reference, advice="Return a dict with the two tensors; amax(dim=1) gives one number for each row."),
+    placement(
+        {"probabilities": "device", "confidence": "cpu"},
+        why="The probabilities are used further on the device; only the confidences are needed on the host.",
+        advice="Use weights.device for the work, and .cpu() for the confidences alone.",
+    ),
+    transfers(
+        to_device=1,
+        to_host=1,
+        bytes_to_device=lambda drawn, machine: drawn["batch"].nbytes,
+        bytes_to_host=lambda drawn, machine: 4 * len(drawn["batch"]),
+        why="Each trip in the middle of a chain stops it: copy home, wait, work on the CPU, copy back.",
+        advice="mean, std, clamp, @, softmax and amax all run where their input is. Move the batch first, and only the"
+        " confidences at the end.",
+    ),
+    syncs(
+        at_most=1,
+        why="Bringing the confidences home needs one wait. Any other one stops the device for nothing.",
+        advice="Look for an if, a float() or a print of something that lives on the device.",
+    ),
+    parity(
+        reference,
+        advice="Mind correction=0, the 1e-3 that is added to the standard deviation, and the dimension of each step.",
+    ),
+]
