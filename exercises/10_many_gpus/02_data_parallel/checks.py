@@ -32,7 +32,7 @@ def reference(
 def products_by_gpu(run: Any) -> Finding | None:
     """The first call in which a GPU that should have a part of the batch multiplied nothing."""
     for call in run.calls:
-        wanted = [f"cuda:{index}" for index in range(min(run.machine.gpus, len(call.drawn["batch"])))]
+        wanted = [f"cuda:{index}" for index in range(len(call.drawn["batch"].chunk(run.machine.gpus)))]
         worked = {event.device for event in call.trace if event.kind is Kind.KERNEL and event.flops > 0}
         if not worked.issuperset(wanted):
             return Finding(

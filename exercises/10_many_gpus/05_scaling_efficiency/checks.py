@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import torch
 
-from gpututor.checks import Call, Check, Finding, measurement, overlap, structure, transfers
+from gpututor.checks import Call, Check, Finding, measurement, overlap, structure
 from gpututor.trace.events import Event, Kind
 
 PRODUCT = "aten::mm"
@@ -58,11 +59,16 @@ def on_all(call: Call) -> float:
     return seconds(parts + gathered)
 
 
-def share_bytes(drawn: dict[str, Any], machine: Any) -> tuple[int, int]:
-    """The parts of the product that do not begin on cuda:0, once or as often as it is repeated."""
-    rows, columns = len(drawn["batch"]), drawn["weight"].shape[1]
-    others = rows - len(drawn["batch"].chunk(machine.gpus)[0])
-    return 8 * others * columns, 1 << 40
+def brought_together(run: Any) -> Finding | None:
+    """The first call that copies less to cuda:0 than the parts of the product that begin elsewhere."""
+    for call in run.calls:
+        batch, weight = call.drawn["batch"], call.drawn["weight"]
+        wanted = 8 * (len(batch) - len(batch.chunk(run.machine.gpus)[0])) * weight.shape[1]
+        copied = sum(event.size_bytes for event in call.trace if event.between_devices and event.target == "cuda:0")
+        if copied < wanted:
+            got = f"{copied:,} bytes{run.which(call)}"
+            return Finding(f"{wanted:,} bytes of the product copied to cuda:0", got, run.line_of(call))
+    return None
 
 
 def all_take_part(run: Any) -> Finding | None:
@@ -101,8 +107,10 @@ checks = [
         advice="batch.chunk(number of GPUs) gives the parts. Send each to its GPU, and weight to all.",
         on=several,
     ),
-    transfers(
-        bytes_between=share_bytes,
+    Check(
+        "gathered",
+        lambda _: "The parts of the product are brought to one GPU",
+        brought_together,
         why="A result in pieces is of no use: bringing it together is what two GPUs cost and one does not.",
         advice="Within the timed part, move each part of the product to cuda:0.",
         on=several,
@@ -113,12 +121,18 @@ checks = [
         advice="Launch the product on every GPU before you move or wait for any part.",
         on=several,
     ),
-    measurement(on_one, part="one", name="one_gpu"),
-    measurement(
-        on_all,
-        part="all",
-        name="all_gpus",
-        advice="Synchronise each GPU, read the clock; launch all parts and gather them; synchronise, read the clock.",
+    replace(
+        measurement(on_one, part="one", name="one_gpu"),
+        sentence=lambda _: "The time on one GPU is the time that the work took there",
+    ),
+    replace(
+        measurement(
+            on_all,
+            part="all",
+            name="all_gpus",
+            advice="Synchronise each GPU, read the clock; launch and gather all parts; synchronise, read the clock.",
+        ),
+        sentence=lambda _: "The time on all GPUs is the time that the work took on them",
     ),
     Check(
         "efficiency",

@@ -1,4 +1,4 @@
-# fails: transfers
+# fails: gathered
 # Leaves the parts where they were computed: the price of two GPUs is not paid.
 import time
 
