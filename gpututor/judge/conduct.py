@@ -22,10 +22,10 @@ from gpututor.judge.workers.watch import OverLimit
 from gpututor.trace.columns import TraceError
 from gpututor.trace.events import Kind
 from gpututor.wire.frames import EndOfFrames, FrameError
-from gpututor.wire.messages import MachineSpec
+from gpututor.wire.messages import Failure, MachineSpec
 from gpututor.wire.observed import ValueRefused
 from gpututor.wire.packer import Packer
-from gpututor.wire.sizes import Sizes
+from gpututor.wire.sizes import KEPT_BYTES, Sizes
 
 
 @dataclass(frozen=True)
@@ -133,9 +133,19 @@ def _call(
 ) -> Call:
     packer = Packer()
     frame = conversation.ask({"op": "call", "drawn": packer.pack(drawn)}, packer.buffers, sizes.bounds)
+    check_kept(conversation.received_bytes)
     if exercise.kind == "processes":
         return read_ranks(frame, drawn, source, sizes, plan.files, exercise.processes)
     return read_call(frame, drawn, source, sizes, plan.files)
+
+
+def check_kept(size_bytes: int) -> None:
+    """Raises `SubmissionFailed` where the answers so far are more than the judge can keep."""
+    if size_bytes > KEPT_BYTES:
+        message = (
+            f"the results and traces of the calls so far take {size_bytes:,} bytes; at most {KEPT_BYTES:,} are kept"
+        )
+        raise SubmissionFailed(Failure("refused", "", message, None, ""))
 
 
 def _leave(worker: Worker, conversation: Conversation) -> None:

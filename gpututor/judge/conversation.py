@@ -41,6 +41,11 @@ class Conversation:
         self.outside: dict[int, None] = {}
         """The lines at which the worker says that the file used a device between calls; 0 for a line nobody knows."""
 
+    @property
+    def received_bytes(self) -> int:
+        """Of all answers since the channel began."""
+        return self._channel.received_bytes
+
     def ask(self, header: dict[str, Any], buffers: list[bytes] | None = None, bounds: Bounds = SMALL) -> Frame:
         """The answer. Raises what `Channel.send` and `Channel.receive` do; `FrameError` for more than one answer."""
         self.check_silence()

@@ -17,7 +17,7 @@ from gpututor.judge.workers.watch import OverLimit
 from gpututor.plain_text import visible
 from gpututor.wire.frames import EndOfFrames, Frame, FrameError
 from gpututor.wire.observed import ValueRefused
-from gpututor.wire.sizes import MOST_NAMES, Sizes
+from gpututor.wire.sizes import KEPT_BYTES, MOST_NAMES, Sizes
 from gpututor.wire.unpacker import Unpacker
 
 
@@ -40,6 +40,7 @@ class _Opener:
         self._pool = pool
         self._exercise = exercise
         self._worker: Worker | None = None
+        self._kept_bytes = 0
 
     def call(self, call: Call, plan: Plan) -> Call:
         there = [(name, how) for name, how in plan.opens if call.files.get(name)]
@@ -58,6 +59,9 @@ class _Opener:
         question: dict[str, Any] = {"op": "open", "how": how, "sizes": sizes.to_json()}
         try:
             frame = Conversation(worker.channel).ask(question, [content], sizes.bounds)
+            self._kept_bytes += worker.channel.received_bytes
+            if self._kept_bytes > KEPT_BYTES:
+                return Opened(refusal=f"it and the files before it hold more than {KEPT_BYTES:,} bytes")
             expect(frame, "opened")
             return _read(frame)
         except DeadlinePassed:

@@ -22,6 +22,8 @@ _VALUES_BYTES = 48 << 20
 _VALUES_PARTS = 4 << 20
 FILES_BYTES = 64 << 20
 """Of all files that a call wrote and that are brought back."""
+KEPT_BYTES = 1 << 30
+"""Of all answers to the calls of one run together: the judge keeps them until it has decided."""
 MOST_NAMES = 50
 """Of what lies in a scratch folder."""
 LONGEST_NAME = 120

@@ -1,0 +1,73 @@
+"""What the judge keeps of one run is bounded, however often a function is called."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from gpututor.course.catalogue import load_exercise
+from gpututor.grading.events import GradeRequest
+from gpututor.grading.report import Outcome
+from gpututor.judge import conduct, opening
+from gpututor.judge.conduct import Submission
+from gpututor.judge.isolation import Process
+from gpututor.judge.machines import machines_for
+from gpututor.judge.opening import with_opened
+from gpututor.judge.plan import Plan
+from gpututor.judge.workers import Worker, WorkerPool
+from gpututor.judge.workers.spares import Spares
+
+LARGE = "import torch\n\n\ndef twice(number):\n    return torch.ones(1000)\n"
+SAVES = (
+    "import torch\n\n\ndef twice(number):\n"
+    "    torch.save(torch.zeros(1).expand(1000).contiguous(), 'x.pt')\n    return 0\n"
+)
+
+
+@pytest.fixture(scope="module")
+def pool() -> Iterator[WorkerPool]:
+    made = WorkerPool(Spares(Process()))
+    yield made
+    made.kill_all()
+
+
+@pytest.fixture
+def worker(pool: WorkerPool) -> Iterator[Worker]:
+    taken = pool.take()
+    yield taken
+    pool.release(taken)
+
+
+def observed(worker: Worker, folder: Path, source: str, plan: Plan) -> conduct.Observation:
+    exercise = load_exercise(folder)
+    spec = machines_for(exercise, GradeRequest(str(folder), source, "a.py"), worker.devices)[0]
+    return conduct.conduct(worker, exercise, spec, Submission("a.py", source), [{"number": 1}], "", plan)
+
+
+def test_answers_to_all_calls_together_may_be_too_much(
+    worker: Worker, exercise_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(conduct, "KEPT_BYTES", 20_000)
+
+    assert observed(worker, exercise_folder, LARGE, Plan(repeats=3)).trouble is None
+    trouble = observed(worker, exercise_folder, LARGE, Plan(repeats=6)).trouble
+
+    assert trouble is not None
+    assert trouble.outcome is Outcome.FAILED
+    assert "at most 20,000 are kept" in trouble.finding.got
+    assert observed(worker, exercise_folder, LARGE, Plan(repeats=3)).trouble is None
+
+
+def test_so_may_all_files_that_are_opened(
+    worker: Worker, pool: WorkerPool, exercise_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(opening, "KEPT_BYTES", 10_000)
+    plan = Plan(repeats=3, files=("x.pt",), opens=(("x.pt", "torch"),))
+    run = observed(worker, exercise_folder, SAVES, plan).run
+
+    found = with_opened(pool, load_exercise(exercise_folder), plan, run)
+
+    refusals = [call.opened["x.pt", "torch"].refusal for calls in found.repeated for call in calls]
+    assert refusals == ["", "", "it and the files before it hold more than 10,000 bytes"]
