@@ -1,0 +1,47 @@
+"""The towers run beside each other, nothing races, and the host never waits."""
+
+from __future__ import annotations
+
+import torch
+
+from gpututor.checks import overlap, parity, placement, races, structure, syncs, transfers
+
+
+def reference(features: torch.Tensor, left: list[torch.Tensor], right: list[torch.Tensor]) -> torch.Tensor:
+    """One tower after the other, on the CPU."""
+    x = features / features.square().sum(dim=1, keepdim=True).sqrt()
+    results = []
+    for layers in (left, right):
+        hidden = x
+        for layer in layers:
+            hidden = hidden @ layer
+        results.append(hidden.tanh())
+    return torch.einsum("nc,nc->n", *results)
+
+
+checks = [
+    structure(reference, advice="One number for each row: multiply the two results, and sum over dim=1."),
+    placement(advice="Everything is on the device already: move nothing."),
+    transfers(
+        to_device=0,
+        to_host=0,
+        why="All of it is on the device, and the result belongs there.",
+        advice="Look for a .cpu(), an .item() or an if.",
+    ),
+    syncs(
+        why="A host that waits launches nothing, so the second tower cannot begin beside the first.",
+        advice="side.wait_stream(main) and main.wait_stream(side) make streams wait, not the host.",
+    ),
+    races(
+        why="Two streams keep no order unless you ask for one.",
+        advice="Fork: side.wait_stream(main), after x is computed. Join: main.wait_stream(side), before its result is"
+        " read; and record_stream(main) for the tensor that was allocated on the side stream.",
+    ),
+    overlap(
+        kernels=0.5,
+        on=lambda machine: machine.virtual and machine.gpus > 0,
+        why="Each kernel uses a part of the device only. The other tower could use the rest.",
+        advice="Launch both towers before either stream waits for the other.",
+    ),
+    parity(reference, advice="Use tower() as it is, on the normalised features, for both lists of layers."),
+]

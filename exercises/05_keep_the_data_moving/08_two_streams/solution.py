@@ -1,0 +1,33 @@
+"""Two streams: independent work side by side, with a fork and a join."""
+
+import torch
+import torch.nn.functional as F
+
+
+def tower(x: torch.Tensor, layers: list[torch.Tensor]) -> torch.Tensor:
+    """Products one after the other, on the current stream."""
+    for layer in layers:
+        x = x @ layer
+    return torch.tanh(x)
+
+
+def two_towers(features: torch.Tensor, left: list[torch.Tensor], right: list[torch.Tensor]) -> torch.Tensor:
+    """For each row of `features` (n, d), the product of what the two towers make of it: (n,), on its device."""
+    main = torch.cuda.current_stream(features.device)
+    side = torch.cuda.Stream(features.device)
+    x = F.normalize(features, dim=1)
+    side.wait_stream(main)
+    with torch.cuda.stream(side):
+        of_right = tower(x, right)
+    of_left = tower(x, left)
+    main.wait_stream(side)
+    of_right.record_stream(main)
+    return (of_left * of_right).sum(dim=1)
+
+
+if __name__ == "__main__":
+    if torch.cuda.is_available():
+        left, right = ([torch.randn(8, 8, device="cuda") for _ in range(3)] for _ in range(2))
+        print(two_towers(torch.randn(5, 8, device="cuda"), left, right))
+    else:
+        print("Streams need a CUDA device: try `gpututor run`.")

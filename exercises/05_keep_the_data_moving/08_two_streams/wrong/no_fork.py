@@ -1,0 +1,21 @@
+# fails: races
+# The side stream may begin before x is computed.
+import torch
+import torch.nn.functional as F
+
+
+def tower(x, layers):
+    for layer in layers:
+        x = x @ layer
+    return torch.tanh(x)
+
+
+def two_towers(features, left, right):
+    main, side = torch.cuda.current_stream(), torch.cuda.Stream()
+    x = F.normalize(features, dim=1)
+    with torch.cuda.stream(side):
+        of_right = tower(x, right)
+    of_left = tower(x, left)
+    main.wait_stream(side)
+    of_right.record_stream(main)
+    return (of_left * of_right).sum(dim=1)
