@@ -1,0 +1,136 @@
+"""Times and peaks against the trace, the warm-up, and what was concluded from both."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from gpututor.checks import Call, Check, Finding, Machine, Run, measurement, structure, syncs, unmodified
+from gpututor.trace.events import Event, Kind
+
+MODES = {"float32": "float32", "autocast": "float16"}
+"""The parts of the result, and the type that their products run in."""
+PRODUCTS = 5
+"""Of a step: two layers forward, three products backward, as nothing asks for the batch's gradient."""
+
+
+def reference(**drawn: Any) -> dict[str, Any]:
+    """The result's parts; the figures are nothing."""
+    part = {"seconds": 0.0, "peak_bytes": 0}
+    return {"float32": part, "autocast": part, "speed_up": 1.0, "saved": 0.0}
+
+
+def products(call: Call, dtype: str) -> list[Event]:
+    """All products of the call in this type."""
+    return [
+        event
+        for event in call.trace
+        if event.kind is Kind.KERNEL and event.name.endswith("mm") and event.dtype == dtype
+    ]
+
+
+def last_step(dtype: str) -> Callable[[Call], float]:
+    """Seconds from the start of the first product of the last step in this type to the end of its last product."""
+
+    def seconds(call: Call) -> float:
+        found = products(call, dtype)[-PRODUCTS:]
+        return (found[-1].end - found[0].start) / 1e9 if len(found) == PRODUCTS else math.nan
+
+    return seconds
+
+
+def find_cold(run: Run) -> Finding | None:
+    """A mode in which there was only one step."""
+    for call in run.calls:
+        for part, dtype in MODES.items():
+            steps = len(products(call, dtype)) // PRODUCTS
+            if steps < 2:
+                return Finding(
+                    f"two steps or more with products in {dtype}", f"{steps}{run.which(call)}", run.line_of(call)
+                )
+            if len(products(call, dtype)) % PRODUCTS:
+                got = f"{len(products(call, dtype))} products in {dtype}{run.which(call)}"
+                return Finding(f"{PRODUCTS} products a step: forward and backward ({part})", got, run.line_of(call))
+    return None
+
+
+def find_peak(run: Run) -> Finding | None:
+    """A peak that is not the one of the last step, by more than 1 %."""
+    for call in run.calls:
+        for part, dtype in MODES.items():
+            inside = products(call, dtype)[-PRODUCTS:]
+            peak = max(
+                event.allocated
+                for event in call.trace
+                if event.kind is Kind.ALLOCATE and inside[0].launched <= event.launched <= inside[-1].launched
+            )
+            told = call.output[part]["peak_bytes"]
+            if not 0.99 * peak <= told <= 1.01 * peak:
+                got = f"result['{part}.peak_bytes'] is {told:,}{run.which(call)}"
+                return Finding(f"{peak:,} bytes at the peak of that step", got, run.line_of(call))
+    return None
+
+
+def find_conclusion(run: Run) -> Finding | None:
+    """A speed-up or a saving that does not follow from the figures beside it."""
+    for call in run.calls:
+        wide, narrow = call.output["float32"], call.output["autocast"]
+        wanted = {
+            "speed_up": wide["seconds"] / narrow["seconds"],
+            "saved": 1 - narrow["peak_bytes"] / wide["peak_bytes"],
+        }
+        for name, figure in wanted.items():
+            if not math.isclose(call.output[name], figure, rel_tol=1e-3):
+                got = f"{call.output[name]:.4g}{run.which(call)}"
+                return Finding(f"result['{name}'] is {figure:.4g}, from your figures", got, run.line_of(call))
+    return None
+
+
+def says(words: str) -> Callable[[Machine], str]:
+    """The same sentence on each machine."""
+    return lambda machine: words
+
+
+TIME_WHY = "A launch returns at once: the clock has to be read when the GPU is idle, before and after the step."
+TIME_ADVICE = "torch.cuda.synchronize(), read the clock, one whole step, torch.cuda.synchronize(), read it again."
+
+checks = [
+    structure(reference, advice="Seconds and shares are floats; peaks are whole bytes, as the meter gives them."),
+    Check(
+        "warm_up",
+        says("Each way is warmed up with a whole step"),
+        find_cold,
+        why="A first step finds libraries and memory unprepared, and on a real GPU takes many times as long.",
+        advice="Do one whole step, forward and backward, in each precision before the one that you measure.",
+        on="gpu",
+    ),
+    syncs(
+        at_most=6,
+        why="A wait inside of a step is timed with it, and the GPU stands still meanwhile.",
+        advice="Wait before and after a measured step, and nowhere else; do not look at the loss.",
+    ),
+    measurement(last_step("float32"), "float32.seconds", name="float32_time", why=TIME_WHY, advice=TIME_ADVICE),
+    measurement(last_step("float16"), "autocast.seconds", name="autocast_time", why=TIME_WHY, advice=TIME_ADVICE),
+    Check(
+        "peaks",
+        says("The peaks are those of the measured steps"),
+        find_peak,
+        needs=("structure", "warm_up"),
+        why="The meter keeps the highest value ever seen, that of an earlier step included, until it is set back.",
+        advice="torch.cuda.reset_peak_memory_stats() before each measured step, max_memory_allocated() after it.",
+        on="gpu",
+    ),
+    Check(
+        "conclusion",
+        says("Speed-up and saving follow from the figures"),
+        find_conclusion,
+        needs=("structure",),
+        why="Two times as fast and half the time are one thing: say which way round a ratio is.",
+        advice="speed_up = float32 / autocast in seconds; saved = 1 - autocast / float32 in bytes.",
+    ),
+    unmodified(
+        why="A measurement must leave the model as it was: weights that went through float16 have lost their digits.",
+        advice="Autocast casts for the moment; model.half() changes the model itself.",
+    ),
+]
