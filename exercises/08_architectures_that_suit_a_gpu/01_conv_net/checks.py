@@ -48,10 +48,10 @@ checks = [
         advice="Sizes come from images.shape, which the host knows. No value has to be read from the device.",
     ),
     transfers(
-        to_device=(1, 12),
+        to_device=(1, 13),
         to_host=0,
         why="Eleven tensors of the model and one of images have to cross. More copies mean work on the wrong side.",
-        advice="model.to(device) once and images.to(device) once, whole, not image by image.",
+        advice="Load the weights, then move the model (the other order copies twice); move the images once, whole.",
     ),
     Check(
         "no_graph",

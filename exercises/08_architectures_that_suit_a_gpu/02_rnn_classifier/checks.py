@@ -67,7 +67,7 @@ checks = [
         bytes_to_device=bytes_needed,
         to_host=0,
         why="Seven tensors of the model, tokens and lengths have to cross. One-hot vectors are many times as large.",
-        advice="Move tokens and lengths, look the tokens up on the device, and make index tensors there, with device=.",
+        advice="Load, then move the model, once. Look tokens up on the device, and make index tensors there.",
     ),
     launches(
         launches_needed,

@@ -13,8 +13,8 @@ SIZES = (
     {"texts": 1, "prompt": 1, "steps": 4, "vocabulary": 23, "width": 8, "hidden": 8},
     {"texts": 6, "prompt": 5, "steps": 1, "vocabulary": 11, "width": 4, "hidden": 7},
 )
-LEAST_MARGIN = 1e-3
-"""The best token is at least so far ahead: rounding must not decide."""
+LEAST_MARGIN = 0.02
+"""The best token is at least so far ahead: rounding must not decide, in TF32 neither."""
 
 
 def draw(seed: int, case: int) -> dict[str, Any]:

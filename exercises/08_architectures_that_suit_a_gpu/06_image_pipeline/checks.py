@@ -85,7 +85,7 @@ checks = [
         bytes_to_device=bytes_needed,
         to_host=1,
         why="Each batch that is moved by itself pays the start of a copy again, and a float pixel is four bytes wide.",
-        advice="Move images (as uint8) and labels whole, before the loop; split, convert and divide on the device.",
+        advice="Load, then move the model, once; move images (uint8) and labels whole, and convert batches there.",
     ),
     Check(
         "no_graph",
