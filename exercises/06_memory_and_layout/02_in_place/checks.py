@@ -1,0 +1,80 @@
+"""The same loss and gradients, with one kept tensor for each layer instead of two."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from gpututor.checks import Check, Finding, Run, memory, parity, placement, structure, syncs, unmodified
+
+
+def reference(rows: torch.Tensor, mean: torch.Tensor, layers: list[Any]) -> dict[str, Any]:
+    """The network and its backward pass written out, layer by layer, without autograd."""
+    inputs, outputs = [], []
+    hidden = rows - mean
+    for weight, bias in layers:
+        inputs.append(hidden)
+        product = hidden @ weight + bias
+        hidden = torch.where(product > 0, product, torch.expm1(product))
+        outputs.append(hidden)
+    output = hidden + rows
+    backward = 2 * output / output.numel()
+    gradients: list[torch.Tensor] = []
+    for (weight, _), before, after in zip(reversed(layers), reversed(inputs), reversed(outputs), strict=True):
+        backward = backward * torch.where(after > 0, 1, after + 1)
+        gradients = [before.T @ backward, backward.sum(0), *gradients]
+        backward = backward @ weight.T
+    return {"loss": output.square().mean(), "gradients": gradients}
+
+
+def most_bytes(drawn: dict[str, Any], machine: Any) -> int:
+    """L + 7 tensors of the size of the rows, and the gradients themselves, each rounded as the allocator does."""
+    rows = -(-drawn["rows"].nbytes // 512) * 512
+    small = sum(-(-part.nbytes // 512) * 512 for layer in drawn["layers"] for part in layer)
+    return (len(drawn["layers"]) + 7) * rows + small
+
+
+def with_a_graph(run: Run) -> Finding | None:
+    """A loss that autograd still holds on to."""
+    for call in run.calls:
+        if call.output["loss"].fact.requires_grad:
+            got = f"result['loss'] requires gradients{run.which(call)}"
+            return Finding("a loss that requires no gradients", got, run.line_of(call))
+    return None
+
+
+checks = [
+    structure(reference),
+    placement(),
+    unmodified(
+        why="The rows belong to the caller, who will use them again in the next epoch.",
+        advice="The first operation on an argument makes a new tensor: rows - mean, not rows -= mean. What you made "
+        "yourself, you may change.",
+    ),
+    parity(
+        reference,
+        why="A change in place that autograd does not see, as one of x.data, gives wrong gradients without a word.",
+        advice="Let autograd see each change. If it then complains, something still needs the old values there: make "
+        "a new tensor at that place.",
+    ),
+    Check(
+        "graph",
+        lambda machine: "Its loss has no graph",
+        with_a_graph,
+        ("structure",),
+        "A loss with its graph keeps that of its step: a list of such losses grows until the memory is full.",
+        "Return loss.detach().",
+    ),
+    syncs(
+        at_most=0,
+        why="A training step that waits for the device leaves it idle before the next one.",
+        advice="Return the loss as a tensor; the caller decides when to read it.",
+    ),
+    memory(
+        peak=most_bytes,
+        why="What the forward pass keeps for the backward pass is most of the memory of training.",
+        advice="Which tensors are alive at the end of the forward pass? Let elu work in place, and give no second "
+        "name to what is needed once.",
+    ),
+]
