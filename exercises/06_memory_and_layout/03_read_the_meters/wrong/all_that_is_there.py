@@ -1,0 +1,25 @@
+# fails: value
+# Forgets what was there before the work.
+import torch
+
+
+def meters_around(work, device):
+    torch.cuda.reset_peak_memory_stats(device)
+    result = work()
+    held = torch.cuda.memory_allocated(device)
+    peak = torch.cuda.max_memory_allocated(device)
+    del result
+    allocated = torch.cuda.memory_allocated(device)
+    reserved = torch.cuda.memory_reserved(device)
+    torch.cuda.empty_cache()
+    return {
+        "held": held,
+        "peak": peak,
+        "kept": allocated,
+        "cached": reserved - allocated,
+        "given_back": reserved - torch.cuda.memory_reserved(device),
+    }
+
+
+def read_the_meters(works, device):
+    return [meters_around(work, device) for work in works]
