@@ -1,0 +1,13 @@
+"""Good code: vectors stacked once, TF32 where there is TF32, else float16."""
+
+import torch
+
+
+def project(vectors, table, exact):
+    """The task's function. The switch is set for each product, so that nothing is left over."""
+    has_tf32 = torch.cuda.get_device_capability(table.device)[0] >= 8
+    rows = torch.stack(vectors)
+    torch.set_float32_matmul_precision("highest" if exact else "high")
+    if exact or has_tf32:
+        return torch.mm(rows, table.T)
+    return torch.mm(rows.half(), table.half().T).float()

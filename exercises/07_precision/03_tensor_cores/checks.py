@@ -1,0 +1,78 @@
+"""One product, the right values, the time of good code, and exact products that are exact."""
+
+from __future__ import annotations
+
+import torch
+
+from gpututor.checks import Call, Check, Finding, Machine, Run, launches, parity, placement, speed, structure, syncs
+from gpututor.trace.events import Kind
+
+EXACT_ERROR = 1e-5
+"""Float32 stays far under it, at any length; TF32 and float16 are at 3e-4."""
+
+
+def reference(vectors: list[torch.Tensor], table: torch.Tensor, exact: bool) -> torch.Tensor:
+    """All rows at once, in the dtype of the inputs."""
+    return torch.einsum("mk,nk->nm", table, torch.stack(vectors))
+
+
+def product_ns(call: Call) -> int:
+    """Nanoseconds of the call's products on the device."""
+    return sum(event.duration for event in call.trace if event.kind is Kind.KERNEL and event.name.endswith("mm"))
+
+
+def find_inexact(run: Run) -> Finding | None:
+    """An exact product with errors, or, on the virtual GPU, in less time than float32 takes."""
+    for position, call in enumerate(run.calls):
+        if not call.drawn["exact"]:
+            continue
+        vectors = [vector.double() for vector in call.drawn["vectors"]]
+        wanted = reference(vectors, call.drawn["table"].double(), exact=True)
+        error = float((call.output.values.double() - wanted).norm() / wanted.norm())
+        if error > EXACT_ERROR:
+            got = f"a relative error of {error:.1e}{run.which(call)}"
+            return Finding(f"a relative error of at most {EXACT_ERROR:.0e}", got, run.line_of(call))
+        good = run.baselines.get("baseline.py")
+        if good and 2 * product_ns(call) < product_ns(good[position]):
+            got = f"a product that took {product_ns(call) / 1000:.1f} µs, as TF32 does{run.which(call)}"
+            expected = f"a float32 product: {product_ns(good[position]) / 1000:.1f} µs (modelled)"
+            return Finding(expected, got, run.line_of(call))
+    return None
+
+
+def exact_sentence(machine: Machine) -> str:
+    return "Exact products run in full float32"
+
+
+checks = [
+    structure(reference, advice="Stack the vectors into one matrix; bring a float16 product back with .float()."),
+    placement("device", advice="Stay on the GPU: vectors and table are there."),
+    launches(
+        by_name={"aten::*mm": 1},
+        why="A matrix times a vector reads the whole table for one row; the matrix units have nothing to reuse.",
+        advice="torch.stack(vectors) makes a matrix of them: one product does them all.",
+    ),
+    syncs(at_most=0, why="A wait in the middle leaves the GPU idle.", advice="Do not look into tensors here."),
+    parity(
+        reference,
+        inside=torch.float16,
+        why="TF32 and float16 keep 10 bits behind the point, bfloat16 only 7.",
+        advice="float16 is close enough for these values; bfloat16 is not.",
+    ),
+    Check(
+        "exact",
+        exact_sentence,
+        find_inexact,
+        needs=("structure",),
+        why="The switch is global: all float32 products of the program see it, also those that must not.",
+        advice="Ask what torch.get_float32_matmul_precision() was, set it, multiply, and put it back.",
+        baselines=("baseline.py",),
+    ),
+    speed(
+        1.15,
+        real_at_most=1.5,
+        beside="good code",
+        why="float32 without TF32 leaves the matrix units idle; casts of the table cost time as well.",
+        advice="Ask torch.cuda.get_device_capability(): from (8, 0) on allow TF32, which casts nothing; else .half().",
+    ),
+]

@@ -1,0 +1,16 @@
+# fails: speed
+# float16 on every GPU: where there is TF32, the casts cost more than they bring.
+import torch
+
+
+def project(vectors: list[torch.Tensor], table: torch.Tensor, exact: bool) -> torch.Tensor:
+    rows = torch.stack(vectors)
+    if exact:
+        return rows @ table.T
+    if False:
+        before = torch.get_float32_matmul_precision()
+        torch.set_float32_matmul_precision("high")
+        product = rows @ table.T
+        torch.set_float32_matmul_precision(before)
+        return product
+    return (rows.half() @ table.half().T).float()

@@ -1,0 +1,18 @@
+# fails: syncs
+# Looks whether the values fit before it narrows them: the host waits for the answer.
+import torch
+
+
+def project(vectors: list[torch.Tensor], table: torch.Tensor, exact: bool) -> torch.Tensor:
+    rows = torch.stack(vectors)
+    if exact:
+        return rows @ table.T
+    if torch.cuda.get_device_capability(rows.device) >= (8, 0):
+        before = torch.get_float32_matmul_precision()
+        torch.set_float32_matmul_precision("high")
+        product = rows @ table.T
+        torch.set_float32_matmul_precision(before)
+        return product
+    if rows.abs().max() > 60000:
+        return rows @ table.T
+    return (rows.half() @ table.half().T).float()
