@@ -1,0 +1,139 @@
+"""Times by the trace, size by size, and the first size at which one list is below the other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from gpututor.checks import Call, Check, Finding, Machine, Run, transfers
+from gpututor.trace.events import Event
+
+LOW, HIGH = 0.85, 1.3
+"""The learner's figure over the trace's, on the virtual GPU: a clock is read and a wait is made besides."""
+REAL_LOW, REAL_HIGH = 0.5, 3.0
+WAIT_S = 15e-6
+"""Beside them, what a launch and a wait may add: for the smallest products that is most of the time."""
+REAL_WAIT_S = 60e-6
+
+
+def reference(sizes: list[int]) -> dict[str, Any]:
+    """Of the right types and lengths; wins_at may be None, and is looked at by a check of its own."""
+    return {"cpu": [0.0] * len(sizes), "gpu": [0.0] * len(sizes)}
+
+
+def products(call: Call, size: int) -> list[Event]:
+    """All products of two matrices of this size in float32, in their order, whose times are known."""
+    flops = 2.0 * size**3
+    found = [event for event in call.trace if event.name == "aten::mm" and event.end >= 0]
+    return [event for event in found if event.flops == flops and event.dtype == "float32"]
+
+
+def on_the_cpu(call: Call, size: int) -> float | None:
+    """Seconds of the last one on the CPU."""
+    found = [event for event in products(call, size) if event.device == "cpu"]
+    return found[-1].duration / 1e9 if found else None
+
+
+def on_the_gpu(call: Call, size: int) -> float | None:
+    """Seconds of the last one on the device, from its launch until it was done."""
+    found = [event for event in products(call, size) if event.device != "cpu"]
+    return (found[-1].end - found[-1].launched) / 1e9 if found else None
+
+
+def wrong_time(
+    part: str, truth: Callable[[Call, int], float | None], extra_s: float
+) -> Callable[[Run], Finding | None]:
+    """Finds the first time that is not that of the trace."""
+
+    def find(run: Run) -> Finding | None:
+        low, high = (LOW, HIGH) if run.machine.virtual else (REAL_LOW, REAL_HIGH)
+        spare = extra_s if run.machine.virtual else REAL_WAIT_S
+        for call in run.calls:
+            for size, told in zip(call.drawn["sizes"], call.output[part], strict=True):
+                took = truth(call, size)
+                where = f"for size {size}{run.which(call)}"
+                if took is None:
+                    return Finding(f"a float32 product {where}", "none was computed there", run.line_of(call))
+                if not low * took <= told <= high * took + spare:
+                    expected = f"about the {took * 1e6:.1f} µs that it took {where}"
+                    return Finding(expected, f"result[{part!r}] says {told * 1e6:.1f} µs", run.line_of(call))
+        return None
+
+    return find
+
+
+def wrong_shape(run: Run) -> Finding | None:
+    """A result that is no such dict."""
+    for call in run.calls:
+        told, wanted = call.output, reference(**call.drawn)
+        if not isinstance(told, dict) or told.keys() != {"cpu", "gpu", "wins_at"}:
+            return Finding(
+                "a dict of 'cpu', 'gpu' and 'wins_at'", f"something else{run.which(call)}", run.line_of(call)
+            )
+        for part, times in wanted.items():
+            got = told[part]
+            if type(got) is not list or len(got) != len(times) or any(type(time) is not float for time in got):
+                expected = f"result[{part!r}]: a list of {len(times)} floats"
+                return Finding(expected, f"something else{run.which(call)}", run.line_of(call))
+    return None
+
+
+def wrong_size(run: Run) -> Finding | None:
+    """A size that does not follow from the times beside it."""
+    for call in run.calls:
+        told = call.output
+        faster = [
+            size for size, cpu, gpu in zip(call.drawn["sizes"], told["cpu"], told["gpu"], strict=True) if gpu < cpu
+        ]
+        wanted = faster[0] if faster else None
+        if type(told["wins_at"]) is not type(wanted) or told["wins_at"] != wanted:
+            got = f"result['wins_at'] is {told['wins_at']!r}{run.which(call)}"
+            return Finding(f"{wanted}, by the times that it reports", got, run.line_of(call))
+    return None
+
+
+def is_virtual(machine: Machine) -> bool:
+    return machine.virtual and machine.device != "cpu"
+
+
+checks = [
+    Check(
+        "structure",
+        lambda machine: "It returns two lists of times, and a size",
+        wrong_shape,
+        why="Each size has a time on the CPU and one on the GPU: only then can they be compared.",
+        advice="Append one float for each size to each of the lists, and return the three names of the task.",
+    ),
+    transfers(
+        to_device=lambda drawn, machine: (0, len(drawn["sizes"])),
+        to_host=0,
+        why="A copy is no part of the product; one that is timed along hides how fast the product is.",
+        advice="Make the matrices on the device, and wait with torch.cuda.synchronize() instead of .cpu().",
+    ),
+    Check(
+        "gpu_times",
+        lambda machine: "Its times on the GPU are those that the products took",
+        wrong_time("gpu", on_the_gpu, WAIT_S),
+        needs=("structure",),
+        why="Without a wait every size seems to take as long as a launch; with copies in it, a time is the bus's.",
+        advice="Make the matrices on the device, warm up, synchronise, read the clock, compute, synchronise, read.",
+        on="gpu",
+    ),
+    Check(
+        "cpu_times",
+        lambda machine: "Its times on the CPU are those that the products took",
+        wrong_time("cpu", on_the_cpu, 1e-6),
+        needs=("structure",),
+        why="The CPU's time is the other half of the comparison: the same product, in the same type.",
+        advice="Read the clock just before and just after the product on the CPU, with no wait for the GPU in between.",
+        on=is_virtual,
+    ),
+    Check(
+        "wins_at",
+        lambda machine: "It finds the first size at which the GPU is faster",
+        wrong_size,
+        needs=("structure",),
+        why="Whoever decides where to compute wants to know from which size on the GPU is worth it.",
+        advice="The first size, in ascending order, whose GPU time is below its CPU time; None where there is none.",
+    ),
+]
