@@ -1,0 +1,40 @@
+"""One copy home, one wait, the right norms, and clearly less time than one at a time."""
+
+from __future__ import annotations
+
+import torch
+
+from gpututor.checks import parity, placement, speed, structure, syncs, transfers
+
+
+def reference(matrices: torch.Tensor) -> torch.Tensor:
+    """What was drawn is one tensor; the function gets its matrices as a list."""
+    return torch.einsum("nij,njk->nik", matrices, matrices).square().sum((1, 2)).sqrt()
+
+
+checks = [
+    structure(
+        reference,
+        advice="torch.stack makes one tensor of many numbers; the result is (n,), float32.",
+    ),
+    placement(outputs="cpu", advice="Bring the norms to the CPU when all of them are there: .cpu()."),
+    transfers(
+        to_host=1,
+        to_device=0,
+        why="Each copy home is a few bytes and a whole wait: the device has no work meanwhile.",
+        advice="Collect the norms as tensors on the device, torch.stack them, and copy once.",
+    ),
+    syncs(
+        at_most=1,
+        why="The copy at the end waits for everything. Any other wait makes the device idle.",
+        advice="No .item(), float(), print or synchronize() in the loop.",
+    ),
+    parity(reference),
+    speed(
+        0.8,
+        beside="reading them one at a time",
+        real_at_most=0.9,
+        why="Products as small as these cost little more than their launches: more launches take as long as waits.",
+        advice="Two launches for each matrix, the product and its norm, or fewer; nothing else in the loop.",
+    ),
+]

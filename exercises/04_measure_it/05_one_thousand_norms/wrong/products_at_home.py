@@ -1,0 +1,7 @@
+# fails: transfers
+# Brings each product home to take the norm there: ten thousand numbers instead of one.
+import torch
+
+
+def norms(matrices):
+    return torch.stack([(matrix @ matrix).cpu().norm() for matrix in matrices])
