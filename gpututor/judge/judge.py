@@ -167,7 +167,9 @@ class _Grading:
             self._emit(RunStarted(spec.scenario, device))
             plan = plan_for(code.checks, seen_by_checks(spec, self._devices))
             solution = Solution(self._pool, self.exercise, spec, plan, lambda: self._inputs(code), code)
-            observation = conduct(worker, self.exercise, spec, submission, self._inputs(code), code.given_source, plan)
+            inputs = self._inputs(code)
+            with worker.awake():
+                observation = conduct(worker, self.exercise, spec, submission, inputs, code.given_source, plan)
             trouble = observation.trouble
             if trouble is not None and trouble.worker_broke:
                 solution.run()  # raises where it breaks with that one too

@@ -51,7 +51,7 @@ def measure(
             "Leave out its real_at_most: only single functions are timed on real devices.",
         )
     with _workers(pool, 3) as (null, baseline, submission):
-        stillness = Stillness(os.getpid(), [null.pid, baseline.pid])
+        stillness = Stillness(os.getpid(), [null.pid, baseline.pid], pool.standing_still)
         machine = seen_by_checks(spec, baseline.devices)
         chance = random.Random(seed)
         verifier = Verifier(code.checks, machine, exercise.entry, chance)
@@ -80,9 +80,10 @@ def measure(
             _prepare(comparer, sides, exercise, limit, code, verifier)
             if comparer.result.too_small:
                 return _too_small(comparer.result)
-            timed = Sibling(submission, exercise, spec, "solution.py", submission_source)
+            timed = Sibling(submission, exercise, spec, "solution.py", submission_source, beside=submission.awake)
             try:
-                timed.load(code.given_source)
+                with submission.awake():
+                    timed.load(code.given_source)
                 result = comparer.compare(timed, _ratio(limit), tell)
             except Stopped as stopped:
                 return _timing(comparer.result, stopped.status, "", stopped.finding)

@@ -41,7 +41,10 @@ class Stopped(Exception):
 
 
 class Sibling:
-    """One worker with one file loaded, unobserved. `beside` is entered around each batch: it keeps the others still."""
+    """One worker with one file loaded, unobserved.
+
+    `beside` is entered around each batch: it keeps the others still, or lets this one go on.
+    """
 
     def __init__(
         self,

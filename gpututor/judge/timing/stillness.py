@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from gpututor.processes import descendants
@@ -27,15 +27,19 @@ class Stillness:
     An orphan that a submission left is this process's own child by now, so whoever is not trusted is taken to be its.
     """
 
-    def __init__(self, judge: int, trusted: Iterable[int]) -> None:
-        """`trusted` are process ids of workers that hold nothing of the submission; their families are left alone."""
+    def __init__(self, judge: int, trusted: Iterable[int], standing_still: Callable[[], Iterable[int]] = tuple) -> None:
+        """`trusted` are process ids of workers that hold nothing of the submission; their families are left alone.
+
+        So are those of `standing_still`: they must not go on when the others do.
+        """
         self._judge = judge
         self._trusted = tuple(trusted)
+        self._standing_still = standing_still
 
     def others(self) -> set[int]:
-        """All that descends from the judge, without what is trusted."""
+        """All that descends from the judge, without what is trusted or stands still already."""
         found = family(self._judge) - {self._judge}
-        for pid in self._trusted:
+        for pid in (*self._trusted, *self._standing_still()):
             found -= family(pid)
         return found
 

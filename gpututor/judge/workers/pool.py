@@ -89,6 +89,10 @@ class WorkerPool:
         others = {other.pid for other in (*self._spares, *self._in_use)}
         worker.end(others | self._source.keep())
 
+    def standing_still(self) -> list[int]:
+        """The process ids of workers in use that are not awake."""
+        return [worker.pid for worker in self._in_use if worker.stands_still]
+
     def kill_current(self) -> None:
         """From any thread: end the workers that are in use."""
         for worker in tuple(self._in_use):

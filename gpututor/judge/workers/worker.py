@@ -7,6 +7,7 @@ import os
 import re
 import threading
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -14,6 +15,7 @@ from typing import Protocol
 from gpututor.errors import GradingError
 from gpututor.judge.channel import Channel, DeadlinePassed
 from gpututor.judge.workers.watch import Watch
+from gpututor.processes import let_go_on, stop_tree
 from gpututor.wire.frames import Bounds, FrameError
 
 READY_WITHIN_S = 120.0
@@ -73,6 +75,7 @@ class Worker:
         self._body = body
         self._stack_descriptor = stack_descriptor
         self._scratch = scratch
+        self._still: list[int] = []
         self._ended = False
         self._ending = threading.Lock()
         os.set_blocking(stack_descriptor, False)
@@ -112,6 +115,23 @@ class Worker:
         Raises `WorkerLost` when it went because what keeps it broke.
         """
         return self._body.exit_status()
+
+    @contextlib.contextmanager
+    def awake(self) -> Iterator[None]:
+        """Its processes run in the block; when that ended well, all of them stand still, until the next block.
+
+        For the time in which the judge does something else and nobody looks at what they use.
+        """
+        let_go_on(self._still)
+        self._still = []
+        yield
+        with self._ending:
+            if not self._ended:
+                self._still = stop_tree(self.pid)
+
+    @property
+    def stands_still(self) -> bool:
+        return bool(self._still)
 
     def stack_line(self, file_name: str) -> int | None:
         """The line of the learner's file that a worker past its deadline is at, where it can still tell."""

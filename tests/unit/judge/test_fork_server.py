@@ -133,6 +133,49 @@ def test_a_fork_bomb_ends_with_a_verdict_and_leaves_nothing(grade: Grade, client
     assert grade(RIGHT).outcome is Outcome.PASSED
 
 
+LEAVES_A_CHILD = """
+import ctypes, os, time
+
+def twice(number):
+    if os.fork() == 0:
+        ctypes.CDLL(None).prctl(15, b"left_over", 0, 0, 0)
+        while True:
+            time.sleep(0.001)
+    return 2 * number
+"""
+LOOKS_AT_IT = """
+import os, time
+from pathlib import Path
+from gpututor.checks import value
+from gpututor.processes import descendants
+
+def states():
+    stats = [Path(f"/proc/{pid}/stat").read_text() for pid in descendants(os.getpid())]
+    return {stat.rpartition(")")[2].split()[0] for stat in stats if "(left_over)" in stat}
+
+def expected(drawn, machine):
+    until = time.monotonic() + 5
+    while states() != {"T"} and time.monotonic() < until:
+        time.sleep(0.01)
+    return 2 * drawn["number"] if states() == {"T"} else f"they do not stand still: {states()}"
+
+checks = [value(expected)]
+"""
+
+
+def test_what_a_submission_left_running_stands_still_while_the_judge_computes(
+    grade: Grade, exercise_folder: Path
+) -> None:
+    (exercise_folder / "checks.py").write_text(LOOKS_AT_IT)
+    with (exercise_folder / "exercise.toml").open("a") as manifest:
+        manifest.write('[[scenario]]\nname = "one GPU"\ngpus = 1\n[[scenario]]\nname = "two GPUs"\ngpus = 2\n')
+
+    report = grade(LEAVES_A_CHILD)
+
+    assert report.outcome is Outcome.PASSED, report.verdicts
+    assert len(report.runs) == 2
+
+
 def test_a_server_that_is_killed_is_started_anew(grade: Grade, client: GradingClient) -> None:
     assert grade(RIGHT).outcome is Outcome.PASSED
     before = server_of(client)

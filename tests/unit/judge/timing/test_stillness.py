@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 from collections.abc import Iterator
 
@@ -60,3 +61,12 @@ def test_processes_that_are_born_without_end_do_not_keep_the_judge(monkeypatch: 
     monkeypatch.setattr(Stillness, "others", always_more)
     with Stillness(os.getpid(), []).still():
         assert len(looks) == stillness.MOST_LOOKS
+
+
+def test_who_stands_still_already_does_not_go_on_with_the_others(child: int) -> None:
+    os.kill(child, signal.SIGSTOP)
+    os.waitpid(child, os.WUNTRACED)
+    with Stillness(os.getpid(), others_than(child), lambda: [child]).still():
+        pass
+
+    assert os.waitpid(child, os.WCONTINUED | os.WNOHANG) == (0, 0)
