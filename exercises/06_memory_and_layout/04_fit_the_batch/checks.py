@@ -1,0 +1,51 @@
+"""The right number on each GPU, in few tries, with nothing left behind."""
+
+from __future__ import annotations
+
+from math import log2
+from typing import Any
+
+from gpututor.checks import launches, memory, value
+
+MIB = 1 << 20
+
+
+def expected(drawn: dict[str, Any], machine: Any) -> int:
+    """By the allocator's rules: the largest batch whose four activations find room beside the weights.
+
+    A tensor of 10 MiB or more has a segment of its own, rounded up to 2 MiB. Two smaller ones share one of 20 MiB, and
+    that fits on each of the machines. The counter lies in a segment of 2 MiB.
+    """
+    room = machine.memory_bytes - (drawn["weights_mib"] + 2) * MIB
+    fitting = 0
+    for n in range(1, drawn["most"] + 1):
+        each = n * drawn["sample_kib"] * 256
+        if each >= 10 * MIB and 4 * -(-each // (2 * MIB)) * 2 * MIB > room:
+            break
+        fitting = n
+    return fitting
+
+
+def most_tries(drawn: dict[str, Any], machine: Any) -> tuple[int, int]:
+    return 0, int(2 * log2(drawn["most"]) + 3)
+
+
+checks = [
+    memory(
+        left=0,
+        why="Memory that the search leaves behind is missing in the training that follows.",
+        advice="An error that you keep holds the frames through which it came, and their tensors.",
+    ),
+    value(
+        expected,
+        why="A batch that is smaller than it could be leaves the GPU idle; a larger one stops the training.",
+        advice="Empty the cache before each try, and begin no try inside the except block: while that runs, the error "
+        "refers to the frame of the failed step, whose tensors still take memory.",
+    ),
+    launches(
+        most_tries,
+        name="tries",
+        why="Each try is a training step. Here each of them launches one kernel.",
+        advice="Halve the range that is left at each try, or double the size until it fails and halve then.",
+    ),
+]

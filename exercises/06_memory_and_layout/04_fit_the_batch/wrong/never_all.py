@@ -1,0 +1,16 @@
+# fails: value
+# Takes `most` for a size that cannot fit.
+import torch
+
+
+def largest_batch(step, most):
+    fitting, too_large = 0, most
+    while too_large - fitting > 1:
+        middle = (fitting + too_large) // 2
+        torch.cuda.empty_cache()
+        try:
+            step(middle)
+            fitting = middle
+        except torch.cuda.OutOfMemoryError:
+            too_large = middle
+    return fitting
