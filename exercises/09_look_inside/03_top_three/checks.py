@@ -1,0 +1,60 @@
+"""The three operators with the most time of the GPU, by the trace."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+from gpututor.checks import Check, Finding, Machine, Run, launches, structure, unmodified
+from gpututor.trace.events import Kind
+from gpututor.trace.units import duration
+
+CLOSE = 0.99
+"""Two operators whose times differ by less may change places."""
+
+
+def reference(**drawn: Any) -> list[str]:
+    """Three names."""
+    return ["", "", ""]
+
+
+def find_other(run: Run) -> Finding | None:
+    """The first place at which another operator stands than the trace has there."""
+    for call in run.calls:
+        times: Counter[str] = Counter()
+        for event in call.trace:
+            if event.kind is Kind.KERNEL and event.device != "cpu":
+                times[event.name] += event.duration
+        ranked = times.most_common(3)
+        told = call.output
+        for place, (name, time) in enumerate(ranked):
+            if told[place] != name and (times[told[place]] < CLOSE * time or told[place] in told[:place]):
+                expected = ", ".join(f"{one} ({duration(took)})" for one, took in ranked)
+                return Finding(expected, f"{', '.join(told)}{run.which(call)}", run.line_of(call))
+    return None
+
+
+def sentence(machine: Machine) -> str:
+    return "These are the three operators that cost most"
+
+
+checks = [
+    structure(reference, advice="Return a list of three names, such as 'aten::mm': row.key of the profiler's rows."),
+    launches(
+        by_name={"aten::*_backward*": (4, 10**6)},
+        why="More than half of a training step is its backward pass.",
+        advice="Train one step to warm up and three in the profiler, each with its backward pass.",
+    ),
+    Check(
+        "top_three",
+        sentence,
+        find_other,
+        needs=("structure",),
+        why="Who works on the wrong operator wins nothing: what takes 5 % of the time cannot save more than 5 %.",
+        advice=(
+            "Sort the rows of prof.key_averages() by self_device_time_total, the largest first, and take only names"
+            " that begin with aten:: ."
+        ),
+    ),
+    unmodified(may_change=("model.*running*", "model.*num_batches_tracked")),
+]

@@ -1,0 +1,19 @@
+# fails: launches
+# Profiles the forward pass only.
+import torch
+from torch import nn
+from torch.profiler import ProfilerActivity, profile
+
+
+def step(model: nn.Module, batch: torch.Tensor) -> None:
+    model(batch).square().mean()
+
+
+def top_three(model: nn.Module, batch: torch.Tensor) -> list[str]:
+    step(model, batch)
+    with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]) as prof:
+        for _ in range(3):
+            step(model, batch)
+    operators = [row for row in prof.key_averages() if row.key.startswith("aten::")]
+    operators.sort(key=lambda row: row.self_device_time_total, reverse=True)
+    return [row.key for row in operators[:3]]

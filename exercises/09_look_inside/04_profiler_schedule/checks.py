@@ -1,0 +1,81 @@
+"""The trace's steps and ranges, with the GPU's work inside them; and a training that is as it would be without."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import torch
+from torch import nn
+
+from gpututor.checks import Call, Wanted, files, parity, placement, structure, syncs, unmodified
+
+RANGES = ("load", "forward", "backward", "update")
+RECORDED = (2, 3)
+LEARNING_RATE = 0.1
+
+
+def reference(model: dict[str, torch.Tensor], loader: list[Any], trace_file: str) -> nn.Module:
+    """Plain training by hand: the gradient of the mean squared error of a linear layer, and a step against it."""
+    weight, bias = model["weight"].clone(), model["bias"].clone()
+    for batch, target in loader:
+        slope = 2 * (batch @ weight.T + bias - target) / target.numel()
+        weight -= LEARNING_RATE * slope.T @ batch
+        bias -= LEARNING_RATE * slope.sum(dim=0)
+    trained = nn.Linear(weight.shape[1], weight.shape[0]).to(weight.dtype)
+    trained.load_state_dict({"weight": weight, "bias": bias})
+    return trained
+
+
+def wrong_trace(events: list[dict[str, Any]], call: Call) -> str | None:
+    """What is wrong with the steps, the ranges or the copies of the trace."""
+    on_host = [event for event in events if event.get("cat") == "user_annotation"]
+    steps = sorted(str(event["name"]) for event in on_host if str(event["name"]).startswith("ProfilerStep"))
+    wanted = [f"ProfilerStep#{step}" for step in RECORDED]
+    if steps != wanted:
+        return f"it has {', '.join(steps[:6]) or 'no ProfilerStep'} instead of {' and '.join(wanted)}"
+    counted = Counter(event["name"] for event in on_host)
+    for name in RANGES:
+        if counted[name] != len(RECORDED):
+            return f"the range {name!r} is there {counted[name]} times instead of {len(RECORDED)}"
+    on_gpu = Counter(event["name"] for event in events if event.get("cat") == "gpu_user_annotation")
+    for name in RANGES:
+        if on_gpu[name] != len(RECORDED):
+            return f"the range {name!r} has GPU work in {on_gpu[name]} of {len(RECORDED)} steps"
+    return wrong_copies(events, on_host, call)
+
+
+def wrong_copies(events: list[dict[str, Any]], on_host: list[dict[str, Any]], call: Call) -> str | None:
+    """Whether the copies of the recorded steps are there, all of them within `load`."""
+    copies = [event for event in events if event.get("cat") == "gpu_memcpy" and "HtoD" in event["name"]]
+    sizes = sorted(tensor.nbytes for step in RECORDED for tensor in call.drawn["loader"][step])
+    if sorted(event["args"]["bytes"] for event in copies) != sizes:
+        return "the copies to the GPU are not those of the third and the fourth step"
+    spans = [(event["ts"], event["ts"] + event["dur"]) for event in on_host if event["name"] == "load"]
+    outside = [copy for copy in copies if not any(start <= copy["ts"] <= end for start, end in spans)]
+    return "a copy to the GPU is outside of 'load'" if outside else None
+
+
+checks = [
+    structure(reference, advice="Return the model that was passed, after all its steps."),
+    placement("device", advice="The model is on the GPU; move each batch to it, not the model to the batch."),
+    syncs(
+        at_most=4,
+        why="A wait in each step changes what you measure.",
+        advice="Do not print or fetch the loss in the loop.",
+    ),
+    parity(
+        reference,
+        why="A profiler watches a training; it must not change it, nor end it early.",
+        advice="Train on all pairs, with one backward, one optimiser.step() and one zero_grad() for each.",
+    ),
+    files(
+        {"trace.json": Wanted("trace", look=wrong_trace)},
+        why="A timeline is read by its names, and is only typical when the first steps are left out.",
+        advice=(
+            "schedule(wait=1, warmup=1, active=2, repeat=1), on_trace_ready= with export_chrome_trace(trace_file),"
+            " four record_function blocks, and prof.step() at the end of each step."
+        ),
+    ),
+    unmodified(may_change=("model",)),
+]

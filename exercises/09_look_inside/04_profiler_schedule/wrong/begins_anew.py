@@ -1,0 +1,28 @@
+# fails: files
+# No repeat=1: the second round overwrites the first one.
+from pathlib import Path
+
+import torch
+from torch import nn
+from torch.profiler import ProfilerActivity, profile, record_function, schedule
+
+
+def profile_steps(model: nn.Module, optimiser: torch.optim.Optimizer, loader: list, trace_file: str) -> nn.Module:
+    device = next(model.parameters()).device
+    with profile(
+        activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA],
+        schedule=schedule(wait=1, warmup=1, active=2),
+        on_trace_ready=lambda prof: prof.export_chrome_trace(trace_file),
+    ) as prof:
+        for batch, target in loader:
+            with record_function("load"):
+                batch, target = batch.to(device), target.to(device)
+            with record_function("forward"):
+                loss = nn.functional.mse_loss(model(batch), target)
+            with record_function("backward"):
+                loss.backward()
+            with record_function("update"):
+                optimiser.step()
+                optimiser.zero_grad()
+            prof.step()
+    return model
