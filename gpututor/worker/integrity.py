@@ -26,6 +26,8 @@ LEARNERS_TO_CHANGE = frozenset(
     | {"__import__", "__build_class__"}
 )
 """Builtins that programs replace for good reasons, and that nothing here relies on."""
+METHODS_FOR_READERS = frozenset({"__repr__", "__str__", "__format__"})
+"""Of tensors: who looks for a fault lets them show their shapes, and nothing here reads what they say."""
 CHANGED_BY_TORCH = frozenset({"Storage", "manual_seed"})
 """What `set_default_dtype` sets, and what torch._dynamo wraps at its first use."""
 OF_SYS = ("settrace", "gettrace", "setprofile", "getprofile", "_getframe", "exc_info", "getrefcount", "getsizeof")
@@ -124,8 +126,9 @@ def seal_of_machine(replaced: Iterable[tuple[object, str]]) -> Seal:
     for owner, name in replaced:
         if isinstance(owner, ModuleType | type):
             seal.add(owner, [name] if name not in CHANGED_BY_TORCH else [])
+    unwatched = _NOT_WATCHED | METHODS_FOR_READERS
     for part in torch.Tensor.__mro__[:-1]:
-        seal.add(part, [name for name in dir(torch.Tensor) if name not in _NOT_WATCHED], "torch.Tensor")
+        seal.add(part, [name for name in dir(torch.Tensor) if name not in unwatched], "torch.Tensor")
     for room in ENTRY_POINTS:
         if (entries := sys.modules.get(room)) is not None:
             seal.add(entries, [name for name in _callables(entries) if name not in CHANGED_BY_TORCH])

@@ -247,5 +247,15 @@ def test_honest_code_is_not_named(machine: EnteredMachine, tmp_path: Path, name:
     assert sealed.changed() == []
 
 
+@pytest.mark.parametrize("name", ["__repr__", "__str__", "__format__"])
+def test_tensors_may_show_themselves_as_the_learner_likes(
+    machine: EnteredMachine, patch: pytest.MonkeyPatch, name: str
+) -> None:
+    sealed = Sealed(machine)
+    patch.setattr(torch.Tensor, name, lambda self, *_: f"of shape {tuple(self.shape)}")
+
+    assert sealed.changed() == []
+
+
 def test_the_code_is_sealed_once_for_a_worker(machine: EnteredMachine) -> None:
     assert code_of_worker() is code_of_worker()
