@@ -1,0 +1,37 @@
+"""A small convolutional network and images: some come channels last already."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import nn
+
+SIZES = ((2, 3, 8, 6, False), (3, 4, 5, 7, True), (1, 5, 9, 4, False), (4, 2, 6, 6, True))
+"""Images, channels, height, width, and whether they come channels last, for each case."""
+FEATURES = 6
+
+
+def draw(seed: int, case: int) -> dict[str, Any]:
+    """The network's state, the images, and how they lie in memory."""
+    chance = torch.Generator().manual_seed(seed * 10 + case)
+    count, channels, height, width, is_last = SIZES[case]
+    state = {
+        "0.weight": torch.randn(4, channels, 3, 3, generator=chance) / 4,
+        "0.bias": torch.randn(4, generator=chance),
+        "2.weight": torch.randn(FEATURES, 4, 3, 3, generator=chance) / 4,
+        "2.bias": torch.randn(FEATURES, generator=chance),
+    }
+    return {"state": state, "images": torch.randn(count, channels, height, width, generator=chance), "last": is_last}
+
+
+def build(drawn: dict[str, Any], device: torch.device) -> dict[str, Any]:
+    """The network, plane by plane as networks are made, and the images, both on the device."""
+    channels = drawn["images"].shape[1]
+    torch.backends.cudnn.allow_tf32 = False  # values are compared in float32, on newer GPUs too
+    model = nn.Sequential(nn.Conv2d(channels, 4, 3, padding=1), nn.ReLU(), nn.Conv2d(4, FEATURES, 3, padding=1))
+    model.load_state_dict(drawn["state"])
+    images = drawn["images"].to(device)
+    if drawn["last"]:
+        images = images.contiguous(memory_format=torch.channels_last)
+    return {"model": model.to(device).requires_grad_(False), "images": images}
