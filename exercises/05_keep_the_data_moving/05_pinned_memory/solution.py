@@ -1,0 +1,27 @@
+"""Pinned memory: pin once, copy often, and never wait for a copy."""
+
+import torch
+
+
+def power_iteration(batches: list[torch.Tensor], start: torch.Tensor, passes: int) -> torch.Tensor:
+    """The direction (d,) of largest spread, on the CPU, after `passes` passes over CPU batches (n, d).
+
+    start: (d,), on the device that computes. Each batch crosses once in each pass, from page-locked memory.
+    """
+    pinned = [batch.pin_memory() for batch in batches]
+    direction = start
+    for _ in range(passes):
+        total = torch.zeros_like(start)
+        for batch in pinned:
+            on_device = batch.to(start.device, non_blocking=True)
+            total += on_device.T @ (on_device @ direction)
+        direction = total / total.norm()
+    return direction.cpu()
+
+
+if __name__ == "__main__":
+    if torch.cuda.is_available():
+        rows = torch.randn(300, 3) * torch.tensor([1.0, 5.0, 1.0])
+        print(power_iteration(list(rows.split(100)), torch.ones(3, device="cuda"), passes=8))
+    else:
+        print("Pinned memory needs a CUDA device: try `gpututor run`.")

@@ -1,0 +1,12 @@
+# fails: transfers
+# Moves everything once: the best way, if it fitted.
+import torch
+
+
+def power_iteration(batches, start, passes):
+    rows = torch.cat(batches).pin_memory().to(start.device, non_blocking=True)
+    direction = start
+    for _ in range(passes):
+        total = rows.T @ (rows @ direction)
+        direction = total / total.norm()
+    return direction.cpu()

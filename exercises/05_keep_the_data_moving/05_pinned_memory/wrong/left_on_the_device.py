@@ -1,0 +1,15 @@
+# fails: placement
+# The direction was wanted on the CPU.
+import torch
+
+
+def power_iteration(batches, start, passes):
+    pinned = [batch.pin_memory() for batch in batches]
+    direction = start
+    for _ in range(passes):
+        total = torch.zeros_like(start)
+        for batch in pinned:
+            x = batch.to(start.device, non_blocking=True)
+            total += x.T @ (x @ direction)
+        direction = total / total.norm()
+    return direction

@@ -1,0 +1,14 @@
+# fails: transfers
+# non_blocking alone: from pageable memory the copy still holds the host up.
+import torch
+
+
+def power_iteration(batches, start, passes):
+    direction = start
+    for _ in range(passes):
+        total = torch.zeros_like(start)
+        for batch in batches:
+            x = batch.to(start.device, non_blocking=True)
+            total += x.T @ (x @ direction)
+        direction = total / total.norm()
+    return direction.cpu()
