@@ -1,0 +1,126 @@
+"""Compiled once, right values, and times of warm calls that are those of the trace."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+
+from gpututor.checks import (
+    Call,
+    Check,
+    Finding,
+    Machine,
+    Run,
+    in_loop,
+    measurement,
+    parity,
+    placement,
+    source,
+    structure,
+    syncs,
+)
+from gpututor.trace.events import Event, Kind
+
+PRODUCTS = 2
+"""Of one call of the model."""
+WHY = "A launch returns at once: the clock has to be read when the GPU is idle, before and after the calls."
+ADVICE = (
+    "Call once before; then torch.cuda.synchronize(), read the clock, all repeats, torch.cuda.synchronize(), read it"
+    " again, and divide by the repeats."
+)
+
+
+def reference(model: dict[str, torch.Tensor], times: int, batch: torch.Tensor, repeats: int) -> dict[str, Any]:
+    """The network written out; the times are nothing."""
+    hidden = torch.relu(batch @ model["0.weight"].T + model["0.bias"])
+    pooled = hidden.repeat(1, times).unflatten(1, (-1, 1024)).mean(dim=2)
+    output = pooled @ model["4.weight"].T + model["4.bias"]
+    return {"output": output, "first_seconds": 0.0, "seconds": 0.0, "eager_seconds": 0.0}
+
+
+def products(call: Call) -> list[Event]:
+    """All products of the call, in their order."""
+    return [event for event in call.trace if event.kind is Kind.KERNEL and event.name.endswith("mm")]
+
+
+def one_call(call: Call) -> float:
+    """Seconds of the last, warm call of the model: from the start of its first product to the end of its second."""
+    found = products(call)[-PRODUCTS:]
+    return (found[-1].end - found[0].start) / 1e9 if len(found) == PRODUCTS else math.nan
+
+
+def find_cold(run: Run) -> Finding | None:
+    """A call in which the model was not called often enough to be warm both ways."""
+    for call in run.calls:
+        wanted, came = 2 * (call.drawn["repeats"] + 1), len(products(call)) // PRODUCTS
+        if came < wanted:
+            expected = f"{wanted} calls or more: for each way one to warm up, and {call.drawn['repeats']} to be timed"
+            return Finding(expected, f"{came} calls of the model{run.which(call)}", run.line_of(call))
+    return None
+
+
+def find_compilation(run: Run) -> Finding | None:
+    """On a real GPU: calls that take nearly as long as the first one have been compiled in."""
+    for call in run.calls:
+        first, later = call.output["first_seconds"], call.output["seconds"]
+        if not 0 < later < first / 2:
+            got = f"{later:.3g} s after a first call of {first:.3g} s{run.which(call)}"
+            return Finding("warm calls in less than half the time of the first one", got, run.line_of(call))
+    return None
+
+
+def warm_sentence(machine: Machine) -> str:
+    return "Both ways are warmed up before they are timed"
+
+
+def compiled_sentence(machine: Machine) -> str:
+    return "The compilation is in the first call, and in no other"
+
+
+def virtual(machine: Machine) -> bool:
+    return machine.virtual
+
+
+checks = [
+    source(
+        require=("torch.compile",),
+        forbid=(in_loop("torch.compile"),),
+        why="Each torch.compile(…) starts with nothing; a compiled model that is kept compiles once.",
+        advice="compiled = torch.compile(model), once, before anything is timed.",
+    ),
+    structure(reference, advice="The times are floats, in seconds; the output is the tensor as the model gives it."),
+    placement(
+        {"output": "device", "first_seconds": None, "seconds": None, "eager_seconds": None},
+        advice="Leave the output on the GPU.",
+    ),
+    Check(
+        "warm_up",
+        warm_sentence,
+        find_cold,
+        needs=("structure",),
+        why="The first call of a compiled model compiles: it takes a thousand times as long as the second.",
+        advice="Time the first call by itself, and then `repeats` further ones. Warm up the model itself, too.",
+        on=virtual,
+    ),
+    syncs(
+        at_most=lambda drawn, machine: 2 * drawn["repeats"] + 6,
+        why="Fetching outputs is timed with the calls.",
+        advice="Wait by torch.cuda.synchronize(), before and after what you time.",
+        on=virtual,
+    ),
+    measurement(one_call, "first_seconds", virtual=(0.9, 1.5), name="first", why=WHY, advice=ADVICE, on=virtual),
+    measurement(one_call, "seconds", virtual=(0.9, 1.22), name="compiled", why=WHY, advice=ADVICE, on=virtual),
+    measurement(one_call, "eager_seconds", virtual=(0.9, 1.22), name="eager", why=WHY, advice=ADVICE, on=virtual),
+    parity(reference, why="A compiled model has to give what the model gives.", advice="Return compiled(batch)."),
+    Check(
+        "compilation",
+        compiled_sentence,
+        find_compilation,
+        needs=("structure",),
+        why="A mean with the compilation in it tells nothing about the calls to come.",
+        advice="Time the first call alone; divide only the later ones by `repeats`.",
+        on=lambda machine: machine.device != "cpu" and not machine.virtual,
+    ),
+]

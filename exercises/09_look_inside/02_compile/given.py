@@ -1,0 +1,48 @@
+"""A model whose kernels take longer than their launches, and how often to time it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import nn
+
+POOL = 1024
+
+
+class Repeat(nn.Module):
+    """Repeats the features, so that there are many of them."""
+
+    def __init__(self, times: int) -> None:
+        super().__init__()
+        self.times = times
+
+    def forward(self, features: torch.Tensor) -> torch.Tensor:
+        return features.repeat(1, self.times)
+
+
+def draw(seed: int, case: int) -> dict[str, Any]:
+    """Sizes, weights, a batch and a number of repeats. The task is the same for any of them."""
+    chance = torch.Generator().manual_seed(seed * 10 + case)
+    rows = (40, 33, 35)[case] + int(torch.randint(0, 9, (), generator=chance))
+    times = 128 * int(torch.randint(9, 13, (), generator=chance))
+    repeats, outputs = (3, 4, 2)[case], (8, 5, 1)[case]
+    pooled = 64 * times // POOL
+    state = {
+        "0.weight": torch.randn(64, 8, generator=chance),
+        "0.bias": torch.randn(64, generator=chance),
+        "4.weight": torch.randn(outputs, pooled, generator=chance) / pooled**0.5,
+        "4.bias": torch.randn(outputs, generator=chance),
+    }
+    return {"model": state, "times": times, "batch": torch.randn(rows, 8, generator=chance), "repeats": repeats}
+
+
+def build(drawn: dict[str, Any], device: torch.device) -> dict[str, Any]:
+    """Model and batch on the device, on which a product has been made before: the first one costs more."""
+    outputs, pooled = drawn["model"]["4.weight"].shape
+    layers = (nn.Linear(8, 64), Repeat(drawn["times"]), nn.ReLU(), nn.AvgPool1d(POOL), nn.Linear(pooled, outputs))
+    model = nn.Sequential(*layers)
+    model.load_state_dict(drawn["model"])
+    torch.ones(8, 8, device=device) @ torch.ones(8, 8, device=device)
+    batch = drawn["batch"].to(device)
+    return {"model": model.to(device).requires_grad_(False), "batch": batch, "repeats": drawn["repeats"]}
