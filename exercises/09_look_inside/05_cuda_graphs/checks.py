@@ -1,0 +1,66 @@
+"""All steps' outputs, from replays: few launches, little time, no waits and no races."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch.nn import functional
+
+from gpututor.checks import Machine, launches, parity, placement, races, speed, structure, syncs
+
+BLOCKS = 4
+KERNELS = 3 * BLOCKS + 1
+"""Of one forward pass."""
+
+
+def reference(model: dict[str, torch.Tensor], batches: torch.Tensor) -> torch.Tensor:
+    """The network written out, for all batches at once."""
+    hidden = batches
+    for block in range(BLOCKS):
+        hidden = functional.gelu(hidden @ model[f"{block}.0.weight"].T + model[f"{block}.0.bias"])
+        weight, bias = model[f"{block}.2.weight"], model[f"{block}.2.bias"]
+        hidden = functional.layer_norm(hidden, hidden.shape[-1:], weight, bias)
+    return hidden @ model[f"{BLOCKS}.weight"].T + model[f"{BLOCKS}.bias"]
+
+
+def few_launches(drawn: dict[str, Any], machine: Machine) -> tuple[int, int]:
+    """At least one replay a batch; at most that, two copies each, and some passes to warm up."""
+    steps = len(drawn["batches"])
+    return steps, 4 * steps + 4 * KERNELS
+
+
+checks = [
+    structure(reference, advice="One output for each batch, stacked in their order."),
+    placement("device", advice="The outputs are on the GPU already: leave them there."),
+    syncs(
+        at_most=2,
+        why="A wait in each step takes back what the graph has won.",
+        advice="wait_stream lets one stream wait for another; the host need not wait at all.",
+    ),
+    launches(
+        few_launches,
+        why="Each kernel that the host launches by itself costs more than it takes to run here.",
+        advice="Capture the forward pass once, before the loop; in the loop there are a copy, a replay and a copy.",
+        on=lambda machine: machine.virtual,
+    ),
+    parity(
+        reference,
+        why="A replay reads the memory that was captured, and writes its output to one and the same place.",
+        advice=(
+            "Bring each batch into the captured input by static_batch.copy_(batch); copy the output away before the"
+            " next replay overwrites it."
+        ),
+    ),
+    races(
+        why="Work on a side stream may still run when the next one reads its memory.",
+        advice="side.wait_stream(current) before the warm-up, current.wait_stream(side) after it.",
+    ),
+    speed(
+        0.35,
+        real_at_most=0.9,
+        beside="the plain loop",
+        why="What is left of the time are launches.",
+        advice="Capture once, not in each step, and keep everything but copies and replays out of the loop.",
+    ),
+]
