@@ -1,0 +1,29 @@
+# fails: transfers
+# A side stream, but the copies make the host wait.
+import torch
+
+
+def forward(x, layers):
+    for layer in layers:
+        x = torch.tanh(x @ layer)
+    return x
+
+
+def prefetched(batches, layers):
+    device = layers[0].device
+    computing, copying = torch.cuda.current_stream(), torch.cuda.Stream()
+
+    def fetch(number):
+        with torch.cuda.stream(copying):
+            return batches[number].to(device)
+
+    results = []
+    following = fetch(0)
+    for number in range(len(batches)):
+        computing.wait_stream(copying)
+        x = following
+        x.record_stream(computing)
+        if number + 1 < len(batches):
+            following = fetch(number + 1)
+        results.append(forward(x, layers))
+    return torch.cat(results)
