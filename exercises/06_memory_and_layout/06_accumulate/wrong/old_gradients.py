@@ -1,0 +1,13 @@
+# fails: parity
+# Never clears the gradients of the last step.
+import torch
+import torch.nn.functional as F
+
+
+def accumulate(model, batch, targets, piece):
+    loss = torch.zeros((), device=batch.device)
+    for inputs, wanted in zip(batch.split(piece), targets.split(piece), strict=True):
+        share = F.mse_loss(model(inputs), wanted) * (len(inputs) / len(batch))
+        share.backward()
+        loss += share.detach()
+    return {"loss": loss, "gradients": {name: parameter.grad for name, parameter in model.named_parameters()}}

@@ -1,0 +1,14 @@
+# fails: parity
+# Adds up the means of the pieces: the gradients are larger by the number of pieces.
+import torch
+import torch.nn.functional as F
+
+
+def accumulate(model, batch, targets, piece):
+    model.zero_grad()
+    loss = torch.zeros((), device=batch.device)
+    for inputs, wanted in zip(batch.split(piece), targets.split(piece), strict=True):
+        share = F.mse_loss(model(inputs), wanted)
+        share.backward()
+        loss += share.detach()
+    return {"loss": loss, "gradients": {name: parameter.grad for name, parameter in model.named_parameters()}}

@@ -1,0 +1,15 @@
+# fails: parity
+# Clears the gradients before each piece: only those of the last one are left.
+import torch
+import torch.nn.functional as F
+
+
+def accumulate(model, batch, targets, piece):
+    model.zero_grad()
+    loss = torch.zeros((), device=batch.device)
+    for inputs, wanted in zip(batch.split(piece), targets.split(piece), strict=True):
+        model.zero_grad()
+        share = F.mse_loss(model(inputs), wanted) * (len(inputs) / len(batch))
+        share.backward()
+        loss += share.detach()
+    return {"loss": loss, "gradients": {name: parameter.grad for name, parameter in model.named_parameters()}}
