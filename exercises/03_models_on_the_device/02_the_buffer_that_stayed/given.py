@@ -14,8 +14,8 @@ def draw(seed: int, case: int) -> dict[str, Any]:
     """Features of different scales and signs; no gain is 1, and no two elements are equal."""
     chance = torch.Generator().manual_seed(seed * 10 + case)
     rows, features = SIZES[case]
-    mean = 20 * torch.randn(features, generator=chance)
-    std = 0.2 + 3 * torch.rand(features, generator=chance)
+    mean = 5 * torch.randn(features, generator=chance)
+    std = 0.5 + 3 * torch.rand(features, generator=chance)
     return {
         "mean": mean,
         "std": std,
