@@ -1,0 +1,148 @@
+"""Medians by the trace, the fastest by the medians, and a table that holds all of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from gpututor.checks import Call, Check, Finding, Machine, Run, structure
+
+LAST_KERNEL = {"mul, sum": "aten::sum", "bmm": "aten::bmm", "mm": "aten::mm"}
+"""By its name, what each way ends with."""
+LOW, HIGH = 0.9, 1.25
+"""The learner's figure over the trace's, on the virtual GPU: launching the first and waiting for the last add to it."""
+REAL_LOW, REAL_HIGH = 0.5, 2.0
+UNITS = {"seconds (s)": 1.0, "milliseconds (ms)": 1e-3, "microseconds (us)": 1e-6, "nanoseconds (ns)": 1e-9}
+ROUNDING = 0.1
+"""By how much a figure of the table may be off: it is rounded, and may have been trimmed."""
+
+Pairs = list[tuple[torch.Tensor, torch.Tensor]]
+
+
+def reference(ways: dict[str, str], pairs: Pairs, number: int) -> dict[str, Any]:
+    """Of the right types and lengths; what is in it is looked at by the other checks."""
+    return {
+        "seconds": {name: [0.0] * len(pairs) for name in ways},
+        "fastest": [""] * len(pairs),
+        "table": "",
+    }
+
+
+def size_of(name: str, rows: int, columns: int) -> int:
+    """Bytes of inputs and output of a way's last kernel: by them it is told from those of other pairs."""
+    inner = rows * columns
+    elements = {"mul, sum": inner + rows, "bmm": 2 * inner + rows, "mm": 2 * inner + rows * rows}
+    return 4 * elements[name]
+
+
+def seconds_for_a_run(call: Call, name: str, x: torch.Tensor) -> float | None:
+    """Seconds from the end of one run to the end of the next, in the last runs of this way on this pair."""
+    wanted = size_of(name, *x.shape)
+    ends = [
+        event.end / 1e9
+        for event in call.trace
+        if event.name == LAST_KERNEL[name] and event.size_bytes == wanted and event.device != "cpu" and event.end >= 0
+    ][-call.drawn["number"] :]
+    return (ends[-1] - ends[0]) / (len(ends) - 1) if len(ends) > 1 else None
+
+
+def wrong_seconds(run: Run) -> Finding | None:
+    """The first median that is not what the trace says."""
+    low, high = (LOW, HIGH) if run.machine.virtual else (REAL_LOW, REAL_HIGH)
+    for call in run.calls:
+        for name in call.drawn["ways"]:
+            for position, (x, _) in enumerate(call.drawn["pairs"]):
+                told = call.output["seconds"][name][position]
+                where = f"of {name!r} for {x.shape[0]} x {x.shape[1]}{run.which(call)}"
+                took = seconds_for_a_run(call, name, x)
+                if took is None:
+                    return Finding(f"several runs {where}", "there are none", run.line_of(call))
+                if not low * took <= told <= high * took:
+                    got = f"result['seconds'][{name!r}][{position}] says {told * 1e6:.4g} µs"
+                    return Finding(f"about {took * 1e6:.4g} µs for a run {where}", got, run.line_of(call))
+    return None
+
+
+def wrong_names(run: Run) -> Finding | None:
+    """A name that is not that of the smallest median."""
+    for call in run.calls:
+        seconds = call.output["seconds"]
+        wanted = [min(seconds, key=lambda name: seconds[name][pair]) for pair in range(len(call.drawn["pairs"]))]
+        if call.output["fastest"] != wanted:
+            got = f"result['fastest'] is {call.output['fastest']}{run.which(call)}"
+            return Finding(f"{wanted}, by the medians beside it", got, run.line_of(call))
+    return None
+
+
+def cells(line: str) -> list[str]:
+    return [cell.strip() for cell in line.split("|")]
+
+
+def read(table: str) -> tuple[list[str], dict[str, list[str]], float]:
+    """Columns, rows and unit of a table of `benchmark.Compare`; empty where it is none."""
+    lines = [cells(line) for line in table.splitlines() if "|" in line]
+    unit = next((scale for words, scale in UNITS.items() if words in table), 0.0)
+    if not lines:
+        return [], {}, unit
+    return lines[0][1:], {line[0]: line[1:] for line in lines[1:]}, unit
+
+
+def wrong_table(run: Run) -> Finding | None:
+    """A table without a column, a row, or a figure of the medians."""
+    for call in run.calls:
+        columns, rows, unit = read(call.output["table"])
+        which, line = run.which(call), run.line_of(call)
+        if "[" not in call.output["table"] or "row products" not in call.output["table"]:
+            return Finding("a table with the title 'row products'", f"result['table'] has none{which}", line)
+        if sorted(columns) != sorted(call.drawn["ways"]):
+            return Finding(f"columns {sorted(call.drawn['ways'])}", f"columns {sorted(columns)[:8]}{which}", line)
+        wanted = [f"{x.shape[0]} x {x.shape[1]}" for x, _ in call.drawn["pairs"]]
+        if sorted(rows) != sorted(wanted):
+            return Finding(f"rows {sorted(wanted)}", f"rows {sorted(rows)[:8]}{which}", line)
+        for position, row in enumerate(wanted):
+            for name, cell in zip(columns, rows[row], strict=False):
+                told = call.output["seconds"][name][position]
+                shown = float(cell) * unit if cell.replace(".", "", 1).isdigit() else 0.0
+                if abs(shown - told) > ROUNDING * told:
+                    expected = f"{told * 1e6:.4g} µs in row {row!r}, column {name!r}"
+                    return Finding(expected, f"{cell[:20]!r} stands there{which}", line)
+    return None
+
+
+def has_gpu(machine: Machine) -> bool:
+    return machine.device != "cpu"
+
+
+checks = [
+    structure(
+        reference,
+        why="A figure without its way and its size tells nobody anything.",
+        advice="For each way a list with one median for each pair; one name for each pair; str() of the comparison.",
+    ),
+    Check(
+        "seconds",
+        lambda machine: "Its medians are the time that a run took",
+        wrong_seconds,
+        needs=("structure",),
+        why="A benchmark of a GPU has to warm up, to let runs follow each other, and to wait for the last one.",
+        advice="timer.timeit(number).median, of a Timer whose globals hold this pair as x and y.",
+        on=has_gpu,
+    ),
+    Check(
+        "fastest",
+        lambda machine: "It names the fastest way for each pair",
+        wrong_names,
+        needs=("structure",),
+        why="Which way is fast depends on the size: that is why there is more than one row.",
+        advice="For each pair, the name whose median is the smallest.",
+    ),
+    Check(
+        "table",
+        lambda machine: "Its table has a row for each pair and a column for each way",
+        wrong_table,
+        needs=("structure",),
+        why="Compare groups by label, sets rows by sub_label and columns by description. Without them all is one heap.",
+        advice="Give each Timer label, sub_label and description, and put all measurements into one Compare.",
+    ),
+]
