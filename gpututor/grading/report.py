@@ -71,7 +71,7 @@ class Status(StrEnum):
     INCONCLUSIVE = "inconclusive"
     """It measured, and the machine was too noisy to tell: never a pass, never a failure."""
     NEEDS_REVIEW = "needs review"
-    """A person has to look: figures that do not fit each other, or a result nobody thought of. Never a pass or blame."""
+    """A person has to look: figures that do not fit each other, or an unforeseen result. Never a pass or blame."""
     NOT_RUN = "not run"
     """Something that it depends on broke first."""
 
