@@ -17,6 +17,8 @@ from gpututor.worker.limits import PROCESSES, SCRATCH_BYTES, SCRATCH_FILES, THRE
 
 EVERY_S = 0.05 if sys.platform == "linux" else 1.0
 """Between two looks: 0.2 ms where there is /proc, a child process `ps` elsewhere."""
+AT_LEAST_EVERY_S = 0.5
+"""Also where looking takes long: who makes it slow is not left alone for it."""
 MOST_LOOKED_AT = PROCESSES + 16
 """Processes: more than may be there, those of the isolation included."""
 _FIELD = re.compile(r"^(RssAnon|RssShmem|Threads):\s*(\d+)", re.MULTILINE)
@@ -78,7 +80,7 @@ class Watch:
             _compare("scratch files", files, SCRATCH_FILES)
         # Looking at very many processes takes long: then more seldom, so that the looking itself does not slow all.
         done = time.monotonic()
-        self._next_look = done + max(EVERY_S, 2 * (done - now))
+        self._next_look = done + max(EVERY_S, min(2 * (done - now), AT_LEAST_EVERY_S))
 
 
 def _compare(what: What, amount: int, limit: int) -> None:

@@ -102,6 +102,25 @@ def test_what_is_written_to_the_scratch_folder_is_counted_up_to_the_limit(
     assert watch.scratch_use(tmp_path)[1] == 3
 
 
+def test_who_is_slow_to_look_at_is_not_left_alone_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked: list[int] = []
+
+    def use_of(root: int) -> watch.Use:
+        looked.append(root)
+        return watch.Use(0, 1, 1)
+
+    times = iter([0.0, 10.0, 10.4, 10.6, 10.6])  # a look that takes 10 s; too early for another; now
+    monkeypatch.setattr("gpututor.judge.workers.watch.time.monotonic", lambda: 1000.0 + next(times))
+    monkeypatch.setattr(watch, "use_of", use_of)
+    monkeypatch.setattr(watch, "AT_LEAST_EVERY_S", 0.5)
+    monkeypatch.setattr(watch, "EVERY_S", 0.05)
+    one = watch.Watch(1, None)
+
+    for looks in (1, 1, 2):
+        one.look()
+        assert len(looked) == looks
+
+
 def test_half_of_a_small_machines_memory_is_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "sysconf", {"SC_PAGE_SIZE": 4096, "SC_PHYS_PAGES": 1 << 20}.__getitem__)
 
