@@ -1,0 +1,31 @@
+"""The page of topics leads to every exercise of the course, by the name and the number that it has."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from gpututor.course.exercise import Exercise
+from tests.exercises.courses import COURSE
+
+PAGE = Path(__file__).parents[2] / "docs" / "topics.md"
+LINK = re.compile(r"^\[(\d+\.\d+ \w+)\]: (\S+)$", re.MULTILINE)
+MENTION = re.compile(r"\[(\d+\.\d+ \w+)\](?!:)")
+
+
+def name(exercise: Exercise) -> str:
+    return f"{exercise.label} {exercise.slug}"
+
+
+def test_each_exercise_is_linked_by_its_number_and_name_and_nothing_else_is() -> None:
+    links = {label: (PAGE.parent / target).resolve() for label, target in LINK.findall(PAGE.read_text("utf-8"))}
+    wanted = {name(exercise): exercise.folder.resolve() for exercise in COURSE.exercises}
+    missing = [
+        f"[{label}]: ../exercises/{'/'.join(at.parts[-2:])}" for label, at in wanted.items() if label not in links
+    ]
+    assert links == wanted, "these lines are missing:\n" + "\n".join(missing)
+
+
+def test_each_exercise_stands_beside_a_topic() -> None:
+    mentioned = set(MENTION.findall(PAGE.read_text("utf-8")))
+    assert [name(exercise) for exercise in COURSE.exercises if name(exercise) not in mentioned] == []
