@@ -1,0 +1,110 @@
+"""Two files that are programs, loaded again, with the answers of the model in evaluation mode."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+
+import torch
+from torch.nn import functional
+
+from gpututor.checks import (
+    Call,
+    Check,
+    Finding,
+    Machine,
+    Run,
+    parity,
+    placement,
+    source,
+    structure,
+    transfers,
+    unmodified,
+)
+
+PROGRAMS = {"model.pt2": ("/model.json", "serialized_exported_program.json"), "model.ts": ("/code/", "/code.pkl")}
+"""What the names inside of each file have to contain: the part of it that is the program, in one version or another."""
+
+
+def output(model: dict[str, torch.Tensor], fresh: torch.Tensor) -> torch.Tensor:
+    """The classifier written out, with the running statistics and without dropout."""
+    hidden = functional.conv2d(fresh, model["0.weight"], model["0.bias"], padding=1)
+    mean, deviation = model["1.running_mean"], torch.sqrt(model["1.running_var"] + 1e-5)
+    scale, shift = model["1.weight"] / deviation, model["1.bias"] - model["1.weight"] * mean / deviation
+    hidden = torch.relu(hidden * scale[:, None, None] + shift[:, None, None])
+    return hidden.mean(dim=(2, 3)) @ model["6.weight"].T + model["6.bias"]
+
+
+def reference(model: dict[str, torch.Tensor], example: torch.Tensor, fresh: torch.Tensor) -> dict[str, torch.Tensor]:
+    """Both outputs are the model's."""
+    return {"exported": output(model, fresh), "traced": output(model, fresh)}
+
+
+def parts_of(content: bytes) -> list[str] | None:
+    """The names inside of a zip file, or None if it is none. Nothing is unpacked."""
+    try:
+        with zipfile.ZipFile(io.BytesIO(content)) as packed:
+            return [f"/{name}" for name in packed.namelist()]
+    except (zipfile.BadZipFile, ValueError, NotImplementedError):
+        return None
+
+
+def wrong_file(file: str, call: Call) -> str | None:
+    """What is wrong with one of the files."""
+    content = call.files.get(file)
+    if content is None:
+        return f"no file {file} was written"
+    parts = parts_of(content)
+    if parts is None:
+        return f"{file} is no such file: it cannot be opened"
+    if not any(wanted in part for part in parts for wanted in PROGRAMS[file]):
+        return f"{file} holds no program, only values"
+    return None
+
+
+def find_file(run: Run) -> Finding | None:
+    """The first file that is not there, or is something else."""
+    for call in run.calls:
+        for file in PROGRAMS:
+            wrong = wrong_file(file, call)
+            if wrong:
+                expected = f"{file}, with the model's program in it"
+                return Finding(expected, f"{wrong}{run.which(call)}", run.line_of(call))
+    return None
+
+
+def sentence(machine: Machine) -> str:
+    return "It writes model.pt2 and model.ts, each with the model's program"
+
+
+checks = [
+    Check(
+        "files",
+        sentence,
+        find_file,
+        why="Whoever serves the model has these files and nothing else: not your class.",
+        advice="torch.export.save(program, 'model.pt2'), and torch.jit.trace(model, example).save('model.ts').",
+        files=tuple(PROGRAMS),
+    ),
+    source(
+        require=("torch.export.load", "torch.jit.load"),
+        why="A file that was never opened again may be worth nothing.",
+        advice="Load both files with torch.export.load and torch.jit.load, and run what they give.",
+    ),
+    structure(reference, advice="Return both outputs for `fresh`, one row for each of its rows."),
+    placement(
+        "device",
+        advice="Load with map_location=device, or call .to(device) on what you loaded; move `fresh` there as well.",
+    ),
+    transfers(
+        to_host=0,
+        why="Nothing has to come back from the device: freezing happens on the CPU, and running on the device.",
+        advice="Leave what is on the device there; the files are written from the model on the CPU.",
+    ),
+    parity(
+        reference,
+        why="Freezing keeps the mode: in training mode dropout and the statistics of the batch are frozen along.",
+        advice="Call model.eval() before you export and trace.",
+    ),
+    unmodified(advice="A model in training mode changes its running statistics whenever it is called or traced."),
+]
