@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 
 from gpututor.checks import overlap, parity, placement, races, structure, syncs, transfers
+from gpututor.checks.core import Machine
 
 
 def reference(features: torch.Tensor, left: list[torch.Tensor], right: list[torch.Tensor]) -> torch.Tensor:
@@ -17,6 +18,11 @@ def reference(features: torch.Tensor, left: list[torch.Tensor], right: list[torc
             hidden = hidden @ layer
         results.append(hidden.tanh())
     return torch.einsum("nc,nc->n", *results)
+
+
+def work_is_long_enough(machine: Machine) -> bool:
+    """On a B200 these kernels take less time than their launches, and hardly meet anything; on real devices, too."""
+    return machine.virtual and machine.gpus > 0 and "B200" not in machine.gpu_name
 
 
 checks = [
@@ -38,8 +44,8 @@ checks = [
         " read; and record_stream(main) for the tensor that was allocated on the side stream.",
     ),
     overlap(
-        kernels=0.5,
-        on=lambda machine: machine.virtual and machine.gpus > 0,
+        kernels=0.35,
+        on=work_is_long_enough,
         why="Each kernel uses a part of the device only. The other tower could use the rest.",
         advice="Launch both towers before either stream waits for the other.",
     ),
