@@ -13,7 +13,7 @@ from typing import Any, Literal, get_args
 
 import torch
 
-from gpututor.checks.core import Applies, Call, Check, Finding, Run, tensors_by_path
+from gpututor.checks.core import Applies, Call, Check, Finding, Run, naming_line, tensors_by_path
 from gpututor.checks.parity import disagreement
 from gpututor.checks.references import Reference, run_reference
 from gpututor.checks.structure import describe
@@ -79,7 +79,8 @@ def files(
                 wrong = _wrong(file, want, call)
                 if wrong is not None:
                     expected, got, tip = wrong
-                    return Finding(expected, visible(got) + run.which(call), run.line_of(call), advice=tip)
+                    line = naming_line(run.source, file) or run.line_of(call)
+                    return Finding(expected, visible(got) + run.which(call), line, advice=tip)
         return None
 
     words = f"It writes {' and '.join(wanted)}, with the right content"

@@ -108,6 +108,9 @@ def test_what_is_wrong_is_told_with_its_line(grade: Grade, was: str, becomes: st
     assert first is not None
     assert (report.outcome, first.check) == (Outcome.FAILED, check)
     assert got in first.got
+    found = {"transfers": "total = total.cpu()", "files": '"sum.pt"', "value": "print("}[check]
+    assert first.line is not None
+    assert found in QUICK.replace(was, becomes).splitlines()[first.line - 1]
 
 
 def test_code_below_main_is_code_that_runs(grade: Grade) -> None:
