@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -36,6 +37,22 @@ def second_product(call: Call) -> float:
 
 ADVICE = "Record one event before the products, one between them and one after them; then synchronise the last one."
 
+first = measurement(
+    first_product,
+    part="first",
+    name="first",
+    why="Events on both sides of the product enclose it on the device, whatever the host does meanwhile.",
+    advice=ADVICE,
+)
+second = measurement(
+    second_product,
+    part="second",
+    name="second",
+    virtual=(0.85, 1.3),
+    why="Events on both sides of the product enclose it on the device, whatever the host does meanwhile.",
+    advice=ADVICE,
+)
+
 checks = [
     structure(reference),
     placement(outputs={"scores": "device"}),
@@ -55,19 +72,6 @@ checks = [
         why="What is computed twice takes twice as long.",
         advice="Two products, perhaps each of them once before to warm up.",
     ),
-    measurement(
-        first_product,
-        part="first",
-        name="first",
-        why="Events on both sides of the product enclose it on the device, whatever the host does meanwhile.",
-        advice=ADVICE,
-    ),
-    measurement(
-        second_product,
-        part="second",
-        name="second",
-        virtual=(0.85, 1.3),
-        why="Events on both sides of the product enclose it on the device, whatever the host does meanwhile.",
-        advice=ADVICE,
-    ),
+    replace(first, sentence=lambda machine: "The seconds of the first product are those that it took"),
+    replace(second, sentence=lambda machine: "The seconds of the second product are those that it took"),
 ]

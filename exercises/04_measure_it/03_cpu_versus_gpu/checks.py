@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -66,6 +67,24 @@ def wrong_difference(run: Run) -> Finding | None:
     return None
 
 
+cpu_time = measurement(
+    on_the_cpu,
+    part="cpu_seconds",
+    name="cpu_time",
+    virtual=(0.9, 1.15),
+    why="The CPU's time is one half of the comparison. It returns when it is done: there is nothing to wait for.",
+    advice="Read the clock before and after torch.mm(a, b) in float64, and nothing else between.",
+    on=lambda machine: machine.virtual and machine.device != "cpu",
+)
+gpu_time = measurement(
+    on_the_gpu,
+    part="gpu_seconds",
+    name="gpu_time",
+    virtual=(0.9, 1.25),
+    why="Without a wait the figure is that of the launch, and the speed-up is a fantasy.",
+    advice="Copies first, then one product to warm up, then synchronise, read, compute, synchronise, read.",
+)
+
 checks = [
     structure(
         reference,
@@ -79,23 +98,8 @@ checks = [
         advice="Both matrices go there once, and one product comes back. Compare on the CPU.",
     ),
     parity(product_in_float32),
-    measurement(
-        on_the_cpu,
-        part="cpu_seconds",
-        name="cpu_time",
-        virtual=(0.9, 1.15),
-        why="The CPU's time is one half of the comparison. It returns when it is done: there is nothing to wait for.",
-        advice="Read the clock before and after torch.mm(a, b) in float64, and nothing else between.",
-        on=lambda machine: machine.virtual and machine.device != "cpu",
-    ),
-    measurement(
-        on_the_gpu,
-        part="gpu_seconds",
-        name="gpu_time",
-        virtual=(0.9, 1.25),
-        why="Without a wait the figure is that of the launch, and the speed-up is a fantasy.",
-        advice="Copies first, then one product to warm up, then synchronise, read, compute, synchronise, read.",
-    ),
+    replace(cpu_time, sentence=lambda machine: "The CPU's seconds are those that the product took there"),
+    replace(gpu_time, sentence=lambda machine: "The GPU's seconds are those that the product took there"),
     Check(
         "speedup",
         lambda machine: "The speed-up is the ratio of the two times",
