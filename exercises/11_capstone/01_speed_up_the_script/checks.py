@@ -1,0 +1,263 @@
+"""The same result in a tenth of the time; and of each of the ten faults, whether it is still there."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+
+import torch
+from torch.nn import functional as F
+
+from gpututor.checks import Call, Check, Finding, Run, Wanted, files, launches, speed, syncs
+from gpututor.trace.events import Event, Kind
+from gpututor.wire.observed import ObservedTensor
+
+CLASSES, LEARNING_RATE, MOMENTUM, LONGEST_GRADIENT = 10, 0.05, 0.9, 0.5
+SCALAR_BYTES, SMALL_BYTES, FEW = 8, 256, 3
+LARGEST_RESULT_BYTES, MANY = 16384, 1_000_000
+
+
+def made(seed: int, count: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Images in float64 and labels, as the script makes them."""
+    chance = torch.Generator().manual_seed(seed)
+    labels = torch.randint(CLASSES, (count,), generator=chance)
+    noise = torch.randn(count, 3, 8, 8, generator=chance, dtype=torch.float32)
+    shift = labels.view(-1, 1, 1, 1).to(torch.float32) / 5
+    return (noise + shift).double(), labels
+
+
+def initial_weights(seed: int) -> dict[str, torch.Tensor]:
+    """The weights that the script begins with, in float64."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        layers = {
+            "0": torch.nn.Conv2d(3, 8, 3, padding=1, dtype=torch.float32),
+            "2": torch.nn.Conv2d(8, 8, 3, padding=1, dtype=torch.float32),
+            "6": torch.nn.Linear(128, CLASSES, dtype=torch.float32),
+        }
+    return {
+        f"{number}.{name}": value.detach().double().requires_grad_()
+        for number, layer in layers.items()
+        for name, value in layer.named_parameters()
+    }
+
+
+def logits_of(images: torch.Tensor, weights: dict[str, torch.Tensor]) -> torch.Tensor:
+    """What the network says of a batch."""
+    x = F.conv2d(images, weights["0.weight"], weights["0.bias"], padding=1).relu()
+    x = F.conv2d(x, weights["2.weight"], weights["2.bias"], padding=1).relu()
+    return F.linear(F.avg_pool2d(x, 2).flatten(1), weights["6.weight"], weights["6.bias"])
+
+
+def reference(argv: list[str]) -> dict[str, object]:
+    """What result.pt has to hold: the training of the task, step by step in float64 on the CPU."""
+    seed, steps, batch = (int(word) for word in argv[1::2])
+    weights = initial_weights(seed)
+    images, labels = made(seed, steps * batch)
+    velocity = {name: torch.zeros_like(value) for name, value in weights.items()}
+    average = {name: torch.zeros_like(value) for name, value in weights.items()}
+    losses = []
+    for step in range(steps):
+        x = images[step * batch : (step + 1) * batch]
+        rows = torch.arange(step * batch, (step + 1) * batch)
+        known = rows % 8 != 7
+        x = (x - x.mean((0, 2, 3), keepdim=True)) / x.std((0, 2, 3), keepdim=True)
+        importance = torch.linspace(0.5, 1.5, CLASSES, dtype=torch.float64)
+        loss = F.cross_entropy(logits_of(x, weights)[known], labels[rows][known], weight=importance)
+        gradients = torch.autograd.grad(loss, list(weights.values()))
+        for (name, value), gradient in zip(weights.items(), gradients, strict=True):
+            shortened = gradient * min(1.0, LONGEST_GRADIENT / float(gradient.norm()))
+            velocity[name] = MOMENTUM * velocity[name] + shortened
+            value.data -= LEARNING_RATE * velocity[name]
+            average[name] += value.detach() / steps
+        losses.append(loss.detach())
+    images, labels = made(seed + 1, 3 * batch)
+    found = {
+        "losses": torch.stack(losses),
+        "mean loss": torch.stack(losses).mean(),
+        "average": average,
+        "validation": F.cross_entropy(logits_of(images, weights), labels, reduction="none").detach(),
+    }
+    return {
+        name: {key: part.float() for key, part in value.items()} if isinstance(value, dict) else value.float()
+        for name, value in found.items()
+    }
+
+
+def detached(saved: dict[str, object], call: Call) -> str | None:
+    """What is wrong with saved tensors that still belong to a graph."""
+    for name, part in saved.items():
+        for tensor in part.values() if isinstance(part, dict) else (part,):
+            if isinstance(tensor, ObservedTensor) and tensor.fact.requires_grad:
+                return f"{name!r} still needs gradients: whoever loads it loads the wish for a graph too"
+    return None
+
+
+Which = Callable[[Event], bool]
+
+
+def fault(
+    name: str,
+    sentence: str,
+    which: Which,
+    allowed: Callable[[int], int],
+    words: str,
+    why: str,
+    advice: str,
+    another: Callable[[int], float] = lambda steps: float("inf"),
+) -> Check:
+    """No line does what `which` picks more often than `allowed(steps)`; `words` say what such an event is.
+
+    Lines that do it more often than `another(steps)` show another fault.
+    """
+
+    def find(run: Run) -> Finding | None:
+        for call in run.calls:
+            most = allowed(_steps(call))
+            line, times = _line_with_most((event for event in call.trace if which(event)), another(_steps(call)))
+            if times > most:
+                got = f"{times} {words}" + (f", at line {line}" if line else "")
+                return Finding(f"at most {most} {words} by one line", got + run.which(call), line)
+        return None
+
+    return Check(name, lambda _: sentence, find, (), why, advice, "gpu")
+
+
+def _steps(call: Call) -> int:
+    return int(call.drawn["argv"][3])
+
+
+def _line_with_most(events: Iterable[Event], at_most: float) -> tuple[int | None, int]:
+    lines = [(line, times) for line, times in Counter(event.line for event in events).items() if times <= at_most]
+    return max(lines, key=lambda item: item[1], default=(None, 0))
+
+
+def _few(steps: int) -> int:
+    return FEW
+
+
+def _waits_for_a_size(event: Event) -> bool:
+    return event.kind is Kind.SYNCHRONISE and any(word in event.name for word in ("index", "nonzero", "mask"))
+
+
+def _reads_a_number(event: Event) -> bool:
+    return event.to_host and event.size_bytes <= SCALAR_BYTES
+
+
+checks = [
+    files(
+        {"result.pt": Wanted("torch", like=reference, devices="cpu", look=detached, times=4)},
+        name="result",
+        why="A script that is fast and wrong is only wrong sooner.",
+        advice="Change one thing at a time, and compare result.pt with that of the script you began with.",
+    ).with_points(4),
+    launches(
+        lambda drawn, machine: (20 * int(drawn["argv"][3]), MANY),
+        name="on_device",
+        why="A GPU that nobody uses is not slow, and not the point.",
+        advice="Training belongs on the device that the script finds.",
+    ),
+    fault(
+        "rows",
+        "Images and labels cross to the device together, not one by one",
+        lambda event: event.to_device,
+        lambda steps: steps + 2 * FEW,
+        "host-to-device copies",
+        "Each copy has its latency, whether it brings one image or a thousand.",
+        "Move the whole data set before the loop, and take batches of it on the device; or copy batch by batch.",
+    ),
+    fault(
+        "round_trip",
+        "No batch comes back to the host",
+        lambda event: event.to_host and event.size_bytes >= LARGEST_RESULT_BYTES,
+        lambda steps: 0,
+        "large device-to-host copies",
+        "The batch crosses the bus twice, and the device waits for the CPU's arithmetic in between.",
+        "Mean and deviation are operators of the device too.",
+    ),
+    fault(
+        "constants",
+        "What never changes is brought to the device once",
+        lambda event: event.to_device and event.size_bytes <= SMALL_BYTES,
+        _few,
+        "copies of a few bytes to the device",
+        "The bytes are the same in each step, and so is the copy's latency.",
+        "Make it before the loop, on the device.",
+        another=lambda steps: steps + 2 * FEW,
+    ),
+    fault(
+        "mask",
+        "No result's size depends on values",
+        _waits_for_a_size,
+        _few,
+        "waits for a mask",
+        "Nobody can launch the next kernel before the number of chosen rows is known: the host waits.",
+        "Let the loss leave out these images by itself: look at the arguments of F.cross_entropy.",
+    ),
+    fault(
+        "branches",
+        "No Python branch asks for a value of the device in the loop over parameters",
+        _reads_a_number,
+        lambda steps: steps + FEW,
+        "numbers read by the host",
+        "Each `if` on a tensor waits until the device has caught up, for every parameter in every step.",
+        "Compute a factor that is 1 where nothing is to change, and multiply in any case.",
+    ),
+    fault(
+        "numbers",
+        "The loop over steps reads no number from the device",
+        _reads_a_number,
+        _few,
+        "numbers read by the host",
+        "The host should be steps ahead of the device, launching. After .item() it is not.",
+        "Keep the losses in a tensor on the device, and bring it to the host when training is over.",
+        another=lambda steps: steps + FEW,
+    ),
+    fault(
+        "synchronize",
+        "Nothing waits for the whole device in the loop",
+        lambda event: event.kind is Kind.SYNCHRONISE and event.name.endswith("synchronize"),
+        lambda steps: 1,
+        "waits for the whole device",
+        "Operators of one stream run in order by themselves. Only a clock needs this wait.",
+        "Leave it out: the copy of the results at the end waits for them.",
+    ),
+    fault(
+        "averages",
+        "The weights' mean is computed where the weights are",
+        lambda event: event.to_host and SCALAR_BYTES < event.size_bytes < LARGEST_RESULT_BYTES,
+        lambda steps: 2 * FEW,
+        "small device-to-host copies",
+        "Each parameter crosses the bus in each step, and the host waits each time.",
+        "Keep the sums on the device, and bring them to the host once, at the end.",
+    ),
+    syncs(
+        at_most=10,
+        why="What is left of waiting should be the results, on their way to the host at the end.",
+        advice="Look for what is brought to the host in each step: `gpututor trace` names the lines.",
+    ),
+    launches(
+        by_name={
+            "aten::[mas]*_": lambda drawn, machine: (
+                0,
+                16 * int(drawn["argv"][3]) + 16,
+            ),
+        },
+        name="optimiser",
+        why="Four tiny kernels for each parameter in each step: launching them takes longer than their work.",
+        advice="torch.optim.SGD has momentum, and updates all parameters in a few launches.",
+    ),
+    launches(
+        by_name={"aten::*conv*": lambda drawn, machine: (0, 6 * int(drawn["argv"][3]) + 16)},
+        name="validation",
+        why="One image fills a thousandth of the device, and costs as many launches as a whole batch.",
+        advice="Give the network all images at once; reduction='none' keeps their losses apart.",
+    ),
+    speed(
+        1 / 10,
+        real_at_most=1 / 3,
+        beside="the script that you began with",
+        why="Each fault takes its share; with the last one gone the device does little but the work.",
+        advice="Look at `gpututor trace` on your file: which lines cost most, and what they wait for.",
+    ).with_points(6),
+]
