@@ -71,7 +71,7 @@ def _problems(
     for number, rank in enumerate(call.ranks):
         if destroyed and rank.group_left:
             tip = "Call torch.distributed.destroy_process_group() before you return, in every rank."
-            yield "no process group when the function returns", f"rank {number} left its process group", tip
+            yield "no process group when the function returns", f"rank {number} did not end its process group", tip
 
 
 def _differences(call: Call, part: str) -> Iterator[tuple[str, str, str]]:

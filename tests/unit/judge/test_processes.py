@@ -151,7 +151,7 @@ def test_parameters_that_differ_and_groups_that_stay_are_told(grade: Grade) -> N
     outcome, check, got = told(grade(differing))
     assert (outcome, check) == (Outcome.FAILED, "processes")
     assert "differs between rank 0 and rank 1 (3 of 3 elements)" in got
-    assert "rank 0 left its process group" in told(grade(wrong("    dist.destroy_process_group()\n", "")))[2]
+    assert "rank 0 did not end its process group" in told(grade(wrong("    dist.destroy_process_group()\n", "")))[2]
 
 
 def test_an_error_names_its_rank_and_its_line(grade: Grade) -> None:
