@@ -95,7 +95,7 @@ def _by_size(errors: Errors, dtype: torch.dtype, gates: Gates) -> str:
         return f"{figure}: this looks like float32 somewhere inside."
     if (precise or single) and 5e-5 < size < 1e-3:
         return f"{figure}: this looks like {_HALF} somewhere inside."
-    if dtype is not torch.bfloat16 and 1e-3 <= size < 2e-2:
+    if dtype is not torch.bfloat16 and 1e-3 <= size < 1e-2:
         return f"{figure}: this looks like bfloat16 somewhere inside."
     return f"{figure}: the values are nearly right. Look for a step in a lower precision, or a part left out."
 
