@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from gpututor.checks import Check, Finding, Run, memory, parity, placement, structure, syncs, unmodified
+from gpututor.checks import Check, Finding, Run, launches, memory, parity, placement, structure, syncs, unmodified
 
 
 def reference(rows: torch.Tensor, mean: torch.Tensor, layers: list[Any]) -> dict[str, Any]:
@@ -33,6 +33,11 @@ def most_bytes(drawn: dict[str, Any], machine: Any) -> int:
     rows = -(-drawn["rows"].nbytes // 512) * 512
     small = sum(-(-part.nbytes // 512) * 512 for layer in drawn["layers"] for part in layer)
     return (len(drawn["layers"]) + 7) * rows + small
+
+
+def most_products(drawn: dict[str, Any], machine: Any) -> tuple[int, int]:
+    """For each layer one of the forward pass, and two of the backward pass."""
+    return 0, 3 * len(drawn["layers"])
 
 
 def with_a_graph(run: Run) -> Finding | None:
@@ -63,7 +68,7 @@ checks = [
         lambda machine: "Its loss has no graph",
         with_a_graph,
         ("structure",),
-        "A loss with its graph keeps that of its step: a list of such losses grows until the memory is full.",
+        "A loss with its graph keeps the nodes of that graph, and whoever adds to it makes the graph longer.",
         "Return loss.detach().",
     ),
     syncs(
@@ -76,5 +81,11 @@ checks = [
         why="What the forward pass keeps for the backward pass is most of the memory of training.",
         advice="Which tensors are alive at the end of the forward pass? Let elu work in place, and give no second "
         "name to what is needed once.",
+    ),
+    launches(
+        by_name={"aten::*mm": most_products},
+        name="computed_once",
+        why="What works in place saves memory for nothing. Checkpoints pay for it: they compute each layer twice.",
+        advice="One forward pass with elu in place is enough; no layer needs to run again.",
     ),
 ]
