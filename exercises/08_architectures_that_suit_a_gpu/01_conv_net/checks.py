@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch.nn import functional
 
-from gpututor.checks import parity, placement, structure, syncs, transfers
+from gpututor.checks import launches, parity, placement, structure, syncs, transfers
 from gpututor.checks.core import Check, Finding, Run
 from gpututor.wire.observed import ObservedTensor
 
@@ -52,6 +52,12 @@ checks = [
         to_host=0,
         why="Eleven tensors of the model and one of images have to cross. More copies mean work on the wrong side.",
         advice="Load the weights, then move the model (the other order copies twice); move the images once, whole.",
+    ),
+    launches(
+        by_name={"aten::*conv*": (2, 4)},
+        why="Two convolutions do all images at once, on the device. None there means that the CPU did the work.",
+        advice="Call the model once, after model.to(device), with the whole batch that you moved.",
+        on=lambda machine: machine.virtual and machine.device != "cpu",
     ),
     Check(
         "no_graph",
