@@ -45,6 +45,11 @@ def launches_needed(drawn: dict[str, Any], machine: Any) -> tuple[int, int]:
     return 1, 20 + 14 * tokens_read(drawn) + 8 * int(drawn["noise"].shape[0])
 
 
+def products_needed(drawn: dict[str, Any], machine: Any) -> tuple[int, int]:
+    """One for each token that is read, or the CPU read it; the most leaves the limit to the launches in all."""
+    return tokens_read(drawn), launches_needed(drawn, machine)[1]
+
+
 def bytes_needed(drawn: dict[str, Any], machine: Any) -> int:
     """Twice the model in pieces of 512 bytes, what one pass over the prompts makes, and 16 KiB for small things."""
     weights = sum(512 * (int(tensor.nbytes) // 512 + 1) for tensor in drawn["weights"].values())
@@ -80,8 +85,9 @@ checks = [
     ),
     launches(
         launches_needed,
-        why="The state holds all that was read. To read the text again for each token is work that grows with it.",
-        advice="Pass the state that the LSTM returned together with the newest token only.",
+        by_name={"aten::*mm": products_needed},
+        why="The state holds all that was read, so each token is read once, on the device. More work reads it again.",
+        advice="Move model and prompts; pass the state that the LSTM returned together with the newest token only.",
         on=modelled,
     ),
     memory(
