@@ -8,7 +8,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from gpututor.checks import parity, placement, structure, syncs, transfers
+from gpututor.checks import launches, parity, placement, structure, syncs, transfers
 from gpututor.checks.core import Check, Finding, Run
 from gpututor.wire.observed import ObservedModule, ObservedTensor
 
@@ -130,8 +130,14 @@ checks = [
     transfers(
         to_device=tensors_to_move,
         to_host=0,
-        why="A mask is made of nothing but its size. To send it over the bus costs a copy in each forward pass.",
-        advice="Make the mask where it is used, with device=tokens.device. Load, then move the model, once.",
+        why="The weights, the positions and the tokens cross once. A mask is made of nothing but its size.",
+        advice="Make the mask in forward, with device=tokens.device, not in __init__. Load, then move the model, once.",
+    ),
+    launches(
+        by_name={"aten::*mm": (5, 40)},
+        why="All positions go through the layers at once, on the device. Fewer products there: the CPU did the work.",
+        advice="Call the model once, after model.to(device), with the tokens that you moved.",
+        on=lambda machine: machine.virtual and machine.device != "cpu",
     ),
     Check(
         "no_leak",
