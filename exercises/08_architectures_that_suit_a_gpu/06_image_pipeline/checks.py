@@ -8,7 +8,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from gpututor.checks import parity, placement, speed, structure, syncs, transfers
+from gpututor.checks import launches, parity, placement, speed, structure, syncs, transfers
 from gpututor.checks.core import Check, Finding, Run
 from gpututor.wire.observed import ObservedTensor
 
@@ -51,6 +51,12 @@ def bytes_needed(drawn: dict[str, Any], machine: Any) -> tuple[int, int]:
 def copies_needed(drawn: dict[str, Any], machine: Any) -> tuple[int, int]:
     """One for each tensor."""
     return 1, len(drawn["weights"]) + 2
+
+
+def convolutions_needed(drawn: dict[str, Any], machine: Any) -> tuple[int, int]:
+    """Two and their backward passes for each step: 4 launches; a step that is replayed as a graph counts once."""
+    steps = drawn["epochs"] * -(-len(drawn["images"]) // drawn["batch_size"])
+    return steps, 40 + 8 * steps
 
 
 def graph_found(run: Run) -> Finding | None:
@@ -100,6 +106,12 @@ checks = [
         beside="a good solution",
         why="All steps are small, so the time is the number of launches: each operator that is not needed counts.",
         advice="One forward and one backward pass for each batch, and no work whose result nobody looks at.",
+    ),
+    launches(
+        by_name={"aten::*conv*": convolutions_needed},
+        why="Each step belongs on the device. Without convolutions there, the CPU did the training.",
+        advice="model.to(device), images.to(device) and labels.to(device), all of them before the loop.",
+        on=lambda machine: machine.virtual and machine.device != "cpu",
     ),
     parity(
         reference,
