@@ -174,7 +174,8 @@ class _Grading:
             if trouble is not None and trouble.worker_broke:
                 solution.run()  # raises where it breaks with that one too
             if trouble is None and plan.baselines:
-                baselines = run_baselines(self._pool, self.exercise, spec, plan, lambda: self._inputs(code), code)
+                parts = (self._pool, self.exercise, spec, plan, lambda: self._inputs(code), self.seed, code)
+                baselines = run_baselines(*parts)
                 observation.run = replace(observation.run, baselines=baselines)
             if trouble is None:
                 observation.run = with_opened(self._pool, self.exercise, plan, observation.run)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -19,7 +20,7 @@ Grade = Callable[..., Report]
 def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GradingClient]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("GPUTUTOR_HOME", str(tmp_path_factory.mktemp("home")))
-        client = GradingClient()
+        client = GradingClient(workers="fork server" if sys.platform == "linux" else "spare")
         yield client
         client.close()
 
