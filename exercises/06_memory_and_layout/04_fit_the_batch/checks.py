@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 from math import log2
 from typing import Any
 
-from gpututor.checks import launches, memory, value
+from gpututor.checks import Check, Finding, Run, launches, memory, value
 
 MIB = 1 << 20
 
@@ -30,6 +31,18 @@ def most_tries(drawn: dict[str, Any], machine: Any) -> tuple[int, int]:
     return 0, int(2 * log2(drawn["most"]) + 3)
 
 
+def swallowing(run: Run) -> Finding | None:
+    """An `except` that takes any error for a batch that is too large. One that raises again is right."""
+    for handler in ast.walk(ast.parse(run.source)):
+        if not isinstance(handler, ast.ExceptHandler) or any(isinstance(node, ast.Raise) for node in ast.walk(handler)):
+            continue
+        caught = ast.unparse(handler.type) if handler.type else ""
+        if not caught or caught in ("BaseException", "Exception", "RuntimeError"):
+            got = f"except {caught}".rstrip() + ", which catches other errors too"
+            return Finding("a handler for running out of memory only", got, handler.lineno)
+    return None
+
+
 checks = [
     memory(
         left=0,
@@ -47,5 +60,13 @@ checks = [
         name="tries",
         why="Each try is a training step. Here each of them launches one kernel.",
         advice="Halve the range that is left at each try, or double the size until it fails and halve then.",
+    ),
+    Check(
+        "other_errors",
+        lambda machine: "Errors of another kind get through",
+        swallowing,
+        (),
+        "A mistake in the model fails with every batch: a search that catches it says that nothing fits.",
+        "except torch.cuda.OutOfMemoryError catches running out of memory, and no more.",
     ),
 ]
