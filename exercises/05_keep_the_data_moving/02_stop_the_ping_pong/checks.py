@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from gpututor.checks import parity, placement, structure, syncs, transfers
+from gpututor.checks import launches, parity, placement, structure, syncs, transfers
 
 
 def reference(batch: torch.Tensor, weights: torch.Tensor) -> dict[str, torch.Tensor]:
@@ -37,7 +37,13 @@ checks = [
     syncs(
         at_most=1,
         why="Bringing the confidences home needs one wait. Any other one stops the device for nothing.",
-        advice="Look for an if, a float() or a print of something that lives on the device.",
+        advice="Look for .cpu(), .numpy(), .item(), an if or a print before the end, on what lives on the device.",
+    ),
+    launches(
+        (6, 24),
+        why="With fewer launches than steps the CPU did some of the steps; with many more the rows went one by one.",
+        advice="Move the batch as it came, then standardise, clip, multiply and take the softmax on the device, each"
+        " for all rows at once.",
     ),
     parity(
         reference,
