@@ -13,7 +13,7 @@ def evaluate(batches: list[Batch], weights: torch.Tensor) -> torch.Tensor:
     """
     total, count, worst = 0.0, 0, 0.0
     for x, y, valid in batches:
-        # TODO: the values are right, and the host waits four times a round.
+        # TODO: the values are right, and the host waits up to four times a round.
         losses = F.cross_entropy(x @ weights, y, reduction="none")[valid]
         total += losses.sum().item()
         count += len(losses)
