@@ -28,7 +28,8 @@ checks = [
     structure(reference, advice="A list with a tuple (x, y) for each batch, the last one included; x in float32."),
     source(
         require=(called("DataLoader", pin_memory=True), called("DataLoader", num_workers="workers")),
-        why="Workers read the next batches while the device computes; without them all reading happens in your loop.",
+        why="Each option does its own part: workers read the next batches while the device computes, and pinned memory"
+        " lets the host go on while a batch is copied.",
         advice="DataLoader(dataset, batch_size=batch_size, num_workers=workers, pin_memory=True).",
     ),
     placement(
