@@ -7,7 +7,19 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 
-from gpututor.checks import Check, Finding, Machine, Run, launches, memory, parity, placement, structure, syncs
+from gpututor.checks import (
+    Check,
+    Finding,
+    Machine,
+    Run,
+    launches,
+    memory,
+    parity,
+    placement,
+    source,
+    structure,
+    syncs,
+)
 from gpututor.trace.events import Kind
 
 
@@ -91,7 +103,7 @@ checks = [
         lambda machine: "Its loss has no graph",
         with_a_graph,
         ("structure",),
-        "A loss with its graph keeps that of its step: a list of such losses grows until the memory is full.",
+        "A loss with its graph keeps the nodes of that graph, and whoever adds to it makes the graph longer.",
         "Return loss.detach().",
     ),
     syncs(
@@ -113,6 +125,12 @@ checks = [
         "What is not measured is believed. A saving that is not there costs arithmetic for nothing.",
         "Read memory_allocated before the forward pass, reset the peak, read max_memory_allocated after backward().",
         "gpu",
+    ),
+    source(
+        require=("reset_peak_memory_stats",),
+        name="peak_reset",
+        why="The meter shows the most since it was last reset. A higher peak of earlier work hides that of this step.",
+        advice="torch.cuda.reset_peak_memory_stats(rows.device) before the forward pass.",
     ),
     launches(
         by_name={"aten::addmm": most_products},

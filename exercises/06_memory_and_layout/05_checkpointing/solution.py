@@ -30,6 +30,7 @@ if __name__ == "__main__":
         blocks = nn.ModuleList(layers).to("cuda")
         rows = torch.randn(1024, 64, device="cuda")
         for checkpointed in (False, True):
+            blocks.zero_grad()
             step = train_blocks(blocks, rows, checkpointed)
             print(f"checkpointed {checkpointed}: {step['peak_bytes'] / 2**20:.1f} MiB at the peak")
     else:
