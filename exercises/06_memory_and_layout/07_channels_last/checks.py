@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 
-from gpututor.checks import Check, Finding, Machine, Run, identity, parity, placement, structure, syncs
+from gpututor.checks import Check, Finding, Machine, Run, identity, parity, placement, structure, syncs, unmodified
 
 
 def reference(state: dict[str, torch.Tensor], images: torch.Tensor, last: bool) -> dict[str, torch.Tensor]:
@@ -23,14 +24,25 @@ def already_last(drawn: dict[str, Any], machine: Machine) -> dict[str, str]:
 
 def strides_of_weights(run: Run) -> Finding | None:
     """The weights as they lie after the call: the channels of a pixel side by side."""
+    return plane_by_plane(run, lambda name: name.endswith("weight"))
+
+
+def strides_of_inputs(run: Run) -> Finding | None:
+    """What went into the first convolution; a hook of `given.py` kept its shape and strides."""
+    return plane_by_plane(run, lambda name: name.endswith("seen"))
+
+
+def plane_by_plane(run: Run, wanted: Callable[[str], bool]) -> Finding | None:
+    """The first of these tensors of the model that is not channels last."""
     for call in run.calls:
         for name, fact in call.arguments.items():
-            if name.startswith("model.") and len(fact.shape) == 4:
+            if name.startswith("model.") and wanted(name) and len(fact.shape) == 4:
                 _, channels, height, width = fact.shape
-                wanted = (channels * height * width, 1, width * channels, channels)
-                if fact.strides != wanted:
+                strides = (channels * height * width, 1, width * channels, channels)
+                if fact.strides != strides:
+                    what = "the images that go into the model" if name.endswith("seen") else name
                     return Finding(
-                        expected=f"{name} of shape {fact.shape} channels_last in memory: strides {wanted}",
+                        expected=f"{what} of shape {fact.shape} channels_last in memory: strides {strides}",
                         got=f"strides {fact.strides}{run.which(call)}",
                         line=run.line_of(call),
                     )
@@ -54,6 +66,14 @@ checks = [
         "Convolutions are fast in this format where weights and images both have it.",
         "model.to(memory_format=torch.channels_last) does it in place, for all weights of four dimensions.",
     ),
+    Check(
+        "inputs",
+        lambda machine: "The images go into the model channels last",
+        strides_of_inputs,
+        ("structure",),
+        "A convolution whose images and weights differ in format makes a copy first, which no line of yours shows.",
+        "Convert the images before the model is called, not only what comes out of it.",
+    ),
     identity(
         same=already_last,
         why="Images that come in the right format need no copy.",
@@ -64,6 +84,7 @@ checks = [
         why="A layout is known to the host: nothing has to be waited for.",
         advice="Look at shape, stride() and is_contiguous(memory_format=...): they need no values.",
     ),
+    unmodified(may_change=("model.0.seen",)),
     parity(
         reference,
         why="A memory format changes where values lie, never which index they have.",
