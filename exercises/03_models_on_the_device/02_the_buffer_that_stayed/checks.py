@@ -43,7 +43,8 @@ checks = [
     structure(
         reference,
         why="What is no parameter and no buffer neither moves nor is saved; a parameter is changed by the optimiser.",
-        advice="self.register_buffer(name, tensor) for what is not learned, nn.Parameter(tensor) for what is.",
+        advice="self.register_buffer(name, tensor) for what is not learned, nn.Parameter(tensor) for what is; with "
+        "persistent=False the state dict would lack it.",
     ),
     placement(
         outputs="device",
