@@ -67,9 +67,9 @@ def with_a_graph(run: Run) -> Finding | None:
     return None
 
 
-def copies(drawn: dict[str, Any], machine: Machine) -> int:
-    """The model, and two tensors for each batch."""
-    return STATE + 2 * len(drawn["batches"])
+def copies(drawn: dict[str, Any], machine: Machine) -> tuple[int, int]:
+    """The model, and two tensors for each batch; or fewer, where all batches cross in one."""
+    return STATE + 2, STATE + 2 * len(drawn["batches"])
 
 
 checks = [
@@ -105,7 +105,7 @@ checks = [
         lambda machine: "Its losses have no graph",
         with_a_graph,
         needs=("structure",),
-        why="A loss that keeps its graph keeps that of its step in memory; the list then grows with each step.",
+        why="A loss with its graph keeps the nodes of that graph, and whoever adds to it makes the graph longer.",
         advice="Append loss.detach().",
     ),
 ]
