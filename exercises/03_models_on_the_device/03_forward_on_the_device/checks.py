@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from gpututor.checks import Check, Finding, Machine, Run, parity, placement, structure, transfers, unmodified
+from gpututor.checks import Check, Finding, Machine, Run, memory, parity, placement, structure, transfers, unmodified
 
 
 def reference(state: dict[str, torch.Tensor], batch: torch.Tensor, **places: str) -> torch.Tensor:
@@ -23,6 +23,12 @@ def copies(drawn: dict[str, Any], machine: Machine, target: str) -> int:
     """One when the batch has to go to `target`, else none."""
     has_gpu = machine.device != "cpu"
     return int(has_gpu and drawn["model_place"] == target and drawn["batch_place"] != target)
+
+
+def most_bytes(drawn: dict[str, Any], machine: Machine) -> int:
+    """The batch, two and a half tensors as wide as the model is inside, a few small ones; a graph takes more."""
+    wide = len(drawn["batch"]) * drawn["state"]["0.bias"].nbytes
+    return int(drawn["batch"].nbytes + 2.5 * wide + 4 * 512)
 
 
 def with_a_graph(run: Run) -> Finding | None:
@@ -67,5 +73,10 @@ checks = [
         needs=("structure",),
         why="The graph keeps every layer's intermediate results in the device's memory, for a backward that never is.",
         advice="Predict inside torch.inference_mode() or torch.no_grad(), as a decorator or a with block.",
+    ),
+    memory(
+        peak=most_bytes,
+        why="detach() at the end comes too late: until then the graph has kept what each layer made.",
+        advice="Predict inside torch.inference_mode() or torch.no_grad(), so that nothing is kept.",
     ),
 ]
