@@ -24,9 +24,12 @@ def products(call: Call) -> list[Event]:
 
 
 def first_product(call: Call) -> float:
-    """Seconds from its launch to its end: the device had nothing else to do."""
+    """Seconds to its end, from its launch or from the end of a warm-up that was still running then."""
     found = products(call)
-    return (found[0].end - found[0].launched) / 1e9 if len(found) == 2 else math.nan
+    if len(found) < 2:
+        return math.nan
+    before = [event.end for event in call.trace if event.name == "aten::mm" and 0 <= event.end <= found[0].start]
+    return (found[0].end - max(found[0].launched, *before, 0)) / 1e9
 
 
 def second_product(call: Call) -> float:
