@@ -1,0 +1,8 @@
+# fails: transfers
+# One copy home, but of all matrices: the CPU does the work, and the device none.
+import torch
+
+
+def norms(matrices):
+    at_home = torch.stack(matrices).cpu()
+    return (at_home @ at_home).norm(dim=(1, 2))
