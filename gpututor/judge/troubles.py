@@ -45,6 +45,8 @@ def from_failure(failure: Failure, stage: str, exercise: Exercise, source: str, 
     outcome, expected, why, advice = _WORDS[failure.kind]
     if failure.type_name != "RuntimeError" or "device" in failure.message:
         advice = _ADVICE.get(failure.type_name, advice)
+    if "map_location" in failure.message:
+        advice = _MAP_LOCATION
     words = {"entry": exercise.entry, "end": _end(exercise)}
     finding = Finding(expected.format(**words), said, line, why, advice.format(**words))
     return Trouble(stage, outcome, finding, failure.traceback, worker_lives=True)
@@ -110,6 +112,7 @@ _WORDS: dict[FailureKind, tuple[Outcome, str, str, str]] = {
 
 
 _DEVICES = "Look at which tensors meet on that line, and on which device each of them lives."
+_MAP_LOCATION = "The file remembers devices. Tell torch.load where to put its tensors: map_location=…"
 _SPELLING = "Look at the spelling, and at what the name stands for there."
 _ADVICE = {
     "ModuleNotFoundError": "Remove the import, or mend its spelling: a graded run has Python, PyTorch and NumPy.",
