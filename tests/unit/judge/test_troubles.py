@@ -16,7 +16,11 @@ from gpututor.wire.messages import Failure
         ("RuntimeError", "Expected all tensors to be on the same device, but found cuda:0 and cpu", "which device"),
         ("RuntimeError", "mat1 and mat2 shapes cannot be multiplied (2x3 and 2x3)", "Read the message"),
         ("RuntimeError", "Both events must be completed before calculating elapsed time.", "Read the message"),
-        ("RuntimeError", "… CUDA device 5 … Please use torch.load with map_location to map your storages", "map_location="),
+        (
+            "RuntimeError",
+            "… CUDA device 5 … Please use torch.load with map_location to map your storages",
+            "map_location=",
+        ),
         ("NameError", "name 'tourch' is not defined", "spelling"),
         ("ValueError", "no", "Read the message"),
     ],
