@@ -26,7 +26,8 @@ checks = [
         advice="Bring each norm home with .cpu() after the last launch, then join them with torch.stack.",
     ),
     transfers(
-        between=0,
+        between=lambda drawn, machine: (0, len(drawn["pairs"])),
+        bytes_between=lambda drawn, machine: (0, 8 * len(drawn["pairs"])),
         bytes_to_host=lambda drawn, machine: 8 * len(drawn["pairs"]),
         why="A product holds hundreds of thousands of numbers, its norm is one.",
         advice="Compute each norm on the GPU of its pair. Nothing has to move but one number for each pair.",

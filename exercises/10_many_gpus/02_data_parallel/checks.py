@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from typing import Any
 
 import torch
@@ -29,17 +29,25 @@ def reference(
     return OrderedDict((name, weights[name] - 0.1 * gradients[name]) for name in gradients)
 
 
+def least_work(rows: int, weights: dict[str, torch.Tensor]) -> float:
+    """Floating-point operations of the products for so many rows: forward, and the gradients of the weights."""
+    return 2.0 * 2 * rows * sum(tensor.numel() for tensor in weights.values() if tensor.ndim == 2)
+
+
 def products_by_gpu(run: Any) -> Finding | None:
-    """The first call in which a GPU that should have a part of the batch multiplied nothing."""
+    """The first call in which a GPU multiplied less than its part of the batch asks for."""
     for call in run.calls:
-        wanted = [f"cuda:{index}" for index in range(len(call.drawn["batch"].chunk(run.machine.gpus)))]
-        worked = {event.device for event in call.trace if event.kind is Kind.KERNEL and event.flops > 0}
-        if not worked.issuperset(wanted):
-            return Finding(
-                expected=f"matrix products on {' and '.join(wanted)}",
-                got=f"only on {' and '.join(sorted(worked)) or 'none'}{run.which(call)}",
-                line=run.line_of(call),
-            )
+        parts = call.drawn["batch"].chunk(run.machine.gpus)
+        worked: Counter[str] = Counter()
+        for event in call.trace:
+            if event.kind is Kind.KERNEL and event.flops > 0:
+                worked[event.device] += event.flops
+        for index, part in enumerate(parts):
+            gpu = f"cuda:{index}"
+            if worked[gpu] < least_work(len(part), call.drawn["weights"]):
+                asked = f"{gpu} to multiply for {len(part)} of {len(call.drawn['batch'])} rows, forward and backward"
+                got = f"{gpu} did less than that{run.which(call)}" if worked[gpu] else f"no product{run.which(call)}"
+                return Finding(asked, got, run.line_of(call))
     return None
 
 

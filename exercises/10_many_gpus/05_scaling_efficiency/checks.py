@@ -33,16 +33,22 @@ def products(call: Call, least: float, most: float) -> list[Event]:
     return list(last.values())
 
 
-def seconds(events: list[Event]) -> float:
-    """From the first launch to the last end."""
+def seconds(call: Call, events: list[Event]) -> float:
+    """From the first launch to the last end; in a loop that does not wait, from the end of the round before."""
     if not events:
         return math.nan
-    return (max(event.end for event in events) - min(event.launched for event in events)) / 1e9
+    launched = min(event.launched for event in events)
+    earlier = [
+        event.end
+        for event in call.trace
+        if event.launched < launched and (event.between_devices or event.name == PRODUCT)
+    ]
+    return (max(event.end for event in events) - max([launched, *earlier])) / 1e9
 
 
 def on_one(call: Call) -> float:
     """The last whole product on cuda:0."""
-    return seconds([event for event in products(call, 1, 1) if event.device == "cuda:0"])
+    return seconds(call, [event for event in products(call, 1, 1) if event.device == "cuda:0"])
 
 
 def on_all(call: Call) -> float:
@@ -56,7 +62,7 @@ def on_all(call: Call) -> float:
         for event in call.trace
         if event.between_devices and event.target == "cuda:0" and event.launched >= launched
     ]
-    return seconds(parts + gathered)
+    return seconds(call, parts + gathered)
 
 
 def brought_together(run: Any) -> Finding | None:
@@ -89,7 +95,8 @@ def efficiency_of(run: Any) -> Finding | None:
         wanted = one / (run.machine.gpus * together)
         if not math.isclose(got, wanted, rel_tol=1e-6):
             told = f"{got:.4g}{run.which(call)}"
-            return Finding(f"{wanted:.4g}, of your times and {run.machine.gpus} GPUs", told, run.line_of(call))
+            gpus = "one GPU" if run.machine.gpus == 1 else f"{run.machine.gpus} GPUs"
+            return Finding(f"{wanted:.4g}, of your times and {gpus}", told, run.line_of(call))
     return None
 
 

@@ -1,0 +1,25 @@
+# fails: one_gpu
+# Starts the clock while the warm-up still runs, and waits for both at the end.
+import time
+
+import torch
+
+
+def seconds_on(gpus, batch, weight):
+    shares = [rows.to(gpu) for rows, gpu in zip(batch.chunk(len(gpus)), gpus, strict=True)]
+    weights = [weight.to(gpu) for gpu in gpus]
+    start = 0.0
+    for _ in range(2):  # the first round warms up
+        start = time.perf_counter()
+        parts = [rows @ factor for rows, factor in zip(shares, weights, strict=True)]
+        parts = [part.to(gpus[0]) for part in parts]
+    for gpu in gpus:
+        torch.cuda.synchronize(gpu)
+    return time.perf_counter() - start
+
+
+def scaling_efficiency(batch, weight):
+    gpus = [torch.device("cuda", index) for index in range(torch.cuda.device_count())]
+    one = seconds_on(gpus[:1], batch, weight)
+    together = seconds_on(gpus, batch, weight)
+    return {"one": one, "all": together, "efficiency": one / (len(gpus) * together)}
