@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -10,8 +11,11 @@ from gpututor.checks.core import Call, Machine, count
 from gpututor.errors import CourseError
 from gpututor.trace.events import Event, lines_of
 
-Amount = int | tuple[int, int] | Callable[[dict[str, Any], Machine], int | tuple[int, int]]
-"""A number, (low, high), or a function of (what was drawn, the machine) that gives one of the two."""
+Amount = int | tuple[int, int | None] | Callable[[dict[str, Any], Machine], int | tuple[int, int | None]]
+"""A number, (low, high), (low, None), or a function of (what was drawn, the machine) that gives one of them."""
+
+NO_LIMIT = sys.maxsize
+"""What `bounds` gives for a high of None."""
 
 
 def bounds(amount: Amount, call: Call, machine: Machine, check: str) -> tuple[int, int]:
@@ -24,18 +28,21 @@ def bounds(amount: Amount, call: Call, machine: Machine, check: str) -> tuple[in
             problem = f"check {check!r}: the function for its amount failed: {type(error).__name__}: {error}"
             raise CourseError(problem, "Mend the exercise's checks.py.") from error
     pair = chosen if isinstance(chosen, tuple) else (chosen, chosen)
+    pair = (pair[0], NO_LIMIT) if len(pair) == 2 and pair[1] is None and pair[0] is not None else pair
     if len(pair) != 2 or not all(type(one) is int for one in pair) or not 0 <= pair[0] <= pair[1]:
         raise CourseError(
             f"check {check!r}: {chosen!r} is no amount",
-            "In the exercise's checks.py, give a whole number from 0, or (low, high).",
+            "In the exercise's checks.py, give a whole number from 0, (low, high) or (low, None).",
         )
     return pair[0], pair[1]
 
 
 def in_words(low: int, high: int, word: str) -> str:
-    """`1 copy`, `0 to 3 copies`."""
+    """`1 copy`, `0 to 3 copies`, `at least 4 copies`."""
     if low == high:
         return count(low, word)
+    if high == NO_LIMIT:
+        return f"at least {count(low, word)}"
     return f"{low} to {count(high, word)}"
 
 

@@ -73,6 +73,13 @@ def test_an_amount_may_follow_from_what_was_drawn_and_each_call_is_looked_at() -
     assert "call 2 of 2, with n=3" in found(check, recorded(LOOP, {"n": 2}, {"n": 3})).got
 
 
+def test_an_amount_may_have_no_upper_limit() -> None:
+    check = launches(by_name={"aten::mul": (3, None)})
+
+    assert check.find(recorded(LOOP, {"n": 4})) is None
+    assert found(check, recorded(LOOP, {"n": 2})).expected == "at least 3 launches of aten::mul in a call"
+
+
 def test_work_on_the_cpu_is_no_launch_and_unknown_moments_are_each_their_own() -> None:
     trace = Trace()
     trace.add(Kind.KERNEL, "aten::mul", "cpu", launched=5)
@@ -90,6 +97,6 @@ def test_odd_amounts_are_the_authors_fault_and_name_the_file() -> None:
     with pytest.raises(CourseError, match="amount failed: KeyError") as failed:
         launches(lambda drawn, machine: drawn["m"]).find(run_of(None))
     assert "checks.py" in failed.value.advice
-    for odd in ((3, 1), -1, 1.5, True, (1, 2, 3)):
+    for odd in ((3, 1), -1, 1.5, True, (1, 2, 3), (None, None)):
         with pytest.raises(CourseError, match="no amount"):
             launches(odd).find(run_of(None))  # type: ignore[arg-type]
