@@ -8,7 +8,7 @@ import torch
 
 from gpututor.checks.core import Applies, Call, Check, Finding, Run, named, tensors_by_path
 from gpututor.checks.references import Reference, run_reference
-from gpututor.checks.trees import as_tree, first_difference, key_in_words, type_name
+from gpututor.checks.trees import first_difference, key_in_words, opened, type_name
 from gpututor.errors import CourseError
 from gpututor.wire.observed import ObservedTensor, TensorFact
 
@@ -99,7 +99,8 @@ def _strides(shape: tuple[int, ...], *, channels_last: bool) -> tuple[int, ...]:
 
 def describe(value: Any, depth: int = 0) -> str:
     """A value's structure in words: `a dict: 'x' a tensor of shape (2, 3), torch.float32`."""
-    value = as_tree(value)
+    kind = type_name(value)
+    value = opened(value)
     match value:
         case torch.Tensor() | ObservedTensor():
             shape, dtype = _shape_and_dtype(value)
@@ -107,7 +108,7 @@ def describe(value: Any, depth: int = 0) -> str:
         case dict() if depth < 2:
             parts = [f"{key_in_words(key)} {describe(part, depth + 1)}" for key, part in list(value.items())[:6]]
             more = ", …" if len(value) > 6 else ""
-            return f"a dict: {'; '.join(parts)}{more}"
+            return f"{kind}{':' if kind == 'a dict' else ' with'} {'; '.join(parts)}{more}"
         case list() | tuple() if depth < 2:
             parts = [describe(part, depth + 1) for part in value[:6]]
             more = ", …" if len(value) > 6 else ""

@@ -20,7 +20,7 @@ _DIGEST_BYTES = 8
 
 def as_tree(value: Any) -> Any:
     """A reference's result in the form of an observed one: modules become their state by name, all the way down."""
-    match value := _opened(value):
+    match value := opened(value):
         case dict():
             return {key: as_tree(part) for key, part in value.items()}
         case list():
@@ -30,7 +30,7 @@ def as_tree(value: Any) -> Any:
     return value
 
 
-def _opened(value: Any) -> Any:
+def opened(value: Any) -> Any:
     """The same for `value` itself; its parts stay as they are."""
     match value:
         case ObservedModule():
@@ -122,11 +122,12 @@ def first_difference(
         return path, f"{type_name(got)} instead of {type_name(expected)}"
     if isinstance(expected, torch.nn.Module) and (wrong := _layers(expected, got)):
         return path, wrong
-    expected, got = _opened(expected), _opened(got)
+    whole = type_name(expected)
+    expected, got = opened(expected), opened(got)
     match expected:
         case dict():
             if expected.keys() != got.keys():
-                return path, _keys(expected, got)
+                return path, f"{whole} {_keys(expected, got)}"
             parts = [(key, expected[key], got[key]) for key in expected]
         case list() | tuple():
             if len(expected) != len(got):
@@ -173,4 +174,4 @@ def _keys(expected: dict[Any, Any], got: dict[Any, Any]) -> str:
         words.append(f"without {', '.join(map(key_in_words, missing[:5]))}")
     if extra:
         words.append(f"with the unknown {', '.join(map(key_in_words, extra[:5]))}")
-    return f"a dict {' and '.join(words)}"
+    return " and ".join(words)

@@ -169,3 +169,14 @@ def test_what_is_unlike_is_found_though_others_are_alike() -> None:
     check = determinism()
     calls = (run.calls[0], replace(run.calls[0], output=other))
     assert "result[2] of repeat 2" in found(check, replace(run, repeated=(calls,))).got
+
+
+def test_a_module_that_lacks_state_is_called_a_module() -> None:
+    finding = found(structure(lambda: {"layer": torch.nn.Linear(1, 2)}), run_of(observed({"layer": bare()})))
+
+    assert finding.expected.startswith("a dict: 'layer' a module with 'weight' a tensor of shape (2, 1)")
+    assert finding.got.startswith("result['layer'] is a module without 'bias'")
+
+
+def bare() -> torch.nn.Linear:
+    return torch.nn.Linear(1, 2, bias=False)
