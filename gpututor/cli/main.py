@@ -52,7 +52,7 @@ VERBS = (
 )
 
 _OPTIONS_WITH_A_FOLDER = {
-    "--course": "use the exercises in this folder instead of the built-in ones",
+    "--course": "use the exercises in this folder, or of the installed course of this name, not the built-in ones",
     "--workspace": "your folder of solution files, instead of the one that is found from here",
 }
 
@@ -121,12 +121,19 @@ def _parser() -> argparse.ArgumentParser:
 
 def _add_common_options(parser: argparse.ArgumentParser, *, default: str | None) -> None:
     for option, help_line in _OPTIONS_WITH_A_FOLDER.items():
-        parser.add_argument(option, type=_folder, metavar="DIR", default=default, help=help_line)
+        meaning = _course if option == "--course" else _folder
+        parser.add_argument(option, type=meaning, metavar="DIR", default=default, help=help_line)
     parser.add_argument("--version", action="version", version=f"gpututor {__version__}")
 
 
 def _folder(word: str) -> Path:
     return Path(word).expanduser()  # a shell leaves the ~ of --course=~/mine alone
+
+
+def _course(word: str) -> Path:
+    from gpututor.course.packs import course_folder
+
+    return course_folder(word)
 
 
 def _verb_in(words: list[str]) -> Verb | None:

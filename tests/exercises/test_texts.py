@@ -13,7 +13,7 @@ from tests.exercises.courses import COURSE, EXERCISES, LESSONS
 
 def test_the_course_has_no_mistakes() -> None:
     assert COURSE.problems == ()
-    assert (COURSE.id, len(COURSE.lessons), len(COURSE.exercises)) == ("gpututor", 3, 10)
+    assert (COURSE.id, len(COURSE.lessons), len(COURSE.exercises)) == ("gpututor", 11, 56)
 
 
 @pytest.mark.parametrize("exercise", EXERCISES)

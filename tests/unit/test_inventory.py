@@ -143,7 +143,7 @@ def test_a_probe_that_hangs_is_ended_with_all_that_it_started(
     monkeypatch.setattr(inventory, "PROBE_TIMEOUT_S", 1.5)
     assert "did not tell its devices within 1.5 s" in known_devices().error
     state = subprocess.run(["ps", "-o", "stat=", "-p", grandchild.read_text()], capture_output=True, text=True)
-    assert state.stdout.strip() [:1] in ("", "Z")
+    assert state.stdout.strip()[:1] in ("", "Z")
 
 
 def test_a_machine_without_pytorch_is_told_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
