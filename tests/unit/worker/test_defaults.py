@@ -1,0 +1,34 @@
+"""What a submission finds set in torch, whatever ran before it in the same worker."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+import torch
+
+from gpututor.wire.messages import MachineSpec
+from gpututor.worker.service import _restore_defaults
+
+
+@pytest.fixture(autouse=True)
+def _as_before() -> Iterator[None]:
+    before = torch.backends.cudnn.allow_tf32, torch.get_float32_matmul_precision()
+    yield
+    torch.backends.cudnn.allow_tf32 = before[0]
+    torch.set_float32_matmul_precision(before[1])
+
+
+@pytest.mark.parametrize(("kind", "allowed"), [("virtual", True), ("cpu", True), ("cuda", False)])
+def test_a_real_gpus_convolutions_keep_their_digits_until_somebody_asks(kind: str, allowed: bool) -> None:
+    torch.backends.cudnn.allow_tf32 = not allowed
+    torch.set_float32_matmul_precision("medium")
+    torch.set_grad_enabled(False)
+    torch.set_default_dtype(torch.float64)
+
+    _restore_defaults(MachineSpec("one GPU", kind, 0, 1, ("cuda",), "T4", None))
+
+    assert torch.backends.cudnn.allow_tf32 is allowed
+    assert torch.get_float32_matmul_precision() == "highest"
+    assert torch.is_grad_enabled()
+    assert torch.get_default_dtype() is torch.float32
