@@ -87,7 +87,8 @@ checks = [
     parity(
         reference,
         inside=torch.float16,
-        why="Clipping scaled gradients clips them all to nearly nothing; unscaled loss lets small ones vanish.",
+        why="Scaled gradients that are clipped become nearly nothing; of a loss that is not scaled small ones vanish;"
+        " and after an overflow the step must be left out.",
         advice="Scale, backward, unscale_, clip, scaler.step, scaler.update: each once a step, in this order.",
     ),
     Check(
