@@ -6,7 +6,8 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from gpututor.checks import Call, Check, Finding, Machine, Run, measurement, structure, syncs, unmodified
+from gpututor.checks import Call, Check, Finding, Machine, Run, measurement, structure, unmodified
+from gpututor.checks.waits import causes
 from gpututor.trace.events import Event, Kind
 
 MODES = {"float32": "float32", "autocast": "float16"}
@@ -55,6 +56,23 @@ def find_cold(run: Run) -> Finding | None:
     return None
 
 
+def find_wait(run: Run) -> Finding | None:
+    """A wait between the first product of a step and its last; any number of them between steps, as timers do."""
+    for call in run.calls:
+        for dtype in MODES.values():
+            found = products(call, dtype)
+            for first, last in zip(found[::PRODUCTS], found[PRODUCTS - 1 :: PRODUCTS], strict=False):
+                waits = [
+                    event
+                    for event in call.trace
+                    if event.kind is Kind.SYNCHRONISE and first.launched <= event.launched <= last.launched
+                ]
+                if waits:
+                    got = f"{causes(waits, run.source)}{run.which(call)}"
+                    return Finding(f"no wait between forward and backward ({dtype})", got, waits[0].line)
+    return None
+
+
 def find_peak(run: Run) -> Finding | None:
     """A peak that is not the one of the last step, by more than 1 %."""
     for call in run.calls:
@@ -76,6 +94,8 @@ def find_conclusion(run: Run) -> Finding | None:
     """A speed-up or a saving that does not follow from the figures beside it."""
     for call in run.calls:
         wide, narrow = call.output["float32"], call.output["autocast"]
+        if not (wide["seconds"] > 0 and narrow["seconds"] > 0 and wide["peak_bytes"] > 0):
+            return Finding("seconds and bytes above zero", f"a zero among them{run.which(call)}", run.line_of(call))
         wanted = {
             "speed_up": wide["seconds"] / narrow["seconds"],
             "saved": 1 - narrow["peak_bytes"] / wide["peak_bytes"],
@@ -105,10 +125,13 @@ checks = [
         advice="Do one whole step, forward and backward, in each precision before the one that you measure.",
         on="gpu",
     ),
-    syncs(
-        at_most=6,
+    Check(
+        "syncs",
+        says("The host does not wait in the middle of a step"),
+        find_wait,
         why="A wait inside of a step is timed with it, and the GPU stands still meanwhile.",
-        advice="Wait before and after a measured step, and nowhere else; do not look at the loss.",
+        advice="Wait before and after the measured steps, and nowhere else; do not look at the loss.",
+        on="gpu",
     ),
     measurement(last_step("float32"), "float32.seconds", name="float32_time", why=TIME_WHY, advice=TIME_ADVICE),
     measurement(last_step("float16"), "autocast.seconds", name="autocast_time", why=TIME_WHY, advice=TIME_ADVICE),
