@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gpututor.checks import value
+from gpututor.checks import Check, Finding, Run, structure
 
 SEGMENT = 2 << 20
 """What PyTorch takes from the driver for tensors of up to 1 MiB."""
@@ -28,11 +28,66 @@ def expected(drawn: dict[str, Any], machine: Any) -> list[dict[str, int]]:
     return reports
 
 
+def reference(works: list[dict[str, int]], **rest: Any) -> list[dict[str, int]]:
+    """How the result is built."""
+    return expected({"works": works}, None)
+
+
+def meter(name: str, sentence: str, advice: str) -> Check:
+    """One of the five figures, for all works of all calls."""
+
+    def find(run: Run) -> Finding | None:
+        for call in run.calls:
+            for number, (wanted, got) in enumerate(zip(expected(call.drawn, run.machine), call.output, strict=True)):
+                if got[name] != wanted[name]:
+                    return Finding(
+                        expected=f"result[{number}][{name!r}] is {wanted[name]:,}",
+                        got=f"{got[name]:,}{run.which(call)}",
+                        line=run.line_of(call),
+                    )
+        return None
+
+    return Check(
+        name,
+        lambda machine: sentence,
+        find,
+        ("structure",),
+        "Each meter answers another question: what tensors hold, what they held, and what PyTorch keeps for later.",
+        advice,
+        results_only=True,
+    )
+
+
 checks = [
-    value(
-        expected,
-        why="Each meter answers another question: what tensors hold, what they held, and what PyTorch keeps for later.",
-        advice="Before each work, read memory_allocated and reset the peak; pass the device to each meter. Delete the "
-        "result before you read what is kept. What is reserved and not allocated is the cache.",
+    structure(
+        reference,
+        advice="One dict for each work, in order. Its five values are plain ints: bytes, not MiB.",
+    ),
+    meter(
+        "kept",
+        "What stays when the result is deleted is right",
+        "Read memory_allocated(device) before the work, and once more after `del` of the only name of the result. The "
+        "difference is kept.",
+    ),
+    meter(
+        "held",
+        "What tensors hold with the result is right",
+        "memory_allocated(device) after the work, less what it was before this work. Pass the device: it may not be "
+        "the current one.",
+    ),
+    meter(
+        "peak",
+        "The most that tensors held is right",
+        "Reset the peak before each work, on this device, and subtract what was allocated before it.",
+    ),
+    meter(
+        "cached",
+        "What PyTorch has and no tensor holds is right",
+        "What is reserved and not allocated is the cache. Read both when the result is deleted, before empty_cache().",
+    ),
+    meter(
+        "given_back",
+        "What empty_cache() gives back is right",
+        "Read what is reserved before and after it: a segment in which a tensor lies stays.",
     ),
 ]

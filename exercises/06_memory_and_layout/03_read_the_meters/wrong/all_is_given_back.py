@@ -1,4 +1,4 @@
-# fails: value
+# fails: given_back
 # Believes that empty_cache() gives back all that is cached; a segment that is in use stays.
 import torch
 

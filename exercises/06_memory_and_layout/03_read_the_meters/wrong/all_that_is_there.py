@@ -1,4 +1,4 @@
-# fails: value
+# fails: kept
 # Forgets what was there before the work.
 import torch
 

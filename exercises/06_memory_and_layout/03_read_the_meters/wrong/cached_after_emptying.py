@@ -1,4 +1,4 @@
-# fails: value
+# fails: cached
 # Empties the cache before it looks what is in it.
 import torch
 

@@ -1,4 +1,4 @@
-# fails: value
+# fails: kept
 # Reads the meters of the current device, which is another one where there are two.
 import torch
 

@@ -1,4 +1,4 @@
-# fails: value
+# fails: peak
 # The peak is that of the whole process: an earlier piece of work was higher.
 import torch
 

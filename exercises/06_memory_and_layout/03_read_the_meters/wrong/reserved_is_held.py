@@ -1,4 +1,4 @@
-# fails: value
+# fails: held
 # Takes what is reserved for what tensors hold.
 import torch
 

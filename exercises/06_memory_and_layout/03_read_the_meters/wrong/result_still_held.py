@@ -1,4 +1,4 @@
-# fails: value
+# fails: kept
 # Never deletes the result, so that "kept" is what is held.
 import torch
 
