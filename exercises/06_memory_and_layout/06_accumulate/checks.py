@@ -48,7 +48,7 @@ checks = [
     syncs(
         at_most=0,
         why="Pieces are small. A host that waits after each of them leaves the device idle between them.",
-        advice="Add up share.detach() on the device. Sizes are known to the host: len(inputs) needs no wait.",
+        advice="Add up the detached losses on the device. Sizes are known to the host: len(inputs) needs no wait.",
     ),
     memory(
         peak=most_bytes,
@@ -61,7 +61,7 @@ checks = [
         with_a_graph,
         ("structure",),
         "A loss with its graph holds on to the nodes of all pieces.",
-        "Add up share.detach().",
+        "Detach each piece's loss when you add it to the total.",
     ),
     parity(
         reference,
