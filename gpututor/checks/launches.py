@@ -33,7 +33,7 @@ def launches(
         raise CourseError(f"check {name!r}: nothing to count", "In checks.py, give it in_all=… or by_name={…}.")
 
     def sentence(_: Machine) -> str:
-        return "No more kernels are launched than the work needs"
+        return "As many kernels are launched as the work needs, and no more"
 
     def find(run: Run) -> Finding | None:
         for call in run.calls:

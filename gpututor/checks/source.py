@@ -117,8 +117,9 @@ def source(
         for rule in required:
             fitting = [use for use in uses if rule.fits(use, surely=False)]
             if not any(use.alive for use in fitting):
-                line = fitting[0].line if fitting else return_line(run.source, run.entry)
-                return Finding(str(rule), _instead(rule, uses, fitting), line)
+                nearest = fitting or [use for use in uses if Rule(rule.kind, rule.name).fits(use, surely=False)]
+                line = nearest[0].line if nearest else return_line(run.source, run.entry)
+                return Finding(str(rule), _instead(rule, fitting, nearest), line)
         return None
 
     return Check(name, sentence, find, (), why, advice, on)
@@ -135,13 +136,12 @@ def _named_at_run_time(uses: list[Use]) -> Use | None:
     return None
 
 
-def _instead(rule: Rule, uses: list[Use], fitting: list[Use]) -> str:
+def _instead(rule: Rule, fitting: list[Use], nearest: list[Use]) -> str:
     if fitting:
         return f"only at line {fitting[0].line}, which never runs"
-    bare = [use for use in uses if Rule(rule.kind, rule.name).fits(use, surely=False)]
-    if bare:
+    if nearest:
         what = "without that" if rule.keywords else "in no loop"
-        return f"{rule.name} {what}, at line {bare[0].line}"
+        return f"{rule.name} {what}, at line {nearest[0].line}"
     return {"call": "no such call", "with": "no such block", "import": "no such import"}.get(rule.kind, "none")
 
 

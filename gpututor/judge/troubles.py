@@ -43,7 +43,7 @@ def from_failure(failure: Failure, stage: str, exercise: Exercise, source: str, 
     line = failure.line if failure.line and failure.line <= source.count("\n") + 1 else None
     said = ": ".join(filter(None, (failure.type_name, failure.message))) + (f", at line {line}" if line else "") + which
     outcome, expected, why, advice = _WORDS[failure.kind]
-    if failure.type_name != "RuntimeError" or "device" in failure.message:
+    if failure.kind == "exception" and (failure.type_name != "RuntimeError" or "device" in failure.message):
         advice = _ADVICE.get(failure.type_name, advice)
     if "map_location" in failure.message:
         advice = _MAP_LOCATION

@@ -136,6 +136,14 @@ def test_the_size_of_the_error_names_its_cause() -> None:
     assert "this looks like bfloat16 somewhere inside" in brain.advice
 
 
+def test_elements_that_are_all_a_little_off_are_shown_too() -> None:
+    exact = torch.ones(100, dtype=torch.float64)
+    found = disagreement((exact * (1 + 3e-5)).float(), exact)
+    assert found is not None
+    assert found.got.startswith("relative error 3.0e-05; at [0] 1.00003, not 1;")
+    assert "(100 of 100 elements are off)" in found.got
+
+
 @settings(max_examples=60)
 @given(st.sampled_from(FLOATS), st.floats(-44, 37), st.lists(st.integers(1, 6), min_size=0, max_size=3))
 def test_rounding_to_the_dtype_is_always_allowed_at_every_scale(

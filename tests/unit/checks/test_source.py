@@ -158,6 +158,7 @@ def test_keywords_are_constants_and_what_no_tree_tells_is_given_the_benefit() ->
         text = f"def work(x, flag, options):\n    return x.to('cuda', {keywords})\n"
         assert (passes(yes, text), passes(no, text)) == (required, allowed), keywords
     assert got(yes, "def work(x):\n    return x.to('cuda')\n") == ("to without that, at line 2", 2)
+    assert got(yes, "def work(x):\n    y = x.to('cuda')\n    return y\n") == ("to without that, at line 2", 2)
 
 
 def test_attributes_and_imports() -> None:

@@ -177,6 +177,7 @@ def test_an_error_tells_in_which_call_it_came(grade: Grade) -> None:
         ("input()", "no keyboard"),
         ("nunber", "spelling"),
         ("raise NotImplementedError", "write the body"),
+        ("raise NotImplementedError('The virtual GPU cannot do that.')", "another call that does the same"),
     ],
 )
 def test_what_to_try_fits_the_mistake(grade: Grade, body: str, advice: str) -> None:
