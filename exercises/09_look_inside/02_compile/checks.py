@@ -19,7 +19,7 @@ from gpututor.checks import (
     placement,
     source,
     structure,
-    syncs,
+    transfers,
 )
 from gpututor.trace.events import Event, Kind
 
@@ -104,8 +104,8 @@ checks = [
         advice="Time the first call by itself, and then `repeats` further ones. Warm up the model itself, too.",
         on=virtual,
     ),
-    syncs(
-        at_most=lambda drawn, machine: 2 * drawn["repeats"] + 6,
+    transfers(
+        to_host=0,
         why="Fetching outputs is timed with the calls.",
         advice="Wait by torch.cuda.synchronize(), before and after what you time.",
         on=virtual,

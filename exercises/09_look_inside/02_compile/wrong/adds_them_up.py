@@ -1,4 +1,4 @@
-# fails: syncs
+# fails: transfers
 # Fetches every output to look at it, inside of what is timed.
 import time
 from collections.abc import Callable
