@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import zipfile
 
 import torch
@@ -14,6 +15,7 @@ from gpututor.checks import (
     Finding,
     Machine,
     Run,
+    launches,
     parity,
     placement,
     source,
@@ -24,6 +26,8 @@ from gpututor.checks import (
 
 PROGRAMS = {"model.pt2": ("/model.json", "serialized_exported_program.json"), "model.ts": ("/code/", "/code.pkl")}
 """What the names inside of each file have to contain: the part of it that is the program, in one version or another."""
+PROGRAM_BYTES = 2**20
+"""A program in text is some kilobytes."""
 
 
 def output(model: dict[str, torch.Tensor], fresh: torch.Tensor) -> torch.Tensor:
@@ -49,6 +53,19 @@ def parts_of(content: bytes) -> list[str] | None:
         return None
 
 
+def one_size(content: bytes) -> bool:
+    """Whether an exported program has no size that may vary."""
+    with zipfile.ZipFile(io.BytesIO(content)) as packed:
+        for name in packed.namelist():
+            if any(f"/{name}".endswith(end) for end in PROGRAMS["model.pt2"]):
+                try:
+                    with packed.open(name) as part:
+                        return not json.loads(part.read(PROGRAM_BYTES))["range_constraints"]
+                except (ValueError, KeyError, TypeError, RecursionError, RuntimeError, NotImplementedError, OSError):
+                    return True
+    return True
+
+
 def wrong_file(file: str, call: Call) -> str | None:
     """What is wrong with one of the files."""
     content = call.files.get(file)
@@ -59,6 +76,8 @@ def wrong_file(file: str, call: Call) -> str | None:
         return f"{file} is no such file: it cannot be opened"
     if not any(wanted in part for part in parts for wanted in PROGRAMS[file]):
         return f"{file} holds no program, only values"
+    if file == "model.pt2" and one_size(content):
+        return f"the program in {file} takes batches of one size only"
     return None
 
 
@@ -68,7 +87,8 @@ def find_file(run: Run) -> Finding | None:
         for file in PROGRAMS:
             wrong = wrong_file(file, call)
             if wrong:
-                expected = f"{file}, with the model's program in it"
+                sizes = ", for any number of rows" if file == "model.pt2" else ""
+                expected = f"{file}, with the model's program in it{sizes}"
                 return Finding(expected, f"{wrong}{run.which(call)}", run.line_of(call))
     return None
 
@@ -83,7 +103,10 @@ checks = [
         sentence,
         find_file,
         why="Whoever serves the model has these files and nothing else: not your class.",
-        advice="torch.export.save(program, 'model.pt2'), and torch.jit.trace(model, example).save('model.ts').",
+        advice=(
+            "Name the rows in dynamic_shapes; torch.export.save(program, 'model.pt2'), and"
+            " torch.jit.trace(model, example).save('model.ts')."
+        ),
         files=tuple(PROGRAMS),
     ),
     source(
@@ -100,6 +123,12 @@ checks = [
         to_host=0,
         why="Nothing has to come back from the device: freezing happens on the CPU, and running on the device.",
         advice="Leave what is on the device there; the files are written from the model on the CPU.",
+    ),
+    launches(
+        by_name={"aten::*conv*": (2, 10)},
+        why="Only a file that was loaded and run is known to work.",
+        advice="Both outputs come from what was loaded, not from the model: run each of the two on the device.",
+        on=lambda machine: machine.virtual and machine.gpus > 0,
     ),
     parity(
         reference,

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch.nn import functional
 
-from gpututor.checks import Machine, launches, parity, placement, races, speed, structure, syncs
+from gpututor.checks import Machine, launches, parity, placement, races, speed, structure, syncs, transfers
 
 BLOCKS = 4
 KERNELS = 3 * BLOCKS + 1
@@ -34,9 +34,14 @@ checks = [
     structure(reference, advice="One output for each batch, stacked in their order."),
     placement("device", advice="The outputs are on the GPU already: leave them there."),
     syncs(
-        at_most=2,
+        at_most=4,
         why="A wait in each step takes back what the graph has won.",
         advice="wait_stream lets one stream wait for another; the host need not wait at all.",
+    ),
+    transfers(
+        to_host=0,
+        why="A copy to the host waits for the device, and nothing is wanted there.",
+        advice="Look at no value: batches, graph and outputs stay on the GPU.",
     ),
     launches(
         few_launches,
