@@ -150,9 +150,8 @@ def same_bytes_again(rows: Rows, device: str, rates: Rates | None) -> Iterator[A
     def seen() -> Iterator[Seen]:
         for (number,), group in rows.groups(copies, rows.place):
             place, time, total = rows.place_of(number), _sum(rows, group), size(int(rows.size[group].sum()))
-            sentence = (
-                f"{place} copies the same bytes to {device} again, {group.size:,} times: {total}, {duration(time)}."
-            )
+            often = "once" if group.size == 1 else f"{group.size:,} times"
+            sentence = f"{place} copies the same bytes to {device} again, {often}: {total}, {duration(time)}."
             what_to_do = "Copy them once, before the loop, and keep the tensor on the device."
             yield Seen(place, group, sentence, what_to_do)
 
