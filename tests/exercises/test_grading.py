@@ -5,14 +5,16 @@ With one seed and without mutants; all of it is tried by the long test.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import pytest
 
 from gpututor.authoring.faults import Fault
-from gpututor.authoring.stations import Station
+from gpututor.authoring.stations import Examined, Station
 from gpututor.authoring.trials import Trial, examined_faults, first_trial, further_trials
 from gpututor.cli.main import main
 from gpututor.course.exercise import Exercise
-from tests.exercises.courses import COURSE, EXERCISES
+from tests.exercises.courses import COURSE, EXERCISES, TWO_OF_EACH_LESSON
 
 
 def not_so(exercise: Exercise, faults: list[Fault]) -> list[str]:
@@ -26,16 +28,28 @@ def is_quick(trial: Trial) -> bool:
     return not trial.after_solution
 
 
-@pytest.mark.parametrize("exercise", EXERCISES)
-def test_an_exercise_refuses_what_is_wrong_and_passes_its_solution(exercise: Exercise, station: Station) -> None:
-    examined = station.examine(exercise)
-    assert examined.error is None
-    faults = list(examined_faults(exercise, examined))
-    further = further_trials(exercise, examined, with_mutants=False)
-    for trial in (first_trial(exercise), *filter(is_quick, further)):
+def faults_of(exercise: Exercise, station: Station, trials: Iterable[Trial]) -> list[Fault]:
+    faults: list[Fault] = []
+    for trial in trials:
         report = station.grade(exercise, trial.source, trial.seed)
         faults += trial.judge(report)
         assert {run.placement for run in report.runs} <= {"traced", ""}  # empty where nothing ran
+    return faults
+
+
+@pytest.mark.parametrize("exercise", EXERCISES)
+def test_the_solution_passes_and_the_starter_does_not(exercise: Exercise, station: Station) -> None:
+    starter = next(further_trials(exercise, Examined(), with_mutants=False))
+    assert starter.name == "starter"
+    assert not_so(exercise, faults_of(exercise, station, (first_trial(exercise), starter))) == []
+
+
+@pytest.mark.parametrize("exercise", TWO_OF_EACH_LESSON)
+def test_an_exercise_refuses_what_is_wrong(exercise: Exercise, station: Station) -> None:
+    examined = station.examine(exercise)
+    assert examined.error is None
+    further = filter(is_quick, further_trials(exercise, examined, with_mutants=False))
+    faults = [*examined_faults(exercise, examined), *faults_of(exercise, station, further)]
     assert not_so(exercise, faults) == []
 
 
