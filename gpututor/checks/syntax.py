@@ -141,6 +141,8 @@ class _Reader:
         inside = _Place(path, alive=place.alive)
         for decorator in node.decorator_list:
             self._context(decorator, inside)
+            if not isinstance(decorator, ast.Call):  # it is called with the function
+                self._use("call", self._names(decorator), decorator, place)
         for one in filter(None, (node.args, node.returns)):
             self._expression(one, place)
         self.block(node.body, inside)

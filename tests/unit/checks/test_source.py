@@ -161,6 +161,20 @@ def test_keywords_are_constants_and_what_no_tree_tells_is_given_the_benefit() ->
     assert got(yes, "def work(x):\n    y = x.to('cuda')\n    return y\n") == ("to without that, at line 2", 2)
 
 
+def test_a_decorator_is_called_with_its_function() -> None:
+    text = """\
+        import torch
+
+        def work(x):
+            @torch.compile
+            def inner(y):
+                return y
+            return inner(x)
+        """
+    assert passes(source(require=("torch.compile",)), text)
+    assert got(source(forbid=("torch.compile",)), text)[0] == "torch.compile at line 4"
+
+
 def test_attributes_and_imports() -> None:
     assert got(source(forbid=(attribute("data"),)), "def work(x):\n    x.data += 1\n") == ("x.data at line 2", 2)
     assert passes(source(forbid=(attribute("data"),)), "def work(data):\n    return data\n")
