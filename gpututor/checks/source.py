@@ -31,7 +31,9 @@ class Rule:
         """`a call of to(non_blocking=True)`"""
         match self.kind:
             case "call":
-                keywords = ", ".join(f"{name}={value!r}" for name, value in self.keywords.items())
+                keywords = ", ".join(
+                    f"{name}={'…' if value is ... else repr(value)}" for name, value in self.keywords.items()
+                )
                 return f"a call of {self.name}({keywords})" + (" in a loop" if self.looped else "")
             case "with":
                 return f"a block with {self.name}"
@@ -52,7 +54,10 @@ class Rule:
 
 
 def called(name: str, **keywords: Any) -> Rule:
-    """A call of any function or method of that name, of a dotted one as imported; with these keywords."""
+    """A call of any function or method of that name, of a dotted one as imported; with these keywords.
+
+    A keyword's value is a constant, or `...` for one that is none: a variable, such as an argument.
+    """
     return Rule("call", name, keywords)
 
 
@@ -166,5 +171,7 @@ def _has(use: Use, keyword: str, value: Any, surely: bool) -> bool:
     missing = UNKNOWN if "**" in use.keywords else None
     found = use.keywords.get(keyword, missing) if keyword not in use.keywords else use.keywords[keyword]
     if found is UNKNOWN:
-        return not surely
+        return not surely or value is ...
+    if value is ...:
+        return False
     return keyword in use.keywords and type(found) is type(value) and bool(found == value)

@@ -27,7 +27,7 @@ def copies(drawn: dict[str, Any], machine: Any) -> int:
 checks = [
     structure(reference, advice="A list with a tuple (x, y) for each batch, the last one included; x in float32."),
     source(
-        require=(called("DataLoader", pin_memory=True), called("DataLoader", num_workers="workers")),
+        require=(called("DataLoader", pin_memory=True), called("DataLoader", num_workers=...)),
         why="Each option does its own part: workers read the next batches while the device computes, and pinned memory"
         " lets the host go on while a batch is copied.",
         advice="DataLoader(dataset, batch_size=batch_size, num_workers=workers, pin_memory=True).",

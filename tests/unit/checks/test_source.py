@@ -161,6 +161,15 @@ def test_keywords_are_constants_and_what_no_tree_tells_is_given_the_benefit() ->
     assert got(yes, "def work(x):\n    y = x.to('cuda')\n    return y\n") == ("to without that, at line 2", 2)
 
 
+def test_dots_stand_for_a_value_that_is_no_constant() -> None:
+    given = source(require=(called("Loader", workers=...),))
+    assert passes(given, "def work(n):\n    return Loader(workers=n)\n")
+    assert passes(given, "def work(n):\n    return Loader(workers=2 * n)\n")
+    for text in ("Loader(workers=0)", "Loader()", "Loader(n)"):
+        assert not passes(given, f"def work(n):\n    return {text}\n"), text
+    assert found(given, run_of(None, source="def work(n):\n    return 1\n")).expected == "a call of Loader(workers=…)"
+
+
 def test_a_decorator_is_called_with_its_function() -> None:
     text = """\
         import torch
