@@ -8,7 +8,7 @@ import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 
-from gpututor.cli.places import chosen_course, chosen_workspace, open_progress
+from gpututor.cli.places import check_own_file, chosen_course, chosen_workspace, open_progress
 from gpututor.course.exercise import Exercise
 from gpututor.course.workspace import find_workspace, read_submission
 from gpututor.errors import UsageError
@@ -80,6 +80,8 @@ def main(arguments: argparse.Namespace) -> int:
     own_file = arguments.file is None
     workspace = chosen_workspace(arguments, course) if own_file else None
     path = workspace.path_of(exercise) if workspace else arguments.file
+    if own_file:
+        check_own_file(arguments.exercise, exercise, path, "grade")
     request = GradeRequest(
         exercise_folder=str(exercise.folder),
         submission=workspace.read(exercise) if workspace else read_submission(path, follow_links=False),

@@ -6,14 +6,15 @@ import argparse
 import contextlib
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpututor import paths
-from gpututor.errors import TutorError, WorkspaceError
+from gpututor.errors import TutorError, UsageError, WorkspaceError
 from gpututor.plain_text import visible
 
 if TYPE_CHECKING:
-    from gpututor.course.exercise import Course
+    from gpututor.course.exercise import Course, Exercise
     from gpututor.course.workspace import Workspace
     from gpututor.progress.store import ProgressStore
 
@@ -37,6 +38,17 @@ def chosen_workspace(arguments: argparse.Namespace, course: Course) -> Workspace
         folder = arguments.workspace
         raise WorkspaceError(f"{folder} is not a workspace.", f"`gpututor init {folder}` puts {files} there.")
     raise WorkspaceError("You have no workspace yet.", f"`gpututor init` makes a folder with {files}.")
+
+
+def check_own_file(words: str, exercise: Exercise, own: Path, verb: str) -> None:
+    """Where an exercise was named by the path of a file, that is the learner's own. Raises `UsageError` for another."""
+    named = Path(words).expanduser()
+    if not named.is_file() or named.resolve() in (own.resolve(), *map(Path.resolve, exercise.folder.iterdir())):
+        return
+    raise UsageError(
+        f"{words} is not your file of {exercise.label}, which is {own}.",
+        f"`gpututor {verb} {exercise.slug} --file {words}` takes that one.",
+    )
 
 
 @contextlib.contextmanager

@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 
 from gpututor.cli.grade import add_device_arguments, check_device_arguments
-from gpututor.cli.places import chosen_course, chosen_workspace
+from gpututor.cli.places import check_own_file, chosen_course, chosen_workspace
 from gpututor.course.exercise import Course, Exercise
 from gpututor.course.workspace import read_submission
 from gpututor.errors import UsageError
@@ -27,6 +27,8 @@ def main(arguments: argparse.Namespace) -> int:
     course = chosen_course(arguments)
     exercise = _find(course, arguments.exercise)
     path = arguments.file or chosen_workspace(arguments, course).ensure(exercise)
+    if arguments.file is None:
+        check_own_file(arguments.exercise, exercise, path, "run")
     read_submission(path, follow_links=True)  # refuses in words what the script's process would wait for, for ever
     options = ["--device", arguments.device]
     if arguments.gpu is not None:

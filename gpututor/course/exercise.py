@@ -213,8 +213,10 @@ class Course:
         if broken := [problem.title for problem in self.problems if name in problem.title]:
             return UsageError(f"The exercise {words!r} is broken.", "\n".join(broken))
         known = [exercise.slug for exercise in self.exercises]
-        near = difflib.get_close_matches(words, known, n=3, cutoff=0.5)
+        near = difflib.get_close_matches(words, known, n=3, cutoff=0.6)
         advice = f"Did you mean {' or '.join(near)}? " if near else ""
+        if Path(words).is_file():
+            advice = "A file of another name is taken by --file, after the exercise's name. "
         return UsageError(
             f"There is no exercise called {words!r}.", f"{advice}`gpututor list` names all {len(known)} of them."
         )

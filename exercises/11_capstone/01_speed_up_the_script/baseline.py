@@ -1,6 +1,6 @@
 """Train a small image classifier: right, and far slower than it has to be.
 
-python speed_up_the_script.py --seed 1 --steps 5 --batch 128
+python 01_speed_up_the_script.py --seed 1 --steps 5 --batch 128
 """
 
 import argparse

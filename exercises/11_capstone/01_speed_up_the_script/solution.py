@@ -1,6 +1,6 @@
 """Train a small image classifier: the data moves once, the host never waits, the device does the rest.
 
-python speed_up_the_script.py --seed 1 --steps 5 --batch 128
+python 01_speed_up_the_script.py --seed 1 --steps 5 --batch 128
 """
 
 import argparse

@@ -85,6 +85,26 @@ def test_ones_own_file_is_graded_and_recorded(course: Path, tmp_path: Path) -> N
     assert "1 of 1 passed" in gpututor("--course", course, "list", **home).stdout
 
 
+@pytest.mark.parametrize("verb", ["grade", "run"])
+def test_another_file_is_not_mistaken_for_ones_own(
+    course: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], verb: str
+) -> None:
+    assert main(["--course", str(course), "init"]) == 0
+    other, stranger = tmp_path / "elsewhere" / "01_twice_1_1.py", tmp_path / "elsewhere" / "doubled.py"
+    other.parent.mkdir()
+    other.write_text(RIGHT)
+    stranger.write_text(RIGHT)
+    capsys.readouterr()
+
+    assert main(["--course", str(course), verb, str(other)]) == 2
+    told = capsys.readouterr()
+    assert f"{other} is not your file of 1.1" in told.err
+    assert f"`gpututor {verb} twice_1_1 --file {other}`" in told.err
+    assert main(["--course", str(course), verb, str(stranger)]) == 2
+    assert main(["--course", str(course), "list"]) == 0
+    assert "0 of 1 passed" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize("kind", ["missing", "folder", "link", "pipe", "huge", "binary"])
 def test_what_is_no_solution_file_is_refused_with_exit_code_two(course: Path, tmp_path: Path, kind: str) -> None:
     path = tmp_path / "odd.py"
