@@ -12,10 +12,11 @@ from textual.pilot import Pilot
 
 from gpututor.app.commands import BY_ID, COMMANDS, FOOTERS, Pane
 from gpututor.course.catalogue import load_course
-from tests.app.conftest import Desk, main_screen, until
+from tests.app.conftest import Desk, main_screen, until, until_shown
 from tests.app.screen import SIZES, assert_golden, screen_lines, screen_text
 from tests.app.scripted import ScriptedClient, failure, report, verdict
 from tests.app.test_path import RIGHT, run_checks
+from tests.unit.course.tiny import write_course
 
 STEPS: dict[str, tuple[str, ...]] = {
     "course": ("1",),
@@ -234,3 +235,12 @@ def test_the_process_of_the_app_never_imports_torch(desk: Desk) -> None:
         [sys.executable, "-c", PROGRAM, str(desk.folder)], capture_output=True, text=True, cwd=root, timeout=60
     )
     assert done.stdout.strip() == "[]", done.stderr
+
+
+@pytest.mark.parametrize("size", [(80, 24), (140, 40)], ids=str)
+async def test_a_long_list_shows_from_the_first_how_far_each_lesson_is(desk: Desk, size: tuple[int, int]) -> None:
+    """Where it scrolls, the bar takes a column."""
+    desk.course = load_course(write_course(desk.folder / "long", exercises=6, lessons=8))
+    async with desk.start(size) as pilot:
+        await pilot.press("1")
+        await until_shown(pilot, "0 of 6 passed" if size[0] == 80 else "0/6")
