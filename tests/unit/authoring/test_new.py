@@ -94,6 +94,7 @@ def test_verify_says_what_is_not_so_and_ends_with_1(tmp_path: Path, capsys: pyte
     assert out.splitlines()[-1].endswith("; 1 thing is not so")
 
 
+@pytest.mark.long
 def test_verify_as_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = skeleton(tmp_path / "pack", "one", Change("starter.py", "# TODO", "# todo"))
     assert main(["verify", str(folder), "--json"]) == 1

@@ -15,13 +15,22 @@ from gpututor.worker.service import _restore_defaults
 def _as_before() -> Iterator[None]:
     before = torch.backends.cudnn.allow_tf32, torch.get_float32_matmul_precision()
     yield
-    torch.backends.cudnn.allow_tf32 = before[0]
+    with torch.backends.__allow_nonbracketed_mutation():
+        torch.backends.cudnn.allow_tf32 = before[0]
     torch.set_float32_matmul_precision(before[1])
+
+
+def test_also_where_flags_may_not_be_set_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As PyTorch's own helpers for tests leave them: `torch.backends.disable_global_flags()`."""
+    monkeypatch.setattr(torch.backends, "__allow_nonbracketed_mutation_flag", False)
+    _restore_defaults(MachineSpec("one GPU", "cuda", 0, 1, ("cuda",), "T4", None))
+    assert torch.backends.cudnn.allow_tf32 is False
 
 
 @pytest.mark.parametrize(("kind", "allowed"), [("virtual", True), ("cpu", True), ("cuda", False)])
 def test_a_real_gpus_convolutions_keep_their_digits_until_somebody_asks(kind: str, allowed: bool) -> None:
-    torch.backends.cudnn.allow_tf32 = not allowed
+    with torch.backends.__allow_nonbracketed_mutation():
+        torch.backends.cudnn.allow_tf32 = not allowed
     torch.set_float32_matmul_precision("medium")
     torch.set_grad_enabled(False)
     torch.set_default_dtype(torch.float64)

@@ -105,6 +105,7 @@ def test_compiling_works_as_ever_after_the_virtual_gpu() -> None:
     assert ended.stdout == "1 torch.Size([2])\n", ended.stderr
 
 
+@pytest.mark.long
 def test_dynamo_asked_by_its_old_name_computes() -> None:
     """In a process of its own: torch._dynamo lists torch's functions once."""
     program = (

@@ -69,6 +69,7 @@ def _complex_operators() -> list[Any]:
     return [op for op in _supported(torch.complex64) if samples.name_of(op) not in _REFUSED_COMPLEX]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("conjugated", [False, True], ids=["plain", "conjugated"])
 def test_complex_operators_are_right_also_on_conjugate_views(conjugated: bool) -> None:
     chosen = [op for op in _complex_operators() if op.name in _COMPLEX or op.name.startswith(("fft.", "linalg."))]
