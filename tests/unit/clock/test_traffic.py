@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpututor.devices.virtual.clock.cost import launches, price
@@ -98,6 +98,17 @@ _TENSORS = st.lists(
     ),
     max_size=6,
 )  # fmt: skip
+
+
+@settings(max_examples=400)
+@given(
+    st.sampled_from([name for name in sorted(_lists()) if kind_of(name) == "contraction"]),
+    st.lists(st.tuples(st.lists(st.integers(0, 9), max_size=4).map(tuple), st.just("float32")), max_size=4),
+)
+def test_products_in_disguise_have_a_price_whatever_they_get(name: str, inputs: list[Tensor]) -> None:
+    found = price(spec("T4"), name, inputs, inputs[:1], 0.0, tf32=False, convolution_tf32=False)
+    assert found.seconds > 0
+    assert math.isfinite(found.seconds)
 
 
 @given(

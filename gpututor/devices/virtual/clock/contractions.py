@@ -17,6 +17,26 @@ _DISTANCE_FLOPS = 3
 """Of one pair of elements: a difference, its power, their sum."""
 
 
+_DIMENSIONS = {
+    "_pdist_forward": (2,),
+    "_pdist_backward": (0, 2),
+    "_cdist_backward": (0, 2, 2),
+    "conv_tbc": (3, 3),
+    "conv_tbc_backward": (3, 0, 3),
+    "_trilinear": (1, 1, 1),
+}
+"""The fewest dimensions of an operator's inputs; of others two matrices."""
+
+
+def fits(name: str, inputs: Tensors) -> bool:
+    """Whether these can be the inputs of such an operator: of what cannot, the price is that of its bytes."""
+    needed = _DIMENSIONS.get(short_name(name), (2, 2))
+    enough = len(inputs) >= len(needed) and all(
+        len(one[0]) >= least for one, least in zip(inputs, needed, strict=False)
+    )
+    return enough and ("tbc" not in name or all(len(inputs[at][0]) == 3 for at in (0, len(needed) - 1)))
+
+
 def pairs_of(name: str, inputs: Tensors, outputs: Tensors) -> tuple[int, int]:
     """(pairs of rows, elements of a row) of a distance operator.
 

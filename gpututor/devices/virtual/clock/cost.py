@@ -161,7 +161,7 @@ def _seconds(
                 return factorisations.factorisation(gpu, name, inputs, outputs)
             case "fft":
                 return rows.fourier(gpu, inputs, outputs)
-            case "contraction":
+            case "contraction" if contractions.fits(name, inputs):
                 return contractions.contraction(gpu, name, inputs, outputs, tf32[0])
             case "recursion":
                 return rows.recursion(gpu, inputs, outputs)
