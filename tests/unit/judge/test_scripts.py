@@ -129,6 +129,13 @@ def test_a_slow_script_is_told_beside_the_baseline(grade: Grade) -> None:
     assert grade(SLOW).outcome is Outcome.TOO_SLOW
 
 
+def test_a_baseline_that_was_changed_is_run_anew(grade: Grade, exercise_folder: Path) -> None:
+    """It is kept for the next grading with the same seed, but not when its text is another one."""
+    assert [grade(QUICK, seed=7).outcome for _ in range(2)] == [Outcome.PASSED, Outcome.PASSED]
+    (exercise_folder / "baseline.py").write_text(QUICK)
+    assert grade(QUICK, seed=7).outcome is Outcome.TOO_SLOW
+
+
 def test_a_status_that_is_not_0_is_an_error_of_the_script(grade: Grade) -> None:
     report = grade(QUICK.replace("return 0", "return 3"))
     first = report.first_failure
