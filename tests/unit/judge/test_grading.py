@@ -221,12 +221,12 @@ def test_a_daemon_does_not_outlive_a_submission_that_returns(grade: Grade, tmp_p
         "    if os.fork() == 0:\n        os.setsid()\n        if os.fork() == 0:\n"
         f"            open({str(note)!r}, 'w').write(str(os.getpid()))\n"
         "            os.close(1)\n            os.close(2)\n            signal.pause()\n        os._exit(0)\n"
-        f"    while not os.path.exists({str(note)!r}):\n        pass\n"
+        f"    while not (os.path.exists({str(note)!r}) and os.path.getsize({str(note)!r})):\n        pass\n"
         "    return 2 * number\n"
     )
 
     assert report.outcome is Outcome.PASSED
-    wait_for(lambda: note.read_text() != "" and gone(int(note.read_text())))
+    wait_for(lambda: gone(int(note.read_text())))
 
 
 def test_noise_on_every_descriptor_is_no_answer(grade: Grade) -> None:
