@@ -13,7 +13,7 @@ from textual.pilot import Pilot
 
 from gpututor import paths
 from gpututor.app.app import GpututorApp
-from gpututor.app.screens.main import MainScreen
+from gpututor.app.main.screen import MainScreen
 from gpututor.course.catalogue import load_course
 from gpututor.course.workspace import make_workspace
 from gpututor.grading.client import GradingClient

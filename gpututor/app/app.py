@@ -7,7 +7,7 @@ import signal
 import sys
 from collections.abc import Callable, Iterable
 from functools import partial
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual.app import App, SystemCommand
@@ -17,9 +17,9 @@ from textual.theme import Theme
 
 from gpututor.app.commands import COMMANDS, Pane
 from gpututor.app.grader import Client
-from gpututor.app.screens.desk_screen import Learner
+from gpututor.app.main.saving import Learner
+from gpututor.app.main.screen import MainScreen
 from gpututor.app.screens.dialogs import error_dialog
-from gpututor.app.screens.main import MainScreen
 from gpututor.course.exercise import Course, Exercise
 from gpututor.course.workspace import Workspace, make_workspace
 from gpututor.errors import CourseError, TutorError, UsageError
@@ -28,6 +28,9 @@ from gpututor.progress.store import ProgressStore
 
 if TYPE_CHECKING:
     from gpututor.grading.inventory import Inventory
+
+STYLES = ("panes", "course", "reader", "editor", "results", "dialogs", "welcome")
+"""The style sheets, one a room; later ones win."""
 
 NIGHT = Theme(
     name="gpututor",
@@ -48,7 +51,7 @@ NIGHT = Theme(
 class GpututorApp(App[None]):
     """A terminal trainer. Everything that it works on is handed in."""
 
-    CSS_PATH = "app.tcss"
+    CSS_PATH: ClassVar[list[str | PurePath]] = [f"styles/{name}.tcss" for name in STYLES]
     TITLE = "gpututor"
     ENABLE_COMMAND_PALETTE = True
     BINDINGS: ClassVar[list[BindingType]] = []

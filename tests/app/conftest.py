@@ -12,7 +12,7 @@ import pytest
 from textual.pilot import Pilot
 
 from gpututor.app.app import GpututorApp
-from gpututor.app.screens.main import MainScreen
+from gpututor.app.main.screen import MainScreen
 from gpututor.course.catalogue import load_course
 from gpututor.course.exercise import Course
 from gpututor.course.workspace import Workspace, make_workspace

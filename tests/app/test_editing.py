@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from textual import events
 
-from gpututor.app.widgets import indentation
-from gpututor.app.widgets.colours import python_spans
+from gpututor.app.widgets.editor import indentation
+from gpututor.app.widgets.editor.colours import python_spans
 from tests.app.conftest import Desk, main_screen, until, until_shown
 
 LINES = st.lists(st.text(st.sampled_from("ab #'\"\\:()\n\t é"), max_size=12).map(lambda s: s.replace("\n", "")))

@@ -11,7 +11,7 @@ from textual import events
 from textual.app import App, ComposeResult
 
 from gpututor.app.commands import Pane
-from gpututor.app.widgets.editor import Editor
+from gpututor.app.widgets.editor.editor import Editor
 from tests.app.conftest import Desk, main_screen, until
 
 KEYS = st.lists(st.sampled_from([*"abcxyz", "backspace", "delete", "left", "right", "home", "end"]), max_size=60)

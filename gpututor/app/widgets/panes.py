@@ -8,7 +8,7 @@ from textual.widget import Widget
 
 from gpututor.app.commands import Pane
 from gpututor.app.widgets.course_list import CourseList
-from gpututor.app.widgets.editor import Editor
+from gpututor.app.widgets.editor.editor import Editor
 from gpututor.app.widgets.reader import Reader
 from gpututor.app.widgets.results import Results
 

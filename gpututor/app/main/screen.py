@@ -12,6 +12,8 @@ from textual.binding import BindingType
 
 from gpututor.app.commands import Pane, bindings
 from gpututor.app.grader import Client
+from gpututor.app.main.learning import LearnScreen
+from gpututor.app.main.saving import LOOK_EVERY_S, Learner
 from gpututor.app.messages import (
     CommandChosen,
     DevicesFound,
@@ -22,8 +24,6 @@ from gpututor.app.messages import (
     PaneChosen,
     TabsReplaced,
 )
-from gpututor.app.screens.desk_screen import LOOK_EVERY_S, Learner
-from gpututor.app.screens.learn_screen import LearnScreen
 from gpututor.app.widgets.panes import READING
 from gpututor.app.widgets.verdict_row import VerdictRow
 from gpututor.course.exercise import Exercise, Lesson

@@ -7,9 +7,9 @@ from functools import partial
 from textual import events, on
 
 from gpututor.app.commands import FOOTERS, Pane
+from gpututor.app.main.running import RunScreen
 from gpututor.app.messages import CheckOpened
 from gpututor.app.screens.dialogs import Answer, DiffDialog, QuestionDialog
-from gpututor.app.screens.run_screen import RunScreen
 from gpututor.app.standing import State
 from gpututor.app.widgets.verdict_row import VerdictRow
 from gpututor.errors import CourseError, TutorError

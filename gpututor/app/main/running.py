@@ -10,6 +10,7 @@ from textual import on
 
 from gpututor.app.commands import Pane
 from gpututor.app.grader import Client, Grader
+from gpututor.app.main.saving import DeskScreen, Learner
 from gpututor.app.messages import (
     CheckAnswered,
     DevicesFound,
@@ -19,7 +20,6 @@ from gpututor.app.messages import (
     ScenarioStarted,
     SubmissionGraded,
 )
-from gpututor.app.screens.desk_screen import DeskScreen, Learner
 from gpututor.app.screens.dialogs import error_dialog
 from gpututor.app.words import planned_device, sentence
 from gpututor.course.exercise import Exercise

@@ -11,8 +11,8 @@ from textual.binding import Binding, BindingType
 from textual.widgets import TextArea
 
 from gpututor.app.messages import EditorLeft, TabsReplaced
-from gpututor.app.widgets import indentation
-from gpututor.app.widgets.colours import KINDS, Span, python_spans
+from gpututor.app.widgets.editor import indentation
+from gpututor.app.widgets.editor.colours import KINDS, Span, python_spans
 
 
 class Editor(TextArea):

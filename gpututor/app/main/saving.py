@@ -25,7 +25,7 @@ from gpututor.errors import TutorError, WorkspaceError
 from gpututor.progress.store import ProgressStore
 
 BREAKPOINTS = [(0, "-narrow"), (100, "-medium"), (140, "-wide")]
-"""From which width on how many panes stand side by side; see `app.tcss`."""
+"""From which width on how many panes stand side by side; see `styles/panes.tcss`."""
 LOOK_EVERY_S = 0.15
 SAVE_AFTER_S = 0.5
 """How long the keys must rest before the file is written; while they never rest it is written every second."""
