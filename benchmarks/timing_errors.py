@@ -117,8 +117,9 @@ class KeptWorkers(WorkerPool):
         return self._idle.pop() if self._idle else super().take()
 
     def release(self, worker: Worker) -> None:
-        worker.channel.begin(None, 1 << 16)
-        Conversation(worker.channel).ask({"op": "leave"})
+        with worker.awake():  # the sibling may stand still
+            worker.channel.begin(None, 1 << 16)
+            Conversation(worker.channel).ask({"op": "leave"})
         self._idle.append(worker)
 
 
