@@ -117,9 +117,9 @@ class KeptWorkers(WorkerPool):
         return self._idle.pop() if self._idle else super().take()
 
     def release(self, worker: Worker) -> None:
-        with worker.awake():  # the sibling may stand still
-            worker.channel.begin(None, 1 << 16)
-            Conversation(worker.channel).ask({"op": "leave"})
+        worker.awake().__enter__()  # it may stand still, and goes on until the judge stops it anew
+        worker.channel.begin(None, 1 << 16)
+        Conversation(worker.channel).ask({"op": "leave"})
         self._idle.append(worker)
 
 
