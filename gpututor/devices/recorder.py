@@ -216,12 +216,13 @@ class Recorder:
         *,
         launched: int = -1,
         stream: int = 0,
+        partner: int = -1,
         place: Where = None,
     ) -> int:
         """`size_bytes` of `device` were allocated (`Kind.ALLOCATE`), freed (`FREE`), or not there (`OUT_OF_MEMORY`).
 
         `allocated` is what all storages take after it, in bytes; of memory that was freed, `stream` is the one that
-        had it.
+        had it, and `partner` the event of its allocation.
         """
         if not self.enabled:
             return -1
@@ -236,6 +237,7 @@ class Recorder:
             launched=launched,
             start=launched,
             end=launched,
+            partner=partner,
             file=file,
             line=line,
         )

@@ -153,7 +153,7 @@ class Trace:
             block.end[at] = end
         if allocated:
             block.allocated[at] = allocated
-        if partner >= 0:
+        if 0 <= partner <= index:  # one that stands in another trace is none here
             block.partner[at] = partner
         if line:
             block.file[at] = self.files[file]

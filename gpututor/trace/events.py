@@ -74,7 +74,8 @@ class Event:
     """For memory: bytes allocated on the device after it. Else 0."""
     partner: int
     """For a hazard: the index of the earlier event that it collides with. For a transfer: that of an earlier one that
-    brought the same bytes, unchanged since, to the same device. Else, or where that is not known, -1."""
+    brought the same bytes, unchanged since, to the same device. For memory that was given back: that of its
+    allocation. Else, or where that is not known, -1."""
     file: str
     """The learner's file that caused it; empty when none did."""
     line: int | None

@@ -46,11 +46,13 @@ class Memory:
         def gone(_: object) -> None:
             if self._known.pop(identity, None) is not None and self._recorder.enabled:
                 self._allocated[device] = left = max(0, self._allocated[device] - size)
-                self._recorder.memory(Kind.FREE, device, size, left, launched=self._now(), stream=stream)
+                self._recorder.memory(Kind.FREE, device, size, left, launched=self._now(), stream=stream, partner=taken)
 
         self._known[identity] = weakref.ref(storage, gone)
         allocated = self._allocated[device] = backend.allocated(index)
-        self._recorder.memory(Kind.ALLOCATE, device, size, allocated, launched=self._now(), stream=stream, place=place)
+        taken = self._recorder.memory(
+            Kind.ALLOCATE, device, size, allocated, launched=self._now(), stream=stream, place=place
+        )
 
     def lacked(
         self, backend: Backend, index: int, device: str, error: BaseException, stream: int, place: Place | None

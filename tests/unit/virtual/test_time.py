@@ -169,6 +169,23 @@ def test_memory_is_in_the_trace_with_what_is_allocated_after_each_event() -> Non
     assert lines == sorted(line for line in lines if line is not None)
 
 
+def test_what_is_given_back_names_its_allocation() -> None:
+    recorder = Recorder([__file__])
+    with virtual_gpu(1, "T4", recorder=recorder):
+        x = torch.zeros(1 << 20, device="cuda")
+        y = x + 1
+        z = y + 1
+        del y
+        w = x + z
+        del x, z, w
+        torch.cuda.memory_allocated()
+    events = list(recorder.complete())
+    found = [events[one.partner].line for one in events if one.kind is Kind.FREE]
+    lines = [one.line for one in events if one.kind is Kind.ALLOCATE]
+    assert found == [lines[1], lines[0], lines[2], lines[3]]
+    assert all(events[one.partner].kind is Kind.ALLOCATE for one in events if one.kind is Kind.FREE)
+
+
 _PROGRAM = """
 import time
 import torch

@@ -76,8 +76,8 @@ class DeviceMemory:
                 assert span is not None
             span.requested = requested
             self.statistics.note(pool, size, requested)
-            if self.watch is not None:
-                self.watch.taken(size, self._in_use, self.of_thread.writer)
+            watch = self.watch
+            span.row = -1 if watch is None else watch.taken(size, self._in_use, self.of_thread.writer)
         return span
 
     def leave(self, span: Span, size: int, stream: int) -> None:
@@ -183,11 +183,11 @@ class DeviceMemory:
         freed = self._freed
         while freed:
             span, size, moment = freed.popleft()
-            pool, requested = span.pool, span.requested
+            pool, requested, row = span.pool, span.requested, span.row
             pool.give_back(span, size)
             self.statistics.note(pool, -size, -requested)
             if moment is not None and self.watch is not None:
-                self.watch.left(size, self._in_use, moment)
+                self.watch.left(size, self._in_use, moment, row)
 
     def _grow(self, pool: Pool, size: int) -> None:
         wanted = segment_size(size)

@@ -33,7 +33,7 @@ def segment_size(size_bytes: int) -> int:
 class Span:
     """Neighbouring addresses in one segment: a storage's memory, or free."""
 
-    __slots__ = ("address", "after", "before", "is_free", "pool", "requested", "size")
+    __slots__ = ("address", "after", "before", "is_free", "pool", "requested", "row", "size")
 
     def __init__(self, pool: Pool, address: int, size: int, before: Span | None, after: Span | None) -> None:
         self.pool = pool
@@ -42,6 +42,8 @@ class Span:
         self.requested = 0
         """The bytes that were asked for, before rounding; 0 while it is free."""
         self.is_free = True
+        self.row = -1
+        """The event of the trace that tells of its being taken; -1 where none does."""
         self.before = before
         self.after = after
 

@@ -57,20 +57,26 @@ class MemoryWatch:
         # Its callers are the destructor and what that calls.
         return (self._host.now, recorder.place(3), stream) if recorder.enabled else None
 
-    def taken(self, size: int, allocated: int, writer: Task | None) -> None:
-        """A storage was allocated; `allocated` is what all of them take now. `writer` is the launch that fills it."""
-        recorder = self._recorder
-        if recorder.enabled:
-            place = None if writer is None else writer.place
-            # A copy from another GPU is on a stream of that one.
-            stream = self.stream() if writer is None or writer.key[0] != self._index else writer.key[1]
-            now = self._host.now
-            recorder.memory(Kind.ALLOCATE, self._device, size, allocated, launched=now, stream=stream, place=place)
+    def taken(self, size: int, allocated: int, writer: Task | None) -> int:
+        """A storage was allocated; `allocated` is what all of them take now. `writer` is the launch that fills it.
 
-    def left(self, size: int, allocated: int, moment: Moment) -> None:
-        """A storage was freed at that moment."""
+        Gives the number of the event, -1 where none was written down.
+        """
+        recorder = self._recorder
+        if not recorder.enabled:
+            return -1
+        place = None if writer is None else writer.place
+        # A copy from another GPU is on a stream of that one.
+        stream = self.stream() if writer is None or writer.key[0] != self._index else writer.key[1]
+        now = self._host.now
+        return recorder.memory(Kind.ALLOCATE, self._device, size, allocated, launched=now, stream=stream, place=place)
+
+    def left(self, size: int, allocated: int, moment: Moment, taken: int) -> None:
+        """A storage was freed at that moment; `taken` is the event of its allocation."""
         time, place, stream = moment
-        self._recorder.memory(Kind.FREE, self._device, size, allocated, launched=time, stream=stream, place=place)
+        self._recorder.memory(
+            Kind.FREE, self._device, size, allocated, launched=time, stream=stream, partner=taken, place=place
+        )
 
     def freed(self, block: Block) -> None:
         """Report memory that goes back to its stream while another uses it. Takes no lock: destructors call it."""
