@@ -12,7 +12,7 @@ from textual.geometry import Size
 from textual.pilot import Pilot
 
 GOLDENS = Path(__file__).parent / "goldens"
-SIZES = ((80, 24), (140, 40))
+SIZES = ((80, 24), (100, 30), (140, 40))
 
 
 def screen_lines(app: App[Any]) -> list[str]:
