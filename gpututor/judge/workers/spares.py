@@ -116,4 +116,5 @@ def worker_environment(scratch: Path) -> dict[str, str]:
         "PYTHONDONTWRITEBYTECODE": "1",
         # Asking whether CUDA is there must not initialise it.
         "PYTORCH_NVML_BASED_CUDA_CHECK": "1",
+        "KINETO_LOG_LEVEL": "99",  # the profiler of torch writes lines for its own authors to stderr
     }

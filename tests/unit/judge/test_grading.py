@@ -182,6 +182,17 @@ def test_a_little_output_is_shown_and_harms_nothing(grade: Grade) -> None:
     assert report.runs[0].output == "number is 3\nnumber is 5\nnumber is 7\n"
 
 
+def test_the_profiler_of_torch_prints_nothing_of_its_own_among_the_learners_lines(grade: Grade) -> None:
+    report = grade(
+        "from torch.profiler import ProfilerActivity, profile\n\n\n"
+        "def twice(number):\n    with profile(activities=[ProfilerActivity.CPU]):\n"
+        "        return 2 * number\n"
+    )
+
+    assert report.outcome is Outcome.PASSED
+    assert report.runs[0].output == ""
+
+
 def test_markup_in_an_error_arrives_as_it_was_written(grade: Grade) -> None:
     report = grade("def twice(number):\n    raise ValueError('[/int] [@click=app.quit]x[/]')\n")
 
