@@ -1,0 +1,167 @@
+"""What the tabs of the device screen are given: one call of one run, as it was recorded. No Textual here.
+
+A tab is a widget with a method `show(view: RunView) -> None`. It is called with the figures at once, while
+`view.loaded` is still None, and once more when the traces have been read. A tab that wants the learner to see a line
+of the attempt's file posts `LineChosen`; the device screen does the rest.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Protocol
+
+from gpututor.grading.recording import CallRecording, Recording, RunRecording
+
+if TYPE_CHECKING:
+    from gpututor.trace.picture import Picture
+    from gpututor.trace.rows import Rows  # 80 ms: NumPy
+
+_RANK = re.compile(r", rank (\d+)")
+
+
+class Tab(Protocol):
+    """What the device screen asks of the widget in a tab."""
+
+    def show(self, view: RunView) -> None: ...
+
+
+@dataclass(frozen=True)
+class Case:
+    """One call of the learner's function, in all the processes that took part in it."""
+
+    words: str
+    """`call 2 of 3, with x of shape (7, 1)`."""
+    calls: tuple[CallRecording, ...]
+    """One for each process: most often one."""
+
+    @property
+    def work_ns(self) -> int:
+        return max(call.elapsed_ns for call in self.calls)
+
+    @property
+    def events(self) -> int:
+        return sum(call.events for call in self.calls)
+
+
+@dataclass(frozen=True)
+class ProcessRows:
+    """The trace of one process, for arithmetic."""
+
+    name: str
+    """Such as `rank 1`; empty where there is only one."""
+    call: CallRecording
+    rows: Rows
+
+
+@dataclass(frozen=True)
+class LoadedCase:
+    """The traces of a case."""
+
+    processes: tuple[ProcessRows, ...]
+    """Those whose trace could be read; there may be none."""
+    missing: tuple[str, ...]
+    """A sentence for each that could not."""
+
+    @cached_property
+    def picture(self) -> Picture:
+        """The timeline of all processes; `load` has made it already."""
+        from gpututor.trace.picture import Picture
+
+        return Picture([(process.name, process.rows) for process in self.processes])
+
+
+@dataclass(frozen=True)
+class RunView:
+    """One case of one run of an attempt."""
+
+    recording: Recording
+    run_number: int
+    """The position of the run in the recording, from 0."""
+    case_number: int
+    """The position of the case in the run, from 0."""
+    attempt: int
+    """The number of the attempt at the exercise, from 1."""
+    title: str
+    """The exercise's label and title."""
+    file_name: str
+    """How the learner knows the file."""
+    source: str | None
+    """The text that was graded; None where it was not kept."""
+    loaded: LoadedCase | None = None
+    """None until the traces have been read."""
+
+    @property
+    def run(self) -> RunRecording:
+        return self.recording.runs[self.run_number]
+
+    @property
+    def case(self) -> Case:
+        return cases_of(self.run)[self.case_number]
+
+    @property
+    def call(self) -> CallRecording:
+        """The first process's call."""
+        return self.case.calls[0]
+
+    @property
+    def is_modelled(self) -> bool:
+        return self.run.times == "modelled"
+
+    @property
+    def times_words(self) -> str:
+        """`modelled`, `measured`, or that there are no times."""
+        return self.run.times or "without times"
+
+    def source_line(self, line: int | None) -> str:
+        """The text of a line of the attempt, from 1; empty where that is not known."""
+        lines = self.source_lines
+        return lines[line - 1] if line is not None and 0 < line <= len(lines) else ""
+
+    @property
+    def source_lines(self) -> list[str]:
+        return (self.source or "").split("\n")
+
+    def with_traces(self, loaded: LoadedCase) -> RunView:
+        return replace(self, loaded=loaded)
+
+
+def cases_of(run: RunRecording) -> tuple[Case, ...]:
+    """The calls of a run; those of several processes that are one call stand together."""
+    found: dict[str, list[CallRecording]] = {}
+    for call in run.calls:
+        found.setdefault(_RANK.sub("", call.words, count=1), []).append(call)
+    return tuple(Case(words, tuple(calls)) for words, calls in found.items())
+
+
+def most_work(run: RunRecording) -> int:
+    """The position of the case that shows most: it took longest, or has most events where there are no times."""
+    cases = cases_of(run)
+    shown = [number for number, case in enumerate(cases) if any(call.trace for call in case.calls)]
+    return max(shown, key=lambda number: (cases[number].work_ns, cases[number].events), default=0)
+
+
+def load(view: RunView) -> RunView:
+    """The same with its traces. Reads files and imports NumPy (80 ms): to be called in a thread. Raises nothing."""
+    from gpututor.trace.columns import TraceError
+    from gpututor.trace.files import read_trace
+    from gpututor.trace.rows import Rows
+
+    processes, missing = [], []
+    for call in view.case.calls:
+        path = view.recording.trace_path(call)
+        rank = _RANK.search(call.words)
+        name = f"rank {rank[1]}" if rank else ""
+        if path is None:
+            missing.append(f"The trace of {call.words} was left out: {view.recording.left_out or 'it is not there.'}")
+            continue
+        try:
+            processes.append(ProcessRows(name, call, Rows(read_trace(str(path)))))
+        except FileNotFoundError:
+            missing.append(f"The trace of {call.words} is not on this disk any more.")
+        except (TraceError, OSError) as error:
+            missing.append(f"The trace of {call.words} cannot be read: {error}")
+    loaded = LoadedCase(tuple(processes), tuple(missing))
+    loaded.picture  # noqa: B018 - made here, not in a handler
+    return view.with_traces(loaded)
