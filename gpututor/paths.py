@@ -56,6 +56,11 @@ def remembered_workspace_file() -> Path:
     return config_folder() / "workspace.txt"
 
 
+def settings_file() -> Path:
+    """What a learner chose; see `gpututor.settings`."""
+    return config_folder() / "settings.toml"
+
+
 def default_workspace() -> Path:
     home = os.environ.get("GPUTUTOR_HOME")
     return Path(home).expanduser() / "workspace" if home else Path.home() / "gpututor"

@@ -1,0 +1,273 @@
+"""What a learner may choose, in one file that is meant to be read and edited by hand: `settings.toml`.
+
+A change that is made in the app rewrites the one line that it is about: order and comments stay as they are.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from gpututor import paths
+from gpututor.errors import TutorError
+from gpututor.files import create_atomically, ordinary, write_atomically
+
+THEMES = ("night", "day", "terminal", "contrast")
+"""The app's own; Textual's others, such as `nord`, can be named too."""
+RUNS = ("asked", "other editor", "saved")
+MOTIONS = ("full", "none")
+DEVICES = ("auto", "virtual", "cpu", "cuda", "mps", "xpu")
+OWN_GPU = "exercise"
+"""What `gpu` says where each exercise has its own."""
+
+Value = str | bool
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What was chosen."""
+
+    theme: str = "night"
+    editor: str = ""
+    """A command; empty: `$VISUAL`, else `$EDITOR`."""
+    auto_run: str = "asked"
+    """One of `RUNS`."""
+    motion: str = "full"
+    """One of `MOTIONS`."""
+    device: str = "auto"
+    """As in a `GradeRequest`."""
+    gpu: str = OWN_GPU
+    """A model of the virtual GPU, or `OWN_GPU`."""
+    costs: bool = True
+    """Whether the editor shows beside each line what it cost."""
+
+    @property
+    def requested_gpu(self) -> str | None:
+        """As in a `GradeRequest`."""
+        return None if self.gpu == OWN_GPU else self.gpu
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One line of the file, declared once: its reading, the file's comment and the screen's row come from here."""
+
+    key: str
+    """Also the name of the field in `Settings`."""
+    title: str
+    help: str
+    """A sentence."""
+    choices: tuple[Value, ...] = ()
+    """What it can be; empty where it is free text or more than can be listed."""
+    fault: Callable[[str], str] | None = None
+    """What is wrong with a text that is none of the choices, in words; empty when nothing is."""
+
+    @property
+    def default(self) -> Value:
+        value: Value = getattr(Settings(), self.key)
+        return value
+
+
+def _theme_fault(name: str) -> str:
+    return "" if re.fullmatch(r"[a-z0-9-]+", name) else f"a theme is {_listed(THEMES)}, or another of the palette's"
+
+
+def _editor_fault(command: str) -> str:
+    return "" if command.isprintable() else "a command is one line"
+
+
+def _device_fault(name: str) -> str:
+    return "" if re.fullmatch(r"cuda:\d{1,3}", name) else f"a device is {_listed(DEVICES)} or cuda:N"
+
+
+def _gpu_fault(name: str) -> str:
+    from gpututor.grading.models import model_names  # reads a file: only where somebody chose a model
+
+    if name in model_names():
+        return ""
+    return f"a virtual GPU is {OWN_GPU} (each exercise has its own) or one of {', '.join(model_names())}"
+
+
+SETTINGS = (
+    Setting("theme", "Theme", "The colours; `terminal` takes your terminal's own sixteen.", THEMES, _theme_fault),
+    Setting("editor", "Own editor", "What opens your file; empty: $VISUAL, else $EDITOR.", (), _editor_fault),
+    Setting(
+        "auto_run", "Run checks", "When asked (^s, r); also when another editor saved; or at every save here too.", RUNS
+    ),
+    Setting("motion", "Motion", "Full, or none: nothing slides and no cursor blinks.", MOTIONS),
+    Setting(
+        "device",
+        "Device",
+        "Where runs happen; auto: a real GPU that suits, else the virtual one.",
+        DEVICES,
+        _device_fault,
+    ),
+    Setting("gpu", "Virtual GPU", "Its model; `exercise`: the one that each exercise is written for.", (), _gpu_fault),
+    Setting("costs", "Costs", "Beside each line of your code, what it cost in the last run.", (True, False)),
+)
+BY_KEY = {setting.key: setting for setting in SETTINGS}
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What the file says."""
+
+    settings: Settings
+    faults: tuple[str, ...] = ()
+    """What in it could not be taken, each as a line for people: file, line, what is wrong, what holds instead."""
+
+
+class SettingsFile:
+    """The settings, as they are in the file at `path`, which may be changed by others at any time."""
+
+    def __init__(self, path: Path | None = None) -> None:
+        self.path = path or paths.settings_file()
+        self.now = Settings()
+        self.faults: tuple[str, ...] = ()
+        self._stamp: tuple[int, int] | None = None
+        self.look()
+
+    def look(self) -> bool:
+        """Read the file where it has changed; whether another choice holds now. Costs one stat when nothing changed."""
+        stamp = _stamp(self.path)
+        if stamp == self._stamp:
+            return False
+        before, self._stamp = (self.now, self.faults), stamp
+        reading = read_settings(self.path)
+        self.now, self.faults = reading.settings, reading.faults
+        return (self.now, self.faults) != before
+
+    def choose(self, key: str, value: Value) -> None:
+        """Change one choice, here and in the file.
+
+        Raises `TutorError` where the file cannot be written or read: then the choice holds until the end only.
+        """
+        self.look()
+        if fault := fault_of(BY_KEY[key], value):
+            raise TutorError(f"{key} cannot be {_written(value)}: {fault}.")
+        self.now = replace(self.now, **{key: value})  # type: ignore[arg-type]  # of the field's own type, as was tested
+        try:
+            self.create()
+            text = _with_choice(_read(self.path), key, value)
+            write_atomically(self.path, text)
+        except (OSError, ValueError) as error:
+            advice = f"Mend {self.path}, or move it away. Until then the choice holds as long as this app runs."
+            raise TutorError(f"The choice could not be written: {_reason(error)}", advice) from error
+        self._stamp = _stamp(self.path)
+        self.faults = read_settings(self.path).faults
+
+    def create(self) -> None:
+        """Write the file with all defaults and their explanation, where there is none. Raises `OSError`."""
+        if not self.path.exists():
+            create_atomically(self.path, written(self.now))
+            self._stamp = _stamp(self.path)
+
+
+def read_settings(path: Path) -> Reading:
+    """What the file at `path` says; without one, the defaults. Never raises."""
+    import tomllib
+
+    try:
+        text = _read(path)
+        entries = tomllib.loads(text)
+    except FileNotFoundError:
+        return Reading(Settings())
+    except (OSError, ValueError) as error:
+        return Reading(Settings(), (f"{path}: {_reason(error)}. All settings have their defaults until it is mended.",))
+    taken: dict[str, Any] = {}
+    faults: list[str] = []
+    for key, value in entries.items():
+        setting = BY_KEY.get(key)
+        where = f"{path}, line {_line_of(text, key)}"
+        if setting is None:
+            faults.append(f"{where}: there is no setting {key!r}{_nearest(key)} Take the line out.")
+        elif fault := fault_of(setting, value):
+            faults.append(
+                f"{where}: {key} cannot be {_written(value)}: {fault}. It is {_written(setting.default)} now."
+            )
+        else:
+            taken[key] = value
+    return Reading(Settings(**taken), tuple(faults))
+
+
+def fault_of(setting: Setting, value: object) -> str:
+    """Why `value` cannot be taken, in words; empty when it can."""
+    if type(value) is not type(setting.default):
+        return "it is " + (_listed(setting.choices) if setting.choices else "a text in quotes")
+    if value in setting.choices or value == setting.default:
+        return ""
+    if setting.fault is None or not isinstance(value, str):
+        return f"it is {_listed(setting.choices)}"
+    return setting.fault(value)
+
+
+def written(settings: Settings) -> str:
+    """A new file: every setting with its explanation."""
+    lines = ["# What you chose in gpututor. Edit it as you like: the app takes a change at once.", ""]
+    for setting in SETTINGS:
+        lines.append(f"# {setting.help}")
+        if setting.choices:
+            lines.append(f"# {_listed(setting.choices)}")
+        lines += [f"{setting.key} = {_written(getattr(settings, setting.key))}", ""]
+    return "\n".join(lines)
+
+
+def _with_choice(text: str, key: str, value: Value) -> str:
+    """The file's text with another value of one key; the rest stays letter by letter. Raises `ValueError`."""
+    import tomlkit  # 45 ms: at the first change only
+
+    document = tomlkit.parse(text)
+    if key in document:
+        document[key] = value
+        return document.as_string()
+    # Before the first table, which would else swallow it.
+    table = re.search(r"^\s*\[", text, re.MULTILINE)
+    ahead, rest = (text, "") if table is None else (text[: table.start()], text[table.start() :])
+    newline = "" if not ahead or ahead.endswith("\n") else "\n"
+    return f"{ahead}{newline}{key} = {_written(value)}\n{rest}"
+
+
+def _read(path: Path) -> str:
+    with open(path, encoding="utf-8", newline="", opener=ordinary) as stream:
+        return stream.read()
+
+
+def _stamp(path: Path) -> tuple[int, int] | None:
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_mtime_ns, status.st_size
+
+
+def _line_of(text: str, key: str) -> int:
+    pattern = re.compile(rf"""\s*\[?\s*["']?{re.escape(key)}["']?\s*[=.\]]""")
+    return next((number for number, line in enumerate(text.splitlines(), 1) if pattern.match(line)), 1)
+
+
+def _nearest(key: str) -> str:
+    import difflib
+
+    near = difflib.get_close_matches(key, BY_KEY, n=1)
+    return f"; did you mean {near[0]!r}?" if near else f"; there are {', '.join(BY_KEY)}."
+
+
+def _listed(choices: tuple[Value, ...]) -> str:
+    words = [_written(choice) for choice in choices]
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} or {words[-1]}"
+
+
+def _written(value: object) -> str:
+    """As it stands in the file."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, str) else repr(value)
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, UnicodeDecodeError):
+        return "it is no text in UTF-8"
+    return str(error.strerror or error) if isinstance(error, OSError) else str(error).rstrip(".")
