@@ -28,6 +28,8 @@ class GradeRequest:
     """The seed of the inputs; None: drawn by the judge."""
     is_text: bool = True
     """False where `submission` held halves of surrogate pairs, which did not travel: it is not graded."""
+    recording_folder: str | None = None
+    """Where what the devices did is written; see `gpututor.grading.recording`. None: nowhere."""
 
 
 @dataclass(frozen=True)

@@ -31,6 +31,7 @@ from gpututor.judge.machines import in_words, machines_for, seen_by_checks
 from gpututor.judge.opening import with_opened
 from gpututor.judge.placement import placement_of
 from gpututor.judge.plan import plan_for
+from gpututor.judge.recording import Recorder
 from gpututor.judge.solution import Solution
 from gpututor.judge.suspicions import suspicions_of
 from gpututor.judge.timing.measuring import measure_for
@@ -162,6 +163,7 @@ class _Grading:
         self._of = _to_be_earned(code.checks, [seen_by_checks(spec, self._devices) for spec in machines])
         source = with_newlines(self.request.submission.removeprefix("\ufeff"))
         submission = Submission(_file_name(self.request.file_name), source)
+        recorder = Recorder(self.request.recording_folder, code.checks, self.exercise.cases)
         for spec in machines:
             device = in_words(spec, self._devices)
             self._emit(RunStarted(spec.scenario, device))
@@ -179,6 +181,7 @@ class _Grading:
                 observation.run = replace(observation.run, baselines=baselines)
             if trouble is None:
                 observation.run = with_opened(self._pool, self.exercise, plan, observation.run)
+            recorder.add(observation.run, device, submission.file_name)
             self._suspicions += suspicions_of(observation.run, spec, observation.changed)
             self._suspicions += outside_in_words(observation.outside)
             self._judge(observation, spec, code, solution)

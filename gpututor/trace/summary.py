@@ -165,7 +165,7 @@ def summary(
         host_computing=merged(rows.intervals(host)).total,
         host_waiting=merged(rows.intervals(waits)).total,
         devices=tuple(_device(rows, name) for name in rows.accelerators()),
-        lines=_lines(rows, host),
+        lines=lines_of(rows),
         ranges=_ranges(rows),
         hazards=hazards,
         advice=advice.find(rows, hazards, rates or {}, most_advice),
@@ -239,8 +239,9 @@ def _copies(rows: Rows, device: str) -> tuple[CopyGroup, ...]:
     )
 
 
-def _lines(rows: Rows, host: Mask) -> tuple[LineSummary, ...]:
-    """Counts and times of each line, added up in one pass over the rows."""
+def lines_of(rows: Rows) -> tuple[LineSummary, ...]:
+    """Counts and times of each line, added up in one pass over the rows; the longest first."""
+    host = rows.on("cpu") & rows.of(Kind.KERNEL)
     wanted = rows.of(*WORK, Kind.SYNCHRONISE) & (rows.place != 0)
     places, line_of = np.unique(rows.place[wanted], return_inverse=True)
 

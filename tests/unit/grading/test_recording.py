@@ -1,0 +1,90 @@
+"""Recordings are read strictly."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gpututor.grading.recording import (
+    FILE,
+    BaselineRecording,
+    CallRecording,
+    LineCost,
+    Recording,
+    RunRecording,
+    read_recording,
+    write_recording,
+)
+
+CALL = CallRecording("call 1 of 2, with size=3", "run1_1.trace", 9000, 100, 512, 4, 12, 0)
+COST = LineCost(4, 2, 800, 1, 60, 4096, 1, 300, 512, ("a reads what b writes",))
+SLOW = BaselineRecording("slow.py", (CALL,))
+RUN = RunRecording("one GPU", "cuda:0, virtual T4", "modelled", (CALL,), (SLOW,), (COST,))
+RECORDING = Recording((RUN,), "3 events are not in the traces: one recording holds 64 MiB.")
+
+
+def test_what_is_written_is_read_back(tmp_path: Path) -> None:
+    write_recording(RECORDING, tmp_path)
+    found = read_recording(tmp_path)
+    assert found == replace(RECORDING, folder=str(tmp_path))
+    assert found.trace_path(CALL) == tmp_path / "run1_1.trace"
+    assert found.trace_path(replace(CALL, trace="")) is None
+
+
+def test_figures_of_all_calls_together() -> None:
+    two = replace(RUN, calls=(CALL, replace(CALL, elapsed_ns=1, floor_ns=1, peak_bytes=600)))
+    assert (two.elapsed_ns, two.floor_ns, two.peak_bytes) == (9001, 101, 600)
+    assert replace(RUN, calls=(CALL, replace(CALL, floor_ns=0))).floor_ns == 0
+    assert Recording((two, replace(RUN, times=""))).elapsed_ns == 9001
+    assert Recording(()).peak_bytes == 0
+
+
+def _with(path: tuple[str | int, ...], value: object) -> Any:
+    data = json.loads(json.dumps(RECORDING.to_json()))
+    part = data
+    for name in path[:-1]:
+        part = part[name]
+    part[path[-1]] = value
+    return data
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "words"),
+    [
+        (("version",), 2, "version must be 1"),
+        (("runs",), {}, "runs must be a list, not an object"),
+        (("runs", 0, "times"), "guessed", "runs[0].times must be one of"),
+        (("runs", 0, "calls", 0, "elapsed_ns"), "9", "runs[0].calls[0].elapsed_ns must be a whole number"),
+        (("runs", 0, "calls", 0, "elapsed_ns"), -1, "runs[0].calls[0]: elapsed_ns must not be negative"),
+        (("runs", 0, "calls", 0, "trace"), "../secret", "trace must be the name of a file"),
+        (("runs", 0, "calls", 0, "trace"), "..", "trace must be the name of a file"),
+        (("runs", 0, "lines", 0, "hazards"), [1], "runs[0].lines[0].hazards[0] must be a string"),
+        (("runs", 0, "more"), 1, "runs[0].more is no key of a RunRecording"),
+        (("folder",), "/", "folder is no key of a Recording"),
+    ],
+)
+def test_what_nobody_wrote_is_refused_with_its_place(
+    tmp_path: Path, path: tuple[str | int, ...], value: object, words: str
+) -> None:
+    (tmp_path / FILE).write_text(json.dumps(_with(path, value)))
+    with pytest.raises(ValueError, match=FILE) as caught:
+        read_recording(tmp_path)
+    assert words in str(caught.value)
+
+
+@pytest.mark.parametrize("text", ["", "[]", "[" * 100_000, '{"version": 1}', "\x00", "null"])
+def test_texts_that_are_no_recording(tmp_path: Path, text: str) -> None:
+    (tmp_path / FILE).write_text(text)
+    with pytest.raises(ValueError, match=FILE):
+        read_recording(tmp_path)
+
+
+def test_a_file_that_no_judge_wrote_is_not_read_into_memory(tmp_path: Path) -> None:
+    with (tmp_path / FILE).open("wb") as file:
+        file.truncate(1 << 40)
+    with pytest.raises(ValueError, match="larger than any recording"):
+        read_recording(tmp_path)
