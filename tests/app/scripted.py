@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from gpututor.errors import GradingError
 from gpututor.grading.events import Cancelled, Graded, GradeRequest, GradingEvent, RunStarted, VerdictReached
 from gpututor.grading.report import Environment, Outcome, Report, RunSummary, Status, Verdict
+from gpututor.trace.columns import Trace
+from tests.app.recordings import DEVICE, make_recording, small_trace
 
 ENVIRONMENT = Environment("0.1.0", "2.13.0", "3.11.4", "Linux", "process", 7)
-DEVICE = "cuda:0, virtual T4"
 
 
 def verdict(check: str, status: Status = Status.PASSED, *, scenario: str = "one GPU", **words: object) -> Verdict:
@@ -73,6 +74,10 @@ class ScriptedClient:
         self.judge = judge
         self.holds = holds
         self.breaks: Exception | None = None
+        self.records = True
+        """Whether it writes a recording where one is asked for."""
+        self.traces: Callable[[GradeRequest], Sequence[Trace]] = lambda request: [small_trace(file=request.file_name)]
+        """What it records of a request."""
         self.requests: list[GradeRequest] = []
         self.warmed = threading.Event()
         self.cancelled = threading.Event()
@@ -88,6 +93,8 @@ class ScriptedClient:
         if self.breaks is not None:
             raise self.breaks
         outcome = self.judge(request)
+        if request.recording_folder is not None and self.records:
+            self.record(Path(request.recording_folder), request)
         for run in outcome.runs:
             yield RunStarted(run.scenario, run.device)
             for each in outcome.verdicts:
@@ -99,6 +106,9 @@ class ScriptedClient:
                             yield Cancelled()
                             return
         yield Graded(outcome)
+
+    def record(self, folder: Path, request: GradeRequest) -> None:
+        make_recording(folder, *self.traces(request), device=DEVICE, file=request.file_name)
 
     def cancel(self) -> None:
         self.cancelled.set()
