@@ -17,7 +17,7 @@ import json
 import sys
 from dataclasses import asdict
 
-from gpututor.grading.inventory import Device, known_devices
+from gpututor.grading.inventory import device_line, known_devices
 from gpututor.plain_text import visible
 
 
@@ -40,8 +40,3 @@ def main(arguments: argparse.Namespace) -> int:
         print(f"gpututor: {visible(inventory.error)}", file=sys.stderr)
         return 1
     return 0
-
-
-def device_line(device: Device) -> str:
-    memory = "" if device.memory_bytes is None else f", {device.memory_bytes / 2**30:.1f} GiB"
-    return f"{visible(device.name):<7}  {visible(device.description)}{memory}"

@@ -7,43 +7,9 @@ The exit code is 1 when a line says WRONG.
 from __future__ import annotations
 
 import argparse
-import json
-import os
-import platform
-import re
-import subprocess
-import sys
-from collections.abc import Iterator
-from dataclasses import dataclass
-from importlib import metadata
-from pathlib import Path
 
-from gpututor import __version__, paths
-from gpututor.cli.devices import device_line
-from gpututor.cli.places import chosen_course
-from gpututor.course.exercise import Course
-from gpututor.course.workspace import find_workspace
-from gpututor.errors import ProgressError, TutorError
-from gpututor.grading.inventory import known_devices
+from gpututor.health import WRONG, findings
 from gpututor.plain_text import visible
-from gpututor.processes import python_module
-from gpututor.progress.store import ProgressStore
-
-OK, NOTE, WRONG = "ok", "note", "WRONG"
-OWN_FILES = "Your own files are graded without it."
-PROBE_TIMEOUT_S = 150.0
-"""Longer than the probe's own limit for the worker that it starts."""
-
-
-@dataclass(frozen=True)
-class Finding:
-    """One line of the doctor's."""
-
-    state: str
-    """`ok`, `note` or `WRONG`."""
-    about: str
-    words: str
-    advice: str = ""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -53,134 +19,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def main(arguments: argparse.Namespace) -> int:
     """Exit code 1 when something is wrong."""
     wrong = 0
-    for finding in _findings(arguments):
+    for finding in findings(arguments.course, arguments.workspace):
         print(f"{finding.state:<5}  {finding.about:<12}  {visible(finding.words)}", flush=True)
         if finding.advice:
             print(f"{'':<21}{visible(finding.advice)}", flush=True)
         wrong += finding.state == WRONG
     print(f"\n{wrong} thing{'s' * (wrong != 1)} to mend" if wrong else "\nNothing is wrong.")
     return 1 if wrong else 0
-
-
-def _findings(arguments: argparse.Namespace) -> Iterator[Finding]:
-    yield Finding(OK, "gpututor", f"{__version__} in {paths.PACKAGE}")
-    yield Finding(OK, "Python", f"{platform.python_version()}, {sys.executable}, {platform.platform()}")
-    yield from _packages()
-    yield from _devices()
-    yield _isolation()
-    yield _terminal()
-    yield from _course(arguments)
-    yield _workspace(arguments)
-    yield _progress()
-    yield _writable("choices", paths.config_folder())
-    yield _writable("cache", paths.cache_folder())
-
-
-def _packages() -> Iterator[Finding]:
-    """What gpututor needs, as its own metadata says it, against what is installed."""
-    try:
-        needed = [line for line in metadata.requires("gpututor") or () if "extra ==" not in line]
-    except metadata.PackageNotFoundError:
-        yield Finding(NOTE, "packages", "gpututor is not installed, so its needs are not known", "`pip install -e .`")
-        return
-    for line in sorted(needed):
-        name = re.split(r"[^\w-]", line, maxsplit=1)[0]
-        least = re.search(r">=([\d.]+)", line)
-        below = re.search(r"<([\d.]+)", line)
-        advice = f"`{sys.executable} -m pip install '{line}'`"
-        try:
-            version = metadata.version(name)
-        except metadata.PackageNotFoundError:
-            yield Finding(WRONG, name, "is not installed", advice)
-            continue
-        too_old = least is not None and _numbers(version) < _numbers(least[1])
-        too_new = below is not None and _numbers(version) >= _numbers(below[1])
-        if too_old or too_new:
-            yield Finding(WRONG, name, f"{version}, but gpututor needs {line}", advice)
-        else:
-            yield Finding(OK, name, version)
-
-
-def _numbers(version: str) -> tuple[int, ...]:
-    """`2.13.0+cpu` as (2, 13, 0)."""
-    return tuple(int(number) for number in re.findall(r"\d+", re.split(r"[^\d.]", version)[0]))
-
-
-def _devices() -> Iterator[Finding]:
-    inventory = known_devices(refresh=True)
-    if inventory.error:
-        yield Finding(WRONG, "devices", inventory.error, "PyTorch must import: `python -c 'import torch'` says more.")
-        return
-    for device in inventory.devices:
-        yield Finding(OK, "device", device_line(device))
-    if not inventory.accelerators:
-        yield Finding(OK, "device", "no accelerator; exercises run on the virtual GPU")
-
-
-def _isolation() -> Finding:
-    """Asks in a process of its own whether a worker computes in bubblewrap, on all devices that work without it."""
-    try:
-        done = subprocess.run(
-            python_module("gpututor.judge.isolation.probe"), capture_output=True, timeout=PROBE_TIMEOUT_S, check=False
-        )
-        found = json.loads(done.stdout.decode("utf-8", "replace").strip().rpartition("\n")[2])
-        works, title, advice, devices = (found[key] for key in ("works", "title", "advice", "devices"))
-    except (OSError, subprocess.TimeoutExpired, ValueError, KeyError, TypeError) as error:
-        return Finding(NOTE, "isolation", f"it cannot be told whether bubblewrap works: {error}", OWN_FILES)
-    if not works:
-        return Finding(NOTE, "isolation", title.rstrip("."), f"{OWN_FILES} {advice}")
-    lacking = [device.name for device in known_devices().accelerators if device.name not in devices]
-    if lacking:
-        words = f"bubblewrap works, but {', '.join(lacking)} cannot be used in it"
-        return Finding(NOTE, "isolation", words, "Other people's files are graded on the virtual GPU.")
-    return Finding(OK, "isolation", f"bubblewrap works, with {', '.join(devices)}")
-
-
-def _terminal() -> Finding:
-    encoding = sys.stdout.encoding or "unknown"
-    if encoding.lower().replace("-", "") != "utf8":
-        return Finding(NOTE, "terminal", f"writes {encoding}, so some signs show as ?", "Set LANG=C.UTF-8 or the like.")
-    return Finding(OK, "terminal", f"{os.environ.get('TERM', 'no TERM')}, UTF-8")
-
-
-def _course(arguments: argparse.Namespace) -> Iterator[Finding]:
-    try:
-        course: Course = chosen_course(arguments)
-    except TutorError as error:
-        yield Finding(WRONG, "course", error.title, error.advice)
-        return
-    count = f"{len(course.exercises)} exercises in {len(course.lessons)} lessons"
-    yield Finding(OK if course.exercises else WRONG, "course", f"{count}, {course.folder}")
-    for problem in course.problems:
-        yield Finding(WRONG, "course", problem.title, problem.advice)
-
-
-def _workspace(arguments: argparse.Namespace) -> Finding:
-    workspace = find_workspace(arguments.workspace)
-    if workspace is None:
-        return Finding(NOTE, "workspace", "there is none yet", "`gpututor init` makes it; so does the app.")
-    return _writable("workspace", workspace.folder)
-
-
-def _progress() -> Finding:
-    path = paths.progress_file()
-    if not path.exists():
-        return _writable("progress", path.parent)
-    try:
-        store = ProgressStore(path)
-        kept = sum(progress.attempts for progress in store.summary().values())
-        store.close()
-    except ProgressError as error:
-        return Finding(WRONG, "progress", error.title, error.advice)
-    if store.notice:
-        return Finding(NOTE, "progress", store.notice)
-    return Finding(OK, "progress", f"{kept} attempt{'s' * (kept != 1)} in {path}")
-
-
-def _writable(about: str, folder: Path) -> Finding:
-    """Whether files can be made in `folder`, or it can be made itself."""
-    nearest = next(there for there in (folder, *folder.parents) if there.exists())
-    if not nearest.is_dir() or not os.access(nearest, os.W_OK | os.X_OK):
-        advice = f"Give yourself the right to write in {nearest}; GPUTUTOR_HOME=FOLDER moves what gpututor keeps."
-        return Finding(WRONG, about, f"{folder} cannot be written to", advice)
-    return Finding(OK, about, f"{folder} {'can be written to' if nearest == folder else 'will be made when needed'}")

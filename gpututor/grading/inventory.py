@@ -14,6 +14,7 @@ from typing import Any
 
 from gpututor import paths
 from gpututor.files import write_atomically
+from gpututor.plain_text import visible
 from gpututor.processes import kill_tree, python_module
 
 PROBE_TIMEOUT_S = 60.0
@@ -75,6 +76,12 @@ def known_devices(refresh: bool = False) -> Inventory:
         with contextlib.suppress(OSError):  # it is only a cache
             write_atomically(paths.devices_cache_file(), json.dumps(entry, indent=1) + "\n")
     return found
+
+
+def device_line(device: Device) -> str:
+    """`cuda:0   NVIDIA H200, 139.8 GiB`"""
+    memory = "" if device.memory_bytes is None else f", {device.memory_bytes / 2**30:.1f} GiB"
+    return f"{visible(device.name):<7}  {visible(device.description)}{memory}"
 
 
 def torch_version() -> str:
