@@ -91,6 +91,8 @@ class RunRecording:
     baselines: tuple[BaselineRecording, ...]
     lines: tuple[LineCost, ...]
     """By line, those that caused anything."""
+    memory_bytes: int = 0
+    """Of each device; 0 where that is not known."""
 
     @property
     def elapsed_ns(self) -> int:

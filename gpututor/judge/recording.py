@@ -73,7 +73,8 @@ class Recorder:
         )
         times: Literal["", "modelled", "measured"] = "modelled" if run.machine.virtual else "measured"
         timed = any(call.elapsed_ns for call in calls)
-        return RunRecording(run.machine.scenario, device, times if timed else "", calls, baselines, lines.costs())
+        scenario, memory_bytes = run.machine.scenario, run.machine.memory_bytes or 0
+        return RunRecording(scenario, device, times if timed else "", calls, baselines, lines.costs(), memory_bytes)
 
     def _calls(
         self, calls: Sequence[Call], floors: Sequence[int], prefix: str, lines: _Lines
