@@ -1,0 +1,79 @@
+"""Charts in characters: filled curves, bars and axes. Lines of text, without colours; no NumPy here."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+_UPWARDS = " ▁▂▃▄▅▆▇█"
+_SIDEWAYS = " ▏▎▍▌▋▊▉█"
+
+
+def area(values: Sequence[float], top: float, height: int) -> list[str]:
+    """A filled curve, one column a value: `height` lines, of which the first is the highest; `top` fills them all.
+
+    What is above zero is seen: it fills an eighth of a line at least.
+    """
+    filled = [_eighths(value, top, height) for value in values]
+    return [
+        "".join(_UPWARDS[min(8, max(0, eighths - 8 * level))] for eighths in filled)
+        for level in range(height - 1, -1, -1)
+    ]
+
+
+def bar(value: float, top: float, width: int) -> str:
+    """A bar from the left, without spaces behind it; `top` fills `width`. What is above zero is seen."""
+    eighths = _eighths(value, top, width)
+    return "█" * (eighths // 8) + _SIDEWAYS[eighths % 8].strip()
+
+
+def parts(shares: Sequence[float], width: int) -> list[int]:
+    """How many of `width` columns each share takes, so that all are taken; shares are above 0 or 0, and add up to 1.
+
+    What is above zero takes a column at least, as long as there is room.
+    """
+    if not any(shares) or width <= 0:
+        return [0] * len(shares)
+    exact = [share / sum(shares) * width for share in shares]
+    taken = [max(1, int(one)) if one > 0 else 0 for one in exact]
+    while sum(taken) > width and max(taken) > 0:
+        taken[taken.index(max(taken))] -= 1
+    while sum(taken) < width:
+        short = max(range(len(exact)), key=lambda at: exact[at] - taken[at])
+        taken[short] += 1
+    return taken
+
+
+def round_step(span: float, most: int) -> float:
+    """A step of 1, 2 or 5 times a power of ten that divides `span` in at most `most` parts."""
+    if span <= 0 or most < 1:
+        return 1
+    step = 1.0
+    while step * most < span:
+        step *= 10
+    while step / 10 * most >= span:
+        step /= 10
+    for smaller in (step / 5, step / 2):
+        if smaller * most >= span:
+            return smaller
+    return step
+
+
+def ruler(span: float, width: int, words: Sequence[tuple[float, str]]) -> tuple[str, str]:
+    """An axis of `width` columns from 0 to `span`, and the line of words below it; words without room are left out."""
+    axis, labels = ["─"] * width, [" "] * width
+    free_from = 0
+    for value, word in words:
+        column = min(width - 1, round(value / span * width)) if span else 0
+        begin = min(max(0, column - len(word) // 2), width - len(word))
+        if column < 0 or begin < free_from or begin < 0:
+            continue
+        axis[column] = "┬"
+        labels[begin : begin + len(word)] = word
+        free_from = begin + len(word) + 2
+    return "".join(axis), "".join(labels).rstrip()
+
+
+def _eighths(value: float, top: float, cells: int) -> int:
+    if value <= 0 or top <= 0:
+        return 0
+    return min(8 * cells, max(1, round(8 * cells * value / top)))

@@ -1,0 +1,155 @@
+"""Memory over time, and what was held at its peak."""
+
+from __future__ import annotations
+
+import pytest
+
+from gpututor.trace.columns import Trace
+from gpututor.trace.events import Kind
+from gpututor.trace.memory_curve import Held, MemoryCurve, memory_curves
+from gpututor.trace.rows import NOWHERE, Place, Rows
+from tests.unit.trace.programs import FILE, MS, US
+
+MIB = 1 << 20
+
+
+class Memory:
+    """A trace of allocations on one device."""
+
+    def __init__(self, before: int = 0, device: str = "cuda:0") -> None:
+        self.trace = Trace()
+        self.device = device
+        self.allocated = before
+
+    def take(self, at: int, line: int | None, size_bytes: int) -> int:
+        self.allocated += size_bytes
+        return self._add(Kind.ALLOCATE, at, line, size_bytes)
+
+    def free(self, at: int, size_bytes: int, taken: int = -1) -> int:
+        self.allocated -= size_bytes
+        return self._add(Kind.FREE, at, 1, size_bytes, taken)
+
+    def refuse(self, at: int, line: int, size_bytes: int) -> None:
+        self._add(Kind.OUT_OF_MEMORY, at, line, size_bytes)
+
+    def curve(self) -> MemoryCurve:
+        (found,) = memory_curves(Rows(self.trace))
+        return found
+
+    def _add(self, kind: Kind, at: int, line: int | None, size_bytes: int, partner: int = -1) -> int:
+        return self.trace.add(
+            kind,
+            str(kind),
+            self.device,
+            size_bytes=size_bytes,
+            allocated=self.allocated,
+            launched=at,
+            start=at,
+            end=at,
+            partner=partner,
+            file=FILE if line else "",
+            line=line,
+        )
+
+
+def test_the_peak_is_where_most_was_held_and_its_lines_are_told_by_bytes() -> None:
+    memory = Memory()
+    first = memory.take(0, 3, 4 * MIB)
+    memory.take(1 * US, 5, 8 * MIB)
+    memory.take(2 * US, 5, 8 * MIB)
+    memory.free(3 * US, 4 * MIB, first)
+    memory.take(4 * US, 7, 1 * MIB)
+    curve = memory.curve()
+    assert (curve.peak_bytes, curve.peak_at, curve.peak_place) == (20 * MIB, 2 * US, Place(FILE, 5))
+    assert curve.held_at_peak == (Held(Place(FILE, 5), 16 * MIB, 2), Held(Place(FILE, 3), 4 * MIB, 1))
+    assert curve.held_at(4 * US) == (Held(Place(FILE, 5), 16 * MIB, 2), Held(Place(FILE, 7), 1 * MIB, 1))
+
+
+def test_of_two_tensors_of_one_size_the_right_one_is_gone() -> None:
+    memory = Memory()
+    first = memory.take(0, 3, MIB)
+    memory.take(1, 4, MIB)
+    memory.free(2, MIB, first)
+    assert [one.place.line for one in memory.curve().held_at(2)] == [4]
+
+
+def test_what_was_there_before_the_trace_is_told_apart() -> None:
+    memory = Memory(before=10 * MIB)
+    memory.take(5, 3, 2 * MIB)
+    memory.free(6, 4 * MIB)
+    curve = memory.curve()
+    assert curve.before == 10 * MIB
+    assert (curve.older_at(5), curve.older_at(6)) == (10 * MIB, 6 * MIB)
+    assert curve.at(4) == 10 * MIB
+
+
+def test_a_peak_before_everything_is_of_no_line() -> None:
+    memory = Memory(before=10 * MIB)
+    memory.free(5, 4 * MIB)
+    curve = memory.curve()
+    assert (curve.peak_bytes, curve.peak_place, curve.held_at_peak) == (10 * MIB, NOWHERE, ())
+
+
+@pytest.mark.parametrize("columns", [1, 2, 3, 7, 40, 200])
+def test_each_part_of_the_time_shows_the_most_of_it(columns: int) -> None:
+    memory = Memory(before=MIB)
+    taken = [memory.take(at * MS, 3, (at + 1) * MIB) for at in range(1, 6)]
+    for at, row in enumerate(taken, 1):
+        memory.free((5 + at) * MS, (at + 1) * MIB, row)
+    curve = memory.curve()
+    highest = curve.highest(columns)
+    assert len(highest) == columns
+    assert max(highest) == curve.peak_bytes
+    assert highest[curve.column_of(curve.peak_at, columns)] == curve.peak_bytes
+    for column, most in enumerate(highest):
+        begin, end = curve.moment_of(column, columns), curve.moment_of(column + 1, columns)
+        inside = [int(value) for at, value in zip(curve.moments, curve.allocated, strict=True) if begin <= at < end]
+        if column == columns - 1:
+            inside.append(int(curve.allocated[-1]))
+        assert most == max([curve.at(begin - 1), *inside]), column
+
+
+def test_a_cursor_goes_from_change_to_change() -> None:
+    memory = Memory()
+    memory.take(10, 3, MIB)
+    memory.take(20, 3, MIB)
+    curve = memory.curve()
+    assert curve.change_near(10, later=True) == 20
+    assert curve.change_near(20, later=True) == 20
+    assert curve.change_near(15, later=False) == 10
+    assert curve.change_near(10, later=False) == 10
+
+
+def test_memory_that_was_refused_is_told_with_its_line() -> None:
+    memory = Memory()
+    memory.take(10, 3, MIB)
+    memory.refuse(20, 4, 99 * MIB)
+    (refused,) = memory.curve().refused
+    assert (refused.at, refused.place.line, refused.size_bytes, refused.allocated) == (20, 4, 99 * MIB, MIB)
+
+
+def test_memory_refused_before_any_was_taken_is_a_curve_too() -> None:
+    memory = Memory()
+    memory.refuse(20, 4, 99 * MIB)
+    curve = memory.curve()
+    assert (curve.peak_bytes, len(curve.refused), curve.highest(5)) == (0, 1, [0] * 5)
+
+
+def test_without_times_the_order_is_shown() -> None:
+    memory = Memory()
+    memory.take(-1, 3, MIB)
+    memory.take(-1, 4, MIB)
+    curve = memory.curve()
+    assert not curve.timed
+    assert (curve.peak_at, curve.at(0), curve.at(1)) == (1, MIB, 2 * MIB)
+
+
+def test_each_device_has_its_own() -> None:
+    memory = Memory()
+    memory.take(0, 3, MIB)
+    memory.device, memory.allocated = "cuda:1", 0
+    memory.take(1, 3, 2 * MIB)
+    assert [(one.device, one.peak_bytes) for one in memory_curves(Rows(memory.trace))] == [
+        ("cuda:0", MIB),
+        ("cuda:1", 2 * MIB),
+    ]
