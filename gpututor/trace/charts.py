@@ -1,4 +1,4 @@
-"""Charts in characters: filled curves, bars and axes. Lines of text, without colours; no NumPy here."""
+"""Charts in characters: filled curves and bars. Lines of text, without colours; no NumPy here."""
 
 from __future__ import annotations
 
@@ -41,36 +41,6 @@ def parts(shares: Sequence[float], width: int) -> list[int]:
         short = max(range(len(exact)), key=lambda at: exact[at] - taken[at])
         taken[short] += 1
     return taken
-
-
-def round_step(span: float, most: int) -> float:
-    """A step of 1, 2 or 5 times a power of ten that divides `span` in at most `most` parts."""
-    if span <= 0 or most < 1:
-        return 1
-    step = 1.0
-    while step * most < span:
-        step *= 10
-    while step / 10 * most >= span:
-        step /= 10
-    for smaller in (step / 5, step / 2):
-        if smaller * most >= span:
-            return smaller
-    return step
-
-
-def ruler(span: float, width: int, words: Sequence[tuple[float, str]]) -> tuple[str, str]:
-    """An axis of `width` columns from 0 to `span`, and the line of words below it; words without room are left out."""
-    axis, labels = ["─"] * width, [" "] * width
-    free_from = 0
-    for value, word in words:
-        column = min(width - 1, round(value / span * width)) if span else 0
-        begin = min(max(0, column - len(word) // 2), width - len(word))
-        if column < 0 or begin < free_from or begin < 0:
-            continue
-        axis[column] = "┬"
-        labels[begin : begin + len(word)] = word
-        free_from = begin + len(word) + 2
-    return "".join(axis), "".join(labels).rstrip()
 
 
 def _eighths(value: float, top: float, cells: int) -> int:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpututor.trace.charts import area, bar, parts, round_step, ruler
+from gpututor.trace.charts import area, bar, parts
 
 
 def test_an_area_is_filled_from_below_in_eighths() -> None:
@@ -32,17 +31,3 @@ def test_parts_fill_the_width_and_leave_nothing_out(shares: list[float], width: 
         shown = sum(1 for share in shares if share > 0)
         assert width < shown or all(columns > 0 for share, columns in zip(shares, taken, strict=True) if share > 0)
     assert all(columns == 0 for share, columns in zip(shares, taken, strict=True) if share == 0)
-
-
-@pytest.mark.parametrize(("span", "most", "step"), [(10, 5, 2), (11, 5, 5), (1, 4, 0.5), (999, 10, 100), (0, 5, 1)])
-def test_steps_are_round(span: float, most: int, step: float) -> None:
-    assert round_step(span, most) == pytest.approx(step)
-
-
-def test_a_ruler_leaves_out_words_that_would_touch() -> None:
-    axis, words = ruler(100, 21, [(0, "0"), (5, "five"), (50, "fifty"), (100, "end")])
-    assert axis == "┬─────────┬─────────┬"
-    assert "0" in words
-    assert "fifty" in words
-    assert words.endswith("end")
-    assert len(words) <= 21

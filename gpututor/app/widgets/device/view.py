@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Protocol
 from gpututor.grading.recording import CallRecording, Recording, RunRecording
 
 if TYPE_CHECKING:
+    from gpututor.app.widgets.device.figures import ProcessFigures
     from gpututor.trace.picture import Picture
     from gpututor.trace.rows import Rows  # 80 ms: NumPy
 
@@ -63,6 +64,8 @@ class LoadedCase:
     """Those whose trace could be read; there may be none."""
     missing: tuple[str, ...]
     """A sentence for each that could not."""
+    device: str = ""
+    """What the run's device is called."""
 
     @cached_property
     def picture(self) -> Picture:
@@ -70,6 +73,13 @@ class LoadedCase:
         from gpututor.trace.picture import Picture
 
         return Picture([(process.name, process.rows) for process in self.processes])
+
+    @cached_property
+    def figures(self) -> tuple[ProcessFigures, ...]:
+        """Memory, shares of time, hazards and advice of each process; `load` has made them already."""
+        from gpututor.app.widgets.device.figures import figures_of
+
+        return tuple(figures_of(one.name, one.rows, one.call.elapsed_ns, self.device) for one in self.processes)
 
 
 @dataclass(frozen=True)
@@ -162,6 +172,6 @@ def load(view: RunView) -> RunView:
             missing.append(f"The trace of {call.words} is not on this disk any more.")
         except (TraceError, OSError) as error:
             missing.append(f"The trace of {call.words} cannot be read: {error}")
-    loaded = LoadedCase(tuple(processes), tuple(missing))
-    loaded.picture  # noqa: B018 - made here, not in a handler
+    loaded = LoadedCase(tuple(processes), tuple(missing), view.run.device)
+    loaded.picture, loaded.figures  # noqa: B018 - made here, not in a handler
     return view.with_traces(loaded)
