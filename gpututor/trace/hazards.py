@@ -57,9 +57,14 @@ class HazardGroup:
         return _ADVICE.get(self.name, _WAIT)
 
 
+def hazard_of(rows: Rows, row: int) -> HazardGroup:
+    """The hazard in row `row`, as a group of its own."""
+    return _group(rows, _key(rows, row), 1)
+
+
 def sentence_of(rows: Rows, row: int) -> str:
     """What is wrong at the hazard in row `row`, without a full stop."""
-    return _group(rows, _key(rows, row), 1).sentence
+    return hazard_of(rows, row).sentence
 
 
 def hazards_of(rows: Rows) -> tuple[HazardGroup, ...]:

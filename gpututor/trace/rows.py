@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpututor.trace.columns import TYPES, Trace
+from gpututor.trace.dtypes import DTYPES
 from gpututor.trace.events import Kind
 
 Numbers = NDArray[np.int64]
@@ -53,6 +54,7 @@ class Rows:
         self.kind, self.name, self.device, self.stream = (found[one] for one in ("kind", "name", "device", "stream"))
         self.source, self.target, self.size = (found[one] for one in ("source", "target", "size_bytes"))
         self.flops, self.asynchronous = found["flops"], found["asynchronous"].astype(bool)
+        self.dtype = found["dtype"]
         self.launched, self.start, self.end = (found[one] for one in ("launched", "start", "end"))
         self.allocated, self.partner, self.file, self.line = (
             found[one] for one in ("allocated", "partner", "file", "line")
@@ -92,6 +94,10 @@ class Rows:
         """The place for a number of the column `place`."""
         line = int(number) & 0xFFFFFFFF
         return Place(self.files[int(number) >> 32], line) if line else NOWHERE
+
+    def dtype_of(self, row: int) -> str:
+        """The floating type that a kernel ran in; empty where it has none."""
+        return DTYPES[self.dtype[row]]
 
     def intervals(self, mask: Mask) -> Intervals:
         """When the rows ran, those whose times are known."""

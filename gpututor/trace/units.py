@@ -30,3 +30,29 @@ def share(value: float) -> str:
 
 def _three(value: float) -> str:
     return f"{value:.2f}" if abs(value) < 9.995 else f"{value:.1f}" if abs(value) < 99.95 else f"{value:,.0f}"
+
+
+def bandwidth(size_bytes: float, nanoseconds: float) -> str:
+    """`12.3 GB/s`: bytes in a time, in powers of ten as data sheets have them; empty without a time."""
+    return _rate(size_bytes / nanoseconds, "B/s") if nanoseconds > 0 else ""
+
+
+def speed(flops: float, nanoseconds: float) -> str:
+    """`4.56 TFLOP/s`; empty without a time."""
+    return _rate(flops / nanoseconds, "FLOP/s") if nanoseconds > 0 else ""
+
+
+def operations(flops: float) -> str:
+    """`2.39 MFLOP`."""
+    return _scaled(flops, "FLOP")
+
+
+def _rate(of_a_nanosecond: float, unit: str) -> str:
+    return _scaled(of_a_nanosecond * 1e9, unit)
+
+
+def _scaled(value: float, unit: str) -> str:
+    for prefix, worth in (("P", 1e15), ("T", 1e12), ("G", 1e9), ("M", 1e6), ("k", 1e3)):
+        if abs(value) >= worth * 0.9995:
+            return f"{_three(value / worth)} {prefix}{unit}"
+    return f"{round(value)} {unit}"

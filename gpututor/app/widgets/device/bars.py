@@ -1,0 +1,177 @@
+"""How a lane is drawn: a character and a role for each cell. What kind a cell is can be told without colours.
+
+The height of a bar says how much of its cell's time is taken; the ends of long bars are drawn to an eighth of a cell.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from gpututor.app.widgets.device.window import Window
+from gpututor.trace.event_words import short_name
+from gpututor.trace.picture import Cells, Lane, LaneKind, Picture, Span, edges_of
+from gpututor.trace.units import size
+
+ROLES = {
+    Span.KERNEL: "kernel",
+    Span.COLLECTIVE: "collective",
+    Span.COPY: "copy",
+    Span.WAIT: "wait",
+    Span.COMPUTE: "compute",
+    Span.HOST_COPY: "copy",
+    Span.LAUNCH: "launch",
+    Span.RANGE: "range",
+    Span.HAZARD: "hazard",
+    Span.OUT_OF_MEMORY: "hazard",
+}
+"""The colour of each kind; see `styles/device.tcss`."""
+LEGEND = (
+    (Span.KERNEL, "█", "kernel"),
+    (Span.COPY, "▒", "copy"),
+    (Span.COLLECTIVE, "▓", "collective"),
+    (Span.LAUNCH, "|", "launch"),
+    (Span.WAIT, "░", "host waits"),
+    (Span.COMPUTE, "▪", "on the CPU"),
+    (Span.RANGE, "─", "range"),
+    (Span.HAZARD, "!", "hazard"),
+    (Span.OUT_OF_MEMORY, "×", "out of memory"),
+)
+"""What the characters mean, for the kinds that a picture has."""
+
+_HEIGHTS = " ▁▂▃▄▅▆▇█"
+_WIDTHS = " ▏▎▍▌▋▊▉█"
+_ARROWS = {LaneKind.TO_DEVICE: "→", LaneKind.TO_HOST: "←", LaneKind.BETWEEN: "↔", LaneKind.HOST: "▒"}
+_FULL = 0.985
+_LEAST_LABEL = 6
+"""Cells that a bar must have for a name to be written on it."""
+_MOST_LABELS = 200
+
+
+@dataclass
+class Glyph:
+    """One cell as it is drawn."""
+
+    character: str
+    role: str
+    """A key of the style; empty for nothing."""
+    reverse: bool = False
+    on_bar: bool = False
+    """Whether it is a letter that stands on a bar."""
+    selected: bool = False
+
+
+def draw(picture: Picture, lane: Lane, window: Window, selected: int = -1, grid: Iterable[int] = ()) -> list[Glyph]:
+    """The cells of a lane; `selected` is the number of the span under the cursor, `grid` the columns of the ticks."""
+    cells = lane.visible(window.begin, window.end, window.columns)
+    edges = edges_of(window.begin, window.end, window.columns)
+    ticked = set(grid)
+    glyphs = [Glyph("·", "grid") if column in ticked else Glyph(" ", "") for column in range(window.columns)]
+    for column in np.flatnonzero(cells.count).tolist():
+        glyphs[column] = _glyph(lane, cells, column, int(edges[column]), int(edges[column + 1]))
+    _label(picture, lane, window, cells, glyphs)
+    for column in np.flatnonzero(cells.hazard).tolist():
+        missing = cells.kind[column] == Span.OUT_OF_MEMORY
+        glyphs[column] = Glyph("×" if missing else "!", "hazard")
+    if selected >= 0:
+        for column in columns_of(lane, selected, window):
+            glyphs[column].selected = True
+    return glyphs
+
+
+def columns_of(lane: Lane, number: int, window: Window) -> range:
+    """The columns that a span touches; empty outside of the window."""
+    start, end = int(lane.start[number]), max(int(lane.end[number]), int(lane.start[number]) + 1)
+    edges = edges_of(window.begin, window.end, window.columns)
+    first = int(np.searchsorted(edges, start, side="right")) - 1
+    last = int(np.searchsorted(edges, end)) - 1
+    return range(max(first, 0), min(last, window.columns - 1) + 1)
+
+
+def kinds_of(picture: Picture) -> set[Span]:
+    """The kinds of spans that a picture has; hazards that belong to work included."""
+    found = {Span(int(kind)) for lane in picture.lanes for kind in np.unique(lane.span)}
+    if any((lane.hazard >= 0).any() for lane in picture.lanes):
+        found.add(Span.HAZARD)
+    if Span.HOST_COPY in found:
+        found.add(Span.COPY)
+    return found
+
+
+def _glyph(lane: Lane, cells: Cells, column: int, left: int, right: int) -> Glyph:
+    span = Span(int(cells.kind[column]))
+    role = ROLES[span]
+    fill = float(cells.fill[column])
+    match span:
+        case Span.KERNEL:
+            return _bar(lane, cells, column, left, right)
+        case Span.COLLECTIVE:
+            return Glyph("▓" if fill >= 0.5 else "▪", role)
+        case Span.COPY | Span.HOST_COPY:
+            return Glyph("▒" if fill >= 0.5 else _ARROWS.get(lane.kind, "▒"), role)
+        case Span.WAIT:
+            return Glyph("░", role)
+        case Span.COMPUTE:
+            return Glyph("▪", role)
+        case Span.LAUNCH:
+            return Glyph("|", role)
+        case Span.RANGE:
+            return Glyph("─", role)
+        case Span.HAZARD:
+            return Glyph("!", role)
+        case _:
+            return Glyph("×", role)
+
+
+def _bar(lane: Lane, cells: Cells, column: int, left: int, right: int) -> Glyph:
+    """A kernel's cell: its ends where they are seen, else how much of the cell is taken."""
+    fill, first = float(cells.fill[column]), int(cells.first[column])
+    start, end = int(lane.start[first]), int(lane.end[first])
+    cell = right - left
+    if cells.count[column] == 1 and start <= left and end < right:
+        return Glyph(_WIDTHS[max(1, round(8 * (end - left) / cell))], "kernel")
+    if cells.count[column] == 1 and left < start and end >= right:
+        # There are no characters that fill a cell from the right: one that fills the rest is drawn in reverse.
+        eighths = min(7, round(8 * (start - left) / cell))
+        return Glyph(_WIDTHS[eighths], "kernel", reverse=True) if eighths else Glyph("█", "kernel")
+    if fill < _FULL:
+        return Glyph(_HEIGHTS[max(1, min(7, round(8 * fill)))], "kernel")
+    # A thin line tells two long bars apart that touch each other.
+    following = first + 1
+    long = end - start >= 2 * cell and following < len(lane) and int(lane.end[following]) - end >= 2 * cell
+    return Glyph("▉" if long and left < end <= right else "█", "kernel")
+
+
+def _label(picture: Picture, lane: Lane, window: Window, cells: Cells, glyphs: list[Glyph]) -> None:
+    """Write names on bars that are long enough."""
+    seen = lane.between(window.begin, window.end)
+    lengths = np.minimum(lane.end[seen], window.end) - np.maximum(lane.start[seen], window.begin)
+    long = np.flatnonzero(lengths * window.columns >= _LEAST_LABEL * window.span)[:_MOST_LABELS] + seen.start
+    for number in map(int, long):
+        columns = columns_of(lane, number, window)
+        inside = range(columns.start + 1, columns.stop - 1)
+        kind = lane.span[number]
+        if len(inside) < _LEAST_LABEL - 2 or any(cells.kind[at] != kind for at in columns):
+            continue
+        text = _cut(label_of(picture, lane, number), len(inside) - 2)
+        if not text:
+            continue
+        for at, letter in zip(inside, f" {text} ", strict=False):
+            glyphs[at] = Glyph(letter, ROLES[Span(int(kind))], on_bar=True)
+
+
+def label_of(picture: Picture, lane: Lane, number: int) -> str:
+    """What is written on a span: the operator, or how much is copied."""
+    rows, row = picture.rows(lane), int(lane.row[number])
+    if lane.span[number] in (Span.COPY, Span.HOST_COPY):
+        return size(int(rows.size[row]))
+    return short_name(rows.names[rows.name[row]])
+
+
+def _cut(text: str, room: int) -> str:
+    """The text, or its beginning with a mark, or nothing where that would say nothing."""
+    if len(text) <= room:
+        return text
+    return f"{text[: room - 1]}…" if room >= 5 else ""
