@@ -9,7 +9,8 @@ import numpy as np
 
 from gpututor.trace.events import Kind
 from gpututor.trace.hazards import hazard_of, sentence_of
-from gpututor.trace.picture import Lane, LaneKind, Picture, Span
+from gpututor.trace.lanes import Lane, LaneKind, Span
+from gpututor.trace.picture import Picture
 from gpututor.trace.rows import Place, Rows
 from gpututor.trace.units import bandwidth, duration, operations, share, size, speed
 

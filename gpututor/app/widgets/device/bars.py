@@ -12,7 +12,8 @@ import numpy as np
 
 from gpututor.app.widgets.device.window import Window
 from gpututor.trace.event_words import short_name
-from gpututor.trace.picture import Cells, Lane, LaneKind, Picture, Span, edges_of
+from gpututor.trace.lanes import Cells, Lane, LaneKind, Span, edges_of
+from gpututor.trace.picture import Picture
 from gpututor.trace.units import size
 
 ROLES = {
