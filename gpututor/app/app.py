@@ -10,42 +10,40 @@ from functools import partial
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from textual import on
 from textual.app import App, SystemCommand
 from textual.binding import BindingType
 from textual.screen import Screen
 from textual.theme import Theme
 
+from gpututor.app import themes
 from gpututor.app.commands import COMMANDS, Pane
 from gpututor.app.grader import Client
 from gpututor.app.main.saving import Learner
 from gpututor.app.main.screen import MainScreen
+from gpututor.app.messages import SettingsChanged
 from gpututor.app.screens.dialogs import error_dialog
 from gpututor.course.exercise import Course, Exercise
 from gpututor.course.workspace import Workspace, make_workspace
 from gpututor.errors import CourseError, TutorError, UsageError
 from gpututor.paths import builtin_course, default_workspace, progress_file
 from gpututor.progress.store import ProgressStore
+from gpututor.settings import SettingsFile
 
 if TYPE_CHECKING:
+    from textual.command import Provider
+
     from gpututor.grading.inventory import Inventory
 
-STYLES = ("panes", "course", "reader", "editor", "results", "dialogs", "welcome")
+STYLES = ("panes", "course", "reader", "search", "editor", "results", "dialogs", "welcome", "settings", "around")
 """The style sheets, one a room; later ones win."""
 
-NIGHT = Theme(
-    name="gpututor",
-    primary="#6ea8dc",
-    secondary="#8f9fd8",
-    accent="#7fc4b3",
-    success="#84b870",
-    warning="#d9b06a",
-    error="#dd7d7d",
-    foreground="#d6dae0",
-    background="#14171c",
-    surface="#1b1f26",
-    panel="#20252d",
-    dark=True,
-)
+
+def palette_provider() -> type[Provider]:
+    """What fills the palette; imported when it is first opened."""
+    from gpututor.app.palette import CommandsAndExercises
+
+    return CommandsAndExercises
 
 
 class GpututorApp(App[None]):
@@ -54,6 +52,7 @@ class GpututorApp(App[None]):
     CSS_PATH: ClassVar[list[str | PurePath]] = [f"styles/{name}.tcss" for name in STYLES]
     TITLE = "gpututor"
     ENABLE_COMMAND_PALETTE = True
+    COMMANDS: ClassVar[set[type[Provider] | Callable[[], type[Provider]]]] = {palette_provider}
     BINDINGS: ClassVar[list[BindingType]] = []
 
     def __init__(
@@ -65,22 +64,55 @@ class GpututorApp(App[None]):
         client: Client,
         new_workspace: Path | None = None,
         find_devices: Callable[[], Inventory] | None = None,
+        settings: SettingsFile | None = None,
     ) -> None:
         """`workspace` None: there is none yet, and the welcome offers to make one in `new_workspace`.
 
         `find_devices` is called in a thread after the first paint.
         """
         super().__init__()
-        self.register_theme(NIGHT)
-        self.theme = NIGHT.name
+        self.settings = settings or SettingsFile()
+        for theme in themes.OWN:
+            self.register_theme(theme)
+        self._full_motion = self.animation_level
+        self._is_still = False
+        self._applied_theme = ""
+        self.apply_settings()
         self._course = course
         self._workspace = workspace
         self._progress = progress
         self._client = client
-        self._new_workspace = new_workspace or default_workspace()
+        self._new_workspace = new_workspace or default_workspace(course.place)
+        self._remembers = new_workspace is None
+        """Whether a workspace that is made here is used from then on where none is named."""
         self._find_devices = find_devices
 
+    def apply_settings(self) -> None:
+        """Let the chosen colours and motion hold from now on."""
+        chosen = self.settings.now
+        known = chosen.theme in self.available_themes
+        self._applied_theme = chosen.theme if known else themes.NIGHT.name
+        self.theme = self._applied_theme
+        if (chosen.motion == "none") is not self._is_still:
+            self._is_still = not self._is_still
+            self.animation_level = "none" if self._is_still else self._full_motion
+
+    @on(SettingsChanged)
+    def _take_settings(self) -> None:
+        self.apply_settings()
+
+    def _remember_theme(self, theme: Theme) -> None:
+        """The palette chose other colours."""
+        if theme.name == self._applied_theme:
+            return
+        self._applied_theme = theme.name
+        try:
+            self.settings.choose("theme", theme.name)
+        except TutorError as error:
+            self.push_screen(error_dialog(error))
+
     def on_mount(self) -> None:
+        self.theme_changed_signal.subscribe(self, self._remember_theme)
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGHUP):
             loop.add_signal_handler(number, self._leave_at_once)
@@ -97,7 +129,7 @@ class GpututorApp(App[None]):
         return self._welcome() if self._workspace is None else self._main(self._workspace)
 
     def _main(self, workspace: Workspace) -> MainScreen:
-        learner = Learner(self._course, workspace, self._progress)
+        learner = Learner(self._course, workspace, self._progress, self.settings)
         return MainScreen(learner, self._first_exercise(), self._client, find_devices=self._find_devices)
 
     def _first_exercise(self) -> Exercise:
@@ -117,7 +149,7 @@ class GpututorApp(App[None]):
     def action_begin(self) -> None:
         """Make the learner's folder and go to the first exercise. A folder that cannot be made is told in a dialog."""
         try:
-            self._workspace, _ = make_workspace(self._new_workspace, self._course)
+            self._workspace, _ = make_workspace(self._new_workspace, self._course, remember=self._remembers)
         except TutorError as error:
             self.push_screen(error_dialog(error))
             return
@@ -152,19 +184,22 @@ def run(course_folder: Path | None = None, workspace_folder: Path | None = None)
             "Without one there are plain verbs, such as `gpututor list` and `gpututor grade EXERCISE`.",
         )
     from gpututor.course.catalogue import load_course
-    from gpututor.course.workspace import find_workspace
+    from gpututor.course.workspace import check_not_missing, find_workspace
     from gpututor.grading.client import GradingClient
     from gpututor.grading.inventory import known_devices
 
     course = load_course(course_folder or builtin_course())
     if not course.exercises:
         raise CourseError(f"{course.folder}: there is no exercise in it", "`gpututor doctor` names what is wrong.")
-    progress = ProgressStore(progress_file())
+    workspace = find_workspace(workspace_folder, course)
+    if workspace is None and workspace_folder is None:
+        check_not_missing(course)
+    progress = ProgressStore(progress_file(course.place))
     client = GradingClient()
     try:
         GpututorApp(
             course=course,
-            workspace=find_workspace(workspace_folder),
+            workspace=workspace,
             progress=progress,
             client=client,
             new_workspace=workspace_folder,

@@ -62,16 +62,28 @@ COMMANDS = (
     Command("previous_pane", (), ("shift+tab",), "Previous pane", "Go to the pane before.", MOVING),
     Command("next_exercise", ("ctrl+n", "f9"), ("n",), "Next", "Open the next exercise.", MOVING),
     Command("previous_exercise", ("shift+f9",), ("p",), "Previous", "Open the exercise before.", MOVING),
+    Command("search", ("shift+f3",), ("slash",), "Search", "Find words in lessons, tasks and names.", MOVING),
+    Command("jump", ("ctrl+o",), ("semicolon",), "Jump", "Letters appear: press one, and be there.", MOVING),
+    Command("go_back", ("alt+left",), ("backspace",), "Back", "Back to where you followed a link.", MOVING),
     Command("run_checks", ("ctrl+s", "f5"), ("r",), "Run", "Save your file and run the checks.", WORKING),
     Command("cancel", ("escape", "shift+f5"), (), "Stop", "Stop the run; else leave the editor.", WORKING),
     Command("go_to_failure", ("f12",), ("f",), "Go to line", "Go to the line that a failed check points at.", WORKING),
     Command("open_check", (), ("space",), "Open", "Open or close the check that has the cursor.", WORKING),
+    Command("open_in_editor", ("shift+f4",), ("o",), "Own editor", "Open your file in your own editor.", WORKING),
     Command("hint", ("f7", "ctrl+g"), ("h", "6"), "Hint", "Show the hints; once more for the next one.", WORKING),
     Command("solution", ("f8",), ("s",), "Solution", "Compare your file with the solution.", WORKING),
-    Command("reset", ("f10",), ("x",), "Reset", "Start again from the starter; your file is kept.", WORKING),
+    Command("reset", ("shift+f10",), ("x",), "Reset", "Start again from the starter; your file is kept.", WORKING),
     Command(
         "toggle_comment", ("ctrl+underscore", "f11"), (), "Comment", "Comment lines out, or in again.", EDITING, True
     ),
+    Command("find", ("ctrl+f",), (), "Find", "Find and replace in your file.", EDITING, True),
+    Command("complete", ("ctrl+@", "ctrl+space"), (), "Complete", "Show the names that can stand here.", EDITING, True),
+    Command("lines_up", ("alt+up",), (), "Line up", "Move the line, or the selected ones, up.", EDITING, True),
+    Command("lines_down", ("alt+down",), (), "Line down", "Move the line, or the selected ones, down.", EDITING, True),
+    Command("duplicate", ("alt+shift+down",), (), "Duplicate", "Put the line a second time below.", EDITING, True),
+    Command("costs", ("shift+f8",), ("c",), "Costs", "Show at each line what it cost, or hide it.", EDITING),
+    Command("devices", ("shift+f1",), ("D",), "Devices", "See what is here; choose where your runs happen.", PROGRAM),
+    Command("settings", ("shift+f2",), ("comma",), "Settings", "Colours, editor, motion, when checks run.", PROGRAM),
     Command("help", ("f1",), ("question_mark",), "Help", "Show the keys.", PROGRAM),
     Command("quit", ("ctrl+q",), ("q",), "Quit", "Save and leave.", PROGRAM),
 )
@@ -98,12 +110,63 @@ FOOTERS: dict[Pane, tuple[str, ...]] = {
 }
 """What the footer names where it can do something now, the most useful first; the last two always stay."""
 
+@dataclass(frozen=True)
+class About:
+    """What the help says of a pane before anything else."""
+
+    sentence: str
+    keys: tuple[tuple[str, str], ...]
+    """(keys, what they do) of its own, beside the commands."""
+
+
+_TEXT_KEYS = (
+    ("j k  Space", "Scroll; g and G go to the top and to the end."),
+    ("→ ←", "Choose the next link, or the one before."),
+    ("Enter", "Follow the chosen link. Backspace comes back."),
+)
+ABOUT = {
+    Pane.COURSE: About(
+        "All lessons and exercises, and how far you are in each.",
+        (
+            ("j k  g G", "Down, up, to the top, to the end."),
+            ("Enter", "Open the exercise, or read the lesson."),
+            ("/", "Type words to narrow the list; Esc shows all again."),
+            ("v", "Show what is to do, started, passed, or all."),
+        ),
+    ),
+    Pane.LESSON: About("The lesson that the exercise belongs to, to read before it.", _TEXT_KEYS),
+    Pane.TASK: About("What the exercise asks for, and what it is graded on.", _TEXT_KEYS),
+    Pane.CODE: About(
+        "Your own file. It is saved while you type; letters are text here, so commands have other keys.",
+        (("Esc", "Leave the editor: then letters are commands."),),
+    ),
+    Pane.RESULTS: About(
+        "What the checks said in the last run, one sentence each; a failed one says what to try.",
+        (
+            ("j k  g G", "From check to check."),
+            ("Enter", "Go to the line that the check points at."),
+            ("Space", "Open the check, or close it."),
+        ),
+    ),
+    Pane.HINTS: About("Help in steps. Each hint says a little more than the one before.", _TEXT_KEYS),
+}
+
 _KEY_NAMES = {
     "escape": "Esc",
     "question_mark": "?",
+    "slash": "/",
+    "semicolon": ";",
+    "backspace": "Bksp",
+    "alt+left": "Alt+←",
+    "comma": ",",
     "tab": "Tab",
     "shift+tab": "Shift+Tab",
     "ctrl+underscore": "^/",
+    "ctrl+@": "^Space",
+    "ctrl+space": "^Space",
+    "alt+up": "Alt+↑",
+    "alt+down": "Alt+↓",
+    "alt+shift+down": "Alt+Shift+↓",
 }
 
 
@@ -122,10 +185,16 @@ def shown_key(command: Command, in_editor: bool) -> str:
     return key_name(key)
 
 
+def _as_sent(key: str) -> str:
+    """What most terminals send for a function key with Shift: F13 to F24; empty for other keys."""
+    number = key.removeprefix("shift+f")
+    return f"f{int(number) + 12}" if key != number and number.isdigit() else ""
+
+
 def bindings() -> Iterator[Binding]:
     """One binding a key. Keys that work in the editor have priority over the editor's own, and act after its text."""
     for command in COMMANDS:
-        for key in command.keys:
+        for key in (*command.keys, *(shifted for name in command.keys if (shifted := _as_sent(name)))):
             yield Binding(key, f"after_text('{command.id}')", command.title, show=False, priority=True)
         for letter in command.letters:
             yield Binding(letter, command.id, command.title, show=False)

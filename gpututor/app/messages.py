@@ -12,6 +12,8 @@ from gpututor.errors import TutorError
 from gpututor.grading.report import Report, Verdict
 
 if TYPE_CHECKING:
+    from gpututor.app.text_index import TextIndex
+    from gpututor.app.widgets.verdict_row import VerdictRow
     from gpututor.grading.inventory import Inventory
 
 
@@ -27,6 +29,32 @@ class LessonChosen(Message):
     """The learner picked a lesson in the list."""
 
     slug: str
+
+
+@dataclass
+class ListNarrowed(Message):
+    """The course list shows other exercises, or its line of words got or lost the keys."""
+
+
+@dataclass
+class RowChosen(Message):
+    """The learner pressed the letter of a row of the course list."""
+
+    index: int
+
+
+@dataclass
+class CheckChosen(Message):
+    """The learner pressed the letter of a check."""
+
+    row: VerdictRow
+
+
+@dataclass
+class TextsIndexed(Message):
+    """All texts of the course are read and can be searched."""
+
+    index: TextIndex
 
 
 @dataclass
@@ -70,6 +98,38 @@ class EditorLeft(Message):
 @dataclass
 class TabsReplaced(Message):
     """A text with tabs at the start of its lines was pasted into the editor, which put spaces there."""
+
+
+@dataclass
+class NamesFound(Message):
+    """It is known which names can stand at the cursor; none where that could not be found out."""
+
+    question: int
+    names: tuple[str, ...]
+
+
+@dataclass
+class SearchChanged(Message):
+    """The learner looks for something else."""
+
+
+@dataclass
+class MatchWanted(Message):
+    """The learner wants to go to the next match, or with -1 to the one before."""
+
+    by: int
+
+
+@dataclass
+class ReplaceWanted(Message):
+    """The learner wants the current match replaced, or all of them."""
+
+    all: bool
+
+
+@dataclass
+class SearchClosed(Message):
+    """The learner is done with searching."""
 
 
 @dataclass
@@ -126,3 +186,16 @@ class DevicesFound(Message):
     """It is known which devices this machine has."""
 
     inventory: Inventory
+
+
+@dataclass
+class OwnEditorEnded(Message):
+    """The learner's own editor, opened beside the app, has ended, or has handed the file to a window."""
+
+    program: str
+    fault: TutorError | None
+
+
+@dataclass
+class SettingsChanged(Message):
+    """The learner chose something else, here or in the settings' file."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -32,6 +32,11 @@ class ExerciseRow:
     state: State
     attempts: int
 
+    @property
+    def id(self) -> str:
+        """Its name among all rows of the list."""
+        return f"exercise {self.key}"
+
 
 @dataclass(frozen=True)
 class LessonRow:
@@ -44,12 +49,38 @@ class LessonRow:
     exercises: tuple[ExerciseRow, ...]
 
     @property
+    def id(self) -> str:
+        """Its name among all rows of the list."""
+        return f"lesson {self.slug}"
+
+    @property
     def passed(self) -> int:
         return sum(1 for exercise in self.exercises if exercise.state is State.PASSED)
 
     @property
     def finished(self) -> bool:
         return bool(self.exercises) and self.passed == len(self.exercises)
+
+
+Listed = tuple[tuple[LessonRow, tuple[ExerciseRow, ...]], ...]
+"""What a list shows: lessons, each with those of its exercises that are shown."""
+
+
+def listed(lessons: tuple[LessonRow, ...], words: str = "", state: State | None = None) -> Listed:
+    """The exercises in a state, or in any, that have all the words somewhere in what is said of them, in any order.
+
+    A lesson of which no exercise is left is left out, unless nothing was asked for.
+    """
+    wanted = words.casefold().split()
+    found = tuple((lesson, tuple(_matching(lesson, wanted, state))) for lesson in lessons)
+    return found if not wanted and state is None else tuple(each for each in found if each[1])
+
+
+def _matching(lesson: LessonRow, wanted: list[str], state: State | None) -> Iterator[ExerciseRow]:
+    for row in lesson.exercises:
+        text = f"{row.label} {row.title} {row.summary} {lesson.title}".casefold()
+        if state in (None, row.state) and all(word in text for word in wanted):
+            yield row
 
 
 def lesson_rows(course: Course, progress: Mapping[str, ExerciseProgress]) -> tuple[LessonRow, ...]:

@@ -1,10 +1,12 @@
-"""The help screen: every key, from the table of commands."""
+"""The help screen: what the pane in use is, its own keys, and then every key, from the table of commands."""
 
 from __future__ import annotations
 
+import textwrap
 from itertools import groupby
 from typing import ClassVar
 
+from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical, VerticalScroll
@@ -12,18 +14,19 @@ from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widgets import Static
 
-from gpututor.app.commands import COMMANDS, EDITING, Command, key_name
+from gpututor.app.commands import ABOUT, COMMANDS, EDITING, Command, Pane, key_name
 from gpututor.app.standing import State
 from gpututor.app.widgets.plain import PlainText
 
-_KEYS_WIDTH = 18
+_KEYS_WIDTH = 16
+_IN_TEXTS = "In lists and texts"
 _MORE = {
     EDITING: (
         ("Tab  Shift+Tab", "Indent and dedent."),
         ("^z  ^y", "Undo and redo."),
         ("Esc", "Leave the editor; letters are commands outside it."),
     ),
-    "In lists and texts": (
+    _IN_TEXTS: (
         ("j k  ↓ ↑", "Down and up."),
         ("g G", "To the top and to the end."),
         ("Enter", "Open; on a failed check: go to its line."),
@@ -33,6 +36,17 @@ _MORE = {
 }
 
 
+class HelpText(Static):
+    """The help, its lines broken so that the keys have a column of their own."""
+
+    def __init__(self, pane: Pane) -> None:
+        super().__init__()
+        self._pane = pane
+
+    def on_resize(self, event: events.Resize) -> None:
+        self.update(help_content(self._pane, event.size.width))
+
+
 class HelpScreen(ModalScreen[None]):
     """Any of its keys closes it."""
 
@@ -40,14 +54,20 @@ class HelpScreen(ModalScreen[None]):
         Binding("escape,q,f1,question_mark,enter", "close", show=False),
         Binding("j", "scroll(1)", show=False),
         Binding("k", "scroll(-1)", show=False),
+        Binding("space", "page", show=False),
     ]
+
+    def __init__(self, pane: Pane) -> None:
+        """`pane` is what the learner is looking at."""
+        super().__init__()
+        self._pane = pane
 
     def compose(self) -> ComposeResult:
         with Vertical(classes="dialog -tall"):
-            yield PlainText("Keys", classes="title")
+            yield PlainText(f"{self._pane.heading}, and all keys", classes="title")
             with VerticalScroll(id="keys"):
-                yield Static(help_content())
-            yield PlainText("Esc closes", classes="foot")
+                yield HelpText(self._pane)
+            yield PlainText("↓ ↑ Space scroll   Esc closes", classes="foot")
 
     def on_mount(self) -> None:
         self.query_one("#keys").focus()
@@ -55,20 +75,27 @@ class HelpScreen(ModalScreen[None]):
     def action_scroll(self, by: int) -> None:
         self.query_one("#keys").scroll_relative(y=by, animate=False)
 
+    def action_page(self) -> None:
+        self.query_one("#keys").scroll_page_down(animate=False)
+
     def action_close(self) -> None:
         self.dismiss(None)
 
 
-def help_content() -> Content:
+def help_content(pane: Pane, width: int) -> Content:
+    """What `pane` is and its keys, then all keys, in lines of at most `width` columns."""
+    about = ABOUT[pane]
     parts: list[Content | str | tuple[str, str]] = []
+    parts += [f"{line}\n" for line in textwrap.wrap(about.sentence, max(20, width))]
+    parts += [_line(*entry, width) for entry in about.keys]
     for group, commands in groupby(COMMANDS, key=lambda command: command.group):
-        parts.append((f"{group}\n", "bold $text-accent"))
-        parts += [_line(_keys(command), command.help) for command in commands]
-        parts += [_line(*entry) for entry in _MORE.get(group, ())]
-        parts.append("\n")
-    parts.append(("In lists and texts\n", "bold $text-accent"))
-    parts += [_line(*entry) for entry in _MORE["In lists and texts"]]
-    parts.append(("\nLetters and digits work outside the editor, the other keys everywhere.\n", "$foreground-muted"))
+        parts.append((f"\n{group}\n", "bold $text-accent"))
+        parts += [_line(_keys(command), command.help, width) for command in commands]
+        parts += [_line(*entry, width) for entry in _MORE.get(group, ())]
+    parts.append((f"\n{_IN_TEXTS}\n", "bold $text-accent"))
+    parts += [_line(*entry, width) for entry in _MORE[_IN_TEXTS]]
+    rest = "Letters and digits work outside the editor, the other keys everywhere."
+    parts.append(("\n" + "\n".join(textwrap.wrap(rest, max(20, width))), "$foreground-muted"))
     return Content.assemble(*parts)
 
 
@@ -76,5 +103,12 @@ def _keys(command: Command) -> str:
     return "  ".join(key_name(key) for key in (*command.letters, *command.keys))
 
 
-def _line(keys: str, help_: str) -> Content:
-    return Content.assemble((f"  {keys:<{_KEYS_WIDTH}}", "bold"), f" {help_}\n")
+def _line(keys: str, help_: str, width: int) -> Content:
+    """The keys in their column, the words beside them; keys that need more have the line to themselves."""
+    first, *rest = textwrap.wrap(help_, max(16, width - _KEYS_WIDTH - 3)) or [""]
+    indent = " " * (_KEYS_WIDTH + 3)
+    if len(keys) > _KEYS_WIDTH:
+        shown = Content.assemble((f"  {keys}\n", "bold"), f"{indent}{first}\n")
+    else:
+        shown = Content.assemble((f"  {keys:<{_KEYS_WIDTH}}", "bold"), f" {first}\n")
+    return Content.assemble(shown, *(f"{indent}{line}\n" for line in rest))

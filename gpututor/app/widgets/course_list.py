@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import ClassVar
 
 from textual import events
 from textual.binding import Binding, BindingType
 from textual.content import Content
+from textual.geometry import Offset
 from textual.widgets import OptionList
 from textual.widgets.option_list import Option
 
 from gpututor.app.messages import ExerciseChosen, LessonChosen
-from gpututor.app.standing import ExerciseRow, LessonRow, State
+from gpututor.app.standing import ExerciseRow, LessonRow, Listed, State
 
 _COLOURS = {State.PASSED: "$text-success", State.STARTED: "$text-warning", State.TO_DO: "$foreground-muted"}
 _ROOM_FOR_SUMMARIES = 70
@@ -29,51 +31,88 @@ class CourseList(OptionList):
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id, markup=False, compact=True)
-        self._lessons: tuple[LessonRow, ...] = ()
+        self._listed: Listed = ()
+        self._order: tuple[str, ...] = ()
+        """The ids of all rows of the course, those that are not listed now too."""
+        self._wanted = ""
+        """The row that the cursor is on, or was on before it went out of the list."""
         self._current = ""
+        self._empty = ""
         self._drawn_width = 0
 
-    def show(self, lessons: tuple[LessonRow, ...], current: str) -> None:
-        """Draw the rows; `current` is the key of the exercise that is open."""
-        moved = current != self._current
-        self._lessons, self._current = lessons, current
-        self._draw(follow_current=moved)
+    def show(self, listed: Listed, order: tuple[str, ...], current: str, empty: str = "") -> None:
+        """Draw the rows; `current` is the key of the exercise that is open, `order` names all rows of the course.
+
+        `empty` is what to say when there is no row.
+        """
+        if current != self._current:
+            self._wanted = f"exercise {current}"
+        elif (here := self._cursor_id) and here != self._nearest(self._wanted):
+            self._wanted = here  # the learner moved the cursor
+        self._listed, self._order, self._current, self._empty = listed, order, current, empty
+        self._draw()
 
     def on_resize(self, event: events.Resize) -> None:
         if self._width != self._drawn_width:
-            self._draw(follow_current=False)
+            if here := self._cursor_id:
+                self._wanted = here
+            self._draw()
+
+    @property
+    def _cursor_id(self) -> str:
+        option = self.highlighted_option
+        return "" if option is None else option.id or ""
 
     @property
     def _width(self) -> int:
         return self.scrollable_content_region.width or 40
 
-    def _draw(self, *, follow_current: bool) -> None:
+    def _draw(self) -> None:
         self._drawn_width = self._width
-        options: list[Option | None] = []
-        for lesson in self._lessons:
-            if options:
-                options.append(None)
-            options.append(Option(self._lesson_line(lesson), id=f"lesson {lesson.slug}"))
-            options += [Option(self._exercise_line(row), id=f"exercise {row.key}") for row in lesson.exercises]
-        highlighted = self.highlighted
-        self.set_options(option for option in options if option is not None)
-        if follow_current or highlighted is None:
-            self._highlight_current()
-        else:
-            self.highlighted = min(highlighted, self.option_count - 1)
+        options: list[Option] = []
+        for lesson, rows in self._listed:
+            options.append(Option(self._lesson_line(lesson), id=lesson.id))
+            options += [Option(self._exercise_line(row), id=row.id) for row in rows]
+        if not options and self._empty:
+            options.append(Option(Content(self._empty), disabled=True))
+        self.set_options(options)
+        self._put_cursor(self._nearest(self._wanted))
 
-    def _highlight_current(self) -> None:
+    def _nearest(self, wanted: str) -> str:
+        """The wanted row where it is listed, else the next exercise after it, else the last one before it."""
+        listed = {option.id for option in self.options if option.id}
+        if wanted in listed or not listed:
+            return wanted
+        place = self._order.index(wanted) if wanted in self._order else 0
+        around = (*self._order[place:], *reversed(self._order[:place]))
+        exercises = [id for id in around if id in listed and id.startswith("exercise ")]
+        return next(iter(exercises), next(id for id in around if id in listed))
+
+    def _put_cursor(self, id: str) -> None:
         for index, option in enumerate(self.options):
-            if option.id == f"exercise {self._current}":
+            if option.id == id:
                 self.highlighted = index
                 return
 
+    def visible_rows(self) -> Iterator[tuple[int, Offset]]:
+        """The position of each row in sight, and where on the screen it begins."""
+        region = self.scrollable_content_region
+        for index, option in enumerate(self.options):
+            y = index - round(self.scroll_y)  # each row is one line
+            if 0 <= y < region.height and not option.disabled:
+                yield index, Offset(region.x, region.y + y)
+
+    def pick(self, index: int) -> None:
+        """Choose a row, as Enter does."""
+        self.highlighted = index
+        self.action_select()
+
     def _lesson_line(self, lesson: LessonRow) -> Content:
         count = f"{lesson.passed} of {len(lesson.exercises)} passed"
-        if self._width < 40:
+        name = f"{lesson.number}  {lesson.title}"
+        if self._width < len(name) + len(count) + 3:
             count = f"{lesson.passed}/{len(lesson.exercises)}"
         glyph = "✓ " if lesson.finished else ""
-        name = f"{lesson.number}  {lesson.title}"
         return self._line((name, "bold"), (glyph + count, "$text-success" if lesson.finished else "$foreground-muted"))
 
     def _exercise_line(self, row: ExerciseRow) -> Content:

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from textual import events
 from textual.content import Content
+from textual.geometry import Offset
 from textual.style import Style
 from textual.widget import Widget
 
 from gpututor.app.commands import BY_ID, FOOTERS, Pane, shown_key
 from gpututor.app.messages import CommandChosen, PaneChosen
+
+
+class _Tab(NamedTuple):
+    pane: Pane
+    text: str
 
 
 class TabLine(Widget):
@@ -25,16 +33,37 @@ class TabLine(Widget):
             self.refresh()
 
     def render(self) -> Content:
-        tabs: list[Content] = [Content(" ")]
-        for pane in Pane:
-            text = Content.assemble((f" {pane.digit} {pane.heading} ", self._style(pane)))
-            tabs.append(text.stylize(Style.from_meta({"pane": pane.value})))
-        line = Content("").join(tabs)
+        tabs = self._tabs()
+        line = Content.assemble(
+            " ",
+            *(
+                Content.assemble((tab.text, self._style(tab.pane))).stylize(Style.from_meta({"pane": tab.pane.value}))
+                for tab in tabs
+            )
+        )
         room = self.size.width - line.cell_length - 2
         if room < 6:
             return line
         title = Content(self._title).truncate(room, ellipsis=True)
         return Content.assemble(line, " " * (room - title.cell_length + 1), title.stylize("$foreground-muted"))
+
+    def _tabs(self) -> list[_Tab]:
+        """The tabs as wide as the title beside them lets them be: it is whole as long as it can be."""
+        panes = [(pane, f"{pane.digit} {pane.heading}") for pane in Pane]
+        wide = [_Tab(pane, f" {name} ") for pane, name in panes]
+        tight = [_Tab(pane, f" {name}") for pane, name in panes]
+        short = [_Tab(pane, f" {name} " if pane is self._current else f" {pane.digit} ") for pane, name in panes]
+        room = self.size.width - Content(self._title).cell_length - 4
+        return next((tabs for tabs in (wide, tight, short) if sum(len(tab.text) for tab in tabs) <= room), short)
+
+    def places(self) -> list[tuple[Pane, Offset]]:
+        """Where on the screen each tab begins."""
+        found: list[tuple[Pane, Offset]] = []
+        x = self.region.x + 1
+        for tab in self._tabs():
+            found.append((tab.pane, Offset(x, self.region.y)))
+            x += len(tab.text)
+        return found
 
     def _style(self, pane: Pane) -> str:
         if pane is not self._current:
@@ -84,14 +113,24 @@ class KeyLine(Widget):
         super().__init__(id=id)
         self._commands = FOOTERS[Pane.TASK]
         self._in_editor = False
+        self._keys: tuple[tuple[str, str], ...] = ()
+        """Keys to name instead of commands, as (key, what it does)."""
 
     def show(self, commands: tuple[str, ...], *, in_editor: bool) -> None:
         """Name these commands, the most useful first; the last two are help and quit."""
-        if (commands, in_editor) != (self._commands, self._in_editor):
-            self._commands, self._in_editor = commands, in_editor
+        if (commands, in_editor, ()) != (self._commands, self._in_editor, self._keys):
+            self._commands, self._in_editor, self._keys = commands, in_editor, ()
+            self.refresh()
+
+    def show_keys(self, keys: tuple[tuple[str, str], ...]) -> None:
+        """Name these keys, which are no commands: (key, what it does)."""
+        if keys != self._keys:
+            self._keys = keys
             self.refresh()
 
     def render(self) -> Content:
+        if self._keys:
+            return Content.assemble(" ", *(self._named(key, title) for key, title in self._keys))
         *others, help_, quit_ = self._commands
         kept = [help_, quit_]
         for id in others:
@@ -102,9 +141,11 @@ class KeyLine(Widget):
 
     def _key(self, id: str) -> Content:
         command = BY_ID[id]
-        key = shown_key(command, self._in_editor)
-        text = Content.assemble((key, "$text-accent bold"), (f" {command.title}", "$foreground-muted"), "  ")
+        text = self._named(shown_key(command, self._in_editor), command.title)
         return text.stylize(Style.from_meta({"command": id}))
+
+    def _named(self, key: str, title: str) -> Content:
+        return Content.assemble((key, "$text-accent bold"), (f" {title}", "$foreground-muted"), "  ")
 
     def on_click(self, event: events.Click) -> None:
         id = event.style.meta.get("command")

@@ -7,7 +7,7 @@ from textual.containers import Horizontal, Vertical
 from textual.widget import Widget
 
 from gpututor.app.commands import Pane
-from gpututor.app.widgets.course_list import CourseList
+from gpututor.app.widgets.course_pane import CoursePane
 from gpututor.app.widgets.editor.editor import Editor
 from gpututor.app.widgets.reader import Reader
 from gpututor.app.widgets.results import Results
@@ -20,7 +20,7 @@ class Panes(Horizontal):
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id, classes="at-task")
-        self.course = CourseList(id="course")
+        self.course = CoursePane(id="course")
         self.reader = Reader(id="reader")
         self.editor = Editor(id="editor")
         self.results = Results(id="results")
@@ -29,7 +29,6 @@ class Panes(Horizontal):
         """Which of the texts the reader shows."""
 
     def compose(self) -> ComposeResult:
-        self.course.border_title = "Course"
         self.editor.border_title = "Code"
         self.results.border_title = "Results"
         yield self.course
@@ -56,11 +55,11 @@ class Panes(Horizontal):
             # Only after the refresh is a pane displayed that was hidden, and a hidden one cannot have the focus.
             self.call_after_refresh(self._focus_current)
 
-    def read(self, pane: Pane, text: str) -> None:
-        """Put the text of one of the reading panes in the reader."""
+    def read(self, pane: Pane, text: str, place: str) -> None:
+        """Put the text of one of the reading panes in the reader; `place` is the name it is remembered by."""
         self.reading = pane
         self.reader.border_title = pane.heading
-        self.reader.show(text)
+        self.reader.show(text, place)
 
     def next_of(self, by: int) -> Pane:
         """The pane `by` steps along the tabs; hints are only reached by asking for them."""
@@ -83,7 +82,8 @@ class Panes(Horizontal):
     def _focus_current(self) -> None:
         match self.current:
             case Pane.COURSE:
-                self.course.focus()
+                if not self.course.is_typing:
+                    self.course.list.focus()
             case Pane.CODE:
                 if self.editor.is_attached:
                     self.editor.focus()

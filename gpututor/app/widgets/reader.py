@@ -12,7 +12,10 @@ from textual.widgets import Static
 from gpututor.app.messages import LinkFollowed
 
 if TYPE_CHECKING:
+    from textual.geometry import Offset
     from textual.widgets import Markdown
+
+    from gpututor.app.widgets.course_text import CourseText, Link
 
 
 class Reader(VerticalScroll, can_focus=True):
@@ -24,13 +27,21 @@ class Reader(VerticalScroll, can_focus=True):
         Binding("g", "scroll_home", show=False),
         Binding("G", "scroll_end", show=False),
         Binding("space", "page_down", show=False),
+        Binding("right", "choose_link(1)", show=False),
+        Binding("left", "choose_link(-1)", show=False),
+        Binding("enter", "follow_link", show=False),
     ]
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self._plain = Static("", markup=False, classes="plain")
-        self._markdown: Markdown | None = None
+        self._markdown: CourseText | None = None
         self._text = ""
+        self._place = ""
+        self._offsets: dict[str, float] = {}
+        """How far each text was scrolled when another one came."""
+        self._wanted: int | None = None
+        """A line to scroll to as soon as the text stands."""
 
     def compose(self) -> ComposeResult:
         yield self._plain
@@ -40,26 +51,99 @@ class Reader(VerticalScroll, can_focus=True):
         """The Markdown that is shown."""
         return self._text
 
+    @property
+    def place(self) -> str:
+        """The name of the text that is shown."""
+        return self._place
+
     async def start(self) -> None:
         """Show Markdown as Markdown from now on."""
-        from textual.widgets import Markdown  # 40 ms: imported after the first paint
+        from gpututor.app.widgets.course_text import CourseText  # 40 ms: imported after the first paint
 
         if self._markdown is not None:
             return
-        self._markdown = Markdown(self._text, open_links=False)
+        self._markdown = CourseText(self._text)
         await self.mount(self._markdown)
         self._plain.display = False
 
-    def show(self, text: str) -> None:
-        """Show another text, from its top."""
-        if text == self._text:
+    def show(self, text: str, place: str = "") -> None:
+        """Show another text, where it was left when it was seen last; `place` is the name to remember it by."""
+        if (text, place) == (self._text, self._place):
             return
-        self._text = text
+        self._offsets[self._place] = self.scroll_y
+        self._text, self._place, self._wanted = text, place, None
         if self._markdown is None:
             self._plain.update(text)
         else:
-            self._markdown.update(text)
+            self.call_later(self._draw, text)
+
+    async def _draw(self, text: str) -> None:
+        if self._markdown is None or text != self._text:
+            return
+        self._markdown.choose(None)
+        await self._markdown.update(text)
+        self.call_after_refresh(self._scroll_to_place)
+
+    def _scroll_to_place(self) -> None:
+        if self._wanted is None:
+            self.scroll_to(y=self._offsets.get(self._place, 0), animate=False)
+        else:
+            self._scroll_to_line(self._wanted, marked=True)
+
+    def go_to_line(self, line: int) -> None:
+        """Scroll to a line of the text, from 0, and mark what stands there."""
+        self._wanted = line
+        self.call_later(self.call_after_refresh, self._scroll_to_line, line)
+
+    def go_to_top(self) -> None:
+        """Show the text from its beginning, also when it was left elsewhere."""
+        self._offsets[self._place] = 0
+        self._wanted = None
         self.scroll_home(animate=False)
+
+    def _scroll_to_line(self, line: int, *, marked: bool = True) -> None:
+        if self._markdown is None:
+            return
+        block = self._markdown.block_at(line)
+        if block is None:
+            return
+        self._markdown.query(".-found").remove_class("-found")
+        block.set_class(marked, "-found")
+        self.scroll_to_widget(block, animate=False, top=True)
+
+    # Links
+
+    @property
+    def visible_links(self) -> list[tuple[Link, Offset]]:
+        """The links in sight, and where each begins on the screen."""
+        return self._markdown.visible_links() if self._markdown is not None and self.is_on_screen else []
+
+    @property
+    def has_links(self) -> bool:
+        return self._markdown is not None and bool(self._markdown.links)
+
+    def action_choose_link(self, by: int) -> None:
+        """Put the keys on the next link, or the one before; first on one in sight."""
+        if self._markdown is None or not (links := self._markdown.links):
+            return
+        chosen = self._markdown.chosen
+        visible = [link for link, _ in self._markdown.visible_links()]
+        if chosen in links:
+            link = links[(links.index(chosen) + by) % len(links)]
+        else:
+            link = (visible or links)[0 if by > 0 else -1]
+        self._markdown.choose(link)
+        if link not in visible:
+            self.scroll_to_widget(link.block, animate=False)
+
+    def action_follow_link(self) -> None:
+        """Follow the link that the keys are on; before one was chosen, choose the first in sight."""
+        if self._markdown is None:
+            return
+        if self._markdown.chosen is None:
+            self.action_choose_link(1)
+        else:
+            self.post_message(LinkFollowed(self._markdown.chosen.target))
 
     def on_markdown_link_clicked(self, event: Markdown.LinkClicked) -> None:
         event.stop()

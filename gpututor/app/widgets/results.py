@@ -129,6 +129,11 @@ class Results(VerticalScroll, can_focus=True):
             self._is_new = False
             self.call_after_refresh(self._show_start)
 
+    def look_at(self, row: VerdictRow) -> None:
+        """Put the cursor on a check."""
+        self._is_new = False
+        row.focus()
+
     def _show_start(self) -> None:
         """Scroll to the top; to the first failure when the whole of it cannot be seen from there."""
         failure = self.first_failure

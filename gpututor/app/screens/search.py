@@ -1,0 +1,127 @@
+"""Search through the names and texts of the course."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import ClassVar
+
+from textual import events, on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.content import Content
+from textual.screen import ModalScreen
+from textual.widgets import Input, OptionList
+from textual.widgets.option_list import Option
+
+from gpututor.app.messages import TextsIndexed
+from gpututor.app.text_index import MOST_FOUND, Found, Passage, TextIndex, excerpt
+from gpututor.app.widgets.plain import PlainText
+from gpututor.grading.words import count
+
+_FOOT = "Enter opens   ↓ ↑ choose   Esc closes"
+
+
+class SearchScreen(ModalScreen[tuple[Passage | None, str]]):
+    """Is dismissed with the passage that was picked, or None, and the words that were typed."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "close", show=False),
+        Binding("down,ctrl+n", "move('cursor_down')", show=False),
+        Binding("up", "move('cursor_up')", show=False),
+        Binding("pagedown", "move('page_down')", show=False),
+        Binding("pageup", "move('page_up')", show=False),
+    ]
+
+    def __init__(self, index: Callable[[], TextIndex], query: str = "") -> None:
+        """`index` may take its time: it is called in a thread."""
+        super().__init__()
+        self._make_index = index
+        self._index: TextIndex | None = None
+        self._query = query
+        self._found = Found((), 0)
+        self._drawn_width = 0
+
+    def compose(self) -> ComposeResult:
+        with Vertical(classes="dialog -tall search"):
+            yield PlainText("Search", classes="title")
+            yield Input(self._query, placeholder="words in lessons, tasks and names", compact=True)
+            yield OptionList(id="found", markup=False, compact=True)
+            yield PlainText(_FOOT, classes="foot")
+
+    def on_mount(self) -> None:
+        self.query_one(OptionList).can_focus = False
+        self.query_one(Input).focus()
+        self.run_worker(self._index_texts, thread=True, exit_on_error=True)
+
+    def _index_texts(self) -> None:
+        self.post_message(TextsIndexed(self._make_index()))
+
+    @on(TextsIndexed)
+    def _take_index(self, message: TextsIndexed) -> None:
+        self._index = message.index
+        self._search()
+
+    @on(Input.Changed)
+    def _take_words(self, message: Input.Changed) -> None:
+        self._query = message.value
+        self._search()
+
+    def _search(self) -> None:
+        self._found = self._index.find(self._query) if self._index is not None else Found((), 0)
+        self._draw()
+
+    def on_resize(self, event: events.Resize) -> None:
+        self.call_after_refresh(self._redraw)
+
+    def _redraw(self) -> None:
+        if self._drawn_width != self._width:
+            self._draw()
+
+    @property
+    def _width(self) -> int:
+        # One column less: a bar may come with the rows.
+        return max(20, self.query_one(OptionList).size.width - 1)
+
+    def _draw(self) -> None:
+        self._drawn_width = self._width
+        results = self.query_one(OptionList)
+        results.set_options([Option(self._row(passage), id=str(n)) for n, passage in enumerate(self._found.passages)])
+        results.highlighted = 0 if self._found.passages else None
+        results.scroll_home(animate=False)
+        self.query_one(".title", PlainText).update(self._title())
+
+    def _title(self) -> str:
+        if not self._query.strip():
+            return "Search"
+        if self._index is None:
+            return "Search: reading the texts"
+        total = self._found.total
+        if not total:
+            return f"Search: nothing has “{self._query.strip()}”"
+        return f"Search: {count(total, 'place')}" + (f", the best {MOST_FOUND}" if total > MOST_FOUND else "")
+
+    def _row(self, passage: Passage) -> Content:
+        where = Content(passage.where).truncate(self._width, ellipsis=True, pad=True).stylize("bold")
+        text, marks = excerpt(passage.text, self._query, self._width - 2)
+        line = Content(text)
+        for start, end in marks:
+            line = line.stylize("underline" if self.app.no_color else "$text-accent bold", start, end)
+        return Content.assemble(where, "\n  ", line)
+
+    @on(Input.Submitted)
+    def _open(self) -> None:
+        row = self.query_one(OptionList).highlighted
+        if row is not None:
+            self.dismiss((self._found.passages[row], self._query))
+
+    @on(OptionList.OptionSelected)
+    def _open_clicked(self, message: OptionList.OptionSelected) -> None:
+        message.stop()
+        self.dismiss((self._found.passages[message.option_index], self._query))
+
+    async def action_move(self, action: str) -> None:
+        await self.query_one(OptionList).run_action(action)
+
+    def action_close(self) -> None:
+        self.dismiss((None, self._query))

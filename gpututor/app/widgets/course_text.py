@@ -1,0 +1,171 @@
+"""Markdown as the course writes it: code that is folded instead of cut, links that can be chosen with keys."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from textual.app import ComposeResult
+from textual.content import Content
+from textual.errors import NoWidget
+from textual.geometry import Offset, Size
+from textual.style import Style
+from textual.widget import Widget
+from textual.widgets import Markdown
+from textual.widgets.markdown import MarkdownBlock, MarkdownFence
+
+FOLD = "↪ "
+"""Stands before the rest of a line of code that was too long."""
+
+
+@dataclass(frozen=True)
+class Link:
+    """A link in a text that is shown."""
+
+    block: MarkdownBlock
+    start: int
+    end: int
+    """Its first character within the block's text, and the one after its last."""
+    target: str
+
+
+class FoldedCode(Widget):
+    """Lines of code. What does not fit goes on below, indented and marked."""
+
+    def __init__(self, code: Content) -> None:
+        super().__init__()
+        self._code = code
+
+    def update(self, code: Content) -> None:
+        self._code = code
+        self.refresh(layout=True)
+
+    def get_content_width(self, container: Size, viewport: Size) -> int:
+        return container.width
+
+    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
+        return len(folded(self._code, width))
+
+    def render(self) -> Content:
+        return Content("\n").join(folded(self._code, self.content_size.width))
+
+
+def folded(code: Content, width: int) -> list[Content]:
+    """The lines of `code`, each at most `width` columns wide, broken after spaces where that is possible."""
+    lines: list[Content] = []
+    for line in code.split("\n", allow_blank=True):
+        indent = len(line.plain) - len(line.plain.lstrip(" "))
+        prefix = Content.assemble(" " * min(indent, max(0, width - 12)), (FOLD, "$text-muted"))
+        while line.cell_length > width > len(prefix) + 1:
+            end = _break(line.plain, width, indent)
+            lines.append(line[:end])
+            rest = line[end:]
+            line = prefix + rest[len(rest.plain) - len(rest.plain.lstrip(" ")) :]
+            indent = len(prefix)
+        lines.append(line)
+    return lines
+
+
+def _break(text: str, width: int, least: int) -> int:
+    """Where to break the line: after the last space that leaves at least a third, else at the edge."""
+    end = width
+    while Content(text[:end]).cell_length > width:
+        end -= 1
+    space = text.rfind(" ", max(least + 1, width // 3), end + 1)
+    return space if space > 0 else end
+
+
+class FoldedFence(MarkdownFence):
+    """A block of code."""
+
+    def compose(self) -> ComposeResult:
+        yield FoldedCode(self._highlighted_code)
+
+    def set_content(self, content: Content) -> None:
+        self._content = content
+        for code in self.query(FoldedCode):
+            code.update(content)
+
+
+class CourseText(Markdown):
+    """One text of the course."""
+
+    BLOCKS = {**Markdown.BLOCKS, "fence": FoldedFence, "code_block": FoldedFence}  # noqa: RUF012 - as Textual has it
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text, open_links=False)
+        self._chosen: Link | None = None
+
+    @property
+    def links(self) -> list[Link]:
+        """All links, in the order of the text."""
+        return [link for block in self.query(MarkdownBlock) for link in _links_of(block)]
+
+    @property
+    def chosen(self) -> Link | None:
+        """The link that the keys are on."""
+        return self._chosen if self._chosen is not None and self._chosen.block.is_attached else None
+
+    def choose(self, link: Link | None) -> None:
+        """Mark a link; None: none."""
+        if (before := self.chosen) is not None:
+            before.block.update(before.block._content)
+        if link is not None:
+            link.block.update(link.block._content.stylize("reverse bold", link.start, link.end))
+        self._chosen = link
+
+    def block_at(self, line: int) -> MarkdownBlock | None:
+        """The smallest block that a line of the text, from 0, is in; else the last one before it."""
+        found: MarkdownBlock | None = None
+        for block in self.query(MarkdownBlock):
+            start, end = block.source_range
+            if start <= line < end or (start <= line and (found is None or line >= found.source_range[1])):
+                found = block  # what is inside comes after what holds it
+        return found
+
+    def visible_links(self) -> list[tuple[Link, Offset]]:
+        """The links whose beginning is in sight, and where that is on the screen."""
+        found: list[tuple[Link, Offset]] = []
+        for block in self.query(MarkdownBlock):
+            links = list(_links_of(block))
+            if not links:
+                continue
+            try:
+                visible = self.screen.find_widget(block).visible_region
+            except NoWidget:
+                continue
+            origin = block.content_region.offset
+            for link, offset in zip(links, _link_starts(block), strict=False):
+                if visible.contains_point(origin + offset):
+                    found.append((link, origin + offset))
+        return found
+
+
+def _link_starts(block: MarkdownBlock) -> Iterator[Offset]:
+    """Where the links of a block begin, as it is wrapped now, from its own corner."""
+    before = ""
+    for row in range(block.content_size.height):
+        segments = list(block.render_line(row))
+        while segments and not segments[-1].text.strip():
+            segments.pop()
+        column = 0
+        for segment in segments:
+            target = _target(segment.style.meta.get("@click")) if segment.style else ""
+            if target and target != before:
+                yield Offset(column, row)
+            before = target
+            column += segment.cell_length
+
+
+def _links_of(block: MarkdownBlock) -> Iterator[Link]:
+    for span in block._content.spans:
+        if isinstance(span.style, Style) and (target := _target(span.style.meta.get("@click"))):
+            yield Link(block, span.start, span.end, target)
+
+
+def _target(action: object) -> str:
+    """The target in the action that Textual gives a link: `link('lesson.md')`."""
+    if not isinstance(action, str) or not action.startswith("link("):
+        return ""
+    return str(ast.literal_eval(action.removeprefix("link")))
