@@ -34,11 +34,11 @@ def parts(shares: Sequence[float], width: int) -> list[int]:
     if not any(shares) or width <= 0:
         return [0] * len(shares)
     exact = [share / sum(shares) * width for share in shares]
-    taken = [max(1, int(one)) if one > 0 else 0 for one in exact]
+    taken = [max(1, int(columns)) if share > 0 else 0 for share, columns in zip(shares, exact, strict=True)]
     while sum(taken) > width and max(taken) > 0:
         taken[taken.index(max(taken))] -= 1
     while sum(taken) < width:
-        short = max(range(len(exact)), key=lambda at: exact[at] - taken[at])
+        short = max((at for at, share in enumerate(shares) if share > 0), key=lambda at: exact[at] - taken[at])
         taken[short] += 1
     return taken
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
@@ -36,6 +37,24 @@ class Refused:
     place: Place
     size_bytes: int
     allocated: int
+
+
+class Reading(NamedTuple):
+    """One look at a curve."""
+
+    allocated: int
+    number: int
+    """The last event that had happened; -1 for none."""
+    moment: int
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """Memory that was taken, or given back."""
+
+    taken: bool
+    size_bytes: int
+    place: Place
 
 
 class MemoryCurve:
@@ -87,50 +106,68 @@ class MemoryCurve:
         """The line that reached it; `NOWHERE` where it was there from the beginning."""
         return self._rows.place_of(int(self._rows.place[self._numbers[self._peak]])) if self._peak >= 0 else NOWHERE
 
-    def at(self, moment: int) -> int:
-        """What was allocated at a moment, in bytes."""
-        number = self._number(moment)
-        return int(self.allocated[number]) if number >= 0 else self.before
+    @property
+    def peak(self) -> Reading:
+        """Where it was reached first."""
+        return Reading(self.peak_bytes, self._peak, self.peak_at)
 
-    def change_near(self, moment: int, later: bool) -> int:
-        """The moment of the next change after `moment`, or of the last one before it; `moment` where there is none."""
-        if later:
-            number = int(np.searchsorted(self.moments, moment, side="right"))
-            return int(self.moments[number]) if number < self.moments.size else moment
-        number = int(np.searchsorted(self.moments, moment, side="left")) - 1
-        return int(self.moments[number]) if number >= 0 else moment
+    def reading(self, number: int) -> Reading:
+        """After so many events, from 0; -1 is before the first."""
+        if number < 0:
+            return Reading(self.before, -1, self.begin)
+        return Reading(int(self.allocated[number]), number, int(self.moments[number]))
 
-    def highest(self, columns: int) -> list[int]:
+    @property
+    def last(self) -> Reading:
+        """At the end."""
+        return self.reading(self.moments.size - 1)
+
+    def highest(self, columns: int) -> list[Reading]:
         """The most that was allocated in each of so many equal parts of the time."""
-        edges = np.linspace(self.begin, self.end, columns + 1)[:-1]
-        first = np.searchsorted(self.moments, edges, side="left")
-        last = np.append(first[1:], self.moments.size)
-        if columns and self.moments.size and last[-1] > first[-1]:
-            last[-1] = self.moments.size
-        carried = [self.before, *self.allocated.tolist()]
-        return [max([carried[start], *carried[start + 1 : stop + 1]]) for start, stop in zip(first, last, strict=True)]
+        edges = [self._edge(column, columns) for column in range(columns)]
+        cuts = [*np.searchsorted(self.moments, edges, side="left").tolist(), self.moments.size]
+        found = []
+        for start, stop, edge in zip(cuts, cuts[1:], edges, strict=False):
+            carried = self.reading(start - 1)
+            most = self.reading(start + int(np.argmax(self.allocated[start:stop]))) if stop > start else carried
+            found.append(most if most.allocated > carried.allocated else Reading(carried.allocated, start - 1, edge))
+        return found
 
     def column_of(self, moment: int, columns: int) -> int:
         """In which of so many equal parts of the time a moment lies."""
         span = self.end - self.begin
         return min(columns - 1, max(0, (moment - self.begin) * columns // span)) if span else 0
 
-    def moment_of(self, column: int, columns: int) -> int:
-        """When a part begins."""
-        return self.begin + (self.end - self.begin) * column // columns
+    def _edge(self, column: int, columns: int) -> int:
+        """The first moment of a part."""
+        return self.begin - (self.begin - self.end) * column // columns
 
-    def held_at(self, moment: int) -> tuple[Held, ...]:
-        """What was allocated at a moment, by line, the line with most bytes first; then what was there before all."""
-        return self._held(self._number(moment))
+    def last_change(self, number: int) -> Change | None:
+        """What event `number` took or gave back; None for -1."""
+        if number < 0:
+            return None
+        rows, row = self._rows, int(self._numbers[number])
+        taken = int(rows.kind[row]) == Kind.ALLOCATE.number
+        return Change(taken, int(rows.size[row]), rows.place_of(int(rows.place[row])))
 
-    @cached_property
-    def held_at_peak(self) -> tuple[Held, ...]:
-        """What was allocated when the peak was reached."""
-        return self._held(self._peak)
+    def held(self, number: int) -> tuple[Held, ...]:
+        """What was allocated after event `number`, by line, the line with most bytes first."""
+        rows, numbers = self._rows, self._numbers
+        taken, ends = self._lives
+        alive = numbers[taken[(taken <= number) & (ends > number)]]
+        places, line_of = np.unique(rows.place[alive], return_inverse=True)
+        sizes = np.zeros(places.size, dtype=np.int64)
+        np.add.at(sizes, line_of, rows.size[alive])
+        counts = np.bincount(line_of, minlength=places.size)
+        found = [
+            Held(rows.place_of(int(place)), int(size), int(count))
+            for place, size, count in zip(places, sizes, counts, strict=True)
+        ]
+        return tuple(sorted(found, key=lambda one: (-one.size_bytes, one.place.line or 0)))
 
-    def _number(self, moment: int) -> int:
-        """The last event until a moment; -1 for none."""
-        return int(np.searchsorted(self.moments, moment, side="right")) - 1
+    def older(self, number: int) -> int:
+        """Bytes after event `number` that were allocated before the trace began."""
+        return max(0, self.reading(number).allocated - sum(one.size_bytes for one in self.held(number)))
 
     def _moment_of(self, row: int) -> int:
         if self.timed:
@@ -151,26 +188,6 @@ class MemoryCurve:
         ends = np.full(taken.size, _NEVER, dtype=np.int64)
         ends[position[known]] = freed[known]
         return taken, ends
-
-    def _held(self, number: int) -> tuple[Held, ...]:
-        rows, numbers = self._rows, self._numbers
-        taken, ends = self._lives
-        alive = numbers[taken[(taken <= number) & (ends > number)]]
-        places, line_of = np.unique(rows.place[alive], return_inverse=True)
-        sizes = np.zeros(places.size, dtype=np.int64)
-        np.add.at(sizes, line_of, rows.size[alive])
-        counts = np.bincount(line_of, minlength=places.size)
-        found = [
-            Held(rows.place_of(int(place)), int(size), int(count))
-            for place, size, count in zip(places, sizes, counts, strict=True)
-        ]
-        return tuple(sorted(found, key=lambda one: (-one.size_bytes, one.place.line or 0)))
-
-    def older_at(self, moment: int) -> int:
-        """Bytes at a moment that were allocated before the trace began."""
-        number = self._number(moment)
-        known = sum(one.size_bytes for one in self._held(number))
-        return max(0, (int(self.allocated[number]) if number >= 0 else self.before) - known)
 
 
 def memory_curves(rows: Rows) -> tuple[MemoryCurve, ...]:

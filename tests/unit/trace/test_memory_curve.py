@@ -6,7 +6,7 @@ import pytest
 
 from gpututor.trace.columns import Trace
 from gpututor.trace.events import Kind
-from gpututor.trace.memory_curve import Held, MemoryCurve, memory_curves
+from gpututor.trace.memory_curve import Change, Held, MemoryCurve, memory_curves
 from gpututor.trace.rows import NOWHERE, Place, Rows
 from tests.unit.trace.programs import FILE, MS, US
 
@@ -61,8 +61,8 @@ def test_the_peak_is_where_most_was_held_and_its_lines_are_told_by_bytes() -> No
     memory.take(4 * US, 7, 1 * MIB)
     curve = memory.curve()
     assert (curve.peak_bytes, curve.peak_at, curve.peak_place) == (20 * MIB, 2 * US, Place(FILE, 5))
-    assert curve.held_at_peak == (Held(Place(FILE, 5), 16 * MIB, 2), Held(Place(FILE, 3), 4 * MIB, 1))
-    assert curve.held_at(4 * US) == (Held(Place(FILE, 5), 16 * MIB, 2), Held(Place(FILE, 7), 1 * MIB, 1))
+    assert curve.held(curve.peak.number) == (Held(Place(FILE, 5), 16 * MIB, 2), Held(Place(FILE, 3), 4 * MIB, 1))
+    assert curve.held(4) == (Held(Place(FILE, 5), 16 * MIB, 2), Held(Place(FILE, 7), 1 * MIB, 1))
 
 
 def test_of_two_tensors_of_one_size_the_right_one_is_gone() -> None:
@@ -70,7 +70,7 @@ def test_of_two_tensors_of_one_size_the_right_one_is_gone() -> None:
     first = memory.take(0, 3, MIB)
     memory.take(1, 4, MIB)
     memory.free(2, MIB, first)
-    assert [one.place.line for one in memory.curve().held_at(2)] == [4]
+    assert [one.place.line for one in memory.curve().held(2)] == [4]
 
 
 def test_what_was_there_before_the_trace_is_told_apart() -> None:
@@ -79,15 +79,15 @@ def test_what_was_there_before_the_trace_is_told_apart() -> None:
     memory.free(6, 4 * MIB)
     curve = memory.curve()
     assert curve.before == 10 * MIB
-    assert (curve.older_at(5), curve.older_at(6)) == (10 * MIB, 6 * MIB)
-    assert curve.at(4) == 10 * MIB
+    assert (curve.older(0), curve.older(1)) == (10 * MIB, 6 * MIB)
+    assert curve.reading(-1).allocated == 10 * MIB
 
 
 def test_a_peak_before_everything_is_of_no_line() -> None:
     memory = Memory(before=10 * MIB)
     memory.free(5, 4 * MIB)
     curve = memory.curve()
-    assert (curve.peak_bytes, curve.peak_place, curve.held_at_peak) == (10 * MIB, NOWHERE, ())
+    assert (curve.peak_bytes, curve.peak_place, curve.held(curve.peak.number)) == (10 * MIB, NOWHERE, ())
 
 
 @pytest.mark.parametrize("columns", [1, 2, 3, 7, 40, 200])
@@ -99,25 +99,27 @@ def test_each_part_of_the_time_shows_the_most_of_it(columns: int) -> None:
     curve = memory.curve()
     highest = curve.highest(columns)
     assert len(highest) == columns
-    assert max(highest) == curve.peak_bytes
-    assert highest[curve.column_of(curve.peak_at, columns)] == curve.peak_bytes
-    for column, most in enumerate(highest):
-        begin, end = curve.moment_of(column, columns), curve.moment_of(column + 1, columns)
-        inside = [int(value) for at, value in zip(curve.moments, curve.allocated, strict=True) if begin <= at < end]
-        if column == columns - 1:
-            inside.append(int(curve.allocated[-1]))
-        assert most == max([curve.at(begin - 1), *inside]), column
+    assert highest[curve.column_of(curve.peak_at, columns)] == curve.peak
+    assert max(one.allocated for one in highest) == curve.peak_bytes
+    for column, (most, number, moment) in enumerate(highest):
+        assert curve.reading(number).allocated == most
+        assert curve.column_of(moment, columns) == column
+        inside = [
+            int(value)
+            for at, value in zip(curve.moments, curve.allocated, strict=True)
+            if curve.column_of(int(at), columns) == column
+        ]
+        assert most >= max(inside, default=0)
 
 
-def test_a_cursor_goes_from_change_to_change() -> None:
+def test_the_last_change_says_who_took_or_gave_back() -> None:
     memory = Memory()
-    memory.take(10, 3, MIB)
-    memory.take(20, 3, MIB)
+    row = memory.take(10, 3, MIB)
+    memory.free(20, MIB, row)
     curve = memory.curve()
-    assert curve.change_near(10, later=True) == 20
-    assert curve.change_near(20, later=True) == 20
-    assert curve.change_near(15, later=False) == 10
-    assert curve.change_near(10, later=False) == 10
+    assert curve.last_change(-1) is None
+    assert curve.last_change(0) == Change(True, MIB, Place(FILE, 3))
+    assert curve.last_change(1) == Change(False, MIB, Place(FILE, 1))
 
 
 def test_memory_that_was_refused_is_told_with_its_line() -> None:
@@ -132,7 +134,7 @@ def test_memory_refused_before_any_was_taken_is_a_curve_too() -> None:
     memory = Memory()
     memory.refuse(20, 4, 99 * MIB)
     curve = memory.curve()
-    assert (curve.peak_bytes, len(curve.refused), curve.highest(5)) == (0, 1, [0] * 5)
+    assert (curve.peak_bytes, len(curve.refused), [one.allocated for one in curve.highest(5)]) == (0, 1, [0] * 5)
 
 
 def test_without_times_the_order_is_shown() -> None:
@@ -141,7 +143,7 @@ def test_without_times_the_order_is_shown() -> None:
     memory.take(-1, 4, MIB)
     curve = memory.curve()
     assert not curve.timed
-    assert (curve.peak_at, curve.at(0), curve.at(1)) == (1, MIB, 2 * MIB)
+    assert (curve.peak_at, curve.last) == (1, (2 * MIB, 1, 1))
 
 
 def test_each_device_has_its_own() -> None:
