@@ -12,35 +12,16 @@ import sqlite3
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
 from gpututor.errors import ProgressError
 from gpututor.grading.report import Outcome, Report
+from gpututor.progress import database
 from gpututor.progress.records import read_record
 
 NOT_COUNTED = (Outcome.NOT_GRADABLE_HERE, Outcome.INTERNAL_ERROR, Outcome.INCONCLUSIVE)
 """Outcomes that are kept, but are no attempt of the learner's."""
-
-MIGRATIONS: list[tuple[str, ...]] = [
-    (
-        """CREATE TABLE attempts (
-            id INTEGER PRIMARY KEY,
-            exercise TEXT NOT NULL,
-            outcome TEXT NOT NULL,
-            counted INTEGER NOT NULL,
-            report TEXT NOT NULL
-        )""",
-        "CREATE INDEX attempts_by_exercise ON attempts (exercise, id)",
-        "CREATE TABLE hints (exercise TEXT PRIMARY KEY, used INTEGER NOT NULL)",
-        "CREATE TABLE choices (name TEXT PRIMARY KEY, value TEXT NOT NULL)",
-    ),
-]
-"""The statements that bring a file from version n (`PRAGMA user_version`) to n + 1. Only ever added to."""
-
-BUSY_TIMEOUT_S = 10.0
-"""How long to wait for another process that is writing."""
 
 _SUMMARY = """
 SELECT exercise, SUM(attempts), MAX(passed), SUM(used) FROM (
@@ -49,6 +30,18 @@ SELECT exercise, SUM(attempts), MAX(passed), SUM(used) FROM (
     UNION ALL SELECT exercise, 0, 0, used FROM hints
 ) GROUP BY exercise
 """
+
+_RECORD = """
+INSERT INTO attempts (exercise, outcome, counted, report, source, run_ns, peak_bytes) VALUES (?, ?, ?, ?, ?, ?, ?)
+"""
+_ATTEMPT = """
+SELECT report, (SELECT COUNT(*) FROM attempts AS other WHERE other.exercise = own.exercise AND other.counted
+                AND other.id <= own.id), source, run_ns, peak_bytes
+FROM attempts AS own WHERE id = ? AND counted
+"""
+_PASSED = "SELECT id, run_ns FROM attempts WHERE exercise = ? AND outcome = 'passed'"
+_AFTER_ALL = 1 << 62
+"""No attempt has an id like this."""
 
 Answer = TypeVar("Answer")
 
@@ -60,6 +53,19 @@ class Attempt:
     report: Report
     number: int
     """1 for the exercise's first counted attempt."""
+    id: int = 0
+    """Among all attempts of the file; later ones have larger ones."""
+    source: str | None = None
+    """The text that was graded; None where an older gpututor did not keep it."""
+    run_ns: int | None = None
+    """How long its calls took together, modelled or measured as the report's runs say; None where nobody recorded."""
+    peak_bytes: int | None = None
+    """The most memory that tensors held on one device; None where nobody recorded."""
+
+    @property
+    def devices(self) -> tuple[str, ...]:
+        """Where it ran: times of other devices are not to be compared with its own."""
+        return tuple(run.device for run in self.report.runs)
 
 
 @dataclass(frozen=True)
@@ -87,21 +93,50 @@ class ProgressStore:
         with self._told():
             self._connection = self._open()
 
-    def record(self, report: Report) -> None:
-        """Keep `report`. When this returns, it is on the disk."""
+    def record(
+        self, report: Report, source: str | None = None, *, run_ns: int | None = None, peak_bytes: int | None = None
+    ) -> int:
+        """Keep `report` on the text `source`, and what was recorded; the attempt's id. Then it is on the disk."""
         counted = report.outcome not in NOT_COUNTED
-        row = (report.exercise, str(report.outcome), counted, json.dumps(report.to_json()))
-        statement = "INSERT INTO attempts (exercise, outcome, counted, report) VALUES (?, ?, ?, ?)"
-        self._do(lambda connection: connection.execute(statement, row))
+        kept = None if source is None else source.encode("utf-8", "replace").decode()
+        row = (report.exercise, str(report.outcome), counted, json.dumps(report.to_json()), kept, run_ns, peak_bytes)
+        return int(self._do(lambda connection: connection.execute(_RECORD, row)).lastrowid or 0)
 
-    def attempts(self, key: str) -> list[Attempt]:
-        """The counted attempts at the exercise, newest last."""
-        found = self._reports("SELECT report FROM attempts WHERE exercise = ? AND counted ORDER BY id", key)
-        return [Attempt(report, number) for number, report in found]
+    def attempts(self, key: str, *, newest: int = -1, before: int = _AFTER_ALL) -> list[Attempt]:
+        """The counted attempts at the exercise, newest last; reading one takes up to a millisecond.
+
+        `newest`: only so many, of those with an id below `before`.
+        """
+        return [found for id_ in reversed(self.ids(key, newest=newest, before=before)) if (found := self.attempt(id_))]
+
+    def ids(self, key: str, *, newest: int = -1, before: int = _AFTER_ALL) -> list[int]:
+        """The ids of the counted attempts at the exercise, newest first, as `attempts` picks them."""
+        statement = "SELECT id FROM attempts WHERE exercise = ? AND counted AND id < ? ORDER BY id DESC LIMIT ?"
+        return [id_ for (id_,) in self.rows(statement, key, before, newest)]
+
+    def attempt(self, id: int) -> Attempt | None:
+        """The attempt with this id; None where there is none, or only one that a newer gpututor wrote differently."""
+        for text, *rest in self.rows(_ATTEMPT, id):
+            with contextlib.suppress(ValueError):
+                number, source, run_ns, peak_bytes = rest
+                return Attempt(read_record(text), number, id, source, run_ns, peak_bytes)
+        return None
+
+    def latest(self, key: str) -> Attempt | None:
+        """The newest counted attempt that can be read, None when there is none."""
+        return next((found for id_ in self.ids(key) if (found := self.attempt(id_))), None)
 
     def best(self, key: str) -> Attempt | None:
-        """The attempt that passed in the shortest time, None when none did."""
-        passed = [attempt for attempt in self.attempts(key) if attempt.report.outcome is Outcome.PASSED]
+        """The attempt that passed in the shortest time, None when none did.
+
+        It is the time of its calls, on the device where one last passed; where nobody recorded any, of the grading.
+        """
+        timed = self.rows(f"{_PASSED} AND run_ns > 0 ORDER BY id DESC", key)
+        last = next((found for id_, _ in timed if (found := self.attempt(id_))), None)
+        for id_, _ in sorted(timed, key=lambda row: (row[1], row[0])) if last else ():
+            if (found := self.attempt(id_)) is not None and found.devices == (last and last.devices):
+                return found
+        passed = [found for id_, _ in self.rows(f"{_PASSED} ORDER BY id", key) if (found := self.attempt(id_))]
         return min(passed, key=lambda attempt: attempt.report.elapsed_s, default=None)
 
     def summary(self) -> dict[str, ExerciseProgress]:
@@ -117,6 +152,15 @@ class ProgressStore:
     def set_current_exercise(self, key: str) -> None:
         statement = "INSERT OR REPLACE INTO choices (name, value) VALUES ('current_exercise', ?)"
         self._do(lambda connection: connection.execute(statement, (key,)))
+
+    def place(self) -> str | None:
+        """Where in the current exercise the learner left off, as `keep_place` was told."""
+        kept = self._one("SELECT value FROM choices WHERE name = 'place'")
+        return None if kept is None else str(kept)
+
+    def keep_place(self, place: str) -> None:
+        statement = "INSERT OR REPLACE INTO choices (name, value) VALUES ('place', ?)"
+        self._do(lambda connection: connection.execute(statement, (place,)))
 
     def hints_used(self, key: str) -> int:
         return int(self._one("SELECT used FROM hints WHERE exercise = ?", key) or 0)
@@ -135,12 +179,9 @@ class ProgressStore:
                 self._connection.close()
                 self._connection = None
 
-    def _reports(self, statement: str, key: str) -> Iterator[tuple[int, Report]]:
-        """(position from 1, report) of the rows; one that a newer gpututor wrote in another form is left out."""
-        rows = self._do(lambda connection: connection.execute(statement, (key,)).fetchall())
-        for position, (text,) in enumerate(rows, 1):
-            with contextlib.suppress(ValueError):
-                yield position, read_record(text)
+    def rows(self, statement: str, *values: str | int) -> list[tuple[Any, ...]]:
+        """What one statement answers; it is its own transaction."""
+        return self._do(lambda connection: connection.execute(statement, values).fetchall())
 
     def _one(self, statement: str, *values: str) -> Any:
         """The first value of the first row, None when there is no row."""
@@ -158,7 +199,7 @@ class ProgressStore:
             try:
                 return work(self._connection)
             except sqlite3.DatabaseError as error:
-                if not _is_damage(error):
+                if not database.is_damage(error):
                     raise
                 self.close()
                 self._connection = self._open(suspect=True)
@@ -167,18 +208,18 @@ class ProgressStore:
     def _open(self, *, suspect: bool = False) -> sqlite3.Connection:
         """Connect, alone among all processes: so that one of them sets a damaged file aside, or migrates it."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        with _alone(self.path):
+        with database.alone(self.path):
             try:
-                return _connect(self.path, check_all=suspect)
+                return database.connect(self.path, check_all=suspect)
             except sqlite3.DatabaseError as error:
-                if not _is_damage(error):
+                if not database.is_damage(error):
                     raise
-                aside = _set_aside(self.path)
+                aside = database.set_aside(self.path)
                 self.notice = (
                     f"Your progress file was damaged ({error}) and is now {aside}; a new one was begun. "
                     "Your solutions are not touched."
                 )
-                return _connect(self.path)
+                return database.connect(self.path)
 
     @contextlib.contextmanager
     def _told(self) -> Iterator[None]:
@@ -190,90 +231,3 @@ class ProgressStore:
         except OSError as error:
             advice = f"Give yourself the right to write in {self.path.parent}; GPUTUTOR_HOME moves it elsewhere."
             raise ProgressError(f"Progress in {self.path} cannot be kept: {error.strerror}.", advice) from error
-
-
-def _connect(path: Path, *, check_all: bool = False) -> sqlite3.Connection:
-    """A connection to the file in its newest version. Raises `sqlite3.DatabaseError` when it is damaged."""
-    connection = sqlite3.connect(path, timeout=BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False)
-    connection.text_factory = lambda content: content.decode("utf-8", "replace")  # a flipped bit costs a letter
-    try:
-        version = _version(connection)
-        if version > len(MIGRATIONS):
-            raise ProgressError(
-                f"{path} was written by a newer gpututor (version {version}; this one knows {len(MIGRATIONS)}).",
-                "Install the newer gpututor, or keep another progress with GPUTUTOR_HOME=FOLDER. Nothing was changed.",
-            )
-        connection.execute("PRAGMA journal_mode = WAL")
-        connection.execute("PRAGMA synchronous = FULL")
-        for number in range(version, len(MIGRATIONS)):
-            _migrate(connection, number)
-        if check_all:
-            _check(connection)
-    except BaseException:
-        connection.close()
-        raise
-    return connection
-
-
-def _migrate(connection: sqlite3.Connection, number: int) -> None:
-    """Bring the file from version `number` to the next one: wholly or not at all."""
-    connection.execute("BEGIN IMMEDIATE")
-    try:
-        for statement in MIGRATIONS[number]:
-            connection.execute(statement)
-        connection.execute(f"PRAGMA user_version = {number + 1}")
-        connection.execute("COMMIT")
-    except BaseException:
-        with contextlib.suppress(sqlite3.Error):
-            connection.execute("ROLLBACK")
-        raise
-
-
-def _version(connection: sqlite3.Connection) -> int:
-    version = int(connection.execute("PRAGMA user_version").fetchone()[0])
-    if version < 0:
-        raise sqlite3.DatabaseError(f"version {version} was never written")
-    return version
-
-
-def _check(connection: sqlite3.Connection) -> None:
-    """Raise `sqlite3.DatabaseError` when a page is broken or one of our tables is not there."""
-    if (found := connection.execute("PRAGMA quick_check(1)").fetchone()[0]) != "ok":
-        raise sqlite3.DatabaseError(found)
-    for statement in ("SELECT exercise, outcome, counted, report FROM attempts", "SELECT exercise, used FROM hints"):
-        connection.execute(f"{statement} LIMIT 0")
-    connection.execute("SELECT name, value FROM choices LIMIT 0")
-
-
-def _is_damage(error: sqlite3.DatabaseError) -> bool:
-    """Whether the file is no database, or a broken one, or lacks our tables; not when it is locked, full, read-only."""
-    code = getattr(error, "sqlite_errorcode", None)
-    if code is None:  # raised by `_check` and `_version`
-        return type(error) is sqlite3.DatabaseError
-    return code & 0xFF in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR)
-
-
-def _set_aside(path: Path) -> Path:
-    """Move the file, and what SQLite keeps beside it, to a dated name that is free; returns it."""
-    stamp = datetime.now().strftime("%Y-%m-%dT%H-%M-%S")
-    number = 0
-    while True:
-        suffix = f".{number}" if number else ""
-        aside = path.with_name(f"{path.stem}.damaged-{stamp}{suffix}{path.suffix}")
-        if not aside.exists():
-            break
-        number += 1
-    for ending in ("-wal", "-shm", ""):
-        with contextlib.suppress(FileNotFoundError):
-            path.with_name(path.name + ending).rename(aside.with_name(aside.name + ending))
-    return aside
-
-
-@contextlib.contextmanager
-def _alone(path: Path) -> Iterator[None]:
-    """Hold off other processes that want to open the same progress file."""
-    import fcntl
-
-    with path.with_name(f"{path.name}.lock").open("ab") as stream:
-        fcntl.flock(stream, fcntl.LOCK_EX)
-        yield

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 import subprocess
 import sys
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from gpututor.errors import ProgressError
-from gpututor.grading.report import Outcome
-from gpututor.progress import store as store_module
+from gpututor.grading.report import Outcome, Report
+from gpututor.progress import database
 from gpututor.progress.store import Attempt, ExerciseProgress, ProgressStore
 from tests.unit.progress.reports import report
 
@@ -42,7 +44,7 @@ def test_attempts_come_back_whole_in_order_and_numbered(path: Path) -> None:
     store.record(report("other/thing"))
     store.close()
     assert ProgressStore(path).attempts("tensors/born") == [
-        Attempt(one, number) for number, one in enumerate(reports, 1)
+        Attempt(one, number, number) for number, one in enumerate(reports, 1)
     ]
 
 
@@ -103,8 +105,8 @@ def test_an_older_file_is_migrated_and_keeps_what_it_holds(path: Path, monkeypat
     store = ProgressStore(path)
     store.record(report())
     store.close()
-    newer = [*store_module.MIGRATIONS, ("ALTER TABLE hints ADD COLUMN note TEXT NOT NULL DEFAULT ''",)]
-    monkeypatch.setattr(store_module, "MIGRATIONS", newer)
+    newer = [*database.MIGRATIONS, ("ALTER TABLE hints ADD COLUMN note TEXT NOT NULL DEFAULT ''",)]
+    monkeypatch.setattr(database, "MIGRATIONS", newer)
     migrated = ProgressStore(path)
     assert migrated.notice is None
     assert len(migrated.attempts("tensors/born")) == 1
@@ -119,9 +121,9 @@ def test_a_migration_that_breaks_leaves_the_file_as_it_was(path: Path, monkeypat
     store.close()
     with monkeypatch.context() as patched:
         broken = ("CREATE TABLE halfway (x)", "INSERT INTO halfway VALUES (1), (1, 2)")
-        patched.setattr(store_module, "MIGRATIONS", [*store_module.MIGRATIONS, broken])
+        patched.setattr(database, "MIGRATIONS", [*database.MIGRATIONS, broken])
         with pytest.raises(sqlite3.OperationalError):
-            store_module._connect(path)
+            database.connect(path)
     again = ProgressStore(path)
     assert (again.notice, len(again.attempts("tensors/born"))) == (None, 1)
 
@@ -211,3 +213,60 @@ def test_two_processes_may_write_at_once(path: Path) -> None:
     writers = [subprocess.Popen(command, cwd=ROOT) for _ in range(2)]
     assert [writer.wait(timeout=60) for writer in writers] == [0, 0]
     assert ProgressStore(path).summary() == {"tensors/born": ExerciseProgress(attempts=80, hints_used=80)}
+
+
+def _file_of_version_1(path: Path, reports: list[Report]) -> None:
+    """As the first gpututor left it."""
+    path.parent.mkdir(parents=True)
+    with sqlite3.connect(path) as connection:
+        for statement in database.MIGRATIONS[0]:
+            connection.execute(statement)
+        for one in reports:
+            row = (one.exercise, str(one.outcome), True, json.dumps(one.to_json()))
+            connection.execute("INSERT INTO attempts (exercise, outcome, counted, report) VALUES (?, ?, ?, ?)", row)
+        connection.execute("PRAGMA user_version = 1")
+    connection.close()
+
+
+def test_a_file_of_version_1_keeps_its_attempts_which_have_no_source(path: Path) -> None:
+    old = [report(seed=seed) for seed in range(3)]
+    _file_of_version_1(path, old)
+    store = ProgressStore(path)
+    assert store.notice is None
+    assert store.attempts("tensors/born") == [Attempt(one, number, number) for number, one in enumerate(old, 1)]
+    new = store.record(report(seed=3), "x = 1\n", run_ns=5, peak_bytes=7)
+    assert store.attempt(new) == Attempt(report(seed=3), 4, 4, "x = 1\n", 5, 7)
+    assert store.latest("tensors/born") == store.attempt(new)
+
+
+def test_attempts_are_read_by_pages_from_the_newest_on(path: Path) -> None:
+    store = ProgressStore(path)
+    ids = [store.record(report(seed=seed)) for seed in range(5)]
+    store.record(report("other/thing"))
+    assert store.ids("tensors/born", newest=2) == [5, 4]
+    assert [attempt.number for attempt in store.attempts("tensors/born", newest=2, before=ids[3])] == [2, 3]
+    assert store.attempts("tensors/born", before=ids[0]) == []
+    assert store.attempt(99) is None
+    assert store.latest("none/such") is None
+
+
+def test_the_best_attempt_is_the_one_whose_calls_took_least_on_the_device_that_was_used_last(path: Path) -> None:
+    store = ProgressStore(path)
+    passed = report(outcome=Outcome.PASSED, elapsed_s=0.1)
+    real = replace(passed, runs=(replace(passed.runs[0], device="cuda:0, NVIDIA H200", virtual=False),))
+    store.record(passed)  # nobody recorded
+    store.record(real, run_ns=3)
+    store.record(report(), run_ns=1)  # failed
+    store.record(passed, run_ns=900)
+    store.record(passed, run_ns=400)
+    store.record(passed, run_ns=600)
+    best = store.best("tensors/born")
+    assert best is not None
+    assert best.number == 5
+
+
+def test_a_source_with_half_a_surrogate_pair_is_kept(path: Path) -> None:
+    store = ProgressStore(path)
+    kept = store.attempt(store.record(report(), "x = '\ud800'\n"))
+    assert kept is not None
+    assert kept.source == "x = '?'\n"

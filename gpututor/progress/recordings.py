@@ -1,0 +1,175 @@
+"""The recordings of attempts, a folder for each: of every exercise its best attempt's, and its newest.
+
+The judge writes into a folder with a name of its own beside them; it becomes an attempt's in one step, a rename. So
+what a killed process leaves is never taken for a recording; the next process sweeps it away.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import os
+import shutil
+from collections.abc import Collection, Iterable
+from pathlib import Path
+
+from gpututor.errors import TutorError
+from gpututor.grading.recording import FILE, Recording, read_recording
+from gpututor.grading.report import Report
+from gpututor.progress.store import ProgressStore
+
+KEPT_NEWEST = 5
+"""How many recordings of each exercise are kept, beside that of the best attempt."""
+MOST_BYTES = 200 << 20
+"""What all recordings may take on the disk together."""
+_NEW, _OLD = ".new-", ".old-"
+_numbers = itertools.count()
+
+
+class Recordings:
+    """The recordings in `folder`, by attempt id. What cannot be read or written is as if it were not recorded."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    @classmethod
+    def beside(cls, progress: ProgressStore) -> Recordings:
+        """Those of the attempts in a progress file."""
+        return cls(progress.path.with_name("recordings"))
+
+    def begin(self) -> Path | None:
+        """A new, empty folder to record into, to be given to `keep` or `discard`; None where there can be none."""
+        part = self.folder / f"{_NEW}{os.getpid()}-{next(_numbers)}"
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            self.sweep()
+            part.mkdir()
+        except OSError:
+            return None
+        return part
+
+    def adopt(self, part: Path, attempt: int) -> bool:
+        """Make what was recorded in `part` the recording of the attempt, in one step; whether it is there now."""
+        try:
+            self.drop(attempt)
+            part.rename(self._of(attempt))
+        except OSError:
+            self.discard(part)
+            return False
+        return True
+
+    def discard(self, part: Path | None) -> None:
+        """Nobody wants what was recorded there."""
+        if part is not None:
+            shutil.rmtree(part, ignore_errors=True)
+
+    def drop(self, attempt: int) -> None:
+        """Take the recording of the attempt away, if there is one; half of it is never seen."""
+        old = self.folder / f"{_OLD}{os.getpid()}-{next(_numbers)}"
+        with contextlib.suppress(FileNotFoundError):
+            self._of(attempt).rename(old)
+            shutil.rmtree(old, ignore_errors=True)
+
+    def path(self, attempt: int) -> Path | None:
+        """The folder of the attempt's recording; None where there is none."""
+        folder = self._of(attempt)
+        return folder if (folder / FILE).is_file() else None
+
+    def read(self, attempt: int) -> Recording | None:
+        """What was recorded of the attempt; None where nothing was, or where it cannot be read."""
+        return _read(self._of(attempt))
+
+    def ids(self) -> list[int]:
+        """The attempts that have a recording, the oldest first."""
+        try:
+            names = os.listdir(self.folder)
+        except OSError:
+            return []
+        return sorted(int(name) for name in names if name.isascii() and name.isdigit())
+
+    def prune(self, of_exercise: Collection[int], keep: Collection[int]) -> None:
+        """Of the attempts `of_exercise` keep only the recordings of `keep`; of all no more than `MOST_BYTES`."""
+        for attempt in self.ids():
+            if attempt in of_exercise and attempt not in keep:
+                self._drop_quietly(attempt)
+        sizes = {attempt: _size(self._of(attempt)) for attempt in self.ids()}
+        for attempt in [*(one for one in sizes if one not in keep), *(one for one in sizes if one in keep)][:-1]:
+            if sum(sizes.values()) <= MOST_BYTES:
+                break
+            self._drop_quietly(attempt)
+            del sizes[attempt]
+
+    def sweep(self) -> None:
+        """Take away what processes that are gone have left."""
+        for entry in list(os.scandir(self.folder)):
+            kind, _, rest = entry.name.partition("-")
+            process = rest.partition("-")[0]
+            if f"{kind}-" in (_NEW, _OLD) and process.isdigit() and not _lives(int(process)):
+                shutil.rmtree(entry.path, ignore_errors=True)
+
+    def _of(self, attempt: int) -> Path:
+        return self.folder / str(attempt)
+
+    def _drop_quietly(self, attempt: int) -> None:
+        with contextlib.suppress(OSError):
+            self.drop(attempt)
+
+
+def keep_attempt(
+    progress: ProgressStore, recordings: Recordings, report: Report, source: str, part: Path | None
+) -> int:
+    """Record an attempt, and make what the judge recorded in `part` its recording; the attempt's id.
+
+    Raises `ProgressError` where the attempt cannot be kept; that a recording cannot be is no reason.
+    """
+    recording = None if part is None else _read(part)
+    run_ns = recording.elapsed_ns or None if recording else None
+    peak_bytes = recording.peak_bytes if recording else None
+    try:
+        attempt = progress.record(report, source, run_ns=run_ns, peak_bytes=peak_bytes)
+    except TutorError:
+        recordings.discard(part)
+        raise
+    if part is not None and recording is not None:
+        recordings.adopt(part, attempt)
+    else:
+        recordings.discard(part)
+        with contextlib.suppress(OSError):
+            recordings.drop(attempt)  # of a progress file that was set aside, whose attempts had the same ids
+    return attempt
+
+
+def prune_recordings(progress: ProgressStore, recordings: Recordings, key: str) -> None:
+    """Keep what is worth keeping of one exercise, the last that was recorded. Raises `ProgressError`."""
+    best = progress.best(key)
+    ids = progress.ids(key)
+    known = set(recordings.ids())
+    newest = [attempt for attempt in ids if attempt in known][:KEPT_NEWEST]
+    recordings.prune(set(ids), [*newest, *([best.id] if best else [])])
+
+
+def _read(folder: Path) -> Recording | None:
+    try:
+        return read_recording(folder)
+    except (OSError, ValueError):
+        return None
+
+
+def _size(folder: Path) -> int:
+    return sum(_sizes(folder))
+
+
+def _sizes(folder: Path) -> Iterable[int]:
+    with contextlib.suppress(OSError):
+        for entry in os.scandir(folder):
+            yield entry.stat(follow_symlinks=False).st_size
+
+
+def _lives(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return True
+    return True
