@@ -18,7 +18,8 @@ from pathlib import Path
 
 from gpututor import __version__, paths
 from gpututor.course.catalogue import load_course
-from gpututor.course.workspace import find_workspace
+from gpututor.course.exercise import Course
+from gpututor.course.workspace import check_not_missing, find_workspace
 from gpututor.errors import ProgressError, TutorError
 from gpututor.grading.inventory import device_line, known_devices
 from gpututor.processes import python_module
@@ -53,9 +54,15 @@ def findings(course_folder: Path | None = None, workspace_folder: Path | None = 
     yield from _devices()
     yield _isolation()
     yield _terminal()
-    yield from _course(course_folder or paths.builtin_course())
-    yield _workspace(workspace_folder)
-    yield _progress()
+    course: Course | None = None
+    try:
+        course = load_course(course_folder or paths.builtin_course())
+    except TutorError as error:
+        yield Finding(WRONG, "course", error.title, error.advice)
+    else:
+        yield from _course(course)
+    yield _workspace(workspace_folder, course)
+    yield _progress(course.place if course else "")
     yield _writable("choices", paths.config_folder())
     yield from _settings()
     yield _writable("cache", paths.cache_folder())
@@ -122,33 +129,34 @@ def _isolation() -> Finding:
 
 
 def _terminal() -> Finding:
-    encoding = sys.stdout.encoding or "unknown"
+    # Inside the app, sys.stdout is no file.
+    encoding = getattr(sys.stdout, "encoding", "") or getattr(sys.__stdout__, "encoding", "") or "unknown"
     if encoding.lower().replace("-", "") != "utf8":
         return Finding(NOTE, "terminal", f"writes {encoding}, so some signs show as ?", "Set LANG=C.UTF-8 or the like.")
     return Finding(OK, "terminal", f"{os.environ.get('TERM', 'no TERM')}, UTF-8")
 
 
-def _course(folder: Path) -> Iterator[Finding]:
-    try:
-        course = load_course(folder)
-    except TutorError as error:
-        yield Finding(WRONG, "course", error.title, error.advice)
-        return
+def _course(course: Course) -> Iterator[Finding]:
     count = f"{len(course.exercises)} exercises in {len(course.lessons)} lessons"
     yield Finding(OK if course.exercises else WRONG, "course", f"{count}, {course.folder}")
     for problem in course.problems:
         yield Finding(WRONG, "course", problem.title, problem.advice)
 
 
-def _workspace(folder: Path | None) -> Finding:
-    workspace = find_workspace(folder)
+def _workspace(folder: Path | None, course: Course | None) -> Finding:
+    workspace = find_workspace(folder, course)
     if workspace is None:
+        try:
+            if folder is None and course is not None:
+                check_not_missing(course)
+        except TutorError as error:
+            return Finding(WRONG, "workspace", error.title, error.advice)
         return Finding(NOTE, "workspace", "there is none yet", "`gpututor init` makes it; so does the app.")
     return _writable("workspace", workspace.folder)
 
 
-def _progress() -> Finding:
-    path = paths.progress_file()
+def _progress(place: str) -> Finding:
+    path = paths.progress_file(place)
     if not path.exists():
         return _writable("progress", path.parent)
     try:

@@ -39,8 +39,19 @@ def cache_folder() -> Path:
     return _below_home("cache", platformdirs.user_cache_dir("gpututor", appauthor=False))
 
 
-def progress_file() -> Path:
-    return data_folder() / "progress.sqlite3"
+def _of_course(folder: Path, course: str) -> Path:
+    """Two courses may have exercises of the same names: what is kept of another than the built-in one stands apart."""
+    return folder / "courses" / course if course else folder
+
+
+def progress_file(course: str = "") -> Path:
+    """`course`: a course's `place`, here and below; "" for the one that comes with gpututor."""
+    return _of_course(data_folder(), course) / "progress.sqlite3"
+
+
+def drafts_folder() -> Path:
+    """Where the app keeps what was typed and could not be saved in its place."""
+    return data_folder() / "drafts"
 
 
 def devices_cache_file() -> Path:
@@ -51,9 +62,9 @@ def log_file() -> Path:
     return cache_folder() / "gpututor.log"
 
 
-def remembered_workspace_file() -> Path:
+def remembered_workspace_file(course: str = "") -> Path:
     """Holds one line: the path of the workspace that `init` made last."""
-    return config_folder() / "workspace.txt"
+    return _of_course(config_folder(), course) / "workspace.txt"
 
 
 def settings_file() -> Path:
@@ -61,6 +72,7 @@ def settings_file() -> Path:
     return config_folder() / "settings.toml"
 
 
-def default_workspace() -> Path:
+def default_workspace(course: str = "") -> Path:
     home = os.environ.get("GPUTUTOR_HOME")
-    return Path(home).expanduser() / "workspace" if home else Path.home() / "gpututor"
+    folder = Path(home).expanduser() / "workspace" if home else Path.home() / "gpututor"
+    return folder.with_name(f"{folder.name}-{course}") if course else folder

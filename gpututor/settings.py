@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -75,6 +75,12 @@ def _theme_fault(name: str) -> str:
     return "" if re.fullmatch(r"[a-z0-9-]+", name) else f"a theme is {_listed(THEMES)}, or another of the palette's"
 
 
+def _no_theme(key: str, value: object, themes: Collection[str]) -> str:
+    if key != "theme" or not themes or value in themes:
+        return ""
+    return f"there is no such theme; a theme is {_listed(THEMES)}, or another of the palette's"
+
+
 def _editor_fault(command: str) -> str:
     return "" if command.isprintable() else "a command is one line"
 
@@ -92,21 +98,21 @@ def _gpu_fault(name: str) -> str:
 
 
 SETTINGS = (
-    Setting("theme", "Theme", "The colours; `terminal` takes your terminal's own sixteen.", THEMES, _theme_fault),
+    Setting("theme", "Theme", "The colours; terminal: your terminal's own sixteen.", THEMES, _theme_fault),
     Setting("editor", "Own editor", "What opens your file; empty: $VISUAL, else $EDITOR.", (), _editor_fault),
     Setting(
-        "auto_run", "Run checks", "When asked (^s, r); also when another editor saved; or at every save here too.", RUNS
+        "auto_run", "Run checks", "When the checks run; ^s and r always run them.", RUNS
     ),
-    Setting("motion", "Motion", "Full, or none: nothing slides and no cursor blinks.", MOTIONS),
+    Setting("motion", "Motion", "None: nothing slides, and no cursor blinks.", MOTIONS),
     Setting(
         "device",
         "Device",
-        "Where runs happen; auto: a real GPU that suits, else the virtual one.",
+        "Where runs happen; auto: a suitable GPU, else virtual.",
         DEVICES,
         _device_fault,
     ),
-    Setting("gpu", "Virtual GPU", "Its model; `exercise`: the one that each exercise is written for.", (), _gpu_fault),
-    Setting("costs", "Costs", "Beside each line of your code, what it cost in the last run.", (True, False)),
+    Setting("gpu", "Virtual GPU", "Its model; exercise: the one each is written for.", (), _gpu_fault),
+    Setting("costs", "Costs", "Beside each line of your code, what it cost.", (True, False)),
 )
 BY_KEY = {setting.key: setting for setting in SETTINGS}
 
@@ -127,7 +133,13 @@ class SettingsFile:
         self.path = path or paths.settings_file()
         self.now = Settings()
         self.faults: tuple[str, ...] = ()
+        self._themes: frozenset[str] = frozenset()
         self._stamp: tuple[int, int] | None = None
+        self.look()
+
+    def know_themes(self, names: Iterable[str]) -> None:
+        """From now on no other theme is taken."""
+        self._themes, self._stamp = frozenset(names), None
         self.look()
 
     def look(self) -> bool:
@@ -136,7 +148,7 @@ class SettingsFile:
         if stamp == self._stamp:
             return False
         before, self._stamp = (self.now, self.faults), stamp
-        reading = read_settings(self.path)
+        reading = read_settings(self.path, self._themes)
         self.now, self.faults = reading.settings, reading.faults
         return (self.now, self.faults) != before
 
@@ -157,7 +169,7 @@ class SettingsFile:
             advice = f"Mend {self.path}, or move it away. Until then the choice holds as long as this app runs."
             raise TutorError(f"The choice could not be written: {_reason(error)}", advice) from error
         self._stamp = _stamp(self.path)
-        self.faults = read_settings(self.path).faults
+        self.faults = read_settings(self.path, self._themes).faults
 
     def create(self) -> None:
         """Write the file with all defaults and their explanation, where there is none. Raises `OSError`."""
@@ -166,8 +178,11 @@ class SettingsFile:
             self._stamp = _stamp(self.path)
 
 
-def read_settings(path: Path) -> Reading:
-    """What the file at `path` says; without one, the defaults. Never raises."""
+def read_settings(path: Path, themes: Collection[str] = ()) -> Reading:
+    """What the file at `path` says; without one, the defaults. Never raises.
+
+    `themes`: the names that a theme can have, where they are known.
+    """
     import tomllib
 
     try:
@@ -184,7 +199,7 @@ def read_settings(path: Path) -> Reading:
         where = f"{path}, line {_line_of(text, key)}"
         if setting is None:
             faults.append(f"{where}: there is no setting {key!r}{_nearest(key)} Take the line out.")
-        elif fault := fault_of(setting, value):
+        elif fault := fault_of(setting, value) or _no_theme(key, value, themes):
             faults.append(
                 f"{where}: {key} cannot be {_written(value)}: {fault}. It is {_written(setting.default)} now."
             )

@@ -74,6 +74,7 @@ class GpututorApp(App[None]):
         self.settings = settings or SettingsFile()
         for theme in themes.OWN:
             self.register_theme(theme)
+        self.settings.know_themes(self.available_themes)
         self._full_motion = self.animation_level
         self._is_still = False
         self._applied_theme = ""
@@ -90,9 +91,7 @@ class GpututorApp(App[None]):
     def apply_settings(self) -> None:
         """Let the chosen colours and motion hold from now on."""
         chosen = self.settings.now
-        known = chosen.theme in self.available_themes
-        self._applied_theme = chosen.theme if known else themes.NIGHT.name
-        self.theme = self._applied_theme
+        self._applied_theme = self.theme = chosen.theme
         if (chosen.motion == "none") is not self._is_still:
             self._is_still = not self._is_still
             self.animation_level = "none" if self._is_still else self._full_motion

@@ -92,8 +92,18 @@ BY_ID = {command.id: command for command in COMMANDS}
 
 FOOTERS: dict[Pane, tuple[str, ...]] = {
     Pane.COURSE: ("show_task", "show_code", "run_checks", "next_exercise", "help", "quit"),
-    Pane.LESSON: ("show_task", "show_code", "show_course", "next_exercise", "help", "quit"),
-    Pane.TASK: ("show_code", "run_checks", "hint", "show_course", "show_lesson", "help", "quit"),
+    Pane.LESSON: (
+        "go_back",
+        "show_task",
+        "show_code",
+        "show_course",
+        "next_exercise",
+        "search",
+        "jump",
+        "help",
+        "quit",
+    ),
+    Pane.TASK: ("go_back", "show_code", "run_checks", "hint", "show_course", "show_lesson", "search", "help", "quit"),
     Pane.CODE: ("run_checks", "show_task", "show_results", "hint", "show_course", "help", "quit"),
     Pane.RESULTS: (
         "open_check",

@@ -1,0 +1,106 @@
+"""The part of the main screen that looks around: what was chosen, which devices are here, how far the learner is."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from gpututor.app.main.learning import LearnScreen
+from gpututor.app.messages import DevicesFound, SettingsChanged
+from gpututor.settings import SettingsFile
+
+
+class AroundScreen(LearnScreen):
+    """A desk that does as the settings say."""
+
+    _seen_text = ""
+    """What the editor held when it was last looked at, for runs that nobody asks for."""
+    _is_still = False
+    """Whether the cursor was kept from blinking."""
+    _others_text = ""
+    """What another program wrote last."""
+
+    @property
+    def settings(self) -> SettingsFile:
+        return self.learner.settings
+
+    # What was chosen
+
+    def tick(self) -> None:
+        if self.settings.look():
+            self.apply_settings()
+        super().tick()
+        self._run_by_itself()
+
+    def apply_settings(self) -> None:
+        """Let hold what was chosen; say when something in the file could not be taken."""
+        chosen = self.settings.now
+        self.post_message(SettingsChanged())
+        if (chosen.motion == "none") is not self._is_still:
+            self._is_still = not self._is_still
+            self.panes.editor.cursor_blink = not self._is_still
+        self.show_standing()
+        if self.settings.faults:
+            self.status.show_news("A setting could not be taken. Press , to see which.")
+
+    def action_settings(self) -> None:
+        from gpututor.app.screens.settings import SettingsScreen
+
+        self.app.push_screen(SettingsScreen(self.settings, self.apply_settings))
+
+    # Devices
+
+    def action_devices(self) -> None:
+        from gpututor.app.screens.devices import DevicesScreen
+        from gpututor.health import findings
+
+        course, workspace = self.learner.course.folder, self.learner.workspace.folder
+        look = partial(findings, course, workspace)
+        self.app.push_screen(
+            DevicesScreen(self.settings, self.exercise, self._inventory, look, self.apply_settings),
+            lambda inventory: self.post_message(DevicesFound(inventory)) if inventory else None,
+        )
+
+    # Runs that nobody asks for
+
+    def load_file(self) -> bool:
+        loaded = super().load_file()
+        self._seen_text = self._others_text = self.editor_text
+        return loaded
+
+    def start_run(self, *, quietly: bool = False) -> None:
+        super().start_run(quietly=quietly)
+        self._seen_text = self.editor_text
+
+    def _take(self, text: str) -> None:
+        super()._take(text)
+        self._others_text = self.editor_text
+
+    def _run_by_itself(self) -> None:
+        """Run the checks on a file that was just saved, where the settings want that."""
+        when, text = self.settings.now.auto_run, self.editor_text
+        if when == "asked" or text == self._seen_text or not self.is_saved or not self.is_current:
+            return
+        self._seen_text = text
+        if text != self._others_text:
+            if when == "other editor":
+                return
+            if fault := _syntax_fault(text):
+                self.status.show_news(f"Saved, not run: {fault}")
+                return
+        self.start_run(quietly=True)
+
+
+def _syntax_fault(text: str) -> str:
+    """Why the text is no Python yet, in words; empty when it is. 1 ms for 200 lines."""
+    import ast
+    import warnings
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            ast.parse(text)
+        except SyntaxError as error:
+            return f"line {error.lineno} is not finished."
+        except ValueError:
+            return "it holds a null character."
+    return ""

@@ -1,0 +1,260 @@
+"""The devices: on which one runs happen, which GPU the virtual one is, and what is right and wrong on this machine."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal, Vertical, VerticalScroll
+from textual.message import Message
+from textual.widgets import OptionList
+from textual.widgets.option_list import Option
+
+from gpututor.app.log import write_log
+from gpututor.app.screens.dialogs import error_dialog
+from gpututor.app.screens.pages import PagesScreen
+from gpututor.app.widgets.plain import PlainText
+from gpututor.app.words import planned_device, reason_against
+from gpututor.course.exercise import Exercise
+from gpututor.errors import TutorError
+from gpututor.health import NOTE, OK, WRONG, Finding
+from gpututor.paths import log_file
+from gpututor.plain_text import visible
+from gpututor.settings import OWN_GPU, SettingsFile
+from gpututor.trace.units import size
+
+if TYPE_CHECKING:
+    from gpututor.grading.inventory import Inventory
+
+VIRTUAL_GPU = (
+    "A model of a GPU inside PyTorch: tensors say cuda:0, with CUDA's rules",
+    "Values are real: your CPU computes them; what a GPU forbids, fails",
+    "Times are modelled: what kernels, copies, waits take on that GPU",
+    "What it makes up says modelled; what it cannot do, it refuses by name",
+)
+"""In four lines that fit the narrowest dialog."""
+_ALWAYS = {
+    "auto": "a GPU that suits the exercise, else the virtual GPU",
+    "virtual": "the virtual GPU, on any machine",
+    "cpu": "the CPU alone; few exercises are about it",
+}
+_NAME_WIDTH = 20
+_MARKS = {OK: "✓ ok", NOTE: "! note", WRONG: "✗ wrong"}
+
+
+@dataclass
+class FindingReached(Message):
+    """One more thing on this machine was looked at."""
+
+    finding: Finding
+    looks: int
+
+
+@dataclass
+class LookEnded(Message):
+    """That was all."""
+
+    inventory: Inventory
+    looks: int
+
+
+class DevicesScreen(PagesScreen["Inventory"]):
+    """Dismissed with the machine's devices, as far as they are known by now.
+
+    Told the settings, the exercise that is open, the devices as far as they are known, and how to look for faults.
+    """
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("D,shift+f1,f13", "close", show=False),
+        Binding("r", "look_again", show=False),
+        Binding("j", "step(1)", show=False),
+        Binding("k", "step(-1)", show=False),
+    ]
+    FOOT = "Enter chooses   Tab turns the page   r looks again   Esc closes"
+
+    def __init__(
+        self,
+        settings: SettingsFile,
+        exercise: Exercise,
+        inventory: Inventory | None,
+        look: Callable[[], Iterator[Finding]],
+        changed: Callable[[], None],
+    ) -> None:
+        self._settings = settings
+        self._exercise = exercise
+        self._inventory = inventory
+        self._look = look
+        self._changed = changed
+        self._looks = 0
+        self._findings: list[Finding] = []
+        self._looked = False
+        """Whether the last look came to its end."""
+        self._devices = OptionList(id="devices", markup=False, compact=True)
+        self._plan = PlainText("", classes="plan")
+        self._models = OptionList(id="models", markup=False, compact=True)
+        self._end = PlainText("", classes="end")
+        self._found = VerticalScroll(self._end, id="found")
+        runs = Vertical(PlainText("Your runs happen on", classes="lead"), self._devices, self._plan)
+        gpu = Vertical(PlainText("\n".join(VIRTUAL_GPU), classes="explained"), self._models_heading(), self._models)
+        super().__init__("Devices", {"Where runs happen": runs, "Virtual GPU": gpu, "What is here": self._found})
+
+    def shown(self, number: int) -> None:
+        self._draw()
+        if number == 3 and not self._looks:
+            self.action_look_again()
+
+    # Choosing
+
+    def _draw(self) -> None:
+        chosen = self._settings.now
+        _fill(self._devices, [(name, self._row(name == chosen.device, name, words)) for name, words in self._rows()])
+        _fill(self._models, list(self._model_rows()))
+        self._plan.update(self._plan_words())
+
+    def _rows(self) -> list[tuple[str, str]]:
+        rows = dict(_ALWAYS)
+        for device in self._inventory.accelerators if self._inventory else ():
+            memory = "" if device.memory_bytes is None else f", {size(device.memory_bytes)}"
+            rows[device.name] = f"{device.description}{memory}"
+        rows.setdefault(self._settings.now.device, "what was chosen")
+        return list(rows.items())
+
+    @staticmethod
+    def _row(chosen: bool, name: str, words: str) -> str:
+        return visible(f"{'● ' if chosen else '○ '}{name:<9} {words}")
+
+    def _plan_words(self) -> str:
+        exercise, chosen = self._exercise, self._settings.now
+        name = f"{exercise.label} {exercise.title}"
+        if reason := reason_against(exercise, self._inventory, chosen.device):
+            return f"○ {name}: not gradable here. {reason}\nChoose auto or virtual."
+        plan = planned_device(exercise, self._inventory, chosen.device, chosen.requested_gpu)
+        return f"▸ {name} runs on {plan}.\n{self._known}"
+
+    @property
+    def _known(self) -> str:
+        if self._inventory is None:
+            return "… Still looking for GPUs."
+        if self._inventory.error:
+            return f"! {self._inventory.error}"
+        return "" if self._inventory.accelerators else "There is no GPU on this machine that PyTorch can use."
+
+    @staticmethod
+    def _models_heading() -> PlainText:
+        groups = f"  {'':<{_NAME_WIDTH}}{'memory':>8}{'bandwidth':>12}{'float32':>11}{'float16':>11}"
+        units = f"  {'':<{_NAME_WIDTH}}{'GiB':>8}{'GB/s':>12}{'TFLOP/s':>11}{'TFLOP/s':>11}"
+        return PlainText(f"{groups}\n{units}", classes="columns")
+
+    def _model_rows(self) -> Iterator[tuple[str, str]]:
+        from gpututor.grading.models import models
+
+        chosen = self._settings.now.gpu
+        own = chosen == OWN_GPU
+        yield OWN_GPU, f"{'●' if own else '○'} the exercise's own"
+        for model in models():
+            halves = f"{model.float16_flops / 1e12:,.0f}" if model.float16_flops else "-"
+            figures = (
+                f"{model.memory_bytes / 2**30:>8.1f}{model.bytes_per_s / 1e9:>12,.0f}"
+                f"{model.float32_flops / 1e12:>11.1f}{halves:>11}"
+            )
+            yield model.name, f"{'●' if model.name == chosen else '○'} {model.name:<{_NAME_WIDTH}}{figures}"
+
+    @on(OptionList.OptionSelected)
+    def _choose(self, event: OptionList.OptionSelected) -> None:
+        event.stop()
+        key = "device" if event.option_list is self._devices else "gpu"
+        try:
+            self._settings.choose(key, event.option.id or "")
+        except TutorError as error:
+            self.app.push_screen(error_dialog(error))
+        self._changed()
+        self._draw()
+
+    def action_step(self, by: int) -> None:
+        match self.focused:
+            case OptionList() as options if by > 0:
+                options.action_cursor_down()
+            case OptionList() as options:
+                options.action_cursor_up()
+            case VerticalScroll() as scroll:
+                scroll.scroll_relative(y=by, animate=False)
+            case _:
+                return
+
+    # Looking
+
+    def action_look_again(self) -> None:
+        """Look at everything anew; what was being looked at before is left alone."""
+        self._looks += 1
+        self._findings, self._looked = [], False
+        self._found.remove_children(FindingRow)
+        self._show_findings()
+        threading.Thread(target=self._find, args=(self._looks,), daemon=True).start()
+
+    def _find(self, looks: int) -> None:
+        from gpututor.grading.inventory import known_devices
+
+        try:
+            for finding in self._look():
+                if looks != self._looks or not self.is_attached:
+                    return
+                self.post_message(FindingReached(finding, looks))
+        except Exception as error:
+            write_log(error)
+            broken = Finding(WRONG, "gpututor", f"the look itself broke: {error!r}", f"The log is {log_file()}")
+            self.post_message(FindingReached(broken, looks))
+        # Looked for anew on the way, and so known.
+        self.post_message(LookEnded(known_devices(), looks))
+
+    @on(FindingReached)
+    def _show_finding(self, message: FindingReached) -> None:
+        message.stop()
+        if message.looks == self._looks:
+            self._findings.append(message.finding)
+            self._found.mount(FindingRow(message.finding), before=self._end)
+            self._show_findings()
+
+    @on(LookEnded)
+    def _end_look(self, message: LookEnded) -> None:
+        message.stop()
+        if message.looks == self._looks:
+            self._looked = True
+            self._inventory = message.inventory
+            self._draw()
+            self._show_findings()
+
+    def action_close(self) -> None:
+        self.dismiss(self._inventory)
+
+    def _show_findings(self) -> None:
+        wrong = sum(finding.state == WRONG for finding in self._findings)
+        end = f"✗ {wrong} to mend." if wrong else "✓ Nothing is wrong."
+        self._end.update(end if self._looked else "… Looking. PyTorch takes some seconds.")
+
+
+class FindingRow(Horizontal):
+    """What was found about one thing, and what to do."""
+
+    def __init__(self, finding: Finding) -> None:
+        super().__init__(classes=f"-{finding.state.lower()}")
+        self._finding = finding
+
+    def compose(self) -> ComposeResult:
+        finding = self._finding
+        yield PlainText(_MARKS[finding.state], classes="mark")
+        yield PlainText(finding.about, classes="about")
+        yield PlainText("\n".join(filter(None, (finding.words, finding.advice))), classes="words")
+
+
+def _fill(options: OptionList, rows: list[tuple[str, str]]) -> None:
+    """Put rows in, the cursor on the row where it was, at first on the chosen one."""
+    row = options.highlighted
+    if row is None:
+        row = next((number for number, (_, text) in enumerate(rows) if text.startswith("●")), 0)
+    options.set_options(Option(text, id=id) for id, text in rows)
+    options.highlighted = min(row, len(rows) - 1)

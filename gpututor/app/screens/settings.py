@@ -1,0 +1,168 @@
+"""The settings: a line for each with its explanation; a change holds at once and is written to the file."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import ClassVar
+
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.content import Content
+from textual.screen import ModalScreen
+from textual.widgets import Input, OptionList
+from textual.widgets.option_list import Option
+
+from gpututor.app.screens.dialogs import error_dialog
+from gpututor.app.widgets.plain import PlainText
+from gpututor.app.words import short_path
+from gpututor.errors import TutorError, WorkspaceError
+from gpututor.plain_text import visible
+from gpututor.settings import OWN_GPU, SETTINGS, Setting, Settings, SettingsFile, Value
+
+_TITLE_WIDTH = 14
+_SHOWN = {
+    "auto_run": {"asked": "when asked", "other editor": "also when another editor saves", "saved": "at every save"},
+    "motion": {"full": "full", "none": "none"},
+    "costs": {"true": "shown", "false": "hidden"},
+    "gpu": {OWN_GPU: "the exercise's own"},
+}
+"""How values are called here, where a word of the file's alone says too little."""
+
+
+class SettingsScreen(ModalScreen[None]):
+    """Told the file, and what to do after each change."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "close", show=False),
+        Binding("q,comma,shift+f2,f14", "close", show=False),
+        Binding("right,l,space", "turn(1)", show=False),
+        Binding("left,h", "turn(-1)", show=False),
+        Binding("j", "step(1)", show=False),
+        Binding("k", "step(-1)", show=False),
+    ]
+
+    def __init__(self, settings: SettingsFile, changed: Callable[[], None]) -> None:
+        super().__init__()
+        self._settings = settings
+        self._changed = changed
+        self._list = OptionList(id="settings", markup=False, compact=True)
+        self._text = Input(id="text", compact=True)
+        self._drawn: tuple[Settings, tuple[str, ...]] | None = None
+        self._faults = PlainText("", classes="faults")
+
+    def compose(self) -> ComposeResult:
+        with Vertical(classes="dialog -settings"):
+            yield PlainText("Settings", classes="title")
+            yield self._list
+            yield self._text
+            yield self._faults
+            yield PlainText(f"File: {short_path(self._settings.path)}", classes="file")
+            yield PlainText("← → changes   Enter the next one   Esc closes", classes="foot")
+
+    def on_mount(self) -> None:
+        try:
+            self._settings.create()
+        except OSError as error:
+            title = f"{self._settings.path} cannot be made: {error.strerror}"
+            self.app.push_screen(error_dialog(WorkspaceError(title)))
+        self._draw()
+        self._list.highlighted = 0
+        self._list.focus()
+        self.set_interval(0.3, self._look)
+
+    def _look(self) -> None:
+        """The screen below looks at the file."""
+        if self._drawn != (self._settings.now, self._settings.faults):
+            self._draw()
+
+    def _draw(self) -> None:
+        self._drawn = (self._settings.now, self._settings.faults)
+        row = self._list.highlighted
+        self._list.set_options(Option(self._line(setting), id=setting.key) for setting in SETTINGS)
+        self._list.highlighted = row
+        self._text.display = self._text.has_focus
+        self._faults.update("\n".join(f"! {fault}" for fault in self._settings.faults))
+        self._faults.display = bool(self._settings.faults)
+
+    def _line(self, setting: Setting) -> Content:
+        value = getattr(self._settings.now, setting.key)
+        shown = f"◂ {_shown(setting, value)} ▸" if _choices(setting) else _shown(setting, value)
+        return Content.assemble(
+            (f"{setting.title:<{_TITLE_WIDTH}}", "bold"),
+            shown,
+            "\n",
+            (" " * _TITLE_WIDTH + setting.help, "" if self.app.no_color else "$foreground-muted"),
+        )
+
+    @property
+    def _setting(self) -> Setting:
+        return SETTINGS[self._list.highlighted or 0]
+
+    def action_turn(self, by: int) -> None:
+        setting = self._setting
+        choices = _choices(setting)
+        if not choices:
+            return
+        value = getattr(self._settings.now, setting.key)
+        place = choices.index(value) + by if value in choices else 0
+        self._choose(setting, choices[place % len(choices)])
+
+    def action_step(self, by: int) -> None:
+        if by > 0:
+            self._list.action_cursor_down()
+        else:
+            self._list.action_cursor_up()
+
+    @on(OptionList.OptionSelected)
+    def _change(self, event: OptionList.OptionSelected) -> None:
+        event.stop()
+        if _choices(self._setting):
+            self.action_turn(1)
+            return
+        self._text.value = str(getattr(self._settings.now, self._setting.key))
+        self._text.placeholder = "a command, such as: code --wait"
+        self._text.display = True
+        self._text.focus()
+
+    @on(Input.Submitted)
+    def _take_text(self, event: Input.Submitted) -> None:
+        event.stop()
+        self._list.focus()
+        self._text.display = False
+        self._choose(self._setting, event.value.strip())
+
+    def _choose(self, setting: Setting, value: Value) -> None:
+        try:
+            self._settings.choose(setting.key, value)
+        except TutorError as error:
+            self.app.push_screen(error_dialog(error))
+        self._changed()
+        self._draw()
+
+    def action_close(self) -> None:
+        if self._text.has_focus:
+            self._list.focus()
+            self._text.display = False
+        else:
+            self.dismiss(None)
+
+
+def _choices(setting: Setting) -> tuple[Value, ...]:
+    if setting.key != "gpu":
+        return setting.choices
+    from gpututor.grading.models import model_names
+
+    return (OWN_GPU, *model_names())
+
+
+def _shown(setting: Setting, value: Value) -> str:
+    if setting.key == "editor" and not value:
+        variable = next((name for name in ("VISUAL", "EDITOR") if os.environ.get(name)), "")
+        if not variable:
+            return "none: $VISUAL and $EDITOR are empty"
+        return visible(f"{os.environ[variable]} (from ${variable})")
+    word = str(value).lower() if isinstance(value, bool) else value
+    return visible(_SHOWN.get(setting.key, {}).get(word, word))

@@ -1,0 +1,191 @@
+"""Settings: seen, changed, at once in effect, kept, and told where the file is wrong."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from textual.pilot import Pilot
+
+from gpututor.app.app import GpututorApp
+from gpututor.app.commands import COMMANDS, Pane
+from gpututor.app.screens.settings import SettingsScreen
+from gpututor.paths import settings_file
+from gpututor.settings import SETTINGS, read_settings
+from tests.app.conftest import Desk, main_screen, until, until_shown
+from tests.app.screen import assert_golden, screen_text
+from tests.app.test_path import RIGHT, run_checks
+
+
+def write(text: str) -> Path:
+    path = settings_file()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    return path
+
+
+def app_of(pilot: Pilot[None]) -> GpututorApp:
+    assert isinstance(pilot.app, GpututorApp)
+    return pilot.app
+
+
+@pytest.mark.parametrize("size", [(80, 24), (100, 30), (140, 40)], ids=str)
+async def test_the_settings_look_as_agreed(desk: Desk, size: tuple[int, int], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("VISUAL", raising=False)
+    monkeypatch.setenv("EDITOR", "vim")
+    async with desk.start(size) as pilot:
+        await pilot.press("comma")
+        await until_shown(pilot, "File: ~/home/config/settings.toml")
+        await assert_golden(pilot, "settings")
+
+
+async def test_each_setting_says_what_it_is_and_a_change_holds_at_once_and_is_kept(desk: Desk) -> None:
+    async with desk.start() as pilot:
+        await pilot.press("comma")
+        await until_shown(pilot, "Settings")
+        text = screen_text(pilot.app)
+        for setting in SETTINGS:
+            assert setting.title in text
+            assert setting.help in text
+        await pilot.press("right")
+        await until(pilot, lambda: pilot.app.theme == "day", "for the light colours")
+        await pilot.press("left", "j", "j", "j", "enter")
+        assert pilot.app.theme == "night"
+        assert "◂ none ▸" in screen_text(pilot.app)
+        assert pilot.app.animation_level == "none"
+        assert main_screen(pilot).panes.editor.cursor_blink is False
+        await pilot.press("escape")
+        assert pilot.app.screen is main_screen(pilot)
+    kept = read_settings(settings_file()).settings
+    assert (kept.theme, kept.motion) == ("night", "none")
+
+
+async def test_the_next_start_has_what_was_chosen(desk: Desk) -> None:
+    write('theme = "contrast"\nmotion = "none"\n')
+    async with desk.start() as pilot:
+        assert pilot.app.theme == "contrast"
+        assert pilot.app.animation_level == "none"
+
+
+async def test_a_command_for_the_own_editor_is_typed(desk: Desk) -> None:
+    async with desk.start() as pilot:
+        await pilot.press("comma", "j", "enter")
+        await pilot.press(*"hx", "enter")
+        assert main_screen(pilot).settings.now.editor == "hx"
+        assert "hx" in screen_text(pilot.app)
+        await pilot.press("enter", *" -x", "escape")
+        assert main_screen(pilot).settings.now.editor == "hx", "Esc keeps what was"
+        assert isinstance(pilot.app.screen, SettingsScreen)
+    assert read_settings(settings_file()).settings.editor == "hx"
+
+
+async def test_a_file_that_is_edited_elsewhere_is_taken_while_the_app_runs(desk: Desk) -> None:
+    async with desk.start() as pilot:
+        write('theme = "day"\n')
+        await until(pilot, lambda: pilot.app.theme == "day", "for the colours")
+        await pilot.press("comma")
+        write('theme = "contrast"\n')
+        await until(pilot, lambda: "◂ contrast ▸" in screen_text(pilot.app), "for the row")
+
+
+async def test_a_fault_in_the_file_is_told_at_the_start_and_explained_on_the_screen(desk: Desk) -> None:
+    path = write('motion = "some"\ndevice = "cpu"\n')
+    async with desk.start((100, 30)) as pilot:
+        await until_shown(pilot, "A setting could not be taken. Press , to see which.")
+        assert main_screen(pilot).settings.now.device == "cpu", "the rest holds"
+        await pilot.press("comma")
+        await until_shown(pilot, 'line 1: motion cannot be "some"')
+        assert pilot.app.animation_level == "none", "as the test set it"
+    assert path.read_text() == 'motion = "some"\ndevice = "cpu"\n'
+
+
+async def test_a_theme_that_nobody_knows_leaves_the_first_one(desk: Desk) -> None:
+    write('theme = "no-such"\n')
+    async with desk.start() as pilot:
+        assert pilot.app.theme == "night"
+        await until_shown(pilot, "A setting could not be taken.")
+        await pilot.press("comma")
+        await until_shown(pilot, 'line 1: theme cannot be "no-such": there is no such theme')
+
+
+async def test_the_palettes_theme_and_the_settings_agree(desk: Desk) -> None:
+    async with desk.start() as pilot:
+        pilot.app.theme = "nord"
+        await until(pilot, lambda: app_of(pilot).settings.now.theme == "nord", "for the settings")
+        await pilot.press("comma")
+        await until_shown(pilot, "◂ nord ▸")
+    assert read_settings(settings_file()).settings.theme == "nord"
+    async with desk.start() as pilot:
+        assert pilot.app.theme == "nord"
+
+
+async def test_a_choice_that_cannot_be_written_holds_and_is_told(desk: Desk) -> None:
+    write("= broken\n")
+    async with desk.start() as pilot:
+        await pilot.press("comma", "right")
+        await until_shown(pilot, "The choice could not be written")
+        assert pilot.app.theme == "day"
+    assert settings_file().read_text() == "= broken\n"
+
+
+async def test_device_and_gpu_go_into_the_request_and_stand_in_the_status_line(desk: Desk) -> None:
+    write('device = "virtual"\ngpu = "H100"\n')
+    async with desk.start() as pilot:
+        assert "virtual H100 (modelled)" in screen_text(pilot.app)
+        await run_checks(pilot)
+        assert (desk.client.requests[0].device, desk.client.requests[0].gpu) == ("virtual", "H100")
+
+
+async def test_unless_asked_for_nothing_runs_by_itself(desk: Desk) -> None:
+    async with desk.start() as pilot:
+        desk.file().write_text(RIGHT)
+        await until(pilot, lambda: main_screen(pilot).editor_text == RIGHT, "for the reload")
+        for _ in range(5):
+            main_screen(pilot).tick()
+        assert desk.client.requests == []
+
+
+async def test_what_another_editor_saved_is_run_and_the_learner_stays_where_they_are(desk: Desk) -> None:
+    write('auto_run = "other editor"\n')
+    async with desk.start() as pilot:
+        await pilot.press("e", *"x = 1", "enter")
+        main_screen(pilot).save()
+        for _ in range(5):
+            main_screen(pilot).tick()
+        assert desk.client.requests == [], "what is typed here waits for ^s"
+        desk.file().write_text(RIGHT)
+        await until(pilot, lambda: len(desk.client.requests) == 1, "for the run")
+        assert desk.client.requests[0].submission == RIGHT
+        await until_shown(pilot, "✓ Passed")
+        assert main_screen(pilot).panes.current is Pane.CODE
+
+
+async def test_every_save_runs_what_is_python(desk: Desk) -> None:
+    write('auto_run = "saved"\n')
+    async with desk.start() as pilot:
+        await pilot.press("e", *"x = (", "enter")
+        await until_shown(pilot, "Saved, not run: line 1 is not finished.")
+        assert desk.client.requests == []
+        main_screen(pilot).panes.editor.load_text(RIGHT)
+        await until(pilot, lambda: len(desk.client.requests) == 1, "for the run")
+        assert main_screen(pilot).panes.current is Pane.CODE
+        await pilot.press("f5")
+        await until(pilot, lambda: len(desk.client.requests) == 2, "for the run that was asked for")
+
+
+async def test_shifted_function_keys_work_as_terminals_send_them(desk: Desk) -> None:
+    """xterm and its kin send Shift+F2 as F14."""
+    async with desk.start() as pilot:
+        await pilot.press("e", "f14")
+        assert isinstance(pilot.app.screen, SettingsScreen)
+        await pilot.press("f14")
+        await pilot.press("f22")
+        await until_shown(pilot, "Start 1.1 Twice 1 again?")
+
+
+def test_no_key_of_a_terminal_means_two_commands() -> None:
+    from gpututor.app.commands import bindings
+
+    keys = [binding.key for binding in bindings()]
+    assert len(keys) == len(set(keys))
+    assert "f10" not in {key for command in COMMANDS if command.id == "reset" for key in command.keys}
