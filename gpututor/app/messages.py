@@ -199,3 +199,13 @@ class OwnEditorEnded(Message):
 @dataclass
 class SettingsChanged(Message):
     """The learner chose something else, here or in the settings' file."""
+
+
+@dataclass
+class AttemptKept(Message):
+    """A graded attempt is in the progress file; its recording, if there is one, has its folder."""
+
+    exercise: str
+    """The exercise's key."""
+    id: int
+    """The attempt's, for `ProgressStore.attempt` and `Recordings.path`."""

@@ -142,7 +142,7 @@ def keep_attempt(
 def prune_recordings(progress: ProgressStore, recordings: Recordings, key: str) -> None:
     """Keep what is worth keeping of one exercise, the last that was recorded. Raises `ProgressError`."""
     best = progress.best(key)
-    ids = progress.ids(key)
+    ids = [id_ for (id_,) in progress.rows("SELECT id FROM attempts WHERE exercise = ? ORDER BY id DESC", key)]
     known = set(recordings.ids())
     newest = [attempt for attempt in ids if attempt in known][:KEPT_NEWEST]
     recordings.prune(set(ids), [*newest, *([best.id] if best else [])])

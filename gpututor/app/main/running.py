@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import hashlib
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from textual import on
 
 from gpututor.app.commands import Pane
 from gpututor.app.grader import Client, Grader
-from gpututor.app.main.saving import DeskScreen, Learner
+from gpututor.app.main.attempts import AttemptsScreen
+from gpututor.app.main.saving import Learner
 from gpututor.app.messages import (
     CheckAnswered,
     DevicesFound,
@@ -27,13 +28,12 @@ from gpututor.errors import TutorError
 from gpututor.grading.events import GradeRequest
 from gpututor.grading.report import Outcome, Report
 from gpututor.grading.words import outcome_line
-from gpututor.progress.store import Attempt
 
 if TYPE_CHECKING:
     from gpututor.grading.inventory import Inventory
 
 
-class RunScreen(DeskScreen):
+class RunScreen(AttemptsScreen):
     """A desk whose file can be graded."""
 
     def __init__(self, learner: Learner, exercise: Exercise, client: Client) -> None:
@@ -42,22 +42,40 @@ class RunScreen(DeskScreen):
         self.running = False
         self.stopping = False
         """Whether the run that is on was told to stop."""
+        self._parts: dict[int, Path | None] = {}
+        """Where the runs that are on record what the devices do."""
         self._submitted = ""
         self._submitted_for = exercise
         self._inventory: Inventory | None = None
 
-    def start_run(self) -> None:
-        """Save, and grade what was saved. A run that is still on is stopped by the client."""
-        if not self.save_or_ask():
+    def start_run(self, *, quietly: bool = False) -> None:
+        """Save, and grade what was saved. A run that is still on is stopped by the client.
+
+        `quietly`: the learner did not ask for it, and stays where they are.
+        """
+        if not self.save_or_ask(partial(self.start_run, quietly=quietly)):
             return
         self._submitted, self._submitted_for = self.editor_text, self.exercise
         self.panes.results.begin(self._submitted)
         self.panes.add_class("ran")
         self._set_running(True)
         self.status.show_news("Running the checks")
-        self.show_pane(Pane.RESULTS)
+        if not quietly:
+            self.show_pane(Pane.RESULTS)
         file_name = self.learner.workspace.path_of(self.exercise).name
-        self.grader.start(GradeRequest(str(self.exercise.folder), self._submitted, file_name))
+        chosen = self.learner.settings.now
+        part = self.recordings.begin()
+        run = self.grader.start(
+            GradeRequest(
+                str(self.exercise.folder),
+                self._submitted,
+                file_name,
+                device=chosen.device,
+                gpu=chosen.requested_gpu,
+                recording_folder=None if part is None else str(part),
+            )
+        )
+        self._parts[run] = part
 
     def stop_run(self) -> None:
         self.status.show_news("Stopping")
@@ -65,24 +83,10 @@ class RunScreen(DeskScreen):
         self.stopping = True
         self.show_keys()
 
-    def show_last_report(self) -> None:
-        """Show the newest attempt at the exercise, if there is one."""
-        none: list[Attempt] = []
-        attempts = self.from_progress(partial(self.learner.progress.attempts, self.exercise.key), none)
-        results = self.panes.results
-        self.panes.set_class(bool(attempts), "ran")
-        if not attempts:
-            results.show_nothing("○ Not run yet. ^s saves your file and runs the checks.", f"On {self.planned_device}")
-            return
-        report = attempts[-1].report
-        text = self.editor_text
-        same = hashlib.sha256(text.encode()).hexdigest() == report.submission_sha256
-        news = "This is your last run." if same else "This is your last run; your file has changed since."
-        results.show_report(report, text if same else "", news)
-
     @property
     def planned_device(self) -> str:
-        return planned_device(self.exercise, self._inventory)
+        chosen = self.learner.settings.now
+        return planned_device(self.exercise, self._inventory, chosen.device, chosen.requested_gpu)
 
     @on(DevicesFound)
     def _know_devices(self, message: DevicesFound) -> None:
@@ -107,10 +111,12 @@ class RunScreen(DeskScreen):
 
     @on(SubmissionGraded)
     def _keep_report(self, message: SubmissionGraded) -> None:
+        part = self._parts.pop(message.run, None)
         if message.run != self.grader.run:
+            self.recordings.discard(part)
             return
         self._set_running(False)
-        news = self._record(message.report)
+        news = self._record(message.report, part)
         self.status.show_news(f"{self._submitted_for.label} {outcome_line(message.report)}")
         self.show_lists()
         if self._submitted_for.key == self.exercise.key:
@@ -121,6 +127,7 @@ class RunScreen(DeskScreen):
 
     @on(RunCancelled)
     def _show_stop(self, message: RunCancelled) -> None:
+        self.recordings.discard(self._parts.pop(message.run, None))
         if message.run != self.grader.run:
             return
         self._set_running(False)
@@ -130,6 +137,7 @@ class RunScreen(DeskScreen):
 
     @on(RunBroke)
     def _show_fault(self, message: RunBroke) -> None:
+        self.recordings.discard(self._parts.pop(message.run, None))
         if message.run != self.grader.run:
             return
         self._set_running(False)
@@ -145,12 +153,12 @@ class RunScreen(DeskScreen):
         self.running, self.stopping = running, False
         self.show_keys()
 
-    def _record(self, report: Report) -> str:
-        """Keep the report; what there is to say about it."""
+    def _record(self, report: Report, part: Path | None) -> str:
+        """Keep the report and what was recorded in `part`; what there is to say about it."""
         course, exercise = self.learner.course, self._submitted_for
         was_finished = self._finished_lessons()
         try:
-            self.learner.progress.record(report)
+            self.keep_attempt(report, self._submitted, part)
         except TutorError as error:
             self.app.push_screen(error_dialog(error))
         if report.outcome is not Outcome.PASSED:

@@ -1,0 +1,53 @@
+"""What becomes of a graded run: its text, its report and its recording are kept."""
+
+from __future__ import annotations
+
+import pytest
+
+from gpututor.grading.recording import read_recording
+from tests.app.conftest import Desk, main_screen, until
+from tests.app.scripted import ScriptedClient
+
+
+async def test_a_run_is_recorded_with_its_text(desk: Desk) -> None:
+    async with desk.start() as pilot:
+        screen = main_screen(pilot)
+        await pilot.press("r")
+        await until(pilot, lambda: len(screen.recordings.ids()) == 1, "for the recording")
+        attempt = screen.learner.progress.latest(screen.exercise.key)
+        assert attempt is not None
+        assert attempt.source == screen.editor_text
+        path = screen.recordings.path(attempt.id)
+        assert path is not None
+        assert read_recording(path).elapsed_ns == attempt.run_ns
+        assert desk.client.requests[0].recording_folder != str(path), "it became the attempt's in one step"
+
+
+async def test_a_run_that_records_nothing_counts_all_the_same(desk: Desk) -> None:
+    desk.client.records = False
+    async with desk.start() as pilot:
+        screen = main_screen(pilot)
+        await pilot.press("r")
+        await until(pilot, lambda: screen.learner.progress.latest(screen.exercise.key) is not None, "for the attempt")
+        assert list(screen.recordings.folder.iterdir()) == []
+
+
+@pytest.mark.parametrize("by", ["escape", "another run", "a fault"])
+async def test_a_run_that_does_not_count_leaves_no_recording(desk: Desk, by: str) -> None:
+    desk.client = ScriptedClient(holds=True)
+    async with desk.start() as pilot:
+        screen = main_screen(pilot)
+        await pilot.press("r")
+        await until(pilot, lambda: any(screen.panes.results.rows), "for the first check")
+        if by == "escape":
+            await pilot.press("escape")
+            await until(pilot, lambda: not screen.running, "for the end")
+        else:
+            desk.client.holds = False
+            if by == "a fault":
+                desk.client.breaks = ZeroDivisionError()
+            await pilot.press("r")
+            await until(pilot, lambda: not screen.running, "for the end")
+        expected = {str(one) for one in screen.recordings.ids()}
+        assert len(expected) == (1 if by == "another run" else 0)
+        await until(pilot, lambda: {one.name for one in screen.recordings.folder.iterdir()} == expected, "for order")
