@@ -13,17 +13,21 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Protocol
 
 from gpututor.grading.recording import CallRecording, Recording, RunRecording
+from gpututor.grading.report import Verdict
 
 if TYPE_CHECKING:
     from gpututor.app.widgets.device.figures import ProcessFigures
     from gpututor.trace.picture import Picture
     from gpututor.trace.rows import Rows  # 80 ms: NumPy
 
-_RANK = re.compile(r", rank (\d+)")
+_RANK = re.compile(r", rank (\d+)$")
 
 
 class Tab(Protocol):
     """What the device screen asks of the widget in a tab."""
+
+    KEYS: str
+    """Its own keys for the last line of the screen, the most useful first: `←→ read · Enter line`."""
 
     def show(self, view: RunView) -> None: ...
 
@@ -83,6 +87,15 @@ class LoadedCase:
 
 
 @dataclass(frozen=True)
+class OtherAttempt:
+    """Another attempt at the same exercise."""
+
+    words: str
+    """`best, attempt 3`"""
+    recording: Recording
+
+
+@dataclass(frozen=True)
 class RunView:
     """One case of one run of an attempt."""
 
@@ -101,6 +114,10 @@ class RunView:
     """The text that was graded; None where it was not kept."""
     loaded: LoadedCase | None = None
     """None until the traces have been read."""
+    others: tuple[OtherAttempt, ...] = ()
+    """Attempts to set its times beside."""
+    verdicts: tuple[Verdict, ...] = ()
+    """What the checks said of this attempt."""
 
     @property
     def run(self) -> RunRecording:
@@ -124,6 +141,10 @@ class RunView:
         """`modelled`, `measured`, or that there are no times."""
         return self.run.times or "without times"
 
+    @property
+    def cases(self) -> tuple[Case, ...]:
+        return cases_of(self.run)
+
     def source_line(self, line: int | None) -> str:
         """The text of a line of the attempt, from 1; empty where that is not known."""
         lines = self.source_lines
@@ -132,6 +153,16 @@ class RunView:
     @property
     def source_lines(self) -> list[str]:
         return (self.source or "").split("\n")
+
+    def of_run(self, number: int) -> RunView:
+        """Another run, at the case that shows most; round and round."""
+        number %= len(self.recording.runs)
+        case = most_work(self.recording.runs[number])
+        return replace(self, run_number=number, case_number=case, loaded=None)
+
+    def of_case(self, number: int) -> RunView:
+        """Another case of the run; round and round."""
+        return replace(self, case_number=number % len(self.cases), loaded=None)
 
     def with_traces(self, loaded: LoadedCase) -> RunView:
         return replace(self, loaded=loaded)
@@ -150,6 +181,15 @@ def most_work(run: RunRecording) -> int:
     cases = cases_of(run)
     shown = [number for number, case in enumerate(cases) if any(call.trace for call in case.calls)]
     return max(shown, key=lambda number: (cases[number].work_ns, cases[number].events), default=0)
+
+
+def first_view(recording: Recording, *, attempt: int, title: str, file_name: str, source: str | None) -> RunView | None:
+    """Where to begin: the case of all runs that shows most. None where nothing ran."""
+    runs = [number for number, run in enumerate(recording.runs) if run.calls]
+    if not runs:
+        return None
+    views = [RunView(recording, number, 0, attempt, title, file_name, source).of_run(number) for number in runs]
+    return max(views, key=lambda view: (view.case.work_ns, view.case.events))
 
 
 def load(view: RunView) -> RunView:

@@ -1,0 +1,141 @@
+"""The tab of times: this attempt beside baselines and other attempts, and what the device's time was spent on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, ClassVar
+
+from textual import events
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import VerticalScroll
+from textual.content import Content
+from textual.widgets import Static
+
+from gpututor.app.widgets.device.time_bars import Bars, TimeBar, all_bars
+from gpututor.app.widgets.device.view import RunView
+from gpututor.trace.charts import bar, parts
+from gpututor.trace.units import duration, share
+
+if TYPE_CHECKING:
+    from gpututor.trace.shares import TimeShares
+
+_PALE = "$foreground-muted"
+_COLOURS = {"mine": "$primary", "baseline": "$secondary", "other": "$foreground 50%", "floor": "$success"}
+_TIME = 8
+_MOST_LABEL, _MOST_NOTE = 30, 30
+_SHARES = (
+    ("█", "computing", "$primary"),
+    ("▓", "copying", "$accent"),
+    ("▒", "waiting", "$warning"),
+    ("░", "idle", _PALE),
+)
+_LEGEND = (
+    "copying: and nothing is computed; waiting: nothing runs, and the host waits; "
+    "idle: nothing runs, and the host launches or computes itself"
+)
+
+
+class TimesTab(VerticalScroll, can_focus=True):
+    """Bars that can be compared; it only scrolls."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("j", "scroll_down", show=False),
+        Binding("k", "scroll_up", show=False),
+        Binding("g", "scroll_home", show=False),
+        Binding("G", "scroll_end", show=False),
+    ]
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._text = Static("")
+        self._view: RunView | None = None
+
+    def compose(self) -> ComposeResult:
+        yield self._text
+
+    def show(self, view: RunView) -> None:
+        """Draw the times of a run, and the shares of a call once its trace is read."""
+        self._view = view
+        self._draw()
+
+    def take_focus(self) -> None:
+        self.focus()
+
+    def on_resize(self, event: events.Resize) -> None:
+        self._draw()
+
+    def _draw(self) -> None:
+        if self._view is not None:
+            width = max(40, self.scrollable_content_region.width)
+            self._text.update(Content("\n").join(_lines(self._view, width)))
+
+
+def _lines(view: RunView, width: int) -> Iterator[Content]:
+    bars = all_bars(view)
+    if not bars:
+        yield Content("This run has no times: what ran, and in which order, is in the other tabs.")
+        yield Content("")
+    for group in bars:
+        yield from _group(group, width)
+        yield Content("")
+    yield from _shares(view, width)
+
+
+def _group(group: Bars, width: int) -> Iterator[Content]:
+    """The bars of one scale."""
+    yield Content(group.heading).stylize("bold")
+    label = min(_MOST_LABEL, width // 3, max(len(one.words) for one in group.bars))
+    note = min(_MOST_NOTE, max(len(one.note) for one in group.bars))
+    room = max(4, width - label - _TIME - note - 6)
+    top = max(max(one.time_ns, one.high_ns) for one in group.bars)
+    for one in group.bars:
+        words = Content(one.words).truncate(label, ellipsis=True, pad=True)
+        if one.role == "mine":
+            words = words.stylize("bold")
+        yield Content.assemble(
+            "  ", words, f" {duration(one.time_ns):>{_TIME}} ", _bar(one, top, room), " ", (one.note, _PALE)
+        )
+
+
+def _bar(one: TimeBar, top: int, room: int) -> Content:
+    """Filled until the time; pale where it spreads; a limit is a line with an end."""
+    if one.role == "limit":
+        columns = max(1, round(room * one.time_ns / top))
+        return Content(("─" * (columns - 1) + "┤").ljust(room)).stylize("$text-warning")
+    if not one.high_ns:
+        return Content(bar(one.time_ns, top, room).ljust(room)).stylize(_COLOURS[one.role])
+    low, high = (round(room * value / top) for value in (one.low_ns, one.high_ns))
+    high = max(high, low + 1)
+    return Content(f"{'█' * low}{'▒' * (high - low)}".ljust(room)).stylize(_COLOURS[one.role])
+
+
+def _shares(view: RunView, width: int) -> Iterator[Content]:
+    """A stacked bar for each device, with its words."""
+    if view.loaded is None:
+        yield Content("Reading what was recorded …").stylize(_PALE)
+        return
+    several = len(view.case.calls) > 1 or len(view.run.calls) > 1
+    timed = [one for one in view.loaded.figures if one.timed]
+    found = [(f"{one.name} {each.device}".strip(), each) for one in timed for each in one.shares]
+    if not found:
+        return
+    what = f" in {view.case.words}" if several else ""
+    yield Content(f"What the device's time was spent on{what}").stylize("bold").truncate(width, ellipsis=True)
+    for name, shares in found:
+        yield from _device(name, shares, width, with_name=len(found) > 1)
+    yield Content(f"  {_LEGEND}").stylize(_PALE)
+
+
+def _device(name: str, shares: TimeShares, width: int, *, with_name: bool) -> Iterator[Content]:
+    times = (shares.computing, shares.copying, shares.waiting, shares.idle)
+    label = f"{name:<8} " if with_name else ""
+    room = max(10, width - len(label) - 4)
+    columns = parts(times, room)
+    cells = [(glyph * taken, colour) for (glyph, _, colour), taken in zip(_SHARES, columns, strict=True)]
+    yield Content.assemble("  ", label, *cells)
+    words: list[str | tuple[str, str]] = ["  ", " " * len(label)]
+    for (glyph, told, colour), time in zip(_SHARES, times, strict=True):
+        if time:
+            words += [(f"{glyph} ", colour), f"{told} {share(time / max(shares.whole, 1))}", "  "]
+    yield Content.assemble(*words)
