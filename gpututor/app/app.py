@@ -19,6 +19,7 @@ from textual.theme import Theme
 from gpututor.app import themes
 from gpututor.app.commands import COMMANDS, Pane
 from gpututor.app.grader import Client
+from gpututor.app.idle import LOOK_EVERY_S, START_AFTER_S, IdleCollector
 from gpututor.app.main.saving import Learner
 from gpututor.app.main.screen import MainScreen
 from gpututor.app.messages import SettingsChanged
@@ -65,10 +66,11 @@ class GpututorApp(App[None]):
         new_workspace: Path | None = None,
         find_devices: Callable[[], Inventory] | None = None,
         settings: SettingsFile | None = None,
+        collector: IdleCollector | None = None,
     ) -> None:
         """`workspace` None: there is none yet, and the welcome offers to make one in `new_workspace`.
 
-        `find_devices` is called in a thread after the first paint.
+        `find_devices` is called in a thread after the first paint. `collector` is for a process that is the app's alone.
         """
         super().__init__()
         self.settings = settings or SettingsFile()
@@ -87,6 +89,7 @@ class GpututorApp(App[None]):
         self._remembers = new_workspace is None
         """Whether a workspace that is made here is used from then on where none is named."""
         self._find_devices = find_devices
+        self._collector = collector
 
     def apply_settings(self) -> None:
         """Let the chosen colours and motion hold from now on."""
@@ -115,6 +118,16 @@ class GpututorApp(App[None]):
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGHUP):
             loop.add_signal_handler(number, self._leave_at_once)
+
+    def on_ready(self) -> None:
+        if self._collector is not None:
+            self.set_timer(START_AFTER_S, self._collector.start)
+            self.set_interval(LOOK_EVERY_S, self._collector.look)
+
+    async def on_event(self, event: events.Event) -> None:
+        if self._collector is not None and isinstance(event, events.InputEvent):
+            self._collector.input_came()
+        await super().on_event(event)
 
     def _leave_at_once(self) -> None:
         """The terminal was closed, or the program told to end: nobody can be asked, and nothing may be lost."""
@@ -203,6 +216,7 @@ def run(course_folder: Path | None = None, workspace_folder: Path | None = None)
             client=client,
             new_workspace=workspace_folder,
             find_devices=known_devices,
+            collector=IdleCollector(),
         ).run()
     finally:
         client.close()

@@ -23,7 +23,7 @@ def main(arguments: argparse.Namespace) -> int:
     exercise = course.find(arguments.exercise)
     workspace = chosen_workspace(arguments, course)
     yours = workspace.read(exercise).splitlines()
-    insist_or_passed(exercise, "diff", yes=arguments.yes)
+    insist_or_passed(course, exercise, "diff", yes=arguments.yes)
     solution = exercise.solution.splitlines()
     path = str(workspace.path_of(exercise).relative_to(workspace.folder))
     lines = list(difflib.unified_diff(yours, solution, path, "solution", lineterm=""))

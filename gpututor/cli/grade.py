@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from gpututor.cli.places import check_own_file, chosen_course, chosen_workspace, open_progress
-from gpututor.course.exercise import Exercise
+from gpututor.course.exercise import Course, Exercise
 from gpututor.course.workspace import find_workspace, read_submission
 from gpututor.errors import UsageError
 from gpututor.grading.client import GradingClient, IsolationName
@@ -91,27 +91,27 @@ def main(arguments: argparse.Namespace) -> int:
         gpus=arguments.gpus,
         seed=arguments.seed,
     )
-    client = GradingClient(isolation_for(arguments))
+    client = GradingClient(isolation_for(arguments, course))
     try:
         report = _follow(client.grade(request), exercise, request.submission, quiet=arguments.json)
     finally:
         client.close()
     if own_file:
-        with open_progress() as progress:
+        with open_progress(course) as progress:
             progress.record(report)
     if arguments.json:
         print(json.dumps(report.to_json(), indent=2))
     return report.outcome.exit_code
 
 
-def isolation_for(arguments: argparse.Namespace) -> IsolationName:
+def isolation_for(arguments: argparse.Namespace, course: Course | None = None) -> IsolationName:
     """What `--isolation` says; by itself, other people's files are kept apart from what is the learner's."""
     if arguments.isolation != "auto":
         chosen: IsolationName = arguments.isolation
         return chosen
     if arguments.file is None:
         return "process"
-    workspace = find_workspace(arguments.workspace)
+    workspace = find_workspace(arguments.workspace, course)
     own = workspace is not None and arguments.file.resolve().is_relative_to(workspace.folder.resolve())
     return "process" if own else "bubblewrap"
 

@@ -14,9 +14,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(arguments: argparse.Namespace) -> int:
-    exercise = chosen_course(arguments).find(arguments.exercise)
+    course = chosen_course(arguments)
+    exercise = course.find(arguments.exercise)
     hints = exercise.hints
-    with open_progress() as progress:
+    with open_progress(course) as progress:
         used = min(progress.hints_used(exercise.key), len(hints))
         first, last = (0, len(hints)) if arguments.all else (used, min(used + 1, len(hints)))
         for _ in range(used, last):

@@ -2,7 +2,8 @@
 
 In a folder that is there already only the missing files are made; nothing is overwritten.
 The folder is remembered: from then on the app and the verbs use it, until `init` names another.
-Without DIR: the folder of --workspace, the workspace found from here, or else ~/gpututor.
+Without DIR: the folder of --workspace, the workspace found from here, or else ~/gpututor; for another course than the
+one that comes with gpututor ~/gpututor-ID, with the ID of its course.toml.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from pathlib import Path
 
 from gpututor import paths
 from gpututor.cli.places import chosen_course, tell
-from gpututor.course.workspace import find_workspace, make_workspace
+from gpututor.course.workspace import check_not_missing, find_workspace, make_workspace
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -21,8 +22,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(arguments: argparse.Namespace) -> int:
     course = chosen_course(arguments)
-    before = find_workspace()
-    folder = arguments.folder or arguments.workspace or (before.folder if before else paths.default_workspace())
+    before = find_workspace(course=course)
+    folder = arguments.folder or arguments.workspace or (before.folder if before else None)
+    if folder is None:
+        check_not_missing(course)
+        folder = paths.default_workspace(course.place)
     workspace, new = make_workspace(folder, course)
     for path in new:
         print(f"made {path.relative_to(workspace.folder)}")

@@ -34,7 +34,7 @@ def main(arguments: argparse.Namespace) -> int:
     course = chosen_course(arguments)
     progress: Mapping[str, ExerciseProgress] = {}
     try:
-        with open_progress() as store:
+        with open_progress(course) as store:
             progress = store.summary()
     except ProgressError as error:
         tell(error)

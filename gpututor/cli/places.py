@@ -28,15 +28,16 @@ def chosen_course(arguments: argparse.Namespace) -> Course:
 
 def chosen_workspace(arguments: argparse.Namespace, course: Course) -> Workspace:
     """The learner's folder: that of `--workspace`, else the one found from here. Raises `WorkspaceError` for none."""
-    from gpututor.course.workspace import find_workspace
+    from gpututor.course.workspace import check_not_missing, find_workspace
 
-    workspace = find_workspace(arguments.workspace)
+    workspace = find_workspace(arguments.workspace, course)
     if workspace is not None:
         return workspace
     files = f"a file for each of the {len(course.exercises)} exercises"
     if arguments.workspace is not None:
         folder = arguments.workspace
         raise WorkspaceError(f"{folder} is not a workspace.", f"`gpututor init {folder}` puts {files} there.")
+    check_not_missing(course)
     raise WorkspaceError("You have no workspace yet.", f"`gpututor init` makes a folder with {files}.")
 
 
@@ -52,11 +53,11 @@ def check_own_file(words: str, exercise: Exercise, own: Path, verb: str) -> None
 
 
 @contextlib.contextmanager
-def open_progress() -> Iterator[ProgressStore]:
-    """The learner's progress; a notice that it has is told on stderr."""
+def open_progress(course: Course) -> Iterator[ProgressStore]:
+    """The learner's progress in the course; a notice that it has is told on stderr."""
     from gpututor.progress.store import ProgressStore
 
-    store = ProgressStore(paths.progress_file())
+    store = ProgressStore(paths.progress_file(course.place))
     try:
         yield store
     finally:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from gpututor.cli.places import chosen_course, open_progress
-from gpututor.course.exercise import Exercise
+from gpututor.course.exercise import Course, Exercise
 from gpututor.errors import TutorError
 from gpututor.plain_text import visible
 
@@ -22,17 +22,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(arguments: argparse.Namespace) -> int:
-    exercise = chosen_course(arguments).find(arguments.exercise)
-    insist_or_passed(exercise, "solution", yes=arguments.yes)
+    course = chosen_course(arguments)
+    exercise = course.find(arguments.exercise)
+    insist_or_passed(course, exercise, "solution", yes=arguments.yes)
     print(visible(exercise.solution), end="")
     return 0
 
 
-def insist_or_passed(exercise: Exercise, verb: str, *, yes: bool) -> None:
+def insist_or_passed(course: Course, exercise: Exercise, verb: str, *, yes: bool) -> None:
     """Raise `NotPassedYet` when the learner has not passed `exercise` and did not say --yes to `verb`."""
     if yes:
         return
-    with open_progress() as progress:
+    with open_progress(course) as progress:
         standing = progress.summary().get(exercise.key)
     if standing is None or not standing.passed:
         raise NotPassedYet(

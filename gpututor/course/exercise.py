@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
+import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from gpututor.errors import CourseError, UsageError
 from gpututor.files import ordinary
+from gpututor.paths import builtin_course
 
+OWN_ID = "gpututor"
+"""The `id` of the course that comes with gpututor."""
 BACKENDS = ("cuda", "mps", "xpu")
 DEVICE_KINDS = ("virtual", "cuda", "mps", "xpu", "cpu")
 DEFAULT_PROCESSES = 2
@@ -180,6 +185,15 @@ class Course:
     id: str = ""
     """What `course.toml` calls it, the same in every version of the course."""
     title: str = ""
+
+    @property
+    def place(self) -> str:
+        """What its folder of solutions and its progress are called; empty for the course that comes with gpututor."""
+        if self.id == OWN_ID or self.folder == builtin_course():
+            return ""
+        name = self.id or self.folder.name
+        plain = re.sub(r"[^A-Za-z0-9_-]+", "-", name)
+        return plain if plain == name else f"{plain}-{hashlib.sha256(name.encode()).hexdigest()[:8]}"
 
     @property
     def exercises(self) -> tuple[Exercise, ...]:

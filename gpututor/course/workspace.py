@@ -13,12 +13,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gpututor import paths
-from gpututor.course.exercise import MAX_SUBMISSION_BYTES, Course, Exercise
+from gpututor.course.exercise import MAX_SUBMISSION_BYTES, OWN_ID, Course, Exercise
 from gpututor.errors import WorkspaceError
 from gpututor.files import back_up, create_atomically, ordinary, ordinary_and_no_link, write_atomically
 
 MARKER = ".gpututor.json"
 """The file that makes a folder a workspace: which starter was handed out for each exercise, by its SHA-256."""
+BYTE_ORDER_MARK = "\ufeff"
 
 
 @dataclass(frozen=True)
@@ -43,10 +44,13 @@ class Workspace:
             raise WorkspaceError(error.title, f"{error.advice} {again}") from error
 
     def write(self, exercise: Exercise, text: str) -> None:
-        """Put `text` in the learner's file, all of it or nothing; the file and its folder are made if need be."""
+        """Put `text` in the learner's file, all of it or nothing; the file and its folder are made if need be.
+
+        A byte order mark stays where there is one.
+        """
         path = self.path_of(exercise)
         with _told(path, "written"):
-            write_atomically(path, text)
+            write_atomically(path, BYTE_ORDER_MARK + text if _has_byte_order_mark(path) else text)
 
     def ensure(self, exercise: Exercise) -> Path:
         """The learner's file, made from the starter when it is not there."""
@@ -79,22 +83,35 @@ class Workspace:
         self._remember_starters({exercise.key: _digest(starter)})
         return True
 
+    @property
+    def course(self) -> str | None:
+        """The `id` of the course that it was made for, None where nobody wrote that down."""
+        name = self._marker().get("course")
+        return name if isinstance(name, str) else None
+
     def _handed_out(self) -> dict[str, str]:
         """The digests in the marker. A marker that cannot be read costs only the news of changed starters."""
+        kept = self._marker().get("handed_out")
+        if not isinstance(kept, dict):
+            return {}
+        return {key: digest for key, digest in kept.items() if isinstance(digest, str)}
+
+    def _marker(self) -> dict[str, object]:
+        """What the marker holds; nothing where it cannot be read."""
         try:
             with open(self.folder / MARKER, encoding="utf-8", opener=ordinary) as stream:
-                kept = json.load(stream)["handed_out"]
-        except (OSError, ValueError, KeyError, TypeError, RecursionError):
+                marker = json.load(stream)
+        except (OSError, ValueError, RecursionError):
             return {}
-        return (
-            {key: digest for key, digest in kept.items() if isinstance(digest, str)} if isinstance(kept, dict) else {}
-        )
+        return marker if isinstance(marker, dict) else {}
 
-    def _remember_starters(self, digests: dict[str, str]) -> None:
+    def _remember_starters(self, digests: dict[str, str], course: str = "") -> None:
         marker = self.folder / MARKER
         with _told(marker, "written"), _alone_in(self.folder):
-            kept = {**self._handed_out(), **digests}
-            write_atomically(marker, json.dumps({"schema_version": 1, "handed_out": kept}, indent=1) + "\n")
+            name = self.course or course
+            kept = {"schema_version": 1, **({"course": name} if name else {})}
+            kept["handed_out"] = {**self._handed_out(), **digests}
+            write_atomically(marker, json.dumps(kept, indent=1) + "\n")
 
 
 def read_submission(path: Path, *, follow_links: bool) -> str:
@@ -129,24 +146,45 @@ def read_submission(path: Path, *, follow_links: bool) -> str:
         raise WorkspaceError(f"{path} is not UTF-8 text (line {line}).", "Save it as UTF-8 in your editor.") from error
 
 
-def find_workspace(explicit: Path | None = None) -> Workspace | None:
-    """The learner's folder, None when it was not made yet.
+def find_workspace(explicit: Path | None = None, course: Course | None = None) -> Workspace | None:
+    """The learner's folder for `course`, by default the one that comes with gpututor; None when it was not made yet.
 
-    `explicit` alone when it is given; else the nearest workspace from here upwards, the one made last, the default one.
+    `explicit` alone when it is given; else the nearest workspace from here upwards that is not another course's, the
+    one made last, the default one. None too when the one made last is not there: see `check_not_missing`.
     """
     if explicit is not None:
         return _workspace_in(explicit)
+    name, place = (course.id, course.place) if course else (OWN_ID, "")
     here: list[Path] = []
     with contextlib.suppress(FileNotFoundError):  # the current folder may have been removed
         here = [Path.cwd(), *Path.cwd().parents]
-    for folder in (*here, _remembered(), paths.default_workspace()):
-        if folder is not None and (workspace := _workspace_in(folder)):
+    for folder in here:
+        if (workspace := _workspace_in(folder)) and workspace.course in (None, name):
             return workspace
-    return None
+    return _workspace_in(_remembered(place) or paths.default_workspace(place))
 
 
-def make_workspace(folder: Path, course: Course) -> tuple[Workspace, list[Path]]:
-    """Make the files of `course` that are missing in `folder`, and remember it; returns the new files."""
+def check_not_missing(course: Course) -> None:
+    """Raise `WorkspaceError` where the learner has a folder that is not there now: moved, or on a disk that is not in.
+
+    Nothing stands in for it: an empty folder, or an older one, would look as if the work were lost.
+    """
+    folder = _remembered(course.place)
+    if folder is not None and _workspace_in(folder) is None:
+        raise WorkspaceError(
+            f"Your files are in {folder}, and that folder is not there now.",
+            "Bring it back; or, if you moved it, say where it is: `gpututor init DIR` changes nothing that is in it. "
+            f"To begin with new files: `gpututor init {paths.default_workspace(course.place)}`.",
+        )
+
+
+def make_workspace(folder: Path, course: Course, *, remember: bool = True) -> tuple[Workspace, list[Path]]:
+    """Make the files of `course` that are missing in `folder`; returns the new files.
+
+    From now on it is the folder that is used for this course where none is named; unless `remember` is false: then only
+    if there is no other.
+    """
+    is_first = _remembered(course.place) is None and _workspace_in(paths.default_workspace(course.place)) is None
     workspace = Workspace(Path(os.path.abspath(folder.expanduser())))
     with _told(workspace.folder, "made"):
         workspace.folder.mkdir(parents=True, exist_ok=True)
@@ -157,10 +195,11 @@ def make_workspace(folder: Path, course: Course) -> tuple[Workspace, list[Path]]
             if not path.exists() and create_atomically(path, exercise.starter):
                 new.append(path)
                 digests[exercise.key] = _digest(exercise.starter)
-    workspace._remember_starters(digests)
-    remembered = paths.remembered_workspace_file()
-    with _told(remembered, "written"):
-        write_atomically(remembered, f"{workspace.folder}\n")
+    workspace._remember_starters(digests, course.id)
+    remembered = paths.remembered_workspace_file(course.place)
+    if remember or is_first:
+        with _told(remembered, "written"):
+            write_atomically(remembered, f"{workspace.folder}\n")
     return workspace, new
 
 
@@ -169,13 +208,21 @@ def _workspace_in(folder: Path) -> Workspace | None:
     return Workspace(folder) if (folder / MARKER).is_file() else None
 
 
-def _remembered() -> Path | None:
+def _remembered(place: str) -> Path | None:
     try:
-        with open(paths.remembered_workspace_file(), encoding="utf-8", opener=ordinary) as stream:
+        with open(paths.remembered_workspace_file(place), encoding="utf-8", opener=ordinary) as stream:
             line = stream.read().strip()
     except (OSError, UnicodeDecodeError):
         return None
     return Path(line) if line else None
+
+
+def _has_byte_order_mark(path: Path) -> bool:
+    try:
+        with open(path, "rb", opener=ordinary) as stream:
+            return stream.read(3) == BYTE_ORDER_MARK.encode()
+    except OSError:
+        return False
 
 
 def _digest(text: str) -> str:

@@ -89,7 +89,7 @@ class LearnScreen(RunScreen):
         self.app.push_screen(DiffDialog("Your file and the solution", self.editor_text, solution, legend))
 
     def action_reset(self) -> None:
-        if not self.save_or_ask():
+        if self._desk is not None and not self.save_or_ask(self.action_reset):
             return
         question = QuestionDialog(
             f"Start {self.exercise.label} {self.exercise.title} again?",

@@ -1,4 +1,4 @@
-"""The part of the main screen that opens an exercise and keeps the learner's file safe."""
+"""The part of the main screen that opens an exercise's file and saves it; `sharing` is about changes by others."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
-from textual import events, on
+from textual import on
 from textual.app import ComposeResult
 from textual.screen import Screen
 from textual.widgets import TextArea
 
 from gpututor.app.commands import Pane
-from gpututor.app.desk import Conflict, Desk, Reloaded
+from gpututor.app.desk import Desk
 from gpututor.app.messages import EditorLeft
-from gpututor.app.screens.dialogs import Answer, DiffDialog, QuestionDialog, error_dialog
+from gpututor.app.screens.dialogs import error_dialog
 from gpututor.app.standing import LessonRow, lesson_rows
 from gpututor.app.widgets.lines import KeyLine, StatusLine, TabLine
 from gpututor.app.widgets.panes import Panes
@@ -23,13 +23,16 @@ from gpututor.course.exercise import Course, Exercise
 from gpututor.course.workspace import Workspace
 from gpututor.errors import TutorError, WorkspaceError
 from gpututor.progress.store import ProgressStore
+from gpututor.settings import SettingsFile
 
-BREAKPOINTS = [(0, "-narrow"), (100, "-medium"), (140, "-wide")]
+BREAKPOINTS = [(0, "-narrow"), (100, "-medium"), (170, "-wide")]
 """From which width on how many panes stand side by side; see `styles/panes.tcss`."""
-LOOK_EVERY_S = 0.15
+LOOK_EVERY_S = 0.1
+"""How often the file is looked at: what others write there is seen within 200 ms."""
 SAVE_AFTER_S = 0.5
-"""How long the keys must rest before the file is written; while they never rest it is written every second."""
-SAVE_AT_LATEST_S = 1.0
+"""How long the keys must rest before the file is written."""
+SAVE_AT_LATEST_S = 0.8
+"""How long after the first edit it is written while they never rest: a letter is on disk within a second."""
 
 Answered = TypeVar("Answered")
 
@@ -41,6 +44,7 @@ class Learner:
     course: Course
     workspace: Workspace
     progress: ProgressStore
+    settings: SettingsFile
 
 
 class DeskScreen(Screen[None]):
@@ -61,11 +65,10 @@ class DeskScreen(Screen[None]):
         self._clock = clock
         self._first_edit_at: float | None = None
         self._last_edit_at = 0.0
-        self._asking = False
         self._unwritable: str | None = None
         """A text that could not be written, as the learner was told."""
-        self._put_off: str | None = None
-        """A file's text in a conflict that the learner did not want to decide yet."""
+        self._told = ""
+        """What a dialog has said about the file, which is not said again by itself."""
 
     def compose(self) -> ComposeResult:
         # Textual sets this class with the first resize, which would lay everything out twice (15 ms).
@@ -99,7 +102,8 @@ class DeskScreen(Screen[None]):
             return False
         desk.loaded(self.editor_text)
         self._desk = desk
-        self._first_edit_at = self._put_off = None
+        self._first_edit_at = self._unwritable = None
+        self._told = ""
         self.panes.editor.read_only = False
         self.panes.editor.border_title = f"Code  {desk.path.name}"
         return True
@@ -125,29 +129,43 @@ class DeskScreen(Screen[None]):
         self.save()
 
     def save(self) -> bool:
-        """Write the edits; False when they are not on disk: asked about, or told in a dialog."""
+        """Write the edits by itself; False when they are not on disk: asked about, or told in a dialog."""
         if self._desk is None or self.editor_text == self._unwritable:
             return False
         try:
-            saved = self._desk.save(self.editor_text)
+            return self.write_edits()
         except (TutorError, OSError) as error:
-            # Tried again with the next edit or command: a dialog at every tick would lock the learner out.
-            self._unwritable = self.editor_text
-            self._first_edit_at = None
-            self.show_error(error)
+            self.cannot_save(error)
             return False
+
+    def write_edits(self) -> bool:
+        """Write the edits; False when somebody else changed the file, which is then left alone. May raise."""
+        assert self._desk is not None
+        saved = self._desk.save(self.editor_text)
+        self._first_edit_at = None
         if saved:
-            self._first_edit_at = None
-            self.show_standing()
+            self._told = ""
+        else:
+            self._desk.keep_draft(self.editor_text)
+        self.show_standing()
         return saved
 
-    def save_or_ask(self) -> bool:
-        """Save before something that needs the file: False when the learner has to answer first."""
-        if self._desk is None:
+    def cannot_save(self, error: TutorError | OSError) -> None:
+        """Keep the text in another place; tried again with the next edit or command, told once."""
+        self._unwritable = self.editor_text
+        self._first_edit_at = None
+        self.keep_draft()
+        self.tell_of_file(error)
+        self.show_standing()
+
+    def keep_draft(self) -> bool:
+        """Keep what cannot be saved in its place; whether that went well."""
+        try:
+            if self._desk is not None:
+                self._desk.keep_draft(self.editor_text)
+        except OSError:
             return False
-        self._unwritable = self._put_off = None
-        self._look()
-        return not self._asking and self.save()
+        return True
 
     def rescue(self) -> None:
         """Save what there is, without asking anything."""
@@ -157,83 +175,6 @@ class DeskScreen(Screen[None]):
     @property
     def is_saved(self) -> bool:
         return self._desk is not None and not self._desk.edited(self.editor_text)
-
-    def tick(self) -> None:
-        """Look at the file, and save edits that have rested."""
-        if self._asking or self._desk is None or not self.is_current:
-            return
-        self._look()
-        if self._asking or self._first_edit_at is None:
-            return
-        now = self._clock()
-        if now - self._last_edit_at >= SAVE_AFTER_S or now - self._first_edit_at >= SAVE_AT_LATEST_S:
-            self.save()
-
-    # Changes by others
-
-    def _look(self) -> None:
-        assert self._desk is not None
-        try:
-            change = self._desk.look(self.editor_text)
-        except (TutorError, OSError) as error:
-            self.status.show_news(f"The file cannot be read: {error}".splitlines()[0])
-            return
-        match change:
-            case Reloaded(text):
-                self._take(text)
-                self.status.show_news("Reloaded: another program changed the file.")
-            case Conflict(theirs) if theirs != self._put_off:
-                self._ask_about(theirs)
-            case _:
-                return
-
-    def _take(self, text: str) -> None:
-        """Show a newer text of the same file; undo brings the older one back."""
-        assert self._desk is not None
-        self.panes.editor.replace_all(text)
-        self._desk.loaded(self.editor_text)
-        self._first_edit_at = None
-        self.show_standing()
-
-    def _ask_about(self, theirs: str) -> None:
-        self._asking = True
-        question = QuestionDialog(
-            "The file changed on disk and in the editor",
-            "Another program changed it while you had edits here. Whichever you do not take is kept in .backups.\n\n"
-            "Esc leaves it for later; until then nothing is saved.",
-            (
-                Answer("mine", "m", "Keep mine"),
-                Answer("theirs", "f", "Take the file's"),
-                Answer("diff", "d", "See a diff"),
-            ),
-            escape="later",
-        )
-        self.app.push_screen(question, lambda answer: self._end_conflict(answer or "later", theirs))
-
-    def _end_conflict(self, answer: str, theirs: str) -> None:
-        assert self._desk is not None
-        if answer == "diff":
-            legend = ("only in your editor", "only in the file")
-            diff = DiffDialog("Your editor and the file", self.editor_text, theirs, legend)
-            self.app.push_screen(diff, lambda _: self._ask_about(theirs))
-            return
-        self._asking = False
-        if answer == "later":
-            self._put_off = theirs
-            self.status.show_news("Not saved: the file changed on disk too. ^s asks again.")
-            return
-        try:
-            if answer == "mine":
-                kept = self._desk.keep_mine(self.editor_text)
-                self._first_edit_at = None
-            else:
-                text, kept = self._desk.take_theirs(self.editor_text)
-                self._take(text)
-        except (TutorError, OSError) as error:
-            self.show_error(error)
-            return
-        self.status.show_news(f"Kept: .backups/{kept.name}")
-        self.show_standing()
 
     # Saying
 
@@ -246,9 +187,14 @@ class DeskScreen(Screen[None]):
             return otherwise
 
     def show_error(self, error: TutorError | OSError) -> None:
-        if not isinstance(error, TutorError):
-            error = WorkspaceError(f"The file cannot be used: {error}", "Look at its folder, then try again.")
-        self.app.push_screen(error_dialog(error))
+        self.app.push_screen(error_dialog(in_words(error)))
+
+    def tell_of_file(self, error: TutorError | OSError) -> None:
+        """Say in a dialog what is wrong with the file, and the same not again while the learner types on."""
+        error = in_words(error)
+        if error.title != self._told:
+            self._told = error.title
+            self.show_error(error)
 
     def show_standing(self) -> None:
         """How file and device stand; the layers above know the device."""
@@ -259,6 +205,8 @@ class DeskScreen(Screen[None]):
     def show_pane(self, pane: Pane) -> None:
         """Bring a pane to the front; the layers above know what it shows."""
 
-    @on(events.ScreenResume)
-    def _look_at_once(self) -> None:
-        self.tick()
+
+def in_words(error: TutorError | OSError) -> TutorError:
+    if isinstance(error, TutorError):
+        return error
+    return WorkspaceError(f"The file cannot be used: {error}", "Look at its folder, then try again.")

@@ -76,7 +76,7 @@ def test_the_report_comes_as_json(course: Path, solution: Path) -> None:
 def test_ones_own_file_is_graded_and_recorded(course: Path, tmp_path: Path) -> None:
     home = {"GPUTUTOR_HOME": str(tmp_path / "home")}
     assert gpututor("--course", course, "init", **home).returncode == 0
-    own = tmp_path / "home" / "workspace" / "01_lesson_1" / "01_twice_1_1.py"
+    own = tmp_path / "home" / "workspace-tiny" / "01_lesson_1" / "01_twice_1_1.py"
     own.write_text(RIGHT)
 
     done = gpututor("--course", course, "grade", "twice_1_1", **home)
@@ -134,7 +134,7 @@ def test_every_verb_tells_the_truth_about_an_own_file_that_is_none(
 ) -> None:
     home = {"GPUTUTOR_HOME": str(tmp_path / "home")}
     assert gpututor("--course", course, "init", **home).returncode == 0
-    own = tmp_path / "home" / "workspace" / "01_lesson_1" / "01_twice_1_1.py"
+    own = tmp_path / "home" / "workspace-tiny" / "01_lesson_1" / "01_twice_1_1.py"
     own.unlink()
     os.mkfifo(own) if kind == "pipe" else own.symlink_to(own)
 
@@ -149,7 +149,7 @@ def test_every_verb_tells_the_truth_about_an_own_file_that_is_none(
 def test_an_own_file_may_be_a_link(course: Path, solution: Path, tmp_path: Path) -> None:
     home = {"GPUTUTOR_HOME": str(tmp_path / "home")}
     assert gpututor("--course", course, "init", **home).returncode == 0
-    own = tmp_path / "home" / "workspace" / "01_lesson_1" / "01_twice_1_1.py"
+    own = tmp_path / "home" / "workspace-tiny" / "01_lesson_1" / "01_twice_1_1.py"
     own.unlink()
     own.symlink_to(solution)
 

@@ -20,7 +20,7 @@ from tests.unit.progress.reports import report
 
 
 def record(key: str, *outcomes: Outcome) -> None:
-    store = ProgressStore(paths.progress_file())
+    store = ProgressStore(paths.progress_file("tiny"))
     for outcome in outcomes:
         store.record(report(key, outcome))
     store.close()
@@ -95,12 +95,12 @@ def test_list_works_though_progress_cannot_be_read(gpututor: Call) -> None:
 
 
 def test_damaged_progress_is_told_with_where_it_went(gpututor: Call) -> None:
-    paths.data_folder().mkdir()
-    paths.progress_file().write_text("damaged " * 100)
+    paths.progress_file("tiny").parent.mkdir(parents=True)
+    paths.progress_file("tiny").write_text("damaged " * 100)
     said = gpututor("list")
     assert said.code == 0
     assert "damaged" in said.err
-    assert str(next(paths.data_folder().glob("progress.damaged-*"))) in said.err
+    assert str(next(paths.progress_file("tiny").parent.glob("progress.damaged-*"))) in said.err
 
 
 def test_init_makes_the_missing_files_and_says_which(gpututor: Call, tmp_path: Path, course_folder: Path) -> None:
@@ -125,7 +125,7 @@ def test_init_of_another_folder_says_that_it_is_the_learners_from_now_on(gpututo
 
 
 def test_init_without_a_folder_makes_the_default_one(gpututor: Call) -> None:
-    assert gpututor("init").out.endswith(f"4 new files in {paths.default_workspace()}\n")
+    assert gpututor("init").out.endswith(f"4 new files in {paths.default_workspace('tiny')}\n")
 
 
 def test_hints_come_one_by_one_and_are_counted_and_end(gpututor: Call) -> None:
@@ -135,7 +135,7 @@ def test_hints_come_one_by_one_and_are_counted_and_end(gpututor: Call) -> None:
     assert gpututor("hint", "1.1").out.endswith("That was the last one.\n")
     for _ in range(2):
         assert gpututor("hint", "1.1").out.startswith("You have seen all 3 hints")
-    store = ProgressStore(paths.progress_file())
+    store = ProgressStore(paths.progress_file("tiny"))
     assert store.hints_used("lesson_1/twice_1_1") == 3
     store.close()
 
@@ -145,7 +145,7 @@ def test_all_hints_are_shown_and_counted_at_once(gpututor: Call) -> None:
     for _ in range(2):
         said = gpututor("hint", "1.1", "--all")
         assert said.out.count("Hint ") == 3
-    store = ProgressStore(paths.progress_file())
+    store = ProgressStore(paths.progress_file("tiny"))
     assert store.hints_used("lesson_1/twice_1_1") == 3
     store.close()
 
@@ -171,7 +171,7 @@ def test_the_solution_is_printed_as_it_is(gpututor: Call) -> None:
 
 
 def test_diff_is_unified_and_shows_control_characters_as_text(gpututor: Call, course_folder: Path) -> None:
-    workspace, _ = make_workspace(paths.default_workspace(), load_course(course_folder))
+    workspace, _ = make_workspace(paths.default_workspace("tiny"), load_course(course_folder))
     exercise = load_course(course_folder).exercises[0]
     workspace.write(exercise, "def twice(number):\n    return '\x1b[31m'")
     said = gpututor("diff", "1.1", "--yes")
@@ -205,7 +205,7 @@ class Terminal(io.StringIO):
 def test_reset_asks_and_does_what_was_answered(
     gpututor: Call, course_folder: Path, monkeypatch: pytest.MonkeyPatch, answer: str, code: int
 ) -> None:
-    workspace, _ = make_workspace(paths.default_workspace(), load_course(course_folder))
+    workspace, _ = make_workspace(paths.default_workspace("tiny"), load_course(course_folder))
     exercise = load_course(course_folder).exercises[0]
     workspace.write(exercise, "mine = 1\n")
     monkeypatch.setattr(sys, "stdin", Terminal(answer))
@@ -216,7 +216,7 @@ def test_reset_asks_and_does_what_was_answered(
 
 
 def test_reset_without_a_terminal_needs_yes_and_names_the_backup(gpututor: Call, course_folder: Path) -> None:
-    workspace, _ = make_workspace(paths.default_workspace(), load_course(course_folder))
+    workspace, _ = make_workspace(paths.default_workspace("tiny"), load_course(course_folder))
     exercise = load_course(course_folder).exercises[0]
     workspace.write(exercise, "mine = 1\n")
     refused = gpututor("reset", "1.1")

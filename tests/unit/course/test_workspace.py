@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import shutil
@@ -11,8 +12,15 @@ import pytest
 
 from gpututor import paths
 from gpututor.course.catalogue import load_course
-from gpututor.course.exercise import MAX_SUBMISSION_BYTES, Course, Exercise
-from gpututor.course.workspace import MARKER, Workspace, find_workspace, make_workspace, read_submission
+from gpututor.course.exercise import MAX_SUBMISSION_BYTES, OWN_ID, Course, Exercise
+from gpututor.course.workspace import (
+    MARKER,
+    Workspace,
+    check_not_missing,
+    find_workspace,
+    make_workspace,
+    read_submission,
+)
 from gpututor.errors import WorkspaceError
 from tests.unit.course.tiny import FILES, write_course
 from tests.unit.patience import no_waiting
@@ -44,8 +52,8 @@ def test_a_new_workspace_has_one_file_per_exercise_and_is_remembered(tmp_path: P
         "02_lesson_2/02_twice_2_2.py",
     ]
     assert [workspace.read(exercise) for exercise in course.exercises] == [STARTER] * 4
-    assert find_workspace() == workspace
-    assert paths.remembered_workspace_file().read_text() == f"{workspace.folder}\n"
+    assert find_workspace(course=course) == workspace
+    assert paths.remembered_workspace_file("tiny").read_text() == f"{workspace.folder}\n"
 
 
 def test_making_a_workspace_again_makes_only_what_is_missing(workspace: Workspace, course: Course) -> None:
@@ -87,12 +95,12 @@ def test_a_link_stays_a_link(tmp_path: Path, workspace: Workspace, exercise: Exe
     assert (path.is_symlink(), elsewhere.read_text(), backup.read_text()) == (True, STARTER, "mine = 1\n")
 
 
-def test_newlines_and_a_byte_order_mark_are_read_as_python_reads_them(workspace: Workspace, exercise: Exercise) -> None:
+def test_newlines_are_read_as_they_are_and_a_byte_order_mark_stays(workspace: Workspace, exercise: Exercise) -> None:
     workspace.path_of(exercise).write_bytes(b"\xef\xbb\xbfa = 1\r\n\tb = 2\r\n")
     text = workspace.read(exercise)
     assert text == "a = 1\r\n\tb = 2\r\n"
-    workspace.write(exercise, text)
-    assert workspace.path_of(exercise).read_bytes() == text.encode()
+    workspace.write(exercise, text + "c = 3\r\n")
+    assert workspace.path_of(exercise).read_bytes() == b"\xef\xbb\xbfa = 1\r\n\tb = 2\r\nc = 3\r\n"
 
 
 def test_reset_keeps_a_dated_backup_and_names_it(workspace: Workspace, exercise: Exercise) -> None:
@@ -212,11 +220,11 @@ def test_a_file_of_just_the_largest_size_is_read(workspace: Workspace, exercise:
 def test_pipes_in_the_place_of_gpututors_own_files_hold_nothing_up(
     tmp_path: Path, workspace: Workspace, course: Course, exercise: Exercise
 ) -> None:
-    for path in (workspace.folder / MARKER, paths.remembered_workspace_file()):
+    for path in (workspace.folder / MARKER, paths.remembered_workspace_file("tiny")):
         path.unlink()
         os.mkfifo(path)
     with no_waiting():
-        assert find_workspace() is None
+        assert find_workspace(course=course) is None
         assert not workspace.newer_starter(exercise)
         with pytest.raises(WorkspaceError, match="Not an ordinary file"):
             make_workspace(workspace.folder, course)
@@ -252,23 +260,76 @@ def test_a_workspace_is_found_from_its_folders_then_as_remembered_then_by_defaul
 ) -> None:
     other, _ = make_workspace(tmp_path / "other", course)
     monkeypatch.chdir(tmp_path)
-    assert find_workspace() == other
+    assert find_workspace(course=course) == other
     monkeypatch.chdir(workspace.folder / "02_lesson_2")
-    assert find_workspace() == workspace
+    assert find_workspace(course=course) == workspace
     assert find_workspace(other.folder) == other
     assert find_workspace(tmp_path) is None
     monkeypatch.chdir(tmp_path)
     shutil.rmtree(other.folder)
-    assert find_workspace() is None
-    default, _ = make_workspace(paths.default_workspace(), course)
-    paths.remembered_workspace_file().unlink()
-    assert find_workspace() == default
+    assert find_workspace(course=course) is None
+    default, _ = make_workspace(paths.default_workspace("tiny"), course)
+    paths.remembered_workspace_file("tiny").unlink()
+    assert find_workspace(course=course) == default
 
 
 def test_a_current_folder_that_was_removed_does_not_matter(
-    tmp_path: Path, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, course: Course, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "gone").mkdir()
     monkeypatch.chdir(tmp_path / "gone")
     (tmp_path / "gone").rmdir()
-    assert find_workspace() == workspace
+    assert find_workspace(course=course) == workspace
+
+
+def test_a_folder_that_was_named_for_once_is_remembered_only_where_there_is_no_other(
+    tmp_path: Path, course: Course, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    first, _ = make_workspace(tmp_path / "first", course, remember=False)
+    make_workspace(tmp_path / "second", course, remember=False)
+    assert find_workspace(course=course) == first
+
+
+def test_nothing_stands_in_for_a_folder_that_is_not_there_now(
+    tmp_path: Path, course: Course, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    default, _ = make_workspace(paths.default_workspace("tiny"), course)
+    mine, _ = make_workspace(tmp_path / "mine", course)
+    check_not_missing(course)
+    mine.folder.rename(tmp_path / "moved")
+    assert find_workspace(course=course) is None
+    with pytest.raises(WorkspaceError) as raised:
+        check_not_missing(course)
+    assert raised.value.title == f"Your files are in {mine.folder}, and that folder is not there now."
+    assert f"`gpututor init {default.folder}`" in raised.value.advice
+    make_workspace(tmp_path / "moved", course)
+    assert find_workspace(course=course) == Workspace(tmp_path / "moved")
+
+
+def test_each_course_has_a_folder_and_progress_of_its_own(
+    tmp_path: Path, course: Course, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = load_course(paths.builtin_course())
+    other = dataclasses.replace(course, id="My course!")
+    assert own.id == OWN_ID
+    assert [each.place for each in (own, course, other)] == ["", "tiny", "My-course--e2dfdd26"]
+    monkeypatch.chdir(tmp_path)
+    for each in (course, other):
+        make_workspace(paths.default_workspace(each.place), each)
+    folders = [found.folder for each in (course, other) if (found := find_workspace(course=each))]
+    assert folders == [paths.default_workspace(each.place) for each in (course, other)]
+    assert find_workspace() is None
+    assert len({paths.progress_file(each.place) for each in (own, course, other)}) == 3
+    monkeypatch.chdir(folders[0])
+    assert find_workspace(course=course) == Workspace(folders[0])
+    assert find_workspace(course=other) == Workspace(folders[1]), "a workspace of another course is passed by"
+
+
+def test_a_workspace_that_names_no_course_is_found_for_each(
+    tmp_path: Path, course: Course, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (workspace.folder / MARKER).write_text('{"schema_version": 1, "handed_out": {}}')
+    monkeypatch.chdir(workspace.folder)
+    assert find_workspace() == find_workspace(course=course) == workspace

@@ -1,0 +1,125 @@
+"""The part of the main screen that opens the learner's file in the learner's own editor."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from textual import on
+from textual.app import SuspendNotSupported
+
+from gpututor.app.commands import Pane
+from gpututor.app.main.sharing import SharingScreen
+from gpututor.app.messages import OwnEditorEnded
+from gpututor.app.own_editor import EditorCommand, Place, editor_command
+from gpututor.app.widgets.verdict_row import VerdictRow
+from gpututor.errors import TutorError, UsageError
+
+_OPENED = {
+    Place.SPLIT: "{} is beside this. What you save there is seen here.",
+    Place.TMUX_WINDOW: "{} has a tmux window of its own. What you save there is seen here.",
+    Place.OUTSIDE: "Your file is open in {}. What you save there is seen here.",
+}
+
+
+class OutsideScreen(SharingScreen):
+    """A desk whose file can be taken to another editor."""
+
+    def action_open_in_editor(self) -> None:
+        """Open the file outside, at the cursor or at the failure that is looked at; all edits are saved before."""
+        if not self.save_or_ask(self.action_open_in_editor):
+            return
+        try:
+            command = editor_command(
+                self.learner.workspace.path_of(self.exercise),
+                self._line_of_interest(),
+                environment=os.environ,
+                setting=self.learner.settings.now.editor,
+                which=shutil.which,
+                columns=self.app.size.width,
+            )
+        except TutorError as error:
+            self.show_error(error)
+            return
+        if command.place is Place.TERMINAL:
+            self._run_in_place(command)
+            return
+        self.status.show_news(_OPENED[command.place].format(command.program))
+        threading.Thread(target=self._run_apart, args=(command,), daemon=True).start()
+
+    def _line_of_interest(self) -> int:
+        """Counted from 1."""
+        row, failure = self.focused, self.panes.results.first_failure
+        if isinstance(row, VerdictRow) and row.verdict.line is not None:
+            return row.verdict.line
+        if self.panes.current is Pane.RESULTS and failure is not None and failure.verdict.line is not None:
+            return failure.verdict.line
+        return self.panes.editor.cursor_location[0] + 1
+
+    def _run_in_place(self, command: EditorCommand) -> None:
+        """Give the terminal to the editor, and take it back when it ends."""
+        try:
+            with self.app.suspend(), _ctrl_c_for_the_editor():
+                fault = _run(command)
+        except SuspendNotSupported:
+            self.show_error(
+                UsageError(
+                    f"{command.program} needs the terminal, and this one cannot be given away.",
+                    "Choose an editor with a window of its own, such as `code`.",
+                )
+            )
+            return
+        self.app.refresh(layout=True)
+        self.status.show_news(f"Back from {command.program}.")
+        if fault is None:
+            self.tick()
+        else:
+            self.show_error(fault)
+
+    def _run_apart(self, command: EditorCommand) -> None:
+        fault = _run(command, apart=True)
+        self.post_message(OwnEditorEnded(command.program, fault))
+
+    @on(OwnEditorEnded)
+    def _tell_of_editor(self, message: OwnEditorEnded) -> None:
+        if message.fault is not None:
+            self.show_error(message.fault)
+
+
+def _run(command: EditorCommand, *, apart: bool = False) -> TutorError | None:
+    """Run the editor to its end; what went wrong, if anything did. `apart`: it has no part in this terminal."""
+    try:
+        ended = subprocess.run(
+            command.words,
+            stdin=subprocess.DEVNULL if apart else None,
+            stdout=subprocess.DEVNULL if apart else None,
+            stderr=subprocess.PIPE if apart else None,
+            start_new_session=apart,
+            check=False,
+        )
+    except OSError as error:
+        return UsageError(
+            f"{command.program} cannot be started: {error.strerror or error}.", f"Look at {command.origin}."
+        )
+    if ended.returncode == 0:
+        return None
+    said = (ended.stderr or b"").decode("utf-8", "replace").strip().rpartition("\n")[2]
+    return UsageError(
+        f"{command.program} ended with exit code {ended.returncode}{': ' if said else '.'}{said}",
+        f"It was started by {command.origin}, as\n{' '.join(command.words)}\n\nYour file is as it was left.",
+    )
+
+
+@contextmanager
+def _ctrl_c_for_the_editor() -> Iterator[None]:
+    """Ctrl-C reaches the app too. It gets a handler, not SIG_IGN, which the editor would inherit."""
+    before = signal.signal(signal.SIGINT, lambda number, frame: None)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
