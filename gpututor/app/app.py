@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from textual import on
+from textual import events, on
 from textual.app import App, SystemCommand
 from textual.binding import BindingType
 from textual.screen import Screen
@@ -36,7 +36,10 @@ if TYPE_CHECKING:
 
     from gpututor.grading.inventory import Inventory
 
-STYLES = ("panes", "course", "reader", "search", "editor", "results", "dialogs", "welcome", "settings", "around")
+STYLES = (
+    *("panes", "course", "reader", "search", "editor", "results", "dialogs", "welcome"),
+    *("settings", "around", "device", "figures"),
+)
 """The style sheets, one a room; later ones win."""
 
 
@@ -70,7 +73,7 @@ class GpututorApp(App[None]):
     ) -> None:
         """`workspace` None: there is none yet, and the welcome offers to make one in `new_workspace`.
 
-        `find_devices` is called in a thread after the first paint. `collector` is for a process that is the app's alone.
+        `find_devices` is called in a thread after the first paint. `collector`: for a process of the app's own.
         """
         super().__init__()
         self.settings = settings or SettingsFile()

@@ -68,6 +68,7 @@ COMMANDS = (
     Command("run_checks", ("ctrl+s", "f5"), ("r",), "Run", "Save your file and run the checks.", WORKING),
     Command("cancel", ("escape", "shift+f5"), (), "Stop", "Stop the run; else leave the editor.", WORKING),
     Command("go_to_failure", ("f12",), ("f",), "Go to line", "Go to the line that a failed check points at.", WORKING),
+    Command("show_device", ("f10",), ("d",), "Device", "See what the device did in your last run.", WORKING),
     Command("open_check", (), ("space",), "Open", "Open or close the check that has the cursor.", WORKING),
     Command("open_in_editor", ("shift+f4",), ("o",), "Own editor", "Open your file in your own editor.", WORKING),
     Command("hint", ("f7", "ctrl+g"), ("h", "6"), "Hint", "Show the hints; once more for the next one.", WORKING),
@@ -82,6 +83,7 @@ COMMANDS = (
     Command("lines_down", ("alt+down",), (), "Line down", "Move the line, or the selected ones, down.", EDITING, True),
     Command("duplicate", ("alt+shift+down",), (), "Duplicate", "Put the line a second time below.", EDITING, True),
     Command("costs", ("shift+f8",), ("c",), "Costs", "Show at each line what it cost, or hide it.", EDITING),
+    Command("progress", ("shift+f7",), ("w",), "Progress", "How far you are, and what is worth repeating.", PROGRAM),
     Command("devices", ("shift+f1",), ("D",), "Devices", "See what is here; choose where your runs happen.", PROGRAM),
     Command("settings", ("shift+f2",), ("comma",), "Settings", "Colours, editor, motion, when checks run.", PROGRAM),
     Command("help", ("f1",), ("question_mark",), "Help", "Show the keys.", PROGRAM),
@@ -110,6 +112,7 @@ FOOTERS: dict[Pane, tuple[str, ...]] = {
         "go_to_failure",
         "show_code",
         "run_checks",
+        "show_device",
         "hint",
         "next_exercise",
         "solution",
@@ -119,6 +122,7 @@ FOOTERS: dict[Pane, tuple[str, ...]] = {
     Pane.HINTS: ("hint", "show_code", "show_task", "run_checks", "solution", "help", "quit"),
 }
 """What the footer names where it can do something now, the most useful first; the last two always stay."""
+
 
 @dataclass(frozen=True)
 class About:

@@ -13,15 +13,18 @@ from gpututor.grading.report import Report, Verdict
 
 if TYPE_CHECKING:
     from gpututor.app.text_index import TextIndex
+    from gpututor.app.widgets.device.view import RunView
     from gpututor.app.widgets.verdict_row import VerdictRow
     from gpututor.grading.inventory import Inventory
 
 
 @dataclass
 class ExerciseChosen(Message):
-    """The learner picked an exercise in the list."""
+    """The learner picked an exercise."""
 
     key: str
+    with_lesson: bool = False
+    """Whether another lesson than that of the open exercise is to be read first."""
 
 
 @dataclass
@@ -139,6 +142,18 @@ class ScenarioStarted(Message):
     run: int
     scenario: str
     device: str
+    number: int = 1
+    """Of the scenarios, from 1."""
+    of: int = 1
+
+
+@dataclass
+class CallBegan(Message):
+    """The learner's function is being called: call `number` of so many on this machine."""
+
+    run: int
+    number: int
+    of: int
 
 
 @dataclass
@@ -209,3 +224,14 @@ class AttemptKept(Message):
     """The exercise's key."""
     id: int
     """The attempt's, for `ProgressStore.attempt` and `Recordings.path`."""
+
+
+@dataclass
+class RecordingLoaded(Message):
+    """What the devices did in an attempt has been read."""
+
+    exercise: str
+    """The exercise's key."""
+    attempt: int
+    """The attempt's id."""
+    view: RunView

@@ -1,7 +1,6 @@
 """A lane of a trace's picture: spans in the order of time, and what of them is seen in so many columns.
 
-What a lane's cells hold is counted from sums that were made before, so a picture of a million events is drawn as quickly
-as one of ten.
+What a lane's cells hold is counted from sums that were made before, so a million events are drawn as quickly as ten.
 """
 
 from __future__ import annotations

@@ -42,6 +42,27 @@ class Picture:
     def rows(self, lane: Lane) -> Rows:
         return self.processes[lane.process][1]
 
+    def stop_after(self, lane: int, number: int, by: int = 1) -> tuple[int, int] | None:
+        """The next stop after a span, or with `by` -1 the one before it: the number of its lane, and its own."""
+        here = (int(self.lanes[lane].start[number]), lane, number)
+        times = self.stops[:, 0]
+        around = range(int(np.searchsorted(times, here[0])), int(np.searchsorted(times, here[0], side="right")))
+        before = sum(tuple(self.stops[place].tolist()) < here for place in around) + around.start
+        is_one = before < len(times) and tuple(self.stops[before].tolist()) == here
+        place = before + is_one if by > 0 else before - 1
+        return (int(self.stops[place, 1]), int(self.stops[place, 2])) if 0 <= place < len(times) else None
+
+    def other_end(self, lane: int, number: int) -> tuple[int, int] | None:
+        """Of a launch what was launched, and of that its launch: the number of the lane, and of the span on it."""
+        here = self.lanes[lane]
+        row, is_launch = int(here.row[number]), here.span[number] == Span.LAUNCH
+        for place, other in enumerate(self.lanes):
+            if other.process == here.process and (other.kind is LaneKind.HOST) != is_launch:
+                fits = (other.row == row) & (is_launch | (other.span == Span.LAUNCH))
+                if fits.any() and other.kind is not LaneKind.RANGES:
+                    return place, int(np.argmax(fits))
+        return None
+
     def _stops(self) -> Numbers:
         """(time, lane, number) of each hazard, missing memory and wait, in the order of time: what is worth a look."""
         found = []
@@ -77,7 +98,7 @@ class _Sorter:
     def _place_hazards(self) -> Numbers:
         """Ties hazards to the work that met them, and gives the rows of those that belong to the host."""
         rows = self._rows
-        hazards = np.flatnonzero(rows.of(Kind.HAZARD))
+        hazards: Numbers = np.flatnonzero(rows.of(Kind.HAZARD))
         candidates = np.flatnonzero(self._work | (rows.of(Kind.KERNEL) & self._on_cpu))
         if not hazards.size or not candidates.size:
             return hazards
@@ -86,7 +107,8 @@ class _Sorter:
         freed = rows.name[hazards] == rows.trace.names.get("freed in use", -1)
         found = (work < hazards) & (rows.launched[work] == rows.launched[hazards]) & rows.timed[work] & ~freed
         self._hazard[work[found][::-1]] = hazards[found][::-1]
-        return hazards[~found]
+        others: Numbers = hazards[~found]
+        return others
 
     def _ranges(self) -> Iterator[Lane]:
         rows = self._rows

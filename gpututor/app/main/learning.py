@@ -7,15 +7,16 @@ from functools import partial
 from textual import events, on
 
 from gpututor.app.commands import FOOTERS, Pane
-from gpututor.app.main.running import RunScreen
-from gpututor.app.messages import CheckOpened
+from gpututor.app.main.seeing import SeeScreen
+from gpututor.app.messages import CheckOpened, CommandChosen, ExerciseChosen
 from gpututor.app.screens.dialogs import Answer, DiffDialog, QuestionDialog
 from gpututor.app.standing import State
 from gpututor.app.widgets.verdict_row import VerdictRow
+from gpututor.app.words import sentence
 from gpututor.errors import CourseError, TutorError
 
 
-class LearnScreen(RunScreen):
+class LearnScreen(SeeScreen):
     """A desk with help at hand."""
 
     _all_hints_used = False
@@ -32,7 +33,7 @@ class LearnScreen(RunScreen):
     def _is_of_use(self, command: str) -> bool:
         match command:
             case "cancel":
-                return self.running and not self.stopping
+                return self.running
             case "go_to_failure":
                 failure = self.panes.results.first_failure
                 return failure is not None and failure.verdict.line is not None
@@ -77,16 +78,62 @@ class LearnScreen(RunScreen):
             "You can still run your own afterwards. Hints may help first: h shows them one by one.",
             (Answer("yes", "y", "Yes, show it"), Answer("no", "n", "Not yet")),
         )
-        self.app.push_screen(question, lambda answer: self._show_solution() if answer == "yes" else None)
+        self.app.push_screen(
+            question, lambda answer: self._show_solution(before_a_pass=True) if answer == "yes" else None
+        )
 
-    def _show_solution(self) -> None:
+    def _show_solution(self, *, before_a_pass: bool = False) -> None:
         try:
             solution = self.exercise.solution
         except CourseError as error:
             self.show_error(error)
             return
+        if before_a_pass:
+            from gpututor.progress.history import note_solution_opened
+
+            self.from_progress(partial(note_solution_opened, self.learner.progress, self.exercise.key), None)
         legend = ("only in your file", "only in the solution")
         self.app.push_screen(DiffDialog("Your file and the solution", self.editor_text, solution, legend))
+
+    def lesson_finished(self, slug: str) -> None:
+        # Whoever is typing, or reads another exercise meanwhile, finds it in the results.
+        if self.panes.current is Pane.RESULTS and self._submitted_for.key == self.exercise.key:
+            self.call_after_refresh(self._celebrate, slug)
+
+    def _celebrate(self, slug: str) -> None:
+        from gpututor.app.screens.finished import Finished, FinishedScreen, what_follows
+
+        course, lessons = self.learner.course, self.lessons
+        key = what_follows(lessons, self.exercise.key)
+        following = next((exercise for exercise in course.exercises if exercise.key == key), None)
+        about = ""
+        if following is not None:
+            lesson = course.lesson_of(following)
+            about = f"Lesson {lesson.number}, {sentence(lesson.title)} {lesson.summary}"
+        finished = Finished(
+            next(lesson for lesson in lessons if lesson.slug == slug),
+            self._to_remember(slug),
+            f"{following.label} {following.title}" if following else "",
+            about,
+            () if following else lessons,
+        )
+
+        def go_on(answer: str | None) -> None:
+            if answer == "next" and following is not None:
+                self.post_message(ExerciseChosen(following.key, with_lesson=True))
+            elif answer == "progress":
+                self.post_message(CommandChosen("progress"))
+
+        self.app.push_screen(FinishedScreen(finished), go_on)
+
+    def _to_remember(self, slug: str) -> str:
+        from gpututor.app.teaching import to_remember
+
+        lesson = next(lesson for lesson in self.learner.course.lessons if lesson.slug == slug)
+        try:
+            return to_remember(lesson.text)
+        except CourseError:
+            return ""
 
     def action_reset(self) -> None:
         if self._desk is not None and not self.save_or_ask(self.action_reset):
@@ -96,14 +143,18 @@ class LearnScreen(RunScreen):
             "Your file is put back to the starter. What you have now is kept in .backups in your folder.",
             (Answer("yes", "y", "Yes, reset"), Answer("no", "n", "No, keep it")),
         )
-        self.app.push_screen(question, lambda answer: self._reset() if answer == "yes" else None)
+        self.app.push_screen(question, lambda answer: self.reset_exercise() if answer == "yes" else None)
 
-    def _reset(self) -> None:
+    def reset_exercise(self) -> None:
+        """Put the file back to the starter and say where the old one is. What failed before counts no more."""
         try:
             kept = self.learner.workspace.reset(self.exercise)
         except (TutorError, OSError) as error:
             self.show_error(error)
             return
+        from gpututor.progress.history import note_begun_again
+
+        self.from_progress(partial(note_begun_again, self.learner.progress, self.exercise.key), None)
         self.load_file()
         self.show_standing()
         self.status.show_news(f"Reset. Kept: .backups/{kept.name}")

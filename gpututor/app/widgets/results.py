@@ -6,21 +6,25 @@ from typing import ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import VerticalScroll
+from textual.containers import Vertical, VerticalScroll
+from textual.timer import Timer
 from textual.widget import Widget
 
+from gpututor.app.widgets.output import Section, everything, output_blocks
+from gpututor.app.widgets.own_style import OwnStyle
 from gpututor.app.widgets.plain import PlainText
+from gpututor.app.widgets.run_progress import RunProgress
 from gpututor.app.widgets.verdict_row import VerdictRow
-from gpututor.grading.report import Report, RunSummary, Verdict
-from gpututor.grading.words import device_words, elapsed, outcome_line, to_look_at
+from gpututor.grading.report import Report, Verdict
+from gpututor.grading.words import device_words, elapsed, outcome_line
 from gpututor.plain_text import lines_of
 
-SHOWN_OUTPUT_LINES = 200
 _TITLE_STATES = ("-passed", "-failed", "-neutral")
+_TICK_S = 0.5
 
 
-class Results(VerticalScroll, can_focus=True):
-    """Results of one run. Told everything; asks nothing."""
+class Results(OwnStyle, Vertical, can_focus=True):
+    """Results of one run: a headline that stays, and below it what scrolls. Told everything; asks nothing."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("j,down", "step(1)", show=False),
@@ -31,6 +35,9 @@ class Results(VerticalScroll, can_focus=True):
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
+        self.body = VerticalScroll(classes="body", can_focus=False)
+        self.report: Report | None = None
+        """What is shown, once it is whole."""
         self._title = PlainText("", classes="title")
         self._device = PlainText("", classes="device")
         self._news = PlainText("", classes="news")
@@ -39,11 +46,19 @@ class Results(VerticalScroll, can_focus=True):
         self._headings: dict[str, PlainText] = {}
         self._is_new = False
         """Whether the pane was not looked at since the results came: then it opens at their start."""
+        self._progress: RunProgress | None = None
+        """Of the run that is on."""
+        self._on_device = ""
+        self._ticking: Timer | None = None
 
     def compose(self) -> ComposeResult:
         yield self._title
         yield self._device
-        yield self._news
+        with self.body:
+            yield self._news
+
+    def on_mount(self) -> None:
+        self._ticking = self.set_interval(_TICK_S, self._tell_progress, pause=True)
 
     def show_nothing(self, title: str, device: str) -> None:
         """Nothing ran yet."""
@@ -55,18 +70,44 @@ class Results(VerticalScroll, can_focus=True):
         """A run begins on the text `source`."""
         self._clear()
         self._source = lines_of(source)
-        self._say("… Running. Esc stops it.", "-neutral")
+        self._on_device = ""
+        self._progress = RunProgress()
+        if self._ticking is not None:
+            self._ticking.resume()
+        self._say(self._progress.title, "-neutral")
         self._device.update("")
 
-    def scenario_started(self, scenario: str, device: str) -> None:
-        self._device.update(f"On {device_words(device)}")
+    def _tell_progress(self) -> None:
+        if self._progress is not None:
+            self._title.update(self._progress.title)
+            self._device.update(" · ".join(filter(None, [self._on_device, self._progress.where])))
+
+    def _end_progress(self) -> None:
+        self._progress = None
+        if self._ticking is not None:
+            self._ticking.pause()
+
+    def scenario_started(self, scenario: str, device: str, number: int = 1, of: int = 1) -> None:
+        """A machine's turn: the `number`th of so many."""
+        if self._progress is not None:
+            self._progress.scenario_started(number, of)
+        self._on_device = f"On {device_words(device)}"
+        self._device.update(self._on_device)
         if scenario not in self._headings:
             where = device_words(device)
             text = where if where.startswith(scenario) else f"{scenario}: {where}"
             self._headings[scenario] = PlainText(text, classes="scenario")
-            self.mount(self._headings[scenario])
+            self.body.mount(self._headings[scenario])
         for heading in self._headings.values():
             heading.display = len(self._headings) > 1
+
+    def call_began(self, number: int, of: int) -> None:
+        if self._progress is not None:
+            self._progress.call_began(number, of)
+
+    def pairs_timed(self, pairs: int, most: int) -> None:
+        if self._progress is not None:
+            self._progress.pairs_timed(pairs, most)
 
     def add_verdict(self, verdict: Verdict) -> None:
         """Show one more verdict; the first one that did not pass is opened."""
@@ -78,17 +119,21 @@ class Results(VerticalScroll, can_focus=True):
         if verdict.status.has_details and self.first_failure is None:
             row.open()
         self._rows[key] = row
-        self.mount(row)
+        self.body.mount(row)
 
     def stop(self) -> None:
         """The run was cancelled."""
+        self._end_progress()
         self._say("■ Stopped. Nothing was recorded.", "-neutral")
 
     def broke(self) -> None:
+        self._end_progress()
         self._say("! The grader broke. Nothing was recorded.", "-neutral")
 
     def finish(self, report: Report, news: str = "") -> None:
         """The run ended; `news` is what the learner should know beyond the report."""
+        self._end_progress()
+        self.report = report
         state = {0: "-passed", 1: "-failed"}.get(report.outcome.exit_code, "-neutral")
         self._say(outcome_line(report), state)
         self._device.update(_where(report))
@@ -96,10 +141,15 @@ class Results(VerticalScroll, can_focus=True):
             self.add_verdict(verdict)
         self._news.update(news)
         self._news.display = bool(news)
-        for block in self._output_blocks(report):
-            self.mount(block)
+        self.body.mount_all(output_blocks(report))
         self._is_new = True
         self.call_after_refresh(self._show_start)
+
+    def offer(self, words: str) -> None:
+        """Say what else there is to see of the run, behind where it was."""
+        shown = str(self._device.content)
+        if words not in shown:
+            self._device.update(f"{shown}. {words}" if shown else words)
 
     def show_report(self, report: Report, source: str, news: str) -> None:
         """Show a whole report of an earlier run."""
@@ -121,6 +171,18 @@ class Results(VerticalScroll, can_focus=True):
         """The first check that did not pass, for whatever reason, and has something to say."""
         return next((row for row in self._rows.values() if row.verdict.status.has_details), None)
 
+    @property
+    def sections(self) -> list[Section]:
+        """All that the run said, and not only what there is room for here; empty while it is not over."""
+        return everything(self.report) if self.report is not None else []
+
+    @property
+    def section(self) -> int:
+        """Which of the sections is that of the check with the cursor; 0 where none has it."""
+        keys = [(row.verdict.scenario, row.verdict.check) for row in self._rows.values() if row.has_focus]
+        verdicts = self.report.verdicts if self.report is not None else ()
+        return next((at for at, one in enumerate(verdicts, 1) if (one.scenario, one.check) in keys), 0)
+
     def take_focus(self) -> None:
         """Let the keys go to a row: to the one that the learner was on, else the first failure, else the first."""
         if not any(row.has_focus for row in self._rows.values()):
@@ -137,35 +199,35 @@ class Results(VerticalScroll, can_focus=True):
     def _show_start(self) -> None:
         """Scroll to the top; to the first failure when the whole of it cannot be seen from there."""
         failure = self.first_failure
-        if failure is None or failure.virtual_region.bottom <= self.scrollable_content_region.height:
-            self.scroll_home(animate=False)
+        if failure is None or failure.virtual_region.bottom <= self.body.scrollable_content_region.height:
+            self.body.scroll_home(animate=False)
         else:
-            self.scroll_to(y=failure.virtual_region.y, animate=False)
+            self.body.scroll_to(y=failure.virtual_region.y, animate=False)
 
     def action_step(self, by: int) -> None:
         rows = self._steps()
         if not rows:
-            self.scroll_relative(y=by, animate=False)
+            self.body.scroll_relative(y=by, animate=False)
             return
         focused = self.screen.focused
         position = rows.index(focused) + by if focused in rows else 0
         if not 0 <= position < len(rows):
-            self.scroll_relative(y=by * 3, animate=False)
+            self.body.scroll_relative(y=by * 3, animate=False)
             return
         rows[position].focus()
 
     def action_first(self) -> None:
-        self.scroll_home(animate=False)
+        self.body.scroll_home(animate=False)
         for row in self._steps()[:1]:
             row.focus()
 
     def action_last(self) -> None:
         for row in self._steps()[-1:]:
             row.focus()
-        self.scroll_end(animate=False)
+        self.body.scroll_end(animate=False)
 
     def _steps(self) -> list[Widget]:
-        return [widget for widget in self.children if isinstance(widget, VerdictRow)]
+        return [widget for widget in self.body.children if isinstance(widget, VerdictRow)]
 
     def _say(self, title: str, state: str) -> None:
         self._title.update(title)
@@ -173,25 +235,13 @@ class Results(VerticalScroll, can_focus=True):
             self._title.set_class(other == state, other)
 
     def _clear(self) -> None:
+        self._end_progress()
+        self.report = None
         self._rows.clear()
         self._headings.clear()
         self._news.display = False
-        self.remove_children([child for child in self.children if child not in (self._title, self._device, self._news)])
-        self.scroll_home(animate=False)
-
-    def _output_blocks(self, report: Report) -> list[Widget]:
-        blocks: list[Widget] = []
-        for text in filter(None, [report.reason, *to_look_at(report)]):
-            blocks.append(PlainText(text, classes="reason"))
-        for run in report.runs:
-            where = f" ({run.scenario})" if len(report.runs) > 1 else ""
-            if run.traceback:
-                blocks.append(PlainText(f"Where it stopped{where}", classes="heading"))
-                blocks.append(PlainText(run.traceback.rstrip(), classes="output"))
-            if run.output:
-                blocks.append(PlainText(f"What your file printed{where}", classes="heading"))
-                blocks.append(PlainText(bounded_output(run), classes="output"))
-        return blocks
+        self.body.remove_children([child for child in self.body.children if child is not self._news])
+        self.body.scroll_home(animate=False)
 
 
 def _where(report: Report) -> str:
@@ -203,14 +253,3 @@ def _where(report: Report) -> str:
             return f"On {device_words(run.device)}, in {elapsed(report)}"
         case runs:
             return f"On {len(runs)} machines, in {elapsed(report)}"
-
-
-def bounded_output(run: RunSummary) -> str:
-    """The printed text, cut to what a person would scroll through."""
-    lines = run.output.splitlines()
-    shown = [line.expandtabs(4) for line in lines[:SHOWN_OUTPUT_LINES]]
-    if len(lines) > SHOWN_OUTPUT_LINES:
-        shown.append(f"… {len(lines) - SHOWN_OUTPUT_LINES} more lines are not shown")
-    if run.output_dropped_bytes:
-        shown.append(f"… {run.output_dropped_bytes:,} more bytes were not kept")
-    return "\n".join(shown)

@@ -64,22 +64,32 @@ class Glyph:
     selected: bool = False
 
 
-def draw(picture: Picture, lane: Lane, window: Window, selected: int = -1, grid: Iterable[int] = ()) -> list[Glyph]:
-    """The cells of a lane; `selected` is the number of the span under the cursor, `grid` the columns of the ticks."""
+def draw(
+    picture: Picture, lane: Lane, window: Window, selected: int = -1, grid: Iterable[int] = (), rows: int = 1
+) -> list[list[Glyph]]:
+    """The cells of a lane, row by row from the top.
+
+    `selected` is the number of the span under the cursor, `grid` are the columns of the ticks.
+    """
     cells = lane.visible(window.begin, window.end, window.columns)
     edges = edges_of(window.begin, window.end, window.columns)
     ticked = set(grid)
-    glyphs = [Glyph("·", "grid") if column in ticked else Glyph(" ", "") for column in range(window.columns)]
-    for column in np.flatnonzero(cells.count).tolist():
-        glyphs[column] = _glyph(lane, cells, column, int(edges[column]), int(edges[column + 1]))
-    _label(picture, lane, window, cells, glyphs)
+    drawn = []
+    for above in range(rows - 1, -1, -1):
+        glyphs = [Glyph("·", "grid") if column in ticked else Glyph(" ", "") for column in range(window.columns)]
+        for column in np.flatnonzero(cells.count).tolist():
+            place = (column, int(edges[column]), int(edges[column + 1]))
+            glyphs[column] = _glyph(lane, cells, place, (above, rows)) or glyphs[column]
+        drawn.append(glyphs)
+    _label(picture, lane, window, cells, drawn[0])
     for column in np.flatnonzero(cells.hazard).tolist():
         missing = cells.kind[column] == Span.OUT_OF_MEMORY
-        glyphs[column] = Glyph("×" if missing else "!", "hazard")
+        drawn[0][column] = Glyph("×" if missing else "!", "hazard", reverse=True)
     if selected >= 0:
         for column in columns_of(lane, selected, window):
-            glyphs[column].selected = True
-    return glyphs
+            for glyphs in drawn:
+                glyphs[column].selected = True
+    return drawn
 
 
 def columns_of(lane: Lane, number: int, window: Window) -> range:
@@ -101,13 +111,15 @@ def kinds_of(picture: Picture) -> set[Span]:
     return found
 
 
-def _glyph(lane: Lane, cells: Cells, column: int, left: int, right: int) -> Glyph:
+def _glyph(lane: Lane, cells: Cells, place: tuple[int, int, int], part: tuple[int, int]) -> Glyph | None:
+    """The cell at `place`, a column with its beginning and end; `part` is how many rows are below, of how many."""
+    column = place[0]
     span = Span(int(cells.kind[column]))
     role = ROLES[span]
     fill = float(cells.fill[column])
     match span:
         case Span.KERNEL:
-            return _bar(lane, cells, column, left, right)
+            return _bar(lane, cells, place, part)
         case Span.COLLECTIVE:
             return Glyph("▓" if fill >= 0.5 else "▪", role)
         case Span.COPY | Span.HOST_COPY:
@@ -126,8 +138,9 @@ def _glyph(lane: Lane, cells: Cells, column: int, left: int, right: int) -> Glyp
             return Glyph("×", role)
 
 
-def _bar(lane: Lane, cells: Cells, column: int, left: int, right: int) -> Glyph:
+def _bar(lane: Lane, cells: Cells, place: tuple[int, int, int], part: tuple[int, int]) -> Glyph | None:
     """A kernel's cell: its ends where they are seen, else how much of the cell is taken."""
+    column, left, right = place
     fill, first = float(cells.fill[column]), int(cells.first[column])
     start, end = int(lane.start[first]), int(lane.end[first])
     cell = right - left
@@ -138,7 +151,9 @@ def _bar(lane: Lane, cells: Cells, column: int, left: int, right: int) -> Glyph:
         eighths = min(7, round(8 * (start - left) / cell))
         return Glyph(_WIDTHS[eighths], "kernel", reverse=True) if eighths else Glyph("█", "kernel")
     if fill < _FULL:
-        return Glyph(_HEIGHTS[max(1, min(7, round(8 * fill)))], "kernel")
+        below, rows = part
+        height = max(1, min(8 * rows - 1, round(8 * rows * fill))) - 8 * below
+        return Glyph(_HEIGHTS[min(height, 8)], "kernel") if height > 0 else None
     # A thin line tells two long bars apart that touch each other.
     following = first + 1
     long = end - start >= 2 * cell and following < len(lane) and int(lane.end[following]) - end >= 2 * cell

@@ -1,0 +1,113 @@
+"""The part of the main screen that shows what the devices did in a run."""
+
+from __future__ import annotations
+
+import difflib
+import threading
+from functools import partial
+from typing import TYPE_CHECKING
+
+from textual import on
+
+from gpututor.app.main.running import RunScreen
+from gpututor.app.messages import AttemptKept, LineChosen, RecordingLoaded
+from gpututor.progress.store import Attempt
+
+if TYPE_CHECKING:
+    from gpututor.app.screens.device import DeviceAnswer
+    from gpututor.app.widgets.device.view import RunView
+
+NOTHING_RUN = (
+    "Nothing has been run yet.\n\nr saves your file and runs the checks. Then this screen shows what the device did:"
+    " when each kernel and copy ran, what the host waited for, and which of your lines caused it."
+)
+NOT_RECORDED = (
+    "Of attempt {number} nothing was recorded: it is too old, or nothing ran on a device.\n\nr runs the checks again."
+)
+
+
+class SeeScreen(RunScreen):
+    """A desk from which one can look at what a run did."""
+
+    _last_view: tuple[int, RunView] | None = None
+    """An attempt's id, and what was read of it ahead of time."""
+
+    @on(AttemptKept)
+    def _read_recording_ahead(self, message: AttemptKept) -> None:
+        """Read the traces in a thread, so that the timeline opens at once: NumPy alone takes 80 ms."""
+        threading.Thread(target=self._read_recording, args=(message.exercise, message.id), daemon=True).start()
+
+    def _read_recording(self, exercise: str, attempt_id: int) -> None:
+        from gpututor.app.screens.device import load_with_tabs
+        from gpututor.errors import ProgressError
+
+        try:
+            attempt = self.learner.progress.attempt(attempt_id)
+        except ProgressError:
+            return  # it is told when the learner asks for it
+        view = self._view_of(attempt) if attempt is not None else None
+        if view is not None:
+            self.post_message(RecordingLoaded(exercise, attempt_id, load_with_tabs(view)))
+
+    @on(RecordingLoaded)
+    def _keep_recorded_view(self, message: RecordingLoaded) -> None:
+        self._last_view = (message.attempt, message.view)
+        if message.exercise == self.exercise.key and not self.running:
+            self.panes.results.offer("d shows what it did.")
+
+    def _view_of(self, attempt: Attempt) -> RunView | None:
+        """What was recorded of an attempt; None where nothing was."""
+        from gpututor.app.widgets.device.view import first_view
+
+        recording = self.recordings.read(attempt.id)
+        if recording is None:
+            return None
+        exercise = next(one for one in self.learner.course.exercises if one.key == attempt.report.exercise)
+        return first_view(
+            recording,
+            attempt=attempt.number,
+            title=f"{exercise.label} {exercise.title}",
+            file_name=self.learner.workspace.path_of(exercise).name,
+            source=attempt.source,
+        )
+
+    def action_show_device(self) -> None:
+        """Show what the device did in the newest attempt."""
+        attempt = self.from_progress(partial(self.learner.progress.latest, self.exercise.key), None)
+        self.see_attempt(attempt)
+
+    def see_attempt(self, attempt: Attempt | None) -> None:
+        """Show what the device did in an attempt at the exercise that is open."""
+        from gpututor.app.screens.device import DeviceScreen
+
+        if attempt is None:
+            screen = DeviceScreen(None, NOTHING_RUN)
+        else:
+            known = self._last_view[1] if self._last_view is not None and self._last_view[0] == attempt.id else None
+            screen = DeviceScreen(known or self._view_of(attempt), NOT_RECORDED.format(number=attempt.number))
+        self.app.push_screen(screen, partial(self._after_device, attempt))
+
+    def _after_device(self, attempt: Attempt | None, answer: DeviceAnswer) -> None:
+        if answer == "run":
+            self.start_run()
+        elif answer is not None and attempt is not None:
+            self._show_line_of(attempt, answer)
+
+    def _show_line_of(self, attempt: Attempt, line: int) -> None:
+        """Go to where a line of the attempt is now."""
+        text = self.editor_text
+        now = line_now(attempt.source if attempt.source is not None else text, text, line)
+        if now is None:
+            self.status.show_news(f"Line {line} of attempt {attempt.number} is not in your file any more.")
+        self.post_message(LineChosen(now if now is not None else line))
+
+
+def line_now(then: str, now: str, line: int) -> int | None:
+    """Where a line of an older text stands now, both from 1; None where it was changed or taken away."""
+    if then == now:
+        return line
+    matcher = difflib.SequenceMatcher(None, then.split("\n"), now.split("\n"), autojunk=False)
+    for block in matcher.get_matching_blocks():
+        if block.a <= line - 1 < block.a + block.size:
+            return line + block.b - block.a
+    return None
