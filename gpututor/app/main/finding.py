@@ -10,7 +10,7 @@ from textual.geometry import Offset
 from textual.message import Message
 from textual.widget import Widget
 
-from gpututor.app.commands import Pane
+from gpututor.app.commands import FOOTERS, Pane
 from gpututor.app.grader import Client
 from gpututor.app.links import Destination, destination, is_web, line_of
 from gpututor.app.main.opening import OpenScreen
@@ -123,10 +123,18 @@ class FindScreen(OpenScreen):
         self.show_keys()
 
     def show_keys(self) -> None:
-        if self.panes.course.is_typing:
-            self.key_line.show_keys(KEYS)
+        course = self.panes.course
+        if course.is_typing:
+            self.key_line.show((), in_editor=False, keys=KEYS)
+        elif self.panes.current is Pane.COURSE:
+            commands = tuple(id for id in ("cancel", *FOOTERS[Pane.COURSE]) if self._is_of_use(id))
+            keys = (("/", "Filter"), ("v", course.next_view), *((("Esc", "Show all"),) if course.is_narrowed else ()))
+            self.key_line.show(commands, in_editor=False, keys=keys)
         else:
             super().show_keys()
+
+    def _is_of_use(self, command: str) -> bool:
+        return bool(self._visits) if command == "go_back" else super()._is_of_use(command)
 
     def action_cancel(self) -> None:
         """Esc: close what helps with editing; else stop the run; else show the whole list; else leave for the task."""

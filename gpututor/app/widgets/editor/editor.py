@@ -3,36 +3,38 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from typing import ClassVar
 
-from rich.text import Text
 from textual import events
 from textual.binding import Binding, BindingType
 from textual.widgets import TextArea
+from textual.widgets.text_area import Selection
 
 from gpututor.app.messages import EditorLeft, TabsReplaced
 from gpututor.app.widgets.editor import indentation
-from gpututor.app.widgets.editor.colours import KINDS, Span, python_spans
+from gpututor.app.widgets.editor.brackets import PARTNERS
+from gpututor.app.widgets.editor.completion_list import CompletionList
+from gpututor.app.widgets.editor.drawing import CodeArea
+from gpututor.app.widgets.editor.finding import Match
 
 
-class Editor(TextArea):
+class Editor(CodeArea):
     """Edits one text. Knows nothing of files."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("shift+tab", "dedent", "Dedent", show=False),
         Binding("ctrl+underscore,f11", "toggle_comment", "Comment", show=False),
         Binding("home", "smart_home", "Line start", show=False),
+        Binding("alt+up", "move_lines(-1)", "Lines up", show=False),
+        Binding("alt+down", "move_lines(1)", "Lines down", show=False),
+        Binding("alt+shift+down,shift+alt+down", "duplicate_lines", "Duplicate", show=False),
     ]
-    COMPONENT_CLASSES: ClassVar[set[str]] = {*(f"code--{kind}" for kind in KINDS), "code--marked"}
 
     def __init__(self, *, id: str | None = None) -> None:
-        super().__init__(
-            id=id, soft_wrap=False, tab_behavior="indent", show_line_numbers=True, max_checkpoints=200, compact=True
-        )
-        self._colours_on = False
-        self._coloured_text = ""
-        self._spans: list[tuple[Span, ...]] = []
-        self._marked_line: int | None = None
+        super().__init__(id=id)
+        self.completions = CompletionList()
+        """What can stand at the cursor; whoever shows it puts it on the screen."""
 
     def show(self, text: str) -> None:
         """Put another text in, with the cursor at the start and nothing to undo."""
@@ -48,11 +50,6 @@ class Editor(TextArea):
         self.move_cursor((row, min(column, len(self.document[row]))))
         self._show_line_start()
 
-    def turn_colours_on(self) -> None:
-        """Colours cost an import, so they come after the first paint."""
-        self._colours_on = True
-        self.refresh()
-
     def go_to_line(self, line: int, *, marked: bool) -> None:
         """Put the cursor on a line, counted from 1, and mark it as the one that a check pointed at."""
         row = max(0, min(line, self.document.line_count) - 1)
@@ -61,33 +58,63 @@ class Editor(TextArea):
         self.move_cursor((row, indent))
         # `center=True` would centre sideways too, and hide how the lines begin.
         self.scroll_to(x=0, y=max(0, row - self.size.height // 2), animate=False)
-        self.refresh()
+        self.redraw()
 
-    def get_line(self, line_index: int) -> Text:
-        line = super().get_line(line_index)
-        if self._colours_on:
-            for start, end, kind in self._line_spans(line_index):
-                line.stylize(self.get_component_rich_style(f"code--{kind}", partial=True), start, end)
-        if line_index == self._marked_line:
-            line.stylize(self.get_component_rich_style("code--marked", partial=True))
-        return line
+    def show_match(self, match: Match) -> None:
+        """Put the cursor on what was found, with all of it in sight."""
+        start, end = match
+        self.move_cursor(end)
+        self.move_cursor(start)
 
-    def _line_spans(self, line_index: int) -> tuple[Span, ...]:
-        # `lines` is a list that edits change in place; joining 200 lines costs 5 µs and tells whether anything changed.
-        lines = self.document.lines
-        text = "\n".join(lines)
-        if text != self._coloured_text or not self._spans:
-            self._coloured_text = text
-            self._spans = python_spans(lines)
-        return self._spans[line_index] if line_index < len(self._spans) else ()
+    def replace_match(self, match: Match, text: str) -> None:
+        """Put a text in place of what was found: one step to undo, with the cursor behind it."""
+        self.history.checkpoint()
+        self.replace(text, *match, maintain_selection_offset=False)
+        self.history.checkpoint()
 
     async def _on_key(self, event: events.Key) -> None:
+        if self.completions.is_open and self._complete(event.key):
+            event.stop()
+            event.prevent_default()
+            return
+        await self._edit_by(event)
+
+    def _complete(self, key: str) -> bool:
+        """Answer a key of the open list; False for the keys that mean what they always do."""
+        match key:
+            case "up" | "down" | "pageup" | "pagedown":
+                self.completions.move({"up": -1, "down": 1, "pageup": -6, "pagedown": 6}[key])
+            case "enter" | "tab":
+                name = self.completions.chosen
+                self.completions.close()
+                if name is None:
+                    return False
+                row, column = self.cursor_location
+                start = column - len(self.word_before_cursor)
+                self.replace(name, (row, start), (row, column), maintain_selection_offset=False)
+            case _:
+                return False
+        return True
+
+    @property
+    def word_before_cursor(self) -> str:
+        """The part of a name that ends at the cursor."""
+        row, column = self.cursor_location
+        found = _WORD_END.search(self.document[row][:column])
+        return found[0] if found else ""
+
+    def _follow_word(self) -> None:
+        if self.completions.is_open:
+            word = self.word_before_cursor
+            row, column = self.cursor_location
+            self.completions.follow(word, (row, column - len(word)))
+
+    async def _edit_by(self, event: events.Key) -> None:
         match event.key:
             case "enter" if not self.read_only:
                 event.stop()
                 event.prevent_default()
-                row, column = self.selection.start if self.selection.start < self.selection.end else self.selection.end
-                self._insert("\n" + indentation.after_line(self.document[row][:column]))
+                self._open_line()
             case "tab" if self.selection.start[0] != self.selection.end[0]:
                 event.stop()
                 event.prevent_default()
@@ -96,6 +123,10 @@ class Editor(TextArea):
                 event.stop()
                 event.prevent_default()
                 self._insert_colon()
+            case _ if event.character in PARTNERS and self.selection.is_empty and not self.read_only:
+                event.stop()
+                event.prevent_default()
+                self._insert_closing(event.character)
             case "escape":
                 # The screen's business: it stops a run or leaves the editor.
                 return
@@ -125,6 +156,26 @@ class Editor(TextArea):
         start, end = sorted((self.selection.start, self.selection.end))
         self.replace(text, start, end, maintain_selection_offset=False)
         self.scroll_cursor_visible()
+
+    def _open_line(self) -> None:
+        row, column = min(self.selection)
+        before, after = self.document[row][:column], self.document[row][column:]
+        indent = indentation.after_line(before, self.document.lines[:row])
+        if not (self.selection.is_empty and PARTNERS.get(after[:1]) == before[-1:]):
+            self._insert("\n" + indent)
+            return
+        # Between two brackets: the closing one gets a line of its own.
+        self._insert(f"\n{indent}\n{indentation.indent_of(before)}")
+        self.move_cursor((row + 1, len(indent)))
+
+    def _insert_closing(self, bracket: str) -> None:
+        row, column = self.cursor_location
+        line = self.document[row]
+        if line.strip():
+            self._insert(bracket)
+            return
+        closed = indentation.closing_dedented(self.document.lines[:row], line[:column], bracket)
+        self.replace(closed, (row, 0), (row, column), maintain_selection_offset=False)
 
     def _insert_colon(self) -> None:
         row, column = self.cursor_location
@@ -166,6 +217,38 @@ class Editor(TextArea):
     def action_toggle_comment(self) -> None:
         self._change_lines(indentation.comment_toggled)
 
+    def action_move_lines(self, by: int) -> None:
+        """Move the selected lines, or the cursor's, up (-1) or down (1)."""
+        first, last = self._selected_rows()
+        other = first - 1 if by < 0 else last + 1
+        if self.read_only or not 0 <= other < self.document.line_count:
+            return
+        selection = self.selection
+        lines = [self.document[row] for row in range(min(first, other), max(last, other) + 1)]
+        lines = [*lines[1:], lines[0]] if by < 0 else [lines[-1], *lines[:-1]]
+        self._put_lines(min(first, other), max(last, other), lines)
+        (top, top_column), (end, end_column) = selection
+        self.selection = Selection((top + by, top_column), (end + by, end_column))
+
+    def action_duplicate_lines(self) -> None:
+        """Put the selected lines, or the cursor's, a second time below."""
+        if self.read_only:
+            return
+        first, last = self._selected_rows()
+        selection = self.selection
+        lines = [self.document[row] for row in range(first, last + 1)]
+        self._put_lines(first, last, lines * 2)
+        (top, top_column), (end, end_column) = selection
+        self.selection = Selection((top + len(lines), top_column), (end + len(lines), end_column))
+
+    def _selected_rows(self) -> tuple[int, int]:
+        """The first and the last row of the selection; one that it only ends at the start of does not count."""
+        first, last = min(self.selection)[0], max(self.selection)[0]
+        return first, last - 1 if last > first and max(self.selection)[1] == 0 else last
+
+    def _put_lines(self, first: int, last: int, lines: list[str]) -> None:
+        self.replace("\n".join(lines), (first, 0), (last, len(self.document[last])))
+
     def action_smart_home(self) -> None:
         self.move_cursor(self.get_cursor_line_start_location(smart_home=True))
         self._show_line_start()
@@ -181,14 +264,12 @@ class Editor(TextArea):
     def _change_lines(self, change: indentation.Change) -> None:
         """Rewrite the selected lines, keeping the selection on the same characters."""
         selection = self.selection
-        first, last = sorted((selection.start[0], selection.end[0]))
-        if last > first and max(selection.start, selection.end)[1] == 0:
-            last -= 1
+        first, last = self._selected_rows()
         before = [self.document[row] for row in range(first, last + 1)]
         after = change(before)
-        if after == before:
+        if after == before or self.read_only:
             return
-        self.replace("\n".join(after), (first, 0), (last, len(before[-1])))
+        self._put_lines(first, last, after)
 
         def moved(location: tuple[int, int]) -> tuple[int, int]:
             row, column = location
@@ -197,16 +278,24 @@ class Editor(TextArea):
             grown = len(after[row - first]) - len(before[row - first])
             return row, max(0, min(column + grown, len(after[row - first])))
 
-        self.selection = type(selection)(moved(selection.start), moved(selection.end))
+        self.selection = Selection(moved(selection.start), moved(selection.end))
 
     def on_text_area_changed(self) -> None:
         if self._marked_line is not None:
             self._marked_line = None
-            self.refresh()
+            self.redraw()
+        self.look_at_brackets()
+
+    def on_text_area_selection_changed(self) -> None:
+        self.look_at_brackets()
+        self._follow_word()
 
     def on_blur(self) -> None:
+        self.completions.close()
         self.post_message(EditorLeft())
 
 
+_WORD_END = re.compile(r"(?<!\w)(?!\d)\w+$")
+"""A name at the end of a line."""
 _ACTIONS = {binding.key: binding.action for binding in Binding.make_bindings([*TextArea.BINDINGS, *Editor.BINDINGS])}
 """What each bound key does in the editor; its own bindings come last and win. Keys with priority never get here."""

@@ -5,6 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 
+from gpututor.app.widgets.editor.brackets import PARTNERS, Brackets, find_brackets
+from gpututor.app.widgets.editor.colours import Span, python_spans
+
 Change = Callable[[list[str]], list[str]]
 
 STEP = " " * 4
@@ -17,6 +20,7 @@ _CONTINUES = {
     "finally": ("try", "except", "else"),
 }
 """Which blocks each clause can follow, by the first word of their headers."""
+_TRIPLE = re.compile(r'"""|\'\'\'')
 _LEADING_TABS = re.compile(r"(?:^|(?<=[\r\n]))[ \t]*\t[ \t]*")
 
 
@@ -24,16 +28,60 @@ def indent_of(line: str) -> str:
     return line[: len(line) - len(line.lstrip())]
 
 
-def after_line(before_cursor: str) -> str:
-    """The white space that a line gets which is opened after `before_cursor`."""
+def after_line(before_cursor: str, above: Sequence[str] = ()) -> str:
+    """The white space that a line gets which is opened after `before_cursor`, in a file with `above` before it."""
+    lines = [*above, before_cursor]
+    row = len(above)
+    spans = python_spans(lines)
     indent = indent_of(before_cursor)
-    code = before_cursor.partition("#")[0].rstrip()
-    if code.endswith((":", "(", "[", "{")):
+    if sum(len(_TRIPLE.findall(line)) for line in lines) % 2:
+        return indent
+    brackets = find_brackets(lines, spans)
+    code = _without_comment(before_cursor, spans[row]).rstrip()
+    if brackets.still_open:
+        opened_in, column = brackets.still_open[-1]
+        if opened_in != row:
+            return indent
+        return indent + STEP if column == len(code) - 1 else " " * (column + 1)
+    first = _statement_start(lines, brackets)
+    if code.endswith("\\"):
+        return indent + STEP if first == row else indent
+    indent = indent_of(lines[first])
+    if code.endswith(":"):
         return indent + STEP
-    first_word = code.strip().partition(" ")[0]
-    if first_word in _LEAVES_BLOCK and not code.endswith(("\\", ",")):
+    if _first_word(lines[first]) in _LEAVES_BLOCK and not code.endswith(","):
         return indent.removesuffix(STEP)
     return indent
+
+
+def _statement_start(lines: Sequence[str], brackets: Brackets) -> int:
+    """The row where the statement begins that the last line belongs to."""
+    first = len(lines) - 1
+    while True:
+        partners = [at[0] for here, at in brackets.partners.items() if here[0] == first and at < here]
+        earlier = min(partners, default=first)
+        if earlier == first and first and lines[first - 1].rstrip().endswith("\\"):
+            earlier = first - 1
+        if earlier == first:
+            return first
+        first = earlier
+
+
+def closing_dedented(above: Sequence[str], line: str, bracket: str) -> str:
+    """`line`, so far blank, with a closing bracket: below the line that opened it, if nothing followed there."""
+    brackets = find_brackets([*above, ""], python_spans([*above, ""]))
+    if line.strip() or not brackets.still_open:
+        return line + bracket
+    row, column = brackets.still_open[-1]
+    opened = above[row]
+    code = _without_comment(opened, python_spans([opened])[0]).rstrip()
+    if opened[column] != PARTNERS[bracket] or column != len(code) - 1:
+        return line + bracket
+    return indent_of(opened) + bracket
+
+
+def _without_comment(line: str, spans: Sequence[Span]) -> str:
+    return line[: next((start for start, _, kind in spans if kind == "comment"), len(line))]
 
 
 def indented(lines: list[str]) -> list[str]:

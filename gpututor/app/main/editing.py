@@ -1,0 +1,227 @@
+"""The part of the main screen that helps with editing: find and replace, completion, what lines cost."""
+
+from __future__ import annotations
+
+from textual import events, on
+from textual.widgets import TextArea
+
+from gpututor.app.commands import Pane
+from gpututor.app.completion.completer import Completer, Question
+from gpututor.app.completion.names import file_names
+from gpututor.app.main.outside import OutsideScreen
+from gpututor.app.messages import MatchWanted, NamesFound, ReplaceWanted, SearchChanged
+from gpututor.app.widgets.editor.costs import LEGEND
+from gpututor.app.widgets.editor.find_bar import FindBar
+from gpututor.app.widgets.editor.finding import BadPattern, Match, find_all, replaced, replacement
+from gpututor.grading.words import count
+
+
+class EditScreen(OutsideScreen):
+    """A desk with help for who edits."""
+
+    _bar: FindBar | None = None
+    _completer: Completer | None = None
+    _matches: tuple[Match, ...] = ()
+    _current: int | None = None
+    _search_from = (0, 0)
+    """Where the search begins while the needle is being typed."""
+    _question = 0
+    """The number of the newest question for names."""
+    _told_cost = ""
+
+    @property
+    def completer(self) -> Completer:
+        """Made with its first use."""
+        if self._completer is None:
+            self._completer = Completer(self.post_message)
+        return self._completer
+
+    def on_unmount(self) -> None:
+        if self._completer is not None:
+            self._completer.close()
+
+    def close_help(self) -> bool:
+        """Close the list of names or the find bar; False when neither was open."""
+        completions = self.panes.editor.completions
+        if completions.is_open:
+            completions.close()
+            return True
+        if self._bar is None or not self._bar.is_open:
+            return False
+        self._bar.close()
+        editor = self.panes.editor
+        if self._current is not None:
+            editor.move_cursor(self._matches[self._current][0])
+        self._matches, self._current = (), None
+        editor.show_matches((), None)
+        editor.focus()
+        return True
+
+    # Find and replace
+
+    async def action_find(self) -> None:
+        """Open the find bar with what is selected, or what was looked for last."""
+        self.show_pane(Pane.CODE)
+        editor = self.panes.editor
+        editor.completions.close()
+        if self._bar is None:
+            self._bar = FindBar()
+            await self.query_one("#work").mount(self._bar, after=editor)
+        selected = editor.selected_text
+        self._search_from = min(editor.selection)
+        self._bar.open(selected if "\n" not in selected else "")
+        self._search()
+
+    @on(SearchChanged)
+    def _search(self) -> None:
+        """Find all matches, and go to the first one from where the search began."""
+        if self._look_again():
+            at = next((index for index, match in enumerate(self._matches) if match[0] >= self._search_from), 0)
+            self._go_to(at if self._matches else None)
+
+    def _look_again(self) -> bool:
+        """Find all matches in the text as it is now; False, and said, when that cannot be searched for."""
+        assert self._bar is not None
+        self._current = None
+        try:
+            self._matches = tuple(find_all(self._bar.needle, self.editor_text))
+        except BadPattern as error:
+            self._matches = ()
+            self._bar.show_count("not valid", nothing=True)
+            self.status.show_news(str(error))
+            self.panes.editor.show_matches((), None)
+            return False
+        self.status.show_news("")
+        self._show_matches()
+        return True
+
+    def _show_matches(self) -> None:
+        assert self._bar is not None
+        current = None if self._current is None else self._matches[self._current]
+        self.panes.editor.show_matches(self._matches, current)
+        number = len(self._matches)
+        if self._current is not None:
+            self._bar.show_count(f"{self._current + 1} of {number}", nothing=False)
+        elif number:
+            self._bar.show_count(f"{number} found", nothing=False)
+        else:
+            self._bar.show_count("none" if self._bar.needle.text else "", nothing=bool(self._bar.needle.text))
+
+    def _go_to(self, index: int | None) -> None:
+        self._current = index
+        self._show_matches()
+        if index is not None:
+            self.panes.editor.show_match(self._matches[index])
+
+    @on(MatchWanted)
+    def _go_on(self, message: MatchWanted) -> None:
+        if not self._matches:
+            return
+        here = self.panes.editor.cursor_location
+        last = len(self._matches) - 1
+        if self._current is not None:
+            wanted = self._current + message.by
+        elif message.by > 0:
+            wanted = next((index for index, match in enumerate(self._matches) if match[0] >= here), last + 1)
+        else:
+            wanted = next((index for index in range(last, -1, -1) if self._matches[index][0] < here), -1)
+        self._go_to(wanted % (last + 1))
+        self.status.show_news(
+            "On from the top." if wanted > last else "On from the end." if wanted < 0 else "",
+        )
+
+    @on(ReplaceWanted)
+    def _replace(self, message: ReplaceWanted) -> None:
+        assert self._bar is not None
+        editor = self.panes.editor
+        if editor.read_only or not self._matches:
+            return
+        needle, by = self._bar.needle, self._bar.replacement
+        try:
+            if message.all:
+                text, number = replaced(needle, self.editor_text, by)
+                editor.replace_all(text)
+                self._look_again()
+                self.status.show_news(f"Replaced {count(number, 'match', 'matches')}. ^z in the editor undoes it.")
+                return
+            if self._current is None:
+                self._go_on(MatchWanted(1))
+                return
+            start, end = self._matches[self._current]
+            new = replacement(needle, self.editor_text, (start, end), by)
+        except BadPattern as error:
+            self.status.show_news(str(error))
+            return
+        editor.replace_match((start, end), new)
+        self._search_from = editor.cursor_location
+        self._search()
+
+    @on(TextArea.Changed)
+    def _follow_edit(self) -> None:
+        editor = self.panes.editor
+        if self._bar is not None and self._bar.is_open and editor.has_focus:
+            self._look_again()
+
+    # Completion
+
+    async def action_complete(self) -> None:
+        """Show the names that can stand at the cursor: those of the file at once, jedi's when they come."""
+        editor = self.panes.editor
+        if not editor.has_focus or editor.read_only:
+            return
+        completions = editor.completions
+        if not completions.is_attached:
+            await self.mount(completions)
+        row, column = editor.cursor_location
+        word = editor.word_before_cursor
+        start = column - len(word)
+        names = file_names(editor.document.lines, row, column)
+        waiting = self.completer.is_there
+        completions.open(names, word, (row, start), editor.cursor_screen_offset, waiting=waiting)
+        if not completions.is_open:
+            self.status.show_news("Nothing here to complete.")
+        self._question += 1
+        # Asked for the place where the word begins: the answer serves whatever is typed then.
+        self.completer.ask(Question(self._question, self.editor_text, row + 1, start))
+
+    @on(NamesFound)
+    def _offer(self, message: NamesFound) -> None:
+        completions = self.panes.editor.completions
+        if message.question != self._question or not completions.is_open:
+            return
+        completions.offer(message.names or completions.names, waiting=False)
+        if not completions.is_open:
+            self.status.show_news("Nothing here to complete.")
+
+    # Costs
+
+    def action_costs(self) -> None:
+        """Show what each line cost at the editor's edge, or show it no more."""
+        editor = self.panes.editor
+        editor.costs_on = not editor.costs_on
+        if not editor.has_costs:
+            self.status.show_news("No costs yet: a run records what each line does.")
+        else:
+            self.status.show_news(f"Costs of lines: {LEGEND}" if editor.costs_on else "Costs of lines are hidden.")
+
+    @on(TextArea.SelectionChanged)
+    def _tell_cost(self) -> None:
+        words = self.panes.editor.cost_words()
+        if words != self._told_cost:
+            self._told_cost = words
+            self.status.show_news(words)
+
+    # Lines
+
+    def action_lines_up(self) -> None:
+        self.panes.editor.action_move_lines(-1)
+
+    def action_lines_down(self) -> None:
+        self.panes.editor.action_move_lines(1)
+
+    def action_duplicate(self) -> None:
+        self.panes.editor.action_duplicate_lines()
+
+    @on(events.Resize)
+    def _close_list(self) -> None:
+        self.panes.editor.completions.close()

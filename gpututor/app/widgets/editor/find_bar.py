@@ -1,0 +1,157 @@
+"""Two lines below the code: what is looked for, and what comes in its place."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal, Vertical
+from textual.content import Content
+from textual.message import Message
+from textual.widget import Widget
+from textual.widgets import Input
+
+from gpututor.app.messages import MatchWanted, ReplaceWanted, SearchChanged
+from gpututor.app.widgets.editor.finding import Needle
+from gpututor.app.widgets.plain import PlainText
+
+
+class Word(Widget, can_focus=True):
+    """A word that does something with Enter, Space or a click."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("enter,space", "press", show=False)]
+
+    class Pressed(Message):
+        """The learner pressed it."""
+
+        def __init__(self, word: Word) -> None:
+            super().__init__()
+            self.word = word
+
+    def __init__(self, words: str, *, is_choice: bool = False) -> None:
+        """`is_choice`: it is on or off, and says which."""
+        super().__init__()
+        self._words = words
+        self._is_choice = is_choice
+        self.is_on = False
+
+    def render(self) -> Content:
+        if not self._is_choice:
+            return Content.assemble((self._words, "underline"))
+        mark = "●" if self.is_on else "○"
+        return Content.assemble((f"{mark} {self._words}", "$text-accent bold" if self.is_on else "$foreground-muted"))
+
+    def action_press(self) -> None:
+        if self._is_choice:
+            self.is_on = not self.is_on
+            self.refresh()
+        self.post_message(self.Pressed(self))
+
+    def on_click(self) -> None:
+        self.action_press()
+
+
+class FindBar(Vertical):
+    """Asks; whoever shows it searches. Escape is the screen's business."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("tab", "next_field(1)", show=False),
+        Binding("shift+tab", "next_field(-1)", show=False),
+        Binding("down", "go(1)", show=False),
+        Binding("up,shift+enter", "go(-1)", show=False),
+        Binding("alt+r", "press('regex')", show=False),
+        Binding("alt+w", "press('whole-word')", show=False),
+        Binding("alt+a", "press('all')", show=False),
+    ]
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._find = Input(compact=True, classes="find")
+        self._by = Input(compact=True, classes="by")
+        self._words = {
+            "regex": Word("regex", is_choice=True),
+            "whole-word": Word("word", is_choice=True),
+            "this": Word("this one"),
+            "all": Word("all"),
+        }
+        self._counted = PlainText("", classes="counted")
+
+    def compose(self) -> ComposeResult:
+        with Horizontal():
+            yield PlainText("Find", classes="label")
+            yield self._find
+            with Horizontal(classes="side"):
+                yield self._counted
+                yield self._words["regex"]
+                yield self._words["whole-word"]
+        with Horizontal():
+            yield PlainText("Replace", classes="label")
+            yield self._by
+            with Horizontal(classes="side"):
+                yield self._words["this"]
+                yield self._words["all"]
+                yield PlainText("Esc closes", classes="foot")
+
+    @property
+    def is_open(self) -> bool:
+        return self.has_class("-open")
+
+    @property
+    def needle(self) -> Needle:
+        return Needle(self._find.value, self._words["regex"].is_on, self._words["whole-word"].is_on)
+
+    @property
+    def replacement(self) -> str:
+        return self._by.value
+
+    def open(self, needle: str) -> None:
+        """Show the bar and take the keys; an empty `needle` leaves what was looked for last."""
+        self.add_class("-open")
+        if needle:
+            self._find.value = needle
+        self._find.focus()
+        self._find.action_select_all()
+
+    def close(self) -> None:
+        self.remove_class("-open")
+
+    def show_count(self, words: str, *, nothing: bool) -> None:
+        """Say how many there are; `nothing`: that is not what was hoped for."""
+        self._counted.update(words)
+        for widget in (self._counted, self._find):
+            widget.set_class(nothing, "-nothing")
+
+    @on(Input.Changed, ".find")
+    def _look(self, event: Input.Changed) -> None:
+        event.stop()
+        self.post_message(SearchChanged())
+
+    @on(Input.Changed, ".by")
+    def _ignore(self, event: Input.Changed) -> None:
+        event.stop()
+
+    @on(Input.Submitted)
+    def _submit(self, event: Input.Submitted) -> None:
+        event.stop()
+        self.post_message(MatchWanted(1) if event.input is self._find else ReplaceWanted(all=False))
+
+    @on(Word.Pressed)
+    def _do(self, event: Word.Pressed) -> None:
+        event.stop()
+        if event.word in (self._words["this"], self._words["all"]):
+            self.post_message(ReplaceWanted(all=event.word is self._words["all"]))
+        else:
+            self.post_message(SearchChanged())
+
+    def action_press(self, word: str) -> None:
+        self._words[word].action_press()
+
+    def action_go(self, by: int) -> None:
+        self.post_message(MatchWanted(by))
+
+    def action_next_field(self, by: int) -> None:
+        fields = [self._find, self._by, *self._words.values()]
+        at = next((index for index, field in enumerate(fields) if field.has_focus), 0)
+        fields[(at + by) % len(fields)].focus()
