@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from gpututor.app.widgets.device.view import RunView
     from gpututor.app.widgets.verdict_row import VerdictRow
     from gpututor.grading.inventory import Inventory
+    from gpututor.grading.recording import Recording
 
 
 @dataclass
@@ -224,6 +225,17 @@ class AttemptKept(Message):
     """The exercise's key."""
     id: int
     """The attempt's, for `ProgressStore.attempt` and `Recordings.path`."""
+
+
+@dataclass
+class CostsRead(Message):
+    """It is known what the lines of an attempt cost."""
+
+    exercise: str
+    """The exercise's key."""
+    source: str
+    """The text that was graded."""
+    recording: Recording
 
 
 @dataclass

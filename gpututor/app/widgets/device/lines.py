@@ -50,15 +50,16 @@ _COLUMNS = (
 
 
 class LinesTab(Vertical):
-    """A table of lines; `s` sorts it, Enter goes to a line."""
+    """A table of lines; `o` changes their order, Enter goes to a line."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("s", "sort", "Sort", show=False),
+        Binding("o", "sort", "Sort", show=False),
         Binding("j", "list('cursor_down')", show=False),
         Binding("k", "list('cursor_up')", show=False),
         Binding("g", "list('first')", show=False),
         Binding("G", "list('last')", show=False),
     ]
+    KEYS = "↑↓ choose · o order · Enter line"
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
@@ -132,7 +133,7 @@ class LinesTab(Vertical):
     def _heading(self) -> Content:
         assert self._view is not None
         order = "most time first" if self._by_cost else "in the file's order"
-        words = Content(f"{'line':>{_NUMBER - 2}}  {order} (s: sort)").truncate(
+        words = Content(f"{'line':>{_NUMBER - 2}}  {order} (o: other order)").truncate(
             _NUMBER + self._room, ellipsis=True, pad=True
         )
         return Content.assemble(words, "  ", *(f"{one.heading:>{one.width}}" for one in self._columns())).stylize(_PALE)

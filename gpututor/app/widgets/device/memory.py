@@ -34,18 +34,18 @@ class MemoryTab(Widget, can_focus=True):
     """Draws one device's memory; the keys read it and go from device to device."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("left", "read(-1)", "Read", show=False),
-        Binding("right", "read(1)", "Read", show=False),
-        Binding("shift+left", "step(-1)", "Change before", show=False),
-        Binding("shift+right", "step(1)", "Next change", show=False),
-        Binding("home", "go('begin')", "Beginning", show=False),
-        Binding("end", "go('end')", "End", show=False),
+        Binding("left,h", "read(-1)", "Read", show=False),
+        Binding("right,l", "read(1)", "Read", show=False),
+        Binding("shift+left,left_square_bracket", "step(-1)", "Change before", show=False),
+        Binding("shift+right,right_square_bracket", "step(1)", "Next change", show=False),
+        Binding("g,home", "go('begin')", "Beginning", show=False),
+        Binding("G,end", "go('end')", "End", show=False),
         Binding("p", "go('peak')", "Peak", show=False),
         Binding("down,j", "device(1)", "Next device", show=False),
         Binding("up,k", "device(-1)", "Device before", show=False),
         Binding("enter", "line", "Go to line", show=False),
     ]
-    KEYS = "←→ read · Shift+←→ change by change · p peak · Enter line"
+    KEYS = "←→ read · [ ] change by change · p peak · Enter line · ↑↓ device"
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)

@@ -45,6 +45,7 @@ class TimesTab(VerticalScroll, can_focus=True):
         Binding("g", "scroll_home", show=False),
         Binding("G", "scroll_end", show=False),
     ]
+    KEYS = "↑↓ scroll"
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
