@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, ClassVar
@@ -24,6 +25,13 @@ if TYPE_CHECKING:
 
 KEEP_PLACE_EVERY_S = 3.0
 """How often it is noted where the learner is; at the end it is noted too."""
+
+
+def _import_the_rest() -> None:
+    """60 ms of imports that the first paint can do without. In a thread, so that keys are answered meanwhile."""
+    import pygments.lexers.python
+
+    import gpututor.app.widgets.course_text  # noqa: F401
 
 
 class MainScreen(FindScreen):
@@ -53,6 +61,7 @@ class MainScreen(FindScreen):
 
     async def _after_first_paint(self) -> None:
         self.grader.warm()
+        await asyncio.to_thread(_import_the_rest)
         await self.panes.add_editor()
         self.return_to(self._place)
         self.panes.editor.turn_colours_on()

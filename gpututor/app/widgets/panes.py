@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
 from textual.widget import Widget
@@ -9,13 +11,14 @@ from textual.widget import Widget
 from gpututor.app.commands import Pane
 from gpututor.app.widgets.course_pane import CoursePane
 from gpututor.app.widgets.editor.editor import Editor
+from gpututor.app.widgets.own_style import OwnStyle
 from gpututor.app.widgets.reader import Reader
 from gpututor.app.widgets.results import Results
 
 READING = (Pane.LESSON, Pane.TASK, Pane.HINTS)
 
 
-class Panes(Horizontal):
+class Panes(OwnStyle, Horizontal):
     """Holds the four panes. The style sheet decides by the screen's width which of them are seen."""
 
     def __init__(self, *, id: str | None = None) -> None:
@@ -35,6 +38,11 @@ class Panes(Horizontal):
         yield self.reader
         with Vertical(id="work"):
             yield self.results
+
+    def styled_together(self) -> Iterable[Widget]:
+        """Which pane is in front changes nothing in the panes."""
+        work = self.results.parent
+        return (self, *self.children, *(work.children if isinstance(work, Widget) else ()))
 
     async def add_editor(self) -> None:
         """Put the editor in its place. A text area costs 40 ms, so this comes after the first paint."""

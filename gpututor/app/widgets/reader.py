@@ -10,6 +10,7 @@ from textual.containers import VerticalScroll
 from textual.widgets import Static
 
 from gpututor.app.messages import LinkFollowed
+from gpututor.app.widgets.own_style import OwnStyle
 
 if TYPE_CHECKING:
     from textual.geometry import Offset
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from gpututor.app.widgets.course_text import CourseText, Link
 
 
-class Reader(VerticalScroll, can_focus=True):
+class Reader(OwnStyle, VerticalScroll, can_focus=True):
     """A scrolling text. Before `start` it shows its text plainly: Markdown costs 40 ms that the first paint has not."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
