@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import importlib
 import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, ClassVar
@@ -29,9 +30,8 @@ KEEP_PLACE_EVERY_S = 3.0
 
 def _import_the_rest() -> None:
     """60 ms of imports that the first paint can do without. In a thread, so that keys are answered meanwhile."""
-    import pygments.lexers.python
-
-    import gpututor.app.widgets.course_text  # noqa: F401
+    for name in ("pygments.lexers.python", "gpututor.app.widgets.course_text"):
+        importlib.import_module(name)
 
 
 class MainScreen(FindScreen):
