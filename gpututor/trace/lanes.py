@@ -138,16 +138,11 @@ class Lane:
         return float(self._all.between(np.array([begin, end]))[0] / (end - begin)) if end > begin else 0.0
 
     def nearest(self, moment: int) -> int:
-        """The number of the span that is on at a moment, else of the one that is nearest; -1 without any."""
+        """The number of the span that is on at a moment, the last that began; else of the nearest; -1 without any."""
         if not len(self):
             return -1
-        candidates = range(*self.between(moment, moment + 1).indices(len(self)))
-        inside = [number for number in candidates if self.start[number] <= moment < self._seen_end[number]]
-        if inside:
-            return inside[-1]
-        after = int(np.searchsorted(self.start, moment))
-        around = [number for number in (after - 1, after) if 0 <= number < len(self)]
-        return min(around, key=lambda number: self.distance(number, moment))
+        distance = np.maximum(np.maximum(self.start - moment, moment - self._seen_end + 1), 0)
+        return int(np.flatnonzero(distance == distance.min())[-1])
 
     def distance(self, number: int, moment: int) -> int:
         """Nanoseconds from a moment to a span; 0 inside it."""

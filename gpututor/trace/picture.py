@@ -203,7 +203,7 @@ class _Sorter:
 
 def _launches(launched: Numbers, start: Numbers, end: Numbers) -> Numbers:
     """When each launch is drawn to have begun: `LAUNCH` before it was over, but not while the host did other things."""
-    others = np.append(np.sort(end), np.iinfo(np.int64).max)
+    others = np.append(np.sort(end[end > start]), np.iinfo(np.int64).max)
     before = others[np.maximum(np.searchsorted(others, launched, side="right") - 1, 0)]
     earliest = np.maximum(launched - LAUNCH, 0)
     after_others = np.where(before <= launched, np.maximum(earliest, before), earliest)

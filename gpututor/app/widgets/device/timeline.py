@@ -33,7 +33,7 @@ Parts = list[Content | str | tuple[str, str]]
 class Timeline(Vertical):
     """Shows one case; posts `LineChosen` for the event's line."""
 
-    KEYS = "←→ event · ↑↓ lane · +- zoom · n next hazard or wait · Enter line · 0 all · [ ] move · Space launch"
+    KEYS = "←→ event · ↑↓ lane · +- zoom · Enter line · n hazard, wait · 0 all · [ ] move · Space launch"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("pagedown", "scroll_words(1)", show=False),
         Binding("pageup", "scroll_words(-1)", show=False),
