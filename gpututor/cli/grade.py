@@ -69,12 +69,17 @@ def check_device_arguments(arguments: argparse.Namespace) -> None:
             )
 
 
-def main(arguments: argparse.Namespace) -> int:
+def check_one_device(arguments: argparse.Namespace, verb: str) -> None:
+    """As `check_device_arguments`, for a verb that runs on one model of the virtual GPU."""
     check_device_arguments(arguments)
     if arguments.gpu is not None and "," in arguments.gpu:
         raise UsageError(
-            f"{arguments.gpu_option}: grade takes one GPU, not {arguments.gpu!r}.", "Name one, such as T4 or H100."
+            f"{arguments.gpu_option}: {verb} takes one GPU, not {arguments.gpu!r}.", "Name one, such as T4 or H100."
         )
+
+
+def main(arguments: argparse.Namespace) -> int:
+    check_one_device(arguments, "grade")
     course = chosen_course(arguments)
     exercise = course.find(arguments.exercise)
     own_file = arguments.file is None
@@ -98,7 +103,7 @@ def main(arguments: argparse.Namespace) -> int:
         client.close()
     if own_file:
         with open_progress(course) as progress:
-            progress.record(report)
+            progress.record(report, request.submission)
     if arguments.json:
         print(json.dumps(report.to_json(), indent=2))
     return report.outcome.exit_code
@@ -131,18 +136,26 @@ def _follow(events: Iterator[GradingEvent], exercise: Exercise, source: str, *, 
     if not quiet:
         print(f"{exercise.label} {exercise.title}", flush=True)
     for event in events:
-        match event:
-            case Graded():
-                if not quiet:
-                    _print_end(event.report)
-                return event.report
-            case RunStarted() if not quiet:
-                print(f"\n{visible(event.scenario)}: {visible(device_words(event.device))}", flush=True)
-            case TimingAdvanced(sentence, 0) if not quiet:
-                print(f"  {'timing':<10} {visible(sentence)}: pairs of calls, which can take a minute", flush=True)
-            case VerdictReached() if not quiet:
-                _print_verdict(event.verdict, lines_of(source))
+        if not quiet:
+            print_event(event, source)
+        if isinstance(event, Graded):
+            return event.report
     raise KeyboardInterrupt  # cancelled: only Ctrl-C does that here
+
+
+def print_event(event: GradingEvent, source: str) -> None:
+    """Say on stdout what happened while `source` is graded."""
+    match event:
+        case Graded(report):
+            _print_end(report)
+        case RunStarted(scenario, device):
+            print(f"\n{visible(scenario)}: {visible(device_words(device))}", flush=True)
+        case TimingAdvanced(sentence, 0):
+            print(f"  {'timing':<10} {visible(sentence)}: pairs of calls, which can take a minute", flush=True)
+        case VerdictReached(verdict):
+            _print_verdict(verdict, lines_of(source))
+        case _:
+            return
 
 
 def _print_verdict(verdict: Verdict, lines: list[str]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 
 from gpututor.cli.places import chosen_course, open_progress
+from gpututor.course.exercise import Course, Exercise
 from gpututor.plain_text import visible
 
 
@@ -16,10 +17,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def main(arguments: argparse.Namespace) -> int:
     course = chosen_course(arguments)
     exercise = course.find(arguments.exercise)
+    show_hints(course, exercise, all_of_them=arguments.all)
+    return 0
+
+
+def show_hints(course: Course, exercise: Exercise, *, all_of_them: bool = False) -> None:
+    """Print the next hint, or all of them, and count what was printed."""
     hints = exercise.hints
     with open_progress(course) as progress:
         used = min(progress.hints_used(exercise.key), len(hints))
-        first, last = (0, len(hints)) if arguments.all else (used, min(used + 1, len(hints)))
+        first, last = (0, len(hints)) if all_of_them else (used, min(used + 1, len(hints)))
         for _ in range(used, last):
             progress.use_hint(exercise.key)
     for number in range(first, last):
@@ -30,4 +37,3 @@ def main(arguments: argparse.Namespace) -> int:
         print(f"{len(hints) - last} more to come.")
     else:
         print("That was the last one.")
-    return 0

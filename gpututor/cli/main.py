@@ -41,6 +41,7 @@ VERBS = (
     Verb("run", "run your file on the device, without grading it"),
     Verb("trace", "run a script, then tell what its device did, line by line"),
     Verb("grade", "grade your file and say check by check what was found"),
+    Verb("watch", "grade your file each time you save it in your own editor"),
     Verb("hint", "show the next hint"),
     Verb("solution", "show the solution, once you have passed"),
     Verb("diff", "compare your file with the solution, once you have passed"),
@@ -102,9 +103,15 @@ def _do(words: list[str]) -> int:
     arguments = parser.parse_args(words)
     if module is not None:
         return int(module.main(arguments))
-    from gpututor.app.app import run  # Textual
+    import gc
 
-    return run(arguments.course, arguments.workspace)
+    gc.disable()  # 15 ms less of imports, which leave nothing to collect; the app turns it on when it is there
+    try:
+        from gpututor.app.app import run  # Textual
+
+        return run(arguments.course, arguments.workspace)
+    finally:
+        gc.enable()
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -1,0 +1,299 @@
+"""`watch` grades a file at the start and whenever it is saved, and does what is typed, with a terminal or without."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pty
+import re
+import select
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from gpututor import paths
+from gpututor.cli.keyboard import Keyboard
+from gpututor.cli.watch import CLEAR, Desk, Watcher
+from gpututor.course.catalogue import load_course
+from gpututor.course.workspace import make_workspace
+from gpututor.errors import GradingError
+from gpututor.progress.store import ProgressStore
+from tests.app.scripted import ScriptedClient
+
+RIGHT = "def twice(number):\n    return 2 * number\n"
+WRONG = "def twice(number):\n    return number\n"
+PATIENCE_S = 20.0
+
+
+def until(holds: Callable[[], bool], what: str, patience_s: float = PATIENCE_S) -> None:
+    deadline = time.monotonic() + patience_s
+    while not holds():
+        assert time.monotonic() < deadline, f"waited in vain for {what}"
+        time.sleep(0.01)
+
+
+@dataclass
+class Session:
+    """A watcher in a thread, with a pipe for a keyboard."""
+
+    desk: Desk
+    client: ScriptedClient
+    capture: pytest.CaptureFixture[str]
+    keys: int
+    seen: str = ""
+    codes: list[int] = field(default_factory=list)
+
+    @property
+    def file(self) -> Path:
+        return self.desk.workspace.path_of(self.desk.course.exercises[0])
+
+    def type(self, words: str) -> None:
+        os.write(self.keys, words.encode())
+
+    def printed(self) -> str:
+        out, err = self.capture.readouterr()
+        self.seen += out + err
+        return self.seen
+
+    def until_printed(self, text: str, times: int = 1) -> None:
+        until(lambda: self.printed().count(text) >= times, f"{text!r} in\n{self.seen}")
+
+
+@pytest.fixture
+def session(course_folder: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> Iterator[Session]:
+    course = load_course(course_folder)
+    workspace, _ = make_workspace(tmp_path / "mine", course)
+    client = ScriptedClient()
+    reading, writing = os.pipe()
+    session = Session(Desk(course, workspace), client, capfd, writing)
+    watcher = Watcher(session.desk, client)
+
+    def watch() -> None:
+        session.codes.append(watcher.watch(course.exercises[0], Keyboard(reading)))
+
+    thread = threading.Thread(target=watch, daemon=True)
+    thread.start()
+    yield session
+    client.cancel()
+    with contextlib.suppress(OSError):
+        session.type("q\n")
+    thread.join(PATIENCE_S)
+    assert not thread.is_alive()
+    os.close(reading)
+
+
+def attempts(key: str = "lesson_1/twice_1_1") -> list[str]:
+    store = ProgressStore(paths.progress_file("tiny"))
+    outcomes = [str(attempt.report.outcome) for attempt in store.attempts(key)]
+    store.close()
+    return outcomes
+
+
+def test_a_file_is_graded_at_the_start_and_at_every_save_and_each_is_recorded(session: Session) -> None:
+    session.until_printed(f"Watching {session.file}: saving it grades it again.")
+    assert "      got       a result on cpu\n" in session.printed(), "as `grade` says it"
+    session.file.write_text(RIGHT)
+    session.until_printed("✓ Passed")
+    until(lambda: attempts() == ["failed", "passed"], "the attempts")
+    session.until_printed("n and Enter go on to 1.2 Twice 2.")
+    assert [request.submission for request in session.client.requests][1:] == [RIGHT]
+
+
+def test_what_is_typed_is_done(session: Session) -> None:
+    session.until_printed("n next, h hint, r again, q quit")
+    session.type("h\n")
+    session.until_printed("Hint 1 of 3")
+    session.type("R\n")
+    session.until_printed("✗ Failed", times=2)
+    session.type("what\n")
+    session.until_printed("n next, h hint, r again, q quit", times=3)
+    session.type("n\nn\nn\n")
+    session.until_printed("2.2 Twice 2")
+    session.type("n\n")
+    session.until_printed("This is the last exercise of the course.")
+    session.type("q\n")
+    until(lambda: session.codes == [0], "the end")
+    store = ProgressStore(paths.progress_file("tiny"))
+    assert (store.hints_used("lesson_1/twice_1_1"), store.current_exercise()) == (1, "lesson_2/twice_2_2")
+    store.close()
+
+
+def test_a_newer_save_ends_the_run_that_is_on(session: Session) -> None:
+    session.until_printed("✗ Failed")
+    session.client.holds = True
+    session.file.write_text(WRONG)
+    until(lambda: len(session.client.requests) == 2, "the second run")
+    session.client.holds = False
+    session.file.write_text(RIGHT)
+    session.until_printed("✓ Passed")
+    assert "  stopped\n" in session.printed()
+    until(lambda: attempts() == ["failed", "passed"], "the attempts: what was stopped is none")
+
+
+def test_many_saves_at_once_are_one_run(session: Session) -> None:
+    session.until_printed("✗ Failed")
+    for number in range(10):
+        session.file.write_text(f"{RIGHT}# {number}\n")
+    session.until_printed("✓ Passed")
+    assert session.client.requests[-1].submission == f"{RIGHT}# 9\n"
+    assert len(session.client.requests) == 2
+
+
+def test_a_file_that_another_one_is_moved_over_is_graded(session: Session) -> None:
+    session.until_printed("✗ Failed")
+    new = session.file.with_suffix(".new")
+    new.write_text(RIGHT)
+    new.replace(session.file)
+    session.until_printed("✓ Passed")
+    assert "is gone" not in session.printed()
+
+
+def test_a_file_that_is_gone_is_told_and_graded_when_it_is_back(session: Session) -> None:
+    session.until_printed("✗ Failed")
+    session.file.unlink()
+    session.until_printed(f"{session.file} is gone. It is graded again when it is back.")
+    session.file.write_text(RIGHT)
+    session.until_printed("✓ Passed")
+    assert f"{session.file.name} is back." in session.printed()
+
+
+def test_a_file_that_is_no_text_is_told_and_watched_on(session: Session) -> None:
+    session.until_printed("✗ Failed")
+    session.file.write_bytes(b"\xff\xfe")
+    session.until_printed("is not UTF-8 text (line 1).")
+    assert "Save it as UTF-8 in your editor." in session.printed()
+    session.file.write_text(RIGHT)
+    session.until_printed("✓ Passed")
+
+
+def test_a_grader_that_breaks_is_told_and_the_watch_goes_on(session: Session) -> None:
+    session.until_printed("✗ Failed")
+    session.client.breaks = GradingError("The judge could not be started.", "Run `gpututor doctor`.")
+    session.file.write_text(WRONG)
+    session.until_printed("Run `gpututor doctor`.")
+    session.client.breaks = ValueError("a bug")
+    session.type("r\n")
+    session.until_printed("The grader stopped in an unexpected way: ValueError('a bug')")
+    session.client.breaks = None
+    session.file.write_text(RIGHT)
+    session.until_printed("✓ Passed")
+
+
+def test_lines_of_a_pipe_come_whole_and_its_end_is_no_wish_to_leave() -> None:
+    reading, writing = os.pipe()
+    keyboard = Keyboard(reading)
+    assert keyboard.lines(0) == []
+    os.write(writing, b"n\nh")
+    assert keyboard.lines(1) == ["n"]
+    os.write(writing, b"int\nr")
+    assert keyboard.lines(1) == ["hint"]
+    os.close(writing)
+    assert [keyboard.lines(0) for _ in range(3)] == [[], [], []]
+    os.close(reading)
+
+
+@contextlib.contextmanager
+def on_a_terminal(*words: str) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "gpututor.cli.main", *words],
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        start_new_session=True,
+        env={**os.environ, "TERM": "xterm-256color"},
+        preexec_fn=lambda: take_terminal(theirs),
+    )
+    os.close(theirs)
+    try:
+        yield process, ours
+    finally:
+        process.kill()
+        process.wait()
+        os.close(ours)
+
+
+def take_terminal(descriptor: int) -> None:
+    """So that Ctrl-C on it is a signal."""
+    import fcntl
+    import termios
+
+    fcntl.ioctl(descriptor, termios.TIOCSCTTY, 0)
+
+
+def read_until(terminal: int, text: str, patience_s: float = 90.0) -> str:
+    seen, deadline = "", time.monotonic() + patience_s
+    while text not in seen:
+        assert time.monotonic() < deadline, f"waited in vain for {text!r} in\n{seen}"
+        if select.select([terminal], [], [], 0.1)[0]:
+            with contextlib.suppress(OSError):
+                seen += os.read(terminal, 65536).decode("utf-8", "replace").replace("\r\n", "\n")
+    return seen
+
+
+def test_on_a_terminal_with_the_real_judge_a_learner_fails_mends_goes_on_and_leaves(
+    course_folder: Path, tmp_path: Path
+) -> None:
+    course = load_course(course_folder)
+    workspace, _ = make_workspace(tmp_path / "mine", course)
+    file = workspace.path_of(course.exercises[0])
+    folders = ["--course", str(course_folder), "--workspace", str(workspace.folder)]
+    with on_a_terminal("watch", "1.1", *folders) as (process, terminal):
+        assert "NotImplementedError" in read_until(terminal, "q quit: a letter, then Enter.")
+        file.write_text(RIGHT)
+        seen = read_until(terminal, "n and Enter go on to 1.2 Twice 2.")
+        assert f"{CLEAR}1.1 Twice 1\n" in seen
+        assert "✓ Passed" in seen
+        os.write(terminal, b"n\n")
+        assert "1.2 Twice 2" in read_until(terminal, "q quit: a letter, then Enter.")
+        modules = Path(f"/proc/{process.pid}/maps")
+        if modules.exists():
+            assert "torch" not in modules.read_text(), "what a person looks at never imports torch"
+        os.write(terminal, b"q\n")
+        assert process.wait(PATIENCE_S) == 0
+
+
+@pytest.mark.parametrize(("key", "code"), [(b"\x03", 130), (b"\x04", 0)], ids=["ctrl-c", "ctrl-d"])
+def test_on_a_terminal_ctrl_c_and_ctrl_d_leave_without_a_traceback(
+    course_folder: Path, tmp_path: Path, key: bytes, code: int
+) -> None:
+    workspace, _ = make_workspace(tmp_path / "mine", load_course(course_folder))
+    folders = ["--course", str(course_folder), "--workspace", str(workspace.folder)]
+    with on_a_terminal("watch", "1.1", *folders) as (process, terminal):
+        read_until(terminal, "1.1 Twice 1\n")
+        os.write(terminal, key)
+        seen = ""
+        with contextlib.suppress(OSError):
+            while chunk := os.read(terminal, 65536):
+                seen += chunk.decode("utf-8", "replace")
+        assert process.wait(PATIENCE_S) == code
+        assert "Traceback" not in seen
+
+
+def test_without_a_terminal_it_watches_until_it_is_told_to_end(course_folder: Path, tmp_path: Path) -> None:
+    course = load_course(course_folder)
+    workspace, _ = make_workspace(tmp_path / "mine", course)
+    workspace.write(course.exercises[0], RIGHT)
+    words = ["watch", "1.1", "--course", str(course_folder), "--workspace", str(workspace.folder)]
+    command = [sys.executable, "-m", "gpututor.cli.main", *words]
+    process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    seen = ""
+    for line in process.stdout:
+        seen += line
+        if line.startswith("Watching"):
+            if seen.count("Watching") == 2:
+                break
+            workspace.write(course.exercises[0], RIGHT + "# saved again\n")
+    assert seen.count("✓ Passed") == 2
+    assert not re.search("\x1b", seen), "no control sequences where no terminal is"
+    process.send_signal(signal.SIGINT)
+    assert process.wait(PATIENCE_S) == 130
+    process.stdout.close()
