@@ -21,9 +21,13 @@ from gpututor.plain_text import lines_of
 
 _TITLE_STATES = ("-passed", "-failed", "-neutral")
 _TICK_S = 0.5
+_MOUNT_EVERY_S = 0.05
+_MOUNTED_AT_ONCE = 8
+"""Rows, so that a flood of verdicts leaves time for keys."""
+MOST_ROWS = 120
 
 
-class Results(OwnStyle, Vertical, can_focus=True):
+class Results(Vertical, OwnStyle, can_focus=True):
     """Results of one run: a headline that stays, and below it what scrolls. Told everything; asks nothing."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -50,6 +54,9 @@ class Results(OwnStyle, Vertical, can_focus=True):
         """Of the run that is on."""
         self._on_device = ""
         self._ticking: Timer | None = None
+        self._waiting: list[VerdictRow] = []
+        """Rows that are not mounted yet."""
+        self._mounting: Timer | None = None
 
     def compose(self) -> ComposeResult:
         yield self._title
@@ -59,6 +66,7 @@ class Results(OwnStyle, Vertical, can_focus=True):
 
     def on_mount(self) -> None:
         self._ticking = self.set_interval(_TICK_S, self._tell_progress, pause=True)
+        self._mounting = self.set_interval(_MOUNT_EVERY_S, self._mount_some, pause=True)
 
     def show_nothing(self, title: str, device: str) -> None:
         """Nothing ran yet."""
@@ -94,6 +102,7 @@ class Results(OwnStyle, Vertical, can_focus=True):
         self._on_device = f"On {device_words(device)}"
         self._device.update(self._on_device)
         if scenario not in self._headings:
+            self._mount_rows(self._waiting)
             where = device_words(device)
             text = where if where.startswith(scenario) else f"{scenario}: {where}"
             self._headings[scenario] = PlainText(text, classes="scenario")
@@ -119,7 +128,19 @@ class Results(OwnStyle, Vertical, can_focus=True):
         if verdict.status.has_details and self.first_failure is None:
             row.open()
         self._rows[key] = row
-        self.body.mount(row)
+        if len(self._rows) <= MOST_ROWS:
+            self._waiting.append(row)
+        if self._mounting is not None:
+            self._mounting.resume()
+
+    def _mount_some(self) -> None:
+        self._mount_rows(self._waiting[:_MOUNTED_AT_ONCE])
+        if not self._waiting and self._mounting is not None:
+            self._mounting.pause()
+
+    def _mount_rows(self, rows: list[VerdictRow]) -> None:
+        self._waiting = self._waiting[len(rows) :]
+        self.body.mount_all(rows)
 
     def stop(self) -> None:
         """The run was cancelled."""
@@ -139,6 +160,9 @@ class Results(OwnStyle, Vertical, can_focus=True):
         self._device.update(_where(report))
         for verdict in report.verdicts:
             self.add_verdict(verdict)
+        self._mount_rows(self._waiting)
+        if len(self._rows) > MOST_ROWS:
+            self.body.mount(PlainText(f"… {len(self._rows) - MOST_ROWS:,} more checks: v shows all", classes="reason"))
         self._news.update(news)
         self._news.display = bool(news)
         self.body.mount_all(output_blocks(report))
@@ -186,7 +210,9 @@ class Results(OwnStyle, Vertical, can_focus=True):
     def take_focus(self) -> None:
         """Let the keys go to a row: to the one that the learner was on, else the first failure, else the first."""
         if not any(row.has_focus for row in self._rows.values()):
-            (self.first_failure or next(iter(self._rows.values()), self)).focus(scroll_visible=False)
+            self._mount_rows(self._waiting)
+            row = self.first_failure or next(iter(self._rows.values()), None)
+            (row if row is not None and row.is_attached else self).focus(scroll_visible=False)
         if self._is_new:
             self._is_new = False
             self.call_after_refresh(self._show_start)
@@ -198,6 +224,10 @@ class Results(OwnStyle, Vertical, can_focus=True):
 
     def _show_start(self) -> None:
         """Scroll to the top; to the first failure when the whole of it cannot be seen from there."""
+        if not all(row.virtual_region.height for row in self._rows.values()):
+            if self.is_on_screen:  # its rows have no places yet
+                self.call_after_refresh(self._show_start)
+            return
         failure = self.first_failure
         if failure is None or failure.virtual_region.bottom <= self.body.scrollable_content_region.height:
             self.body.scroll_home(animate=False)
@@ -238,6 +268,7 @@ class Results(OwnStyle, Vertical, can_focus=True):
         self._end_progress()
         self.report = None
         self._rows.clear()
+        self._waiting.clear()
         self._headings.clear()
         self._news.display = False
         self.body.remove_children([child for child in self.body.children if child is not self._news])
