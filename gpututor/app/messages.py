@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from textual.message import Message
@@ -236,6 +237,14 @@ class CostsRead(Message):
     source: str
     """The text that was graded."""
     recording: Recording
+
+
+@dataclass
+class FileExported(Message):
+    """A trace or a picture of the screen was written, or could not be."""
+
+    path: Path | None
+    error: TutorError | None
 
 
 @dataclass

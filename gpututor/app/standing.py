@@ -31,6 +31,7 @@ class ExerciseRow:
     minutes: int
     state: State
     attempts: int
+    hints_used: int
 
     @property
     def id(self) -> str:
@@ -100,6 +101,7 @@ def lesson_rows(course: Course, progress: Mapping[str, ExerciseProgress]) -> tup
                     exercise.minutes,
                     _state(progress.get(exercise.key)),
                     progress[exercise.key].attempts if exercise.key in progress else 0,
+                    progress[exercise.key].hints_used if exercise.key in progress else 0,
                 )
                 for exercise in lesson.exercises
             ),

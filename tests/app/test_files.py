@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 from textual.pilot import Pilot
 
-from gpututor.app.screens.dialogs import DiffDialog, QuestionDialog
+from gpututor.app.screens.dialogs import QuestionDialog
+from gpututor.app.screens.diff import DiffDialog
 from gpututor.errors import ProgressError
 from gpututor.progress.store import ProgressStore
 from tests.app.conftest import Desk, main_screen, until, until_shown
@@ -207,4 +208,8 @@ async def test_a_terminal_that_is_closed_in_a_conflict_keeps_both_texts(desk: De
         screen.rescue()
 
     assert desk.file().read_text() == "theirs = 1\n"
-    assert any(text.startswith("m=1def") for text in backups(desk))
+    async with desk.start() as pilot:
+        await until_shown(pilot, "There is text here that was not saved last time")
+        await pilot.press("m")
+        await until(pilot, lambda: desk.file().read_text().startswith("m=1def"), "for my text")
+        assert backups(desk) == ["theirs = 1\n"]

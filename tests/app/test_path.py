@@ -80,6 +80,7 @@ async def test_finishing_the_course_is_noticed(desk: Desk) -> None:
             text = screen_text(pilot.app)
             await pilot.press("n")
         assert "You have passed every exercise of the course." in text
+        await pilot.press("escape", "n")
         assert "This is the last exercise" in screen_text(pilot.app)
 
 

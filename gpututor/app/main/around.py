@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from gpututor.app.main.learning import LearnScreen
-from gpututor.app.messages import DevicesFound, SettingsChanged
+from gpututor.app.messages import DevicesFound, ExerciseChosen, LessonChosen, SettingsChanged
 from gpututor.settings import SettingsFile
 
 
@@ -59,6 +59,25 @@ class AroundScreen(LearnScreen):
             DevicesScreen(self.settings, self.exercise, self._inventory, look, self.apply_settings),
             lambda inventory: self.post_message(DevicesFound(inventory)) if inventory else None,
         )
+
+    # Progress
+
+    def action_progress(self) -> None:
+        from gpututor.app.screens.progress import Choice, ProgressScreen
+
+        def go_on(choice: Choice | None) -> None:
+            match choice:
+                case Choice("lesson", slug):
+                    self.post_message(LessonChosen(slug))
+                case Choice("exercise", key):
+                    self.post_message(ExerciseChosen(key))
+                case Choice("again", key):
+                    self.post_message(ExerciseChosen(key))
+                    self.call_later(self.action_reset)
+                case _:
+                    return
+
+        self.app.push_screen(ProgressScreen(self.learner.course, self.learner.progress), go_on)
 
     # Runs that nobody asks for
 

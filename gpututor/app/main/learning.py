@@ -7,16 +7,17 @@ from functools import partial
 from textual import events, on
 
 from gpututor.app.commands import FOOTERS, Pane
-from gpututor.app.main.seeing import SeeScreen
+from gpututor.app.main.showing import ShowScreen
 from gpututor.app.messages import CheckOpened, CommandChosen, ExerciseChosen
-from gpututor.app.screens.dialogs import Answer, DiffDialog, QuestionDialog
+from gpututor.app.screens.dialogs import Answer, QuestionDialog
+from gpututor.app.screens.diff import DiffDialog
 from gpututor.app.standing import State
 from gpututor.app.widgets.verdict_row import VerdictRow
 from gpututor.app.words import sentence
 from gpututor.errors import CourseError, TutorError
 
 
-class LearnScreen(SeeScreen):
+class LearnScreen(ShowScreen):
     """A desk with help at hand."""
 
     _all_hints_used = False

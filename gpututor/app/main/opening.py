@@ -76,7 +76,9 @@ class OpenScreen(AroundScreen):
 
     @on(ExerciseChosen)
     def _open_chosen(self, message: ExerciseChosen) -> None:
-        self.open_exercise(self.exercise_of(message.key), Pane.TASK)
+        exercise = self.exercise_of(message.key)
+        new_lesson = message.with_lesson and exercise.lesson_slug != self.exercise.lesson_slug
+        self.open_exercise(exercise, Pane.LESSON if new_lesson else Pane.TASK)
 
     @on(LessonChosen)
     def _read_chosen(self, message: LessonChosen) -> None:
@@ -133,9 +135,9 @@ class OpenScreen(AroundScreen):
 
     def show_pane(self, pane: Pane) -> None:
         if pane in READING:
-            self._read(pane)
+            self._show_text(pane)
         elif pane is not Pane.COURSE and self.panes.reading is Pane.LESSON:
-            self._read(Pane.TASK)
+            self._show_text(Pane.TASK)
         self.panes.show(pane)
         if pane is Pane.CODE and self._cursor_is_new:
             self._cursor_is_new = False
@@ -143,7 +145,7 @@ class OpenScreen(AroundScreen):
             self.call_after_refresh(self.panes.editor.scroll_cursor_visible)
         self._show_around()
 
-    def _read(self, pane: Pane) -> None:
+    def _show_text(self, pane: Pane) -> None:
         name = self.lesson.slug if pane is Pane.LESSON else self.exercise.key
         self.panes.read(pane, self._text_for(pane), f"{pane} {name}")
 

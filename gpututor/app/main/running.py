@@ -13,6 +13,7 @@ from gpututor.app.grader import Client, Grader
 from gpututor.app.main.attempts import AttemptsScreen
 from gpututor.app.main.saving import Learner
 from gpututor.app.messages import (
+    CallBegan,
     CheckAnswered,
     DevicesFound,
     PairTimed,
@@ -40,8 +41,6 @@ class RunScreen(AttemptsScreen):
         super().__init__(learner, exercise)
         self.grader = Grader(client, self.post_message)
         self.running = False
-        self.stopping = False
-        """Whether the run that is on was told to stop."""
         self._parts: dict[int, Path | None] = {}
         """Where the runs that are on record what the devices do."""
         self._submitted = ""
@@ -78,10 +77,12 @@ class RunScreen(AttemptsScreen):
         self._parts[run] = part
 
     def stop_run(self) -> None:
-        self.status.show_news("Stopping")
+        """Stop the run. It is over for the learner at once, whatever the judge still has to tidy up."""
         self.grader.cancel()
-        self.stopping = True
-        self.show_keys()
+        self._set_running(False)
+        self.status.show_news("Stopped")
+        if self._submitted_for.key == self.exercise.key:
+            self.panes.results.stop()
 
     @property
     def planned_device(self) -> str:
@@ -96,11 +97,17 @@ class RunScreen(AttemptsScreen):
     @on(ScenarioStarted)
     def _show_scenario(self, message: ScenarioStarted) -> None:
         if self._is_shown(message.run):
-            self.panes.results.scenario_started(message.scenario, message.device)
+            self.panes.results.scenario_started(message.scenario, message.device, message.number, message.of)
+
+    @on(CallBegan)
+    def _show_call(self, message: CallBegan) -> None:
+        if self._is_shown(message.run):
+            self.panes.results.call_began(message.number, message.of)
 
     @on(PairTimed)
     def _show_timing(self, message: PairTimed) -> None:
         if self._is_shown(message.run):
+            self.panes.results.pairs_timed(message.pairs, message.most_pairs)
             self.status.show_news(f"Timing: pair {message.pairs} of at most {message.most_pairs}")
 
     @on(CheckAnswered)
@@ -112,7 +119,7 @@ class RunScreen(AttemptsScreen):
     @on(SubmissionGraded)
     def _keep_report(self, message: SubmissionGraded) -> None:
         part = self._parts.pop(message.run, None)
-        if message.run != self.grader.run:
+        if self.grader.is_over(message.run):
             self.recordings.discard(part)
             return
         self._set_running(False)
@@ -128,17 +135,13 @@ class RunScreen(AttemptsScreen):
     @on(RunCancelled)
     def _show_stop(self, message: RunCancelled) -> None:
         self.recordings.discard(self._parts.pop(message.run, None))
-        if message.run != self.grader.run:
-            return
-        self._set_running(False)
-        self.status.show_news("Stopped")
-        if self._is_shown(message.run):
-            self.panes.results.stop()
+        if message.run == self.grader.run and self.running:  # by somebody else than the learner
+            self.stop_run()
 
     @on(RunBroke)
     def _show_fault(self, message: RunBroke) -> None:
         self.recordings.discard(self._parts.pop(message.run, None))
-        if message.run != self.grader.run:
+        if self.grader.is_over(message.run):
             return
         self._set_running(False)
         self.status.show_news("The grader broke")
@@ -147,10 +150,10 @@ class RunScreen(AttemptsScreen):
         self.app.push_screen(error_dialog(message.error))
 
     def _is_shown(self, run: int) -> bool:
-        return run == self.grader.run and self._submitted_for.key == self.exercise.key
+        return not self.grader.is_over(run) and self._submitted_for.key == self.exercise.key
 
     def _set_running(self, running: bool) -> None:
-        self.running, self.stopping = running, False
+        self.running = running
         self.show_keys()
 
     def _record(self, report: Report, part: Path | None) -> str:
@@ -167,11 +170,16 @@ class RunScreen(AttemptsScreen):
         next_words = f"n opens {sentence(f'{following.label} {following.title}')}" if following else ""
         finished = self._finished_lessons()
         lesson = course.lesson_of(exercise)
+        if finished != was_finished:
+            self.lesson_finished(lesson.slug)
         if len(finished) == len(course.lessons) and finished != was_finished:
             return "You have passed every exercise of the course."
         if lesson.slug in finished - was_finished:
             return f"Lesson {lesson.number} is finished: {sentence(lesson.title)} {next_words}".rstrip()
         return next_words or "This was the last exercise of the course."
+
+    def lesson_finished(self, slug: str) -> None:
+        """The last exercise of a lesson was passed; the layer above makes something of it."""
 
     def _finished_lessons(self) -> frozenset[str]:
         return frozenset(lesson.slug for lesson in self.lessons if lesson.finished)

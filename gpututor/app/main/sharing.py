@@ -8,7 +8,8 @@ from textual import events, on
 
 from gpututor.app.desk import Conflict, Desk, Gone, Reloaded
 from gpututor.app.main.saving import SAVE_AFTER_S, SAVE_AT_LATEST_S, DeskScreen, in_words
-from gpututor.app.screens.dialogs import Answer, DiffDialog, QuestionDialog
+from gpututor.app.screens.dialogs import Answer, QuestionDialog
+from gpututor.app.screens.diff import DiffDialog
 from gpututor.errors import TutorError
 
 Then = Callable[[], object]
@@ -125,7 +126,7 @@ class SharingScreen(DeskScreen):
         if self._desk is None:
             return "no file"
         if self.is_saved:
-            return "file cannot be read" if self._told else "saved"
+            return "saved" if self._looks_in_vain < LOOKS_BEFORE_TELLING else "file cannot be read"
         return "not saved: ^s tells why" if self._told or self._put_off is not None else "not saved yet"
 
     # Opening and leaving

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from gpututor.grading.inventory import Inventory
 
 VIRTUAL_GPU = (
-    "A model of a GPU inside PyTorch: tensors say cuda:0, with CUDA's rules",
+    "A model of a GPU inside PyTorch: tensors say cuda:0; CUDA's laws hold",
     "Values are real: your CPU computes them; what a GPU forbids, fails",
     "Times are modelled: what kernels, copies, waits take on that GPU",
     "What it makes up says modelled; what it cannot do, it refuses by name",

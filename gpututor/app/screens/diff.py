@@ -1,0 +1,164 @@
+"""A comparison of two texts, line by line, in which the changes can be walked."""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import dataclass
+from typing import ClassVar
+
+from rich.cells import cell_len, chop_cells
+from textual import events
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical, VerticalScroll
+from textual.content import Content
+from textual.screen import ModalScreen
+from textual.widgets import Static
+
+from gpututor.app.widgets.plain import PlainText
+from gpututor.grading.words import count
+from gpututor.plain_text import visible
+
+CONTINUED = "↪ "
+"""Before what is left of a line that is longer than the screen is wide."""
+_COLOURS = {"-": "$text-error", "+": "$text-success", " ": ""}
+_GUTTER = 3
+
+
+@dataclass(frozen=True)
+class DiffLine:
+    """One line of either text."""
+
+    sign: str
+    """`-`: only the first text has it; `+`: only the second; a blank: both."""
+    text: str
+    change: int
+    """The number of the change that begins with it, from 1; 0 where none does."""
+
+
+def diff_lines(before: str, after: str) -> tuple[DiffLine, ...]:
+    """A comparison of two whole files: within a change, the lines that go before those that come."""
+    old, new = before.splitlines(), after.splitlines()
+    lines: list[DiffLine] = []
+    change = 0
+    for tag, old_from, old_to, new_from, new_to in difflib.SequenceMatcher(None, old, new, False).get_opcodes():
+        if tag == "equal":
+            lines += [DiffLine(" ", line, 0) for line in old[old_from:old_to]]
+            continue
+        change += 1
+        changed = [("-", line) for line in old[old_from:old_to]] + [("+", line) for line in new[new_from:new_to]]
+        lines += [DiffLine(sign, line, 0 if number else change) for number, (sign, line) in enumerate(changed)]
+    return tuple(lines)
+
+
+class DiffView(Static):
+    """Draws the lines; one that is too long goes on in the next row, behind a mark."""
+
+    def __init__(self, lines: tuple[DiffLine, ...]) -> None:
+        super().__init__("", markup=False)
+        self._lines = lines
+        self.changes = sum(line.change > 0 for line in lines)
+        self.current = 0
+        """The change that is marked; 0: none."""
+        self.rows: dict[int, int] = {}
+        """Where each change begins, in rows of the view."""
+        self._drawn = (0, 0)
+
+    def on_resize(self, event: events.Resize) -> None:
+        self.draw()
+
+    def draw(self) -> None:
+        """Lay the lines out in the present width."""
+        width = self.size.width
+        if (width, self.current) == self._drawn or width <= _GUTTER + len(CONTINUED):
+            return
+        self._drawn = (width, self.current)
+        parts: list[Content | str | tuple[str, str]] = []
+        row = 0
+        for line in self._lines:
+            if line.change:
+                self.rows[line.change] = row
+            arrow = "▸" if line.change and line.change == self.current else " "
+            for number, piece in enumerate(_pieces(visible(line.text.expandtabs(4)), width - _GUTTER)):
+                text = f"{arrow if number == 0 else ' '}{line.sign} {piece}\n"
+                parts.append((text, _COLOURS[line.sign]) if _COLOURS[line.sign] else text)
+                row += 1
+        self.update(Content.assemble(*parts) if self.changes else "Both are the same.")
+
+
+def _pieces(text: str, room: int) -> list[str]:
+    """The text in pieces that fit; all but the first begin with a mark."""
+    if cell_len(text) <= room:
+        return [text]
+    first, *_ = chop_cells(text, room)
+    return [first, *(f"{CONTINUED}{piece}" for piece in chop_cells(text[len(first) :], room - len(CONTINUED)))]
+
+
+class DiffDialog(ModalScreen[None]):
+    """Two texts line by line: what only the first has is marked -, what only the second has +."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape,q,enter", "close", show=False),
+        Binding("j", "scroll('down')", show=False),
+        Binding("k", "scroll('up')", show=False),
+        Binding("g", "scroll('home')", show=False),
+        Binding("G", "scroll('end')", show=False),
+        Binding("right_square_bracket,n", "walk(1)", show=False),
+        Binding("left_square_bracket,p", "walk(-1)", show=False),
+    ]
+
+    def __init__(self, title: str, before: str, after: str, legend: tuple[str, str]) -> None:
+        super().__init__()
+        self._title = title
+        self._legend = legend
+        self._view = DiffView(diff_lines(before, after))
+        self._foot = PlainText("", classes="foot")
+
+    def compose(self) -> ComposeResult:
+        with Vertical(classes="dialog -tall"):
+            yield PlainText(self._title, classes="title")
+            minus, plus = self._legend
+            legend = Content.assemble((f"- {minus}", "$text-error"), "    ", (f"+ {plus}", "$text-success"))
+            yield Static(legend, classes="legend")
+            with VerticalScroll(id="diff"):
+                yield self._view
+            yield self._foot
+
+    def on_mount(self) -> None:
+        self.query_one("#diff").focus()
+        self._show_foot()
+        # The rows are known once the width is.
+        self.call_after_refresh(self.action_walk, 1)
+
+    def action_walk(self, by: int) -> None:
+        """Go to the next change, or the one before."""
+        view = self._view
+        if not view.changes:
+            return
+        view.current = max(1, min(view.current + by, view.changes))
+        view.draw()
+        row = view.rows.get(view.current, 0)
+        scroll = self.query_one("#diff", VerticalScroll)
+        self.call_after_refresh(scroll.scroll_to, y=max(0, row - scroll.size.height // 3), animate=False)
+        self._show_foot()
+
+    def _show_foot(self) -> None:
+        view = self._view
+        many = f"Change {max(view.current, 1)} of {view.changes}   ] next   [ before   "
+        one = f"{count(view.changes, 'change')}   " if view.changes else ""
+        self._foot.update(f"{many if view.changes > 1 else one}j k scroll   Esc closes")
+
+    def action_scroll(self, where: str) -> None:
+        scroll = self.query_one("#diff", VerticalScroll)
+        match where:
+            case "down":
+                scroll.scroll_down(animate=False)
+            case "up":
+                scroll.scroll_up(animate=False)
+            case "home":
+                scroll.scroll_home(animate=False)
+            case _:
+                scroll.scroll_end(animate=False)
+
+    def action_close(self) -> None:
+        self.dismiss(None)

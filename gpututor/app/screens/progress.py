@@ -1,0 +1,226 @@
+"""How far the learner is, which mistakes come back, and what is worth repeating."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from textual import on
+from textual.binding import Binding, BindingType
+from textual.content import Content
+from textual.message import Message
+from textual.widgets import OptionList
+from textual.widgets.option_list import Option
+
+from gpututor.app.screens.pages import PagesScreen
+from gpututor.app.standing import LessonRow, State, lesson_rows
+from gpututor.app.teaching import lesson_about
+from gpututor.course.exercise import Course, Exercise
+from gpututor.errors import TutorError
+from gpututor.grading.words import count
+from gpututor.plain_text import visible
+from gpututor.progress.review import Mistake, Repeat
+
+if TYPE_CHECKING:
+    from gpututor.progress.store import ProgressStore
+
+MOST_MISTAKES = 5
+_TITLE_WIDTH, _WIDTHS = 32, (7, 9, 6, 6, 8)
+"""Columns of the table of lessons; with a bar at its edge it fits a dialog on 80 columns."""
+_GONE = "the course has it no more"
+
+
+@dataclass(frozen=True)
+class Standing:
+    """All that the screen shows."""
+
+    lessons: tuple[LessonRow, ...]
+    mistakes: tuple[tuple[Mistake, str], ...]
+    """Each with the slug of the lesson that teaches it."""
+    best_times: dict[str, str]
+    repeats: tuple[Repeat, ...]
+
+
+@dataclass
+class StandingKnown(Message):
+    """Everything was counted."""
+
+    standing: Standing | TutorError
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What the learner wants to go to."""
+
+    kind: str
+    """`exercise`, `lesson`, or `again`: the exercise, from its starter."""
+    name: str
+    """The exercise's key, or the lesson's slug."""
+
+
+class ProgressScreen(PagesScreen[Choice]):
+    """Dismissed with the learner's choice, or None."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("w,shift+f7,f19", "close", show=False),
+        Binding("j", "step(1)", show=False),
+        Binding("k", "step(-1)", show=False),
+        Binding("x", "again", show=False),
+        Binding("g", "end('first')", show=False),
+        Binding("G", "end('last')", show=False),
+    ]
+    FOOT = "Enter opens   Tab turns the page   Esc closes"
+
+    def __init__(self, course: Course, progress: ProgressStore, page: int = 1) -> None:
+        self._course = course
+        self._progress = progress
+        self._far = OptionList(Option("… Counting", disabled=True), id="far", markup=False, compact=True)
+        self._repeats = OptionList(id="repeats", markup=False, compact=True)
+        super().__init__("Progress", {"How far": self._far, "Worth repeating": self._repeats}, page)
+
+    def on_mount(self) -> None:
+        # Reading every report takes 50 µs each; some learners have thousands.
+        threading.Thread(target=self._count, daemon=True).start()
+
+    def _count(self) -> None:
+        try:
+            self.post_message(StandingKnown(standing_of(self._course, self._progress)))
+        except TutorError as error:
+            self.post_message(StandingKnown(error))
+
+    @on(StandingKnown)
+    def _show(self, message: StandingKnown) -> None:
+        message.stop()
+        match message.standing:
+            case TutorError() as error:
+                self._far.set_options([Option(visible(f"! {error.title}"), disabled=True)])
+            case standing:
+                self._far.set_options(self._progress_rows(standing))
+                self._repeats.set_options(self._repeat_rows(standing))
+                for options in (self._far, self._repeats):
+                    options.action_first()
+                    # The cursor cannot stand on the headings above, which are worth seeing first.
+                    self.call_after_refresh(options.scroll_home, animate=False)
+
+    # Rows
+
+    def _progress_rows(self, standing: Standing) -> Iterator[Option]:
+        passed = sum(lesson.passed for lesson in standing.lessons)
+        total = sum(len(lesson.exercises) for lesson in standing.lessons)
+        rows = [row for lesson in standing.lessons for row in lesson.exercises]
+        left = sum(row.minutes for row in rows if row.state is not State.PASSED)
+        yield _heading(f"{passed} of {count(total, 'exercise')} passed; {_time(left)} planned for the rest")
+        yield _heading("")
+        yield _heading(_lesson_line("Lesson", "passed", "started", "tries", "hints", "planned"))
+        for lesson in standing.lessons:
+            states = [row.state for row in lesson.exercises]
+            yield Option(
+                _lesson_line(
+                    f"{lesson.number:>2} {lesson.title}",
+                    f"{'✓ ' if lesson.finished else ''}{lesson.passed}/{len(lesson.exercises)}",
+                    str(states.count(State.STARTED)),
+                    str(sum(row.attempts for row in lesson.exercises)),
+                    str(sum(row.hints_used for row in lesson.exercises)),
+                    _time(sum(row.minutes for row in lesson.exercises)),
+                ),
+                id=f"lesson {lesson.slug}",
+            )
+        yield from self._mistake_rows(standing)
+        yield from self._time_rows(standing)
+
+    def _mistake_rows(self, standing: Standing) -> Iterator[Option]:
+        if not standing.mistakes:
+            return
+        yield _heading("")
+        yield _heading("What failed most often, and the lesson that it belongs to")
+        titles = {lesson.slug: f"{lesson.number} {lesson.title}" for lesson in standing.lessons}
+        for mistake, slug in standing.mistakes[:MOST_MISTAKES]:
+            words = f"{mistake.times:>4} ×  {mistake.sentence}\n{'':<8}▸ {titles.get(slug, _GONE)}"
+            yield Option(visible(words), id=f"lesson {slug} {mistake.check}")
+
+    def _time_rows(self, standing: Standing) -> Iterator[Option]:
+        found = [(self._exercise(key), figures) for key, figures in standing.best_times.items()]
+        known = [(exercise, figures) for exercise, figures in found if exercise is not None]
+        if not known:
+            return
+        yield _heading("")
+        yield _heading("Your best times")
+        for exercise, figures in sorted(known, key=lambda pair: (pair[0].lesson_number, pair[0].number)):
+            words = f"     {exercise.label} {exercise.title}\n{'':<8}{figures}"
+            yield Option(visible(words), id=f"time {exercise.key}")
+
+    def _repeat_rows(self, standing: Standing) -> Iterator[Option]:
+        if not standing.repeats:
+            yield _heading("○ Nothing is: what you passed, you passed in few tries and without help.")
+            return
+        yield _heading("x starts the chosen one anew; your file is kept in .backups.")
+        yield _heading("")
+        for repeat in standing.repeats:
+            exercise = self._exercise(repeat.exercise)
+            if exercise is not None:
+                words = f"{exercise.label:>5} {exercise.title}\n{'':<6}{', '.join(repeat.reasons)}"
+                yield Option(visible(words), id=f"exercise {exercise.key}")
+
+    def _exercise(self, key: str) -> Exercise | None:
+        return next((exercise for exercise in self._course.exercises if exercise.key == key), None)
+
+    # Choosing
+
+    @on(OptionList.OptionSelected)
+    def _open(self, event: OptionList.OptionSelected) -> None:
+        event.stop()
+        kind, name, *_ = (event.option.id or "").split(" ")
+        self.dismiss(Choice("lesson" if kind == "lesson" else "exercise", name))
+
+    def action_again(self) -> None:
+        """Begin the exercise anew that has the cursor on the second page."""
+        option = self._repeats.highlighted_option
+        if self.page == 2 and option is not None and option.id is not None:
+            self.dismiss(Choice("again", option.id.partition(" ")[2]))
+
+    @property
+    def _shown(self) -> OptionList:
+        return self._far if self.page == 1 else self._repeats
+
+    def action_step(self, by: int) -> None:
+        if by > 0:
+            self._shown.action_cursor_down()
+        else:
+            self._shown.action_cursor_up()
+
+    def action_end(self, which: str) -> None:
+        if which == "last":
+            self._shown.action_last()
+        else:
+            self._shown.action_first()
+            self._shown.scroll_home(animate=False)
+
+
+def standing_of(course: Course, store: ProgressStore) -> Standing:
+    """Count everything. Raises `ProgressError`."""
+    from gpututor.progress import history, review
+
+    tries, progress = history.tries(store), store.summary()
+    keys = [exercise.key for exercise in course.exercises]
+    known = [one for one in tries if one.exercise in set(keys)]
+    repeats = review.to_repeat(known, progress, history.solutions_opened(store), history.begun_again(store), keys)
+    mistakes = tuple((mistake, lesson_about(mistake, course)) for mistake in review.mistakes(known))
+    return Standing(lesson_rows(course, progress), mistakes, review.best_times(known), repeats)
+
+
+def _heading(text: str) -> Option:
+    return Option(Content(text), disabled=True)
+
+
+def _lesson_line(title: str, *numbers: str) -> str:
+    cut = title if len(title) <= _TITLE_WIDTH else f"{title[: _TITLE_WIDTH - 1]}…"
+    return f"{cut:<{_TITLE_WIDTH}}" + "".join(
+        f"{number:>{width}}" for number, width in zip(numbers, _WIDTHS, strict=True)
+    )
+
+
+def _time(minutes: int) -> str:
+    """`45 min`, `2 h 05`"""
+    return f"{minutes} min" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02}"

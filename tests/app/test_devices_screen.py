@@ -1,0 +1,149 @@
+"""The screen of devices: what is here, where runs happen, which GPU the virtual one is."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from gpututor.app.screens.devices import VIRTUAL_GPU, DevicesScreen
+from gpututor.app.words import planned_device, reason_against
+from gpututor.course.catalogue import load_course
+from gpututor.grading import inventory as inventory_module
+from gpututor.grading.inventory import Device, Inventory
+from gpututor.grading.models import model_names
+from gpututor.health import NOTE, OK, WRONG, Finding
+from gpututor.paths import settings_file
+from gpututor.settings import read_settings
+from tests.app.conftest import Desk, main_screen, until, until_shown
+from tests.app.screen import assert_golden, screen_text
+from tests.app.test_path import run_checks
+
+GPU = Device("cuda:0", "cuda", "NVIDIA H200 [/x]", 140 << 30)
+CPU = Device("cpu", "cpu", "x86_64")
+WITH_GPU = Inventory("2.13.0", (CPU, GPU), "2026-01-02T03:04:05+00:00")
+WITHOUT = Inventory("2.13.0", (CPU,), "2026-01-02T03:04:05+00:00")
+
+
+@pytest.fixture(autouse=True)
+def no_look(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is looked for on the machine that runs the tests."""
+    monkeypatch.setattr("gpututor.health.findings", lambda *folders: iter(()))
+    monkeypatch.setattr(inventory_module, "known_devices", lambda refresh=False: WITH_GPU)
+
+
+@pytest.mark.parametrize("size", [(80, 24), (140, 40)], ids=str)
+@pytest.mark.parametrize("page", ["1", "2"])
+async def test_the_devices_look_as_agreed(desk: Desk, size: tuple[int, int], page: str) -> None:
+    async with desk.start(size) as pilot:
+        main_screen(pilot)._inventory = WITH_GPU
+        await pilot.press("D", page)
+        await until_shown(pilot, "Tab turns the page")
+        await assert_golden(pilot, f"devices_{page}")
+
+
+async def test_the_device_is_chosen_with_enter_and_holds_at_once(desk: Desk) -> None:
+    async with desk.start() as pilot:
+        screen = main_screen(pilot)
+        screen._inventory = WITH_GPU
+        await pilot.press("D")
+        await until_shown(pilot, "● auto")
+        assert "▸ 1.1 Twice 1 runs on cuda:0, NVIDIA H200 [/x]." in screen_text(pilot.app)
+        await pilot.press("j", "enter")
+        await until_shown(pilot, "● virtual")
+        assert "runs on virtual T4 (modelled)." in screen_text(pilot.app)
+        await pilot.press("j", "j", "enter", "escape")
+        await until(pilot, lambda: pilot.app.screen is screen, "for the main screen")
+        assert "cuda:0, NVIDIA H200 [/x]" in screen_text(pilot.app)
+        await run_checks(pilot)
+        assert desk.client.requests[0].device == "cuda:0"
+    assert read_settings(settings_file()).settings.device == "cuda:0"
+
+
+async def test_the_model_of_the_virtual_gpu_is_chosen(desk: Desk) -> None:
+    async with desk.start((100, 40)) as pilot:
+        await pilot.press("D", "tab")
+        await until_shown(pilot, "● the exercise's own")
+        text = screen_text(pilot.app)
+        assert all(name in text for name in model_names())
+        assert all(line in text for line in VIRTUAL_GPU)
+        await pilot.press("j", "j", "enter")
+        await until_shown(pilot, f"● {model_names()[1]}")
+        await pilot.press("escape", "r")
+        await until(pilot, lambda: bool(desk.client.requests), "for the run")
+        assert desk.client.requests[0].gpu == model_names()[1]
+
+
+async def test_an_exercise_that_cannot_run_there_says_so_with_the_reason(desk: Desk) -> None:
+    settings = desk.course.exercises[0].folder / "exercise.toml"
+    settings.write_text(re.sub("devices = .*", 'devices = ["virtual", "cuda"]', settings.read_text()))
+    desk.course = load_course(desk.course.folder)
+    async with desk.start() as pilot:
+        await pilot.press("D")
+        await until_shown(pilot, "● auto")
+        await pilot.press("j", "j", "enter")
+        await until_shown(pilot, "○ 1.1 Twice 1: not gradable here. On cpu it cannot show what it is about;")
+        await pilot.press("escape")
+        await until_shown(pilot, "cpu: not gradable here")
+
+
+def test_a_device_that_this_machine_lacks_is_a_reason(desk: Desk) -> None:
+    exercise = desk.course.exercises[0]
+    assert reason_against(exercise, WITHOUT, "cuda") == "This machine has no device cuda."
+    assert reason_against(exercise, WITH_GPU, "cuda:1") == "This machine has no device cuda:1."
+    assert reason_against(exercise, WITH_GPU, "cuda:0") == ""
+    assert reason_against(exercise, None, "cuda") == "", "not known yet"
+    assert planned_device(exercise, WITHOUT, "auto", "H100") == "virtual H100 (modelled)"
+    assert planned_device(exercise, WITH_GPU, "cuda") == "cuda:0, NVIDIA H200 [/x]"
+
+
+async def test_what_is_here_streams_in_and_says_what_to_do(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    go_on = threading.Event()
+    folders: list[Path] = []
+
+    def look(*where: Path) -> Iterator[Finding]:
+        folders.extend(where)
+        yield Finding(OK, "Python", "3.11 [/b]")
+        go_on.wait()
+        yield Finding(NOTE, "isolation", "no bubblewrap", "Install it.")
+        yield Finding(WRONG, "torch", "is not installed", "`pip install torch`")
+
+    monkeypatch.setattr("gpututor.health.findings", look)
+    async with desk.start() as pilot:
+        await pilot.press("D", "3")
+        await until_shown(pilot, "✓ ok     Python        3.11 [/b]")
+        assert "… Looking." in screen_text(pilot.app)
+        go_on.set()
+        await until_shown(pilot, "✗ 1 to mend.")
+        text = screen_text(pilot.app)
+        for words in ("! note   isolation     no bubblewrap", "Install it.", "✗ wrong  torch", "`pip install torch`"):
+            assert words in text
+        await pilot.press("r")
+        await until_shown(pilot, "✗ 1 to mend.")
+        assert len(pilot.app.screen.query("FindingRow")) == 3, "the rows of the first look are gone"
+        await pilot.press("escape")
+        await until_shown(pilot, "cuda:0, NVIDIA H200 [/x]")
+    assert folders[:2] == [desk.course.folder, desk.workspace_folder]
+
+
+async def test_a_look_that_breaks_is_told(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    def look(*where: Path) -> Iterator[Finding]:
+        yield Finding(OK, "Python", "3.11")
+        raise RuntimeError("a driver [/x] fell over")
+
+    monkeypatch.setattr("gpututor.health.findings", look)
+    async with desk.start() as pilot:
+        await pilot.press("D", "3")
+        await until_shown(pilot, "the look itself broke: RuntimeError('a driver [/x] fell over')")
+        await until_shown(pilot, "✗ 1 to mend.")
+
+
+async def test_the_screen_closes_with_its_own_key_too(desk: Desk) -> None:
+    async with desk.start() as pilot:
+        await pilot.press("e", "shift+f1")
+        assert isinstance(pilot.app.screen, DevicesScreen)
+        await pilot.press("shift+f1")
+        await until(pilot, lambda: pilot.app.screen is main_screen(pilot), "for the main screen")

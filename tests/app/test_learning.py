@@ -1,0 +1,265 @@
+"""Help for the learner: comparisons that can be walked, a finished lesson, progress, and what is worth repeating."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from gpututor.app.commands import Pane
+from gpututor.app.screens.diff import CONTINUED, DiffDialog, diff_lines
+from gpututor.app.screens.finished import FinishedScreen
+from gpututor.app.screens.progress import ProgressScreen, standing_of
+from gpututor.app.teaching import lesson_about, to_remember
+from gpututor.course.catalogue import load_course
+from gpututor.grading.report import Status
+from gpututor.paths import builtin_course
+from gpututor.progress.history import solutions_opened
+from gpututor.progress.review import Mistake
+from tests.app.conftest import Desk, main_screen, until, until_shown
+from tests.app.screen import assert_golden, screen_lines, screen_text
+from tests.app.scripted import report, verdict
+from tests.app.test_path import RIGHT, run_checks
+
+# Comparisons
+
+
+def test_changes_are_numbered_and_what_goes_stands_before_what_comes() -> None:
+    lines = diff_lines("a\nb\nc\nd\n", "a\nB\nc\nd\ne\n")
+    assert [(line.sign, line.text, line.change) for line in lines] == [
+        (" ", "a", 0),
+        ("-", "b", 1),
+        ("+", "B", 0),
+        (" ", "c", 0),
+        (" ", "d", 0),
+        ("+", "e", 2),
+    ]
+
+
+async def test_a_long_line_of_a_comparison_is_never_cut_without_a_mark(desk: Desk) -> None:
+    words = " ".join(f"word{number}" for number in range(40))
+    async with desk.start() as pilot:
+        pilot.app.push_screen(DiffDialog("Two", f"x\n{words}\n", "x\n", ("mine", "theirs")))
+        await until_shown(pilot, CONTINUED.strip())
+        text = re.sub(rf"│|- {CONTINUED}", "", screen_text(pilot.app))
+        assert words.replace(" ", "") in "".join(text.split())
+        await pilot.resize_terminal(140, 40)
+        await until_shown(pilot, "word0 word1 word2 word3 word4 word5 word6 word7 word8 word9 word10 word11")
+
+
+async def test_the_changes_of_a_comparison_are_walked(desk: Desk) -> None:
+    before = "".join(f"line {number}\n" for number in range(120))
+    after = before.replace("line 50\n", "line fifty\n").replace("line 100\n", "")
+    async with desk.start() as pilot:
+        pilot.app.push_screen(DiffDialog("Two", before, after, ("mine", "theirs")))
+        await until_shown(pilot, "▸- line 50")
+        assert "Change 1 of 2" in screen_text(pilot.app)
+        await pilot.press("right_square_bracket")
+        await until_shown(pilot, "▸- line 100")
+        await pilot.press("right_square_bracket", "[")
+        await until_shown(pilot, "▸- line 50")
+        await pilot.press("escape")
+        assert pilot.app.screen is main_screen(pilot)
+
+
+async def test_an_opened_solution_is_noted_before_a_pass_and_not_after(desk: Desk) -> None:
+    async with desk.start() as pilot:
+        progress = main_screen(pilot).learner.progress
+        await pilot.press("s", "escape")
+        assert solutions_opened(progress) == frozenset()
+        await pilot.press("s", "y", "escape")
+        assert solutions_opened(progress) == {main_screen(pilot).exercise.key}
+        await pilot.press("n")
+        main_screen(pilot).panes.editor.load_text(RIGHT)
+        await run_checks(pilot)
+        await pilot.press("s")
+        await until_shown(pilot, "Both are the same.")
+        assert len(solutions_opened(progress)) == 1
+
+
+# A finished lesson
+
+
+def remember(desk: Desk) -> None:
+    """Give the first lesson something to remember."""
+    path = desk.course.folder / "01_lesson_1" / "lesson.md"
+    path.write_text(f"{path.read_text()}\n## Remember\n\n- Twice is `2 *`.\n- Or add.\n\n## Read on\n\nMore.\n")
+    desk.course = load_course(desk.course.folder)
+
+
+async def test_a_finished_lesson_is_a_moment_and_n_goes_on(desk: Desk) -> None:
+    remember(desk)
+    async with desk.start() as pilot:
+        screen = main_screen(pilot)
+        for number in range(2):
+            screen.panes.editor.load_text(RIGHT)
+            await run_checks(pilot)
+            if number == 0:
+                assert pilot.app.screen is screen, "one of two is no finished lesson"
+                await pilot.press("n")
+        await until_shown(pilot, "✓ Lesson 1 is finished: Small things.")
+        await until_shown(pilot, "• Twice is 2 *.")
+        text = screen_text(pilot.app)
+        for words in ("2 exercises, 2 attempts; 10 minutes were planned.", "Next: 2.1 Twice 1.", "n opens 2.1"):
+            assert words in text
+        assert "Read on" not in text
+        await assert_golden(pilot, "finished")
+        await pilot.press("n")
+        await until(pilot, lambda: screen.exercise.label == "2.1", "for the next lesson")
+        assert screen.panes.current is Pane.LESSON, "a new lesson begins with its text"
+
+
+async def test_a_finished_lesson_can_be_left_and_is_not_told_twice(desk: Desk) -> None:
+    async with desk.start() as pilot:
+        screen = main_screen(pilot)
+        for _ in range(2):
+            screen.panes.editor.load_text(RIGHT)
+            await run_checks(pilot)
+            if screen.exercise.label == "1.1":
+                await pilot.press("n")
+        await until(pilot, lambda: isinstance(pilot.app.screen, FinishedScreen), "for the moment")
+        await pilot.press("escape")
+        assert "Lesson 1 is finished: Small things. n opens 2.1 Twice 1." in screen_text(pilot.app)
+        await run_checks(pilot)
+        assert pilot.app.screen is screen
+
+
+async def test_who_does_not_look_at_the_results_is_not_interrupted(desk: Desk) -> None:
+    async with desk.start() as pilot:
+        screen = main_screen(pilot)
+        for number in range(2):
+            screen.panes.editor.load_text(RIGHT)
+            await pilot.press("e")
+            screen.start_run(quietly=True)
+            await until(pilot, lambda: not screen.running, "for the verdicts")
+            await pilot.pause()
+            assert pilot.app.screen is screen
+            if number == 0:
+                await pilot.press("ctrl+n")
+        assert screen.panes.current is Pane.CODE
+        assert "Lesson 1 is finished" in str(screen.panes.results._news.render())
+
+
+async def test_the_finished_course_is_told_and_points_at_what_is_worth_repeating(desk: Desk) -> None:
+    async with desk.start() as pilot:
+        screen = main_screen(pilot)
+        for exercise in desk.course.exercises:
+            screen.open_exercise(exercise, Pane.CODE)
+            screen.panes.editor.load_text(RIGHT)
+            await run_checks(pilot)
+            if isinstance(pilot.app.screen, FinishedScreen) and exercise is not desk.course.exercises[-1]:
+                await pilot.press("escape")
+        await until_shown(pilot, "You have passed every exercise of the course: all 4, in 2 lessons.")
+        await pilot.press("w")
+        await until_shown(pilot, "4 of 4 exercises passed")
+
+
+def test_each_lesson_of_the_course_says_what_to_remember() -> None:
+    course = load_course(builtin_course())
+    for lesson in course.lessons:
+        assert to_remember(lesson.text).startswith("- "), lesson.title
+        assert "\n## " not in to_remember(lesson.text)
+    assert to_remember("# A\n\nWords\n") == ""
+
+
+# Progress
+
+
+def test_kinds_of_checks_belong_to_the_lessons_that_teach_them() -> None:
+    course = load_course(builtin_course())
+
+    def about(check: str) -> str:
+        return lesson_about(Mistake(check, "", 1, ("somewhere/else",)), course)
+
+    assert about("transfers") == "tensors_on_the_device"
+    assert about("syncs") == "measure_it"
+    assert about("memory") == "memory_and_layout"
+    assert about("precision") == "precision"
+    assert about("no_such_check") == "somewhere"
+
+
+@pytest.mark.parametrize("size", [(80, 24), (140, 40)], ids=str)
+async def test_progress_looks_as_agreed(desk: Desk, size: tuple[int, int]) -> None:
+    failed = verdict("transfers", Status.FAILED)
+    figures = "0.48 × the baseline's time: 1.20 ms against 2.50 ms (modelled)"
+    desk.client.judge = lambda request: (
+        report(request, verdict("speed", measured=figures)) if "2 *" in request.submission else report(request, failed)
+    )
+    async with desk.start(size) as pilot:
+        screen = main_screen(pilot)
+        await pilot.press("h")
+        for _ in range(2):
+            await run_checks(pilot)
+        screen.panes.editor.load_text(RIGHT)
+        await run_checks(pilot)
+        await pilot.press("n")
+        await run_checks(pilot)
+        await pilot.press("w")
+        await until_shown(pilot, "1 of 4 exercises passed")
+        await assert_golden(pilot, "progress")
+        await pilot.press("tab")
+        await until_shown(pilot, "once tried, not passed yet")
+        await assert_golden(pilot, "repeating")
+
+
+async def test_the_screen_of_progress_opens_lessons_and_exercises(desk: Desk) -> None:
+    async with desk.start() as pilot:
+        screen = main_screen(pilot)
+        await run_checks(pilot)
+        await pilot.press("n", "w")
+        await until_shown(pilot, "What failed most often")
+        assert "The check called placement holds" in screen_text(pilot.app)
+        await pilot.press("j", "enter")
+        await until(pilot, lambda: "# Lesson 2" in screen.panes.reader.text, "for the lesson")
+        await pilot.press("w")
+        await until_shown(pilot, "What failed most often")
+        await pilot.press("2")
+        await until_shown(pilot, "1.1 Twice 1")
+        await pilot.press("enter")
+        await until(pilot, lambda: screen.exercise.label == "1.1", "for the exercise")
+
+
+async def test_a_repetition_starts_from_the_starter_and_a_quick_pass_ends_it(desk: Desk) -> None:
+    async with desk.start() as pilot:
+        screen = main_screen(pilot)
+        for _ in range(3):
+            await run_checks(pilot)
+        screen.panes.editor.load_text(RIGHT)
+        await run_checks(pilot)
+        await pilot.press("n", "w", "2")
+        await until_shown(pilot, "passed after 3 failures")
+        await pilot.press("x")
+        await until_shown(pilot, "Start 1.1 Twice 1 again?")
+        await pilot.press("y")
+        await until(pilot, lambda: screen.editor_text == screen.exercise.starter, "for the starter")
+        assert [kept.read_text() for kept in (desk.workspace_folder / ".backups").iterdir()] == [RIGHT]
+        assert standing_of(desk.course, screen.learner.progress).repeats != ()
+        screen.panes.editor.load_text(RIGHT)
+        await run_checks(pilot)
+        assert standing_of(desk.course, screen.learner.progress).repeats == ()
+        await pilot.press("w", "2")
+        await until_shown(pilot, "○ Nothing is")
+
+
+async def test_progress_that_cannot_be_read_is_told(desk: Desk) -> None:
+    async with desk.start() as pilot:
+        screen = main_screen(pilot)
+        screen.learner.progress.close()
+        path = screen.learner.progress.path
+        for other in path.parent.glob(f"{path.name}*"):
+            other.unlink()
+        path.mkdir()
+        await pilot.press("w")
+        await until_shown(pilot, "cannot be read or written")
+        await pilot.press("escape")
+        path.rmdir()
+
+
+@pytest.mark.parametrize("key", ["w", "shift+f7", "f19"])
+async def test_the_screen_closes_with_the_key_that_opened_it(desk: Desk, key: str) -> None:
+    async with desk.start() as pilot:
+        await pilot.press(key)
+        await until(pilot, lambda: isinstance(pilot.app.screen, ProgressScreen), "for the screen")
+        assert screen_lines(pilot.app)
+        await pilot.press(key)
+        await until(pilot, lambda: pilot.app.screen is main_screen(pilot), "for the main screen")
