@@ -14,7 +14,7 @@ from gpututor.app.messages import AttemptKept, LineChosen, RecordingLoaded
 from gpututor.progress.store import Attempt
 
 if TYPE_CHECKING:
-    from gpututor.app.screens.device import DeviceAnswer
+    from gpututor.app.screens.device import DeviceAnswer, DeviceScreen
     from gpututor.app.widgets.device.view import RunView
 
 NOTHING_RUN = (
@@ -78,14 +78,19 @@ class SeeScreen(RunScreen):
 
     def see_attempt(self, attempt: Attempt | None) -> None:
         """Show what the device did in an attempt at the exercise that is open."""
-        from gpututor.app.screens.device import DeviceScreen
-
         if attempt is None:
-            screen = DeviceScreen(None, NOTHING_RUN)
+            screen = self.make_device_screen(None, NOTHING_RUN)
         else:
             known = self._last_view[1] if self._last_view is not None and self._last_view[0] == attempt.id else None
-            screen = DeviceScreen(known or self._view_of(attempt), NOT_RECORDED.format(number=attempt.number))
+            nothing = NOT_RECORDED.format(number=attempt.number)
+            screen = self.make_device_screen(known or self._view_of(attempt), nothing)
         self.app.push_screen(screen, partial(self._after_device, attempt))
+
+    def make_device_screen(self, view: RunView | None, nothing: str) -> DeviceScreen:
+        """The screen to be shown; the layers above add to what it can do."""
+        from gpututor.app.screens.device import DeviceScreen
+
+        return DeviceScreen(view, nothing)
 
     def _after_device(self, attempt: Attempt | None, answer: DeviceAnswer) -> None:
         if answer == "run":

@@ -5,17 +5,22 @@ from __future__ import annotations
 import threading
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from textual import on
 
+from gpututor.app.exports import FOLDER, export_picture, export_trace
 from gpututor.app.main.seeing import SeeScreen
-from gpututor.app.messages import AttemptKept, CostsRead
-from gpututor.errors import ProgressError
+from gpututor.app.messages import AttemptKept, CostsRead, FileExported
+from gpututor.app.words import short_path
+from gpututor.errors import ProgressError, TutorError
 from gpututor.grading.recording import Recording, RunRecording
 from gpututor.progress.store import Attempt
 
 if TYPE_CHECKING:
+    from gpututor.app.screens.device import DeviceScreen
+    from gpututor.app.widgets.device.beside import Other
     from gpututor.app.widgets.device.view import OtherAttempt, RunView
 
 
@@ -80,6 +85,93 @@ class ShowScreen(SeeScreen):
         best = progress.best(key)
         before = next(iter(progress.attempts(key, newest=1, before=attempt.id)), None)
         return best if best is None or best.id != attempt.id else None, before
+
+    def make_device_screen(self, view: RunView | None, nothing: str) -> DeviceScreen:
+        from gpututor.app.screens.device_tools import DeviceToolsScreen, Tools
+
+        return DeviceToolsScreen(view, nothing, Tools(self._exports, self._others_to_compare))
+
+    def _others_to_compare(self, view: RunView) -> tuple[Other, ...]:
+        """The best attempt, the one before, the rest from the newest on; then the baselines. For a thread."""
+        from gpututor.app.widgets.device.beside import Other, baselines_of
+
+        exercise = next(one for one in self.learner.course.exercises if one.label == view.title.partition(" ")[0])
+        try:
+            progress = self.learner.progress
+            known = set(self.recordings.ids())
+            best = progress.best(exercise.key)
+            ids = [id_ for id_ in progress.ids(exercise.key) if id_ in known]
+            attempts = [one for id_ in ids if (one := progress.attempt(id_)) is not None]
+        except ProgressError:
+            return tuple(baselines_of(view))
+        others = [one for one in attempts if one.number != view.attempt]
+        before = next((one for one in others if one.number < view.attempt), None)
+        others.sort(key=lambda one: (best is None or one.id != best.id, one is not before, -one.number))
+        found: list[Other] = []
+        for one in others:
+            theirs = super()._view_of(one)
+            if theirs is not None:
+                which = "best, " if best is not None and one.id == best.id else ""
+                which += "the one before, " if one is before else ""
+                found.append(Other(f"{which}attempt {one.number}", f"attempt {one.number}", theirs))
+        return (*found, *baselines_of(view))
+
+    def action_compare(self) -> None:
+        """Set the newest attempt beside another one."""
+        self.compare_attempt(self.from_progress(partial(self.learner.progress.latest, self.exercise.key), None))
+
+    def compare_attempt(self, attempt: Attempt | None) -> None:
+        """Set an attempt at the exercise that is open beside another one."""
+        view = self._view_of(attempt) if attempt is not None else None
+        if attempt is None or view is None:
+            self.status.show_news("Nothing was recorded yet that could be compared: r runs the checks.")
+            return
+        from gpututor.app.screens.compare import CompareScreen
+
+        screen = CompareScreen(view, partial(self._others_to_compare, view))
+        self.app.push_screen(screen, partial(self._after_device, attempt))
+
+    # Exports
+
+    @property
+    def _exports(self) -> Path:
+        return self.learner.workspace.folder / FOLDER
+
+    def action_save_screen(self) -> None:
+        """Write a picture of the screen."""
+        svg = self.app.export_screenshot(title=f"gpututor {self.exercise.label} {self.exercise.title}")
+        self._in_thread(partial(self._save_picture, svg))
+
+    def _save_picture(self, svg: str) -> None:
+        self._export(partial(export_picture, self._exports, self.exercise.label, svg))
+
+    def action_export_trace(self) -> None:
+        """Write the trace of the newest attempt's longest call."""
+        attempt = self.from_progress(partial(self.learner.progress.latest, self.exercise.key), None)
+        view = self._view_of(attempt) if attempt is not None else None
+        if view is None:
+            self.status.show_news("Nothing was recorded yet that could be exported: r runs the checks.")
+            return
+        self.status.show_news("Writing the trace …")
+        self._in_thread(partial(self._save_trace, view))
+
+    def _save_trace(self, view: RunView) -> None:
+        from gpututor.app.widgets.device.view import load
+
+        self._export(partial(export_trace, self._exports, load(view)))
+
+    def _export(self, write: partial[Path]) -> None:
+        try:
+            self.post_message(FileExported(write(), None))
+        except TutorError as error:
+            self.post_message(FileExported(None, error))
+
+    @on(FileExported)
+    def _tell_of_export(self, message: FileExported) -> None:
+        if message.error is not None:
+            self.show_error(message.error)
+        elif message.path is not None:
+            self.status.show_news(f"Written: {short_path(message.path)}")
 
     @staticmethod
     def _in_thread(work: partial[None]) -> None:

@@ -20,7 +20,6 @@ from textual.widget import Widget
 from gpututor.app.messages import LineChosen
 from gpututor.app.widgets.device.view import RunView, Tab, load
 from gpututor.app.widgets.plain import PlainText
-from gpututor.grading.words import device_words
 from gpututor.trace.units import duration
 
 DeviceAnswer = int | Literal["run"] | None
@@ -81,6 +80,8 @@ class DeviceScreen(Screen[DeviceAnswer]):
         Binding("C", "case(-1)", show=False),
     ]
     AUTO_FOCUS = ""
+    MORE_KEYS: ClassVar[tuple[str, ...]] = ()
+    """Keys of classes that build on this one, for the last line; of use where there is a view."""
 
     def __init__(self, view: RunView | None, nothing: str = "") -> None:
         """`nothing`: what is said where there is no view. A view whose traces have been read is shown at once."""
@@ -151,16 +152,17 @@ class DeviceScreen(Screen[DeviceAnswer]):
 
     def _show_around(self) -> None:
         view = self.view
-        title = f"{view.title} · attempt {view.attempt}" if view else ""
+        title = view.title if view else ""
         hazards = sum(len(line.hazards) for line in view.run.lines) if view else 0
         self._top.show(self.tab_number, title, hazards)
         self._case.update(case_words(view) if view else "")
         self._case.display = view is not None
         keys = getattr(self.tab, "KEYS", "").split(" · ") if self.tab else []
-        own = ["Tab next tab"]
+        own = [f"1-{len(TABS)} tabs"]
         if view is not None:
-            own += ["c next call"] if len(view.cases) > 1 else []
-            own += ["s next scenario"] if len(view.recording.runs) > 1 else []
+            own += ["c call"] if len(view.cases) > 1 else []
+            own += ["s scenario"] if len(view.recording.runs) > 1 else []
+            own += self.MORE_KEYS
         else:
             own = ["r run the checks"]
         self._keys.show([key for key in keys if key], [*own, "Esc back"])
@@ -210,12 +212,13 @@ class DeviceScreen(Screen[DeviceAnswer]):
 
 
 def case_words(view: RunView) -> str:
-    """Where and what it is: scenario, device, call, how long it took."""
-    device = device_words(view.run.device)
-    where = device if device.startswith(view.run.scenario) else f"{view.run.scenario}: {device}"
-    taken = f"{duration(view.case.work_ns)} {view.run.times}" if view.run.times else "without times"
-    ranks = f", {len(view.case.calls)} processes" if len(view.case.calls) > 1 else ""
-    return f"{where} · {view.case.words}{ranks} · {taken}"
+    """Where and what it is: attempt, device, call, how long it took."""
+    run, case = view.run, view.case
+    several = len(view.recording.runs) > 1 and not run.device.startswith(run.scenario)
+    where = f"{run.scenario}: {run.device}" if several else run.device
+    processes = f", {len(case.calls)} processes" if len(case.calls) > 1 else ""
+    taken = f"{duration(case.work_ns)} {run.times}" if run.times else "not timed"
+    return f"Attempt {view.attempt} · {where} · {case.words}{processes} · {taken}"
 
 
 class TabTitles(Widget):

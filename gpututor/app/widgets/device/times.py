@@ -124,19 +124,20 @@ def _shares(view: RunView, width: int) -> Iterator[Content]:
     what = f" in {view.case.words}" if several else ""
     yield Content(f"What the device's time was spent on{what}").stylize("bold").truncate(width, ellipsis=True)
     for name, shares in found:
-        yield from _device(name, shares, width, with_name=len(found) > 1)
+        label = f"  {name:<8} " if len(found) > 1 else "  "
+        yield from stacked(label, shares, max(10, width - len(label) - 2))
     yield Content(f"  {_LEGEND}").stylize(_PALE)
 
 
-def _device(name: str, shares: TimeShares, width: int, *, with_name: bool) -> Iterator[Content]:
+def stacked(label: str, shares: TimeShares, room: int) -> Iterator[Content]:
+    """A bar of so many columns, and its parts in words below it."""
     times = (shares.computing, shares.copying, shares.waiting, shares.idle)
-    label = f"{name:<8} " if with_name else ""
-    room = max(10, width - len(label) - 4)
     columns = parts(times, room)
     cells = [(glyph * taken, colour) for (glyph, _, colour), taken in zip(_SHARES, columns, strict=True)]
-    yield Content.assemble("  ", label, *cells)
-    words: list[str | tuple[str, str]] = ["  ", " " * len(label)]
+    yield Content.assemble(label, *cells)
+    words: list[str | tuple[str, str]] = [" " * len(label)]
     for (glyph, told, colour), time in zip(_SHARES, times, strict=True):
         if time:
-            words += [(f"{glyph} ", colour), f"{told} {share(time / max(shares.whole, 1))}", "  "]
+            part = time / max(shares.whole, 1)
+            words += [(f"{glyph} ", colour), f"{told} {share(part) if part >= 0.0005 else 'almost 0 %'}", "  "]
     yield Content.assemble(*words)

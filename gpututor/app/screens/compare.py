@@ -1,0 +1,249 @@
+"""Two attempts at an exercise side by side: figures, lines, timelines."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import import_module
+from typing import ClassVar, Protocol, cast
+
+from textual import events, on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Container
+from textual.content import Content
+from textual.message import Message
+from textual.screen import Screen
+from textual.style import Style
+from textual.widget import Widget
+
+from gpututor.app.messages import LineChosen
+from gpututor.app.screens.device import Keys
+from gpututor.app.widgets.device.beside import Other, Pair, loaded, pair_of
+from gpututor.app.widgets.device.view import RunView
+from gpututor.app.widgets.plain import PlainText
+from gpututor.grading.words import device_words
+
+_FOLDER = "gpututor.app.widgets.device"
+PAGES = (
+    ("Figures", "beside_pages", "FiguresPage"),
+    ("Lines", "beside_pages", "PairLinesPage"),
+    ("Timelines", "beside_timelines", "TimelinesPage"),
+)
+"""Title, module and widget: NumPy comes with them, so they are imported in a thread."""
+
+
+NOTHING = (
+    "There is nothing to set this attempt beside yet: no other attempt at this exercise was recorded, and its checks"
+    " compare with no baseline.\n\nRun the checks again after a change, and both can be compared."
+)
+NOT_THERE = "The other one has no such run: its code stopped before, or ran elsewhere.\n\nv goes on to another."
+
+
+class Page(Protocol):
+    """What this screen asks of the widget in a page."""
+
+    KEYS: str
+
+    def show(self, pair: Pair) -> None: ...
+
+    def take_focus(self) -> None: ...
+
+
+@dataclass
+class PairRead(Message):
+    """The traces of both have been read."""
+
+    pair: Pair
+
+
+class NothingToCompare(Message):
+    """There is nothing that the attempt could be set beside."""
+
+
+class CompareScreen(Screen[int | None]):
+    """Is dismissed with a line of the left attempt that the learner wants to see, or with None."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape,q", "close", show=False),
+        Binding("tab", "next_page(1)", show=False, priority=True),
+        Binding("shift+tab", "next_page(-1)", show=False, priority=True),
+        *(Binding(str(number), f"page({number - 1})", show=False) for number in range(1, len(PAGES) + 1)),
+        Binding("v", "other(1)", show=False),
+        Binding("V", "other(-1)", show=False),
+        Binding("s", "scenario(1)", show=False),
+        Binding("c", "case(1)", show=False),
+        Binding("C", "case(-1)", show=False),
+        Binding("f1,question_mark", "app.help", show=False),
+    ]
+    AUTO_FOCUS = ""
+
+    def __init__(self, left: RunView, find_others: Callable[[], tuple[Other, ...]]) -> None:
+        """`find_others` is asked in a thread what there is to set `left` beside, the most telling first."""
+        super().__init__()
+        self.left = left
+        self.others: tuple[Other, ...] | None = None
+        """None until they are known."""
+        self.other_number = 0
+        self.page_number = 0
+        self.pair: Pair | None = None
+        """What is shown; None while it is being read."""
+        self._find_others = find_others
+        self._asked = 0
+        self._pages: dict[int, Widget] = {}
+        self._top = PageTitles(id="device-tabs")
+        self._case = PlainText("", id="device-case")
+        self._body = Container(id="device-body")
+        self._message = PlainText("Reading what was recorded …", classes="nothing")
+        self._keys = Keys(id="device-keys")
+
+    def compose(self) -> ComposeResult:
+        yield self._top
+        yield self._case
+        with self._body:
+            yield self._message
+        yield self._keys
+
+    def on_mount(self) -> None:
+        self._read()
+        self._show_around()
+
+    def _read(self) -> None:
+        """Read both in a thread; what is shown meanwhile stays."""
+        self._asked += 1
+        number = self._asked
+        # A daemon: leaving the app waits for no disk.
+        threading.Thread(target=lambda: self._read_now(number), daemon=True).start()
+
+    def _read_now(self, number: int) -> None:
+        for _, module, _ in PAGES:
+            import_module(f"{_FOLDER}.{module}")
+        if self.others is None:
+            self.others = self._find_others()
+        pair = pair_of(self.left, self.others[self.other_number]) if self.others else None
+        if number == self._asked:
+            self.post_message(PairRead(loaded(pair)) if pair is not None else NothingToCompare())
+
+    @on(PairRead)
+    async def _take(self, message: PairRead) -> None:
+        message.stop()
+        self.pair = message.pair
+        self._message.display = False
+        await self._show_page()
+
+    @on(NothingToCompare)
+    def _say_so(self, message: NothingToCompare) -> None:
+        message.stop()
+        self.pair = None
+        for page in self._pages.values():
+            page.display = False
+        self._message.display = True
+        self._message.update(NOTHING if not self.others else NOT_THERE)
+        self.focus()
+        self._show_around()
+
+    async def _show_page(self) -> None:
+        if self.pair is None:
+            return
+        page = self._pages.get(self.page_number)
+        if page is None:
+            _, module, name = PAGES[self.page_number]
+            page = self._pages[self.page_number] = getattr(import_module(f"{_FOLDER}.{module}"), name)()
+            await self._body.mount(page)
+        for other in self._pages.values():
+            other.display = other is page
+        cast("Page", page).show(self.pair)
+        self._show_around()
+        cast("Page", page).take_focus()
+
+    def _show_around(self) -> None:
+        view = self.left
+        self._top.show(self.page_number, f"{view.title} · attempt {view.attempt}")
+        self._case.update(self._words())
+        page = self._pages.get(self.page_number)
+        keys = cast("Page", page).KEYS.split(" · ") if page is not None and self.pair is not None else []
+        own = ["Tab next page"]
+        own += ["v beside another"] if len(self.others or ()) > 1 else []
+        own += ["c next call"] if len(view.cases) > 1 else []
+        own += ["s next scenario"] if len(view.recording.runs) > 1 else []
+        self._keys.show(keys, [*own, "Esc back"])
+
+    def _words(self) -> str:
+        """What is beside what, and where."""
+        view = self.left
+        if self.others is None or not self.others:
+            beside = ""
+        else:
+            position = f" ({self.other_number + 1} of {len(self.others)})" if len(self.others) > 1 else ""
+            beside = f" beside {self.others[self.other_number].words}{position}"
+        where = device_words(view.run.device)
+        return f"Attempt {view.attempt}{beside} · {where} · {view.case.words}"
+
+    async def action_page(self, number: int) -> None:
+        self.page_number = number
+        await self._show_page()
+        self._show_around()
+
+    async def action_next_page(self, by: int) -> None:
+        await self.action_page((self.page_number + by) % len(PAGES))
+
+    def action_other(self, by: int) -> None:
+        """Beside another attempt, or the baseline."""
+        if self.others and len(self.others) > 1:
+            self.other_number = (self.other_number + by) % len(self.others)
+            self._read()
+            self._show_around()
+
+    def action_case(self, by: int) -> None:
+        if len(self.left.cases) > 1:
+            self.left = self.left.of_case(self.left.case_number + by)
+            self._read()
+            self._show_around()
+
+    def action_scenario(self, by: int) -> None:
+        if len(self.left.recording.runs) > 1:
+            self.left = self.left.of_run(self.left.run_number + by)
+            self._read()
+            self._show_around()
+
+    def action_close(self) -> None:
+        self.dismiss(None)
+
+    @on(LineChosen)
+    def _go_to_line(self, message: LineChosen) -> None:
+        message.stop()
+        self.dismiss(message.line)
+
+    @on(events.Click, "#device-tabs")
+    async def _choose_page(self, event: events.Click) -> None:
+        number = event.style.meta.get("page")
+        if number is not None:
+            await self.action_page(int(number))
+
+
+class PageTitles(Widget):
+    """The pages by number, the one in use marked; on the right the exercise."""
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._current, self._title = 0, ""
+
+    def show(self, current: int, title: str) -> None:
+        self._current, self._title = current, title
+        self.refresh()
+
+    def render(self) -> Content:
+        parts: list[Content] = [Content(" ")]
+        for number, (name, _, _) in enumerate(PAGES):
+            text = Content.assemble((f" {number + 1} {name} ", self._style(number)))
+            parts.append(text.stylize(Style.from_meta({"page": number})))
+        line = Content("").join(parts)
+        room = self.size.width - line.cell_length - 2
+        title = Content(self._title).truncate(max(room, 6), ellipsis=True)
+        return Content.assemble(line, " " * max(room - title.cell_length + 1, 0), title.stylize("$foreground-muted"))
+
+    def _style(self, number: int) -> str:
+        if number != self._current:
+            return "$foreground-muted"
+        return "bold reverse" if self.app.no_color else "bold $text on $primary-muted"
