@@ -8,9 +8,18 @@ from typing import Protocol
 
 from textual.message import Message
 
-from gpututor.app.messages import CheckAnswered, PairTimed, RunBroke, RunCancelled, ScenarioStarted, SubmissionGraded
+from gpututor.app.messages import (
+    CallBegan,
+    CheckAnswered,
+    PairTimed,
+    RunBroke,
+    RunCancelled,
+    ScenarioStarted,
+    SubmissionGraded,
+)
 from gpututor.errors import GradingError, TutorError
 from gpututor.grading.events import (
+    CallStarted,
     Cancelled,
     Graded,
     GradeRequest,
@@ -64,7 +73,7 @@ class Grader:
         self._stopped = self.run
         self._client.cancel()
 
-    def _is_over(self, run: int) -> bool:
+    def is_over(self, run: int) -> bool:
         """Whether nobody waits for this run any more: it was stopped, or a newer one has begun."""
         return run < self.run or run <= self._stopped
 
@@ -81,7 +90,7 @@ class Grader:
             self._grade(run, request)
 
     def _grade(self, run: int, request: GradeRequest) -> None:
-        if self._is_over(run):
+        if self.is_over(run):
             self._post(RunCancelled(run))
             return
         try:
@@ -89,7 +98,7 @@ class Grader:
                 self._post(_message(run, event))
                 if isinstance(event, Graded | Cancelled):
                     return
-                if self._is_over(run):
+                if self.is_over(run):
                     # Stopped in the moment before the client had begun, when a cancel finds nothing to end.
                     self._client.cancel()
             error: TutorError = GradingError("The grader ended without a report.", "Run again.")
@@ -106,8 +115,10 @@ class Grader:
 
 def _message(run: int, event: GradingEvent) -> Message:
     match event:
-        case RunStarted(scenario, device):
-            return ScenarioStarted(run, scenario, device)
+        case RunStarted(scenario, device, number, of):
+            return ScenarioStarted(run, scenario, device, number, of)
+        case CallStarted(number, of):
+            return CallBegan(run, number, of)
         case TimingAdvanced(_, pairs, most_pairs):
             return PairTimed(run, pairs, most_pairs)
         case VerdictReached(verdict):

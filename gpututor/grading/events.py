@@ -39,6 +39,19 @@ class RunStarted:
     scenario: str
     device: str
     """For people: "cuda:0, virtual T4"."""
+    number: int = 1
+    """Which of the submission's runs it is, from 1."""
+    of: int = 1
+    """How many there are at most."""
+
+
+@dataclass(frozen=True)
+class CallStarted:
+    """The learner's function is called."""
+
+    number: int
+    """From 1, in this run."""
+    of: int
 
 
 @dataclass(frozen=True)
@@ -70,7 +83,7 @@ class Cancelled:
     """The end after `cancel`: nothing is to be recorded."""
 
 
-GradingEvent = RunStarted | TimingAdvanced | VerdictReached | Graded | Cancelled
+GradingEvent = RunStarted | CallStarted | TimingAdvanced | VerdictReached | Graded | Cancelled
 
 
 def request_to_json(request: GradeRequest) -> dict[str, Any]:
@@ -92,7 +105,9 @@ def event_to_json(event: GradingEvent) -> dict[str, Any]:
         case VerdictReached():
             return {"event": "verdict reached", "verdict": asdict(event.verdict)}
         case RunStarted():
-            return {"event": "run started", "scenario": event.scenario, "device": event.device}
+            return {"event": "run started", **asdict(event)}
+        case CallStarted():
+            return {"event": "call started", **asdict(event)}
         case TimingAdvanced():
             return {"event": "timing advanced", **asdict(event)}
         case Cancelled():
@@ -107,7 +122,9 @@ def event_from_json(data: dict[str, Any]) -> GradingEvent:
         case "verdict reached":
             return VerdictReached(verdict_from_json(data.get("verdict")))
         case "run started":
-            return RunStarted(str(data["scenario"]), str(data["device"]))
+            return RunStarted(str(data["scenario"]), str(data["device"]), int(data["number"]), int(data["of"]))
+        case "call started":
+            return CallStarted(int(data["number"]), int(data["of"]))
         case "timing advanced":
             return TimingAdvanced(str(data["sentence"]), int(data["pairs"]), int(data["most_pairs"]))
         case "cancelled":

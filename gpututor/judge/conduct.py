@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -60,8 +60,11 @@ def conduct(
     inputs: Iterable[dict[str, Any]],
     given_source: str,
     plan: Plan,
+    tell: Callable[[int], None] = lambda _: None,
 ) -> Observation:
     """Run `submission` on the machine `spec`, `plan.repeats` times for each of `inputs`.
+
+    `tell` hears the number of each call, from 1, before it is made.
 
     What the submission does never raises: what goes wrong is the observation's `trouble`.
     """
@@ -78,6 +81,7 @@ def conduct(
         stage = "runs"
         for drawn in inputs:
             last_drawn = drawn
+            tell(len(repeated) + 1)
             repeated.append(
                 tuple(_call(conversation, drawn, source, sizes, plan, exercise) for _ in range(plan.repeats))
             )

@@ -19,7 +19,7 @@ from gpututor.checks.core import Check, Machine
 from gpututor.course.catalogue import load_exercise
 from gpututor.course.exercise import MAX_SUBMISSION_BYTES, Exercise
 from gpututor.errors import NotGradableHere, TutorError, UsageError
-from gpututor.grading.events import GradeRequest, GradingEvent, RunStarted, TimingAdvanced, VerdictReached
+from gpututor.grading.events import CallStarted, GradeRequest, GradingEvent, RunStarted, TimingAdvanced, VerdictReached
 from gpututor.grading.report import Environment, Outcome, Report, RunSummary, Status, Verdict, Workers
 from gpututor.judge import nvml
 from gpututor.judge.baselines import run_baselines
@@ -164,14 +164,15 @@ class _Grading:
         source = with_newlines(self.request.submission.removeprefix("\ufeff"))
         submission = Submission(_file_name(self.request.file_name), source)
         recorder = Recorder(self.request.recording_folder, code.checks, self.exercise.cases)
-        for spec in machines:
+        for number, spec in enumerate(machines, 1):
             device = in_words(spec, self._devices)
-            self._emit(RunStarted(spec.scenario, device))
+            self._emit(RunStarted(spec.scenario, device, number, len(machines)))
             plan = plan_for(code.checks, seen_by_checks(spec, self._devices))
             solution = Solution(self._pool, self.exercise, spec, plan, lambda: self._inputs(code), code)
             inputs = self._inputs(code)
             with worker.awake():
-                observation = conduct(worker, self.exercise, spec, submission, inputs, code.given_source, plan)
+                exercise, given = self.exercise, code.given_source
+                observation = conduct(worker, exercise, spec, submission, inputs, given, plan, self._call)
             trouble = observation.trouble
             if trouble is not None and trouble.worker_broke:
                 solution.run()  # raises where it breaks with that one too
@@ -189,6 +190,9 @@ class _Grading:
             self._runs.append(replace(_summary(spec, device, observation), placement=placement))
             if trouble is not None and (trouble.stage == "loads" or not trouble.worker_lives):
                 break
+
+    def _call(self, number: int) -> None:
+        self._emit(CallStarted(number, self.exercise.cases))
 
     def outcome(self) -> Outcome:
         return self._trouble_outcome or outcome_of(self._verdicts, self._suspicions)

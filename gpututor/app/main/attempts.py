@@ -46,6 +46,16 @@ class AttemptsScreen(EditScreen):
         except ProgressError:
             return  # it is tried again after the next run
 
+    def action_all_text(self) -> None:
+        """Show in full what the results pane has only the beginning of."""
+        from gpututor.app.screens.all_text import AllTextScreen
+
+        results = self.panes.results
+        if not results.sections:
+            self.status.show_news("There are no results yet.")
+            return
+        self.app.push_screen(AllTextScreen(results.sections, results.section))
+
     def show_last_report(self) -> None:
         """Show the newest attempt at the exercise, if there is one."""
         attempt = self.from_progress(partial(self.learner.progress.latest, self.exercise.key), None)

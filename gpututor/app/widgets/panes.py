@@ -18,7 +18,7 @@ from gpututor.app.widgets.results import Results
 READING = (Pane.LESSON, Pane.TASK, Pane.HINTS)
 
 
-class Panes(OwnStyle, Horizontal):
+class Panes(Horizontal, OwnStyle):
     """Holds the four panes. The style sheet decides by the screen's width which of them are seen."""
 
     def __init__(self, *, id: str | None = None) -> None:
@@ -57,11 +57,17 @@ class Panes(OwnStyle, Horizontal):
             classes["left-course"] = pane is Pane.COURSE
         self.update_classes(classes)
         if focus:
-            if pane is not Pane.CODE and self.editor.has_focus:
+            if pane is not Pane.CODE and self._types_text:
                 # At once: letters that come before the refresh are commands already, not text.
                 self.screen.set_focus(None)
             # Only after the refresh is a pane displayed that was hidden, and a hidden one cannot have the focus.
             self.call_after_refresh(self._focus_current)
+
+    @property
+    def _types_text(self) -> bool:
+        """Whether letters are text: in the editor, or in the find bar below it."""
+        focused = self.screen.focused
+        return focused is not None and self.pane_of(focused) is Pane.CODE
 
     def read(self, pane: Pane, text: str, place: str) -> None:
         """Put the text of one of the reading panes in the reader; `place` is the name it is remembered by."""
@@ -79,10 +85,10 @@ class Panes(OwnStyle, Horizontal):
         """The pane that a focused widget belongs to."""
         if self.course in widget.ancestors_with_self:
             return Pane.COURSE
-        if self.editor in widget.ancestors_with_self:
-            return Pane.CODE
         if self.results in widget.ancestors_with_self:
             return Pane.RESULTS
+        if self.editor in widget.ancestors_with_self or self.results.parent in widget.ancestors:
+            return Pane.CODE  # also the find bar below it
         if self.reader in widget.ancestors_with_self:
             return self.reading
         return None

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from gpututor.app.widgets.course_text import CourseText, Link
 
 
-class Reader(OwnStyle, VerticalScroll, can_focus=True):
+class Reader(VerticalScroll, OwnStyle, can_focus=True):
     """A scrolling text. Before `start` it shows its text plainly: Markdown costs 40 ms that the first paint has not."""
 
     BINDINGS: ClassVar[list[BindingType]] = [

@@ -9,6 +9,7 @@ from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
 
 from gpututor.app.messages import CheckOpened, LineChosen
+from gpututor.app.widgets.output import DETAIL_CHARACTERS, DETAIL_LINES, bounded, details_of
 from gpututor.app.widgets.plain import PlainText
 from gpututor.grading.report import Verdict
 from gpututor.grading.words import mark
@@ -38,24 +39,10 @@ class VerdictRow(Vertical, can_focus=True):
             with Horizontal(classes="figures"):
                 yield PlainText("", classes="label")
                 yield PlainText(self.verdict.measured, classes="text")
-        for label, text in self._details():
+        for label, text in details_of(self.verdict, self._source_line):
             with Horizontal(classes="detail"):
                 yield PlainText(label, classes="label")
-                yield PlainText(text, classes="text")
-
-    def _details(self) -> list[tuple[str, str]]:
-        verdict = self.verdict
-        line = ""
-        if verdict.line is not None:
-            line = f"{verdict.line}  {self._source_line}".rstrip()
-        details = [
-            ("Expected", verdict.expected),
-            ("Got", verdict.got),
-            ("Line", line),
-            ("Why", verdict.why),
-            ("Try", verdict.advice),
-        ]
-        return [(label, text) for label, text in details if text] if verdict.status.has_details else []
+                yield PlainText(bounded(text, DETAIL_LINES, DETAIL_CHARACTERS), classes="text")
 
     def open(self) -> None:
         self.add_class("-open")

@@ -1,0 +1,159 @@
+"""The results pane: a headline that stays, progress of long runs, and long texts in full."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from gpututor.app.screens.all_text import AllTextScreen
+from gpututor.app.widgets.long_text import LongText
+from gpututor.app.widgets.output import DETAIL_LINES, bounded, printed
+from gpututor.app.widgets.run_progress import RunProgress
+from gpututor.grading.events import GradeRequest
+from gpututor.grading.report import Report, RunSummary, Status
+from tests.app.conftest import Desk, main_screen, until, until_shown
+from tests.app.screen import screen_text
+from tests.app.scripted import ScriptedClient, failure, report, verdict
+
+
+def long_run(request: GradeRequest) -> Report:
+    return report(request, *(verdict(f"check {n}") for n in range(30)), failure(), output="line\n" * 300)
+
+
+async def test_after_a_restart_the_headline_and_the_device_are_seen_above_the_failure(desk: Desk) -> None:
+    desk.client = ScriptedClient(long_run)
+    async with desk.start() as pilot:
+        await pilot.press("r")
+        await until_shown(pilot, "Create it there")
+    async with desk.start() as pilot:
+        await pilot.press("5")
+        await until_shown(pilot, "Create it there")
+        assert "✗ Failed: 30 of 31 checks passed" in screen_text(pilot.app)[:400]
+        assert "On cuda:0, virtual T4 (modelled)" in screen_text(pilot.app)[:400]
+        for key in ("G", "g", "k", "j"):
+            await pilot.press(key)
+            await pilot.pause()
+            assert "✗ Failed: 30 of 31 checks passed" in screen_text(pilot.app)[:400]
+
+
+async def test_a_long_run_tells_how_long_and_where_it_is(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    desk.client = ScriptedClient(holds=True)
+    async with desk.start() as pilot:
+        results = main_screen(pilot).panes.results
+        await pilot.press("r")
+        await until(pilot, lambda: len(results.rows) == 1, "for the first check")
+        assert "Running. Esc stops it." in screen_text(pilot.app)
+        now = [0.0]
+        progress = RunProgress(lambda: now[0])
+        monkeypatch.setattr(results, "_progress", progress)
+        progress.scenario_started(2, 3)
+        progress.call_began(1, 4)
+        now[0] = 65.5
+        await until_shown(pilot, "Running for 1 min 05 s. Esc stops it.")
+        await until_shown(pilot, "machine 2 of 3, call 1 of 4")
+        progress.pairs_timed(12, 200)
+        await until_shown(pilot, "machine 2 of 3, timing pair 12 of at most 200")
+
+
+def test_progress_in_words() -> None:
+    now = [0.0]
+    progress = RunProgress(lambda: now[0])
+    progress.scenario_started(1, 1)
+    progress.call_began(2, 3)
+    assert (progress.title, progress.where) == ("… Running. Esc stops it.", "")
+    now[0] = 3.2
+    assert (progress.title, progress.where) == ("… Running for 3 s. Esc stops it.", "call 2 of 3")
+    progress.scenario_started(2, 2)
+    assert progress.where == "machine 2 of 2"
+    now[0] = 125
+    assert progress.title == "… Running for 2 min 05 s. Esc stops it."
+
+
+async def test_a_stop_is_seen_at_once_even_when_the_judge_does_not_answer(desk: Desk) -> None:
+    desk.client = ScriptedClient(holds=True)
+    desk.client.cancel = lambda: None  # type: ignore[method-assign]
+    async with desk.start() as pilot:
+        screen = main_screen(pilot)
+        await pilot.press("r")
+        await until(pilot, lambda: len(screen.panes.results.rows) == 1, "for the first check")
+        began = time.monotonic()
+        await pilot.press("escape")
+        assert not screen.running
+        await until_shown(pilot, "Stopped. Nothing was recorded.")
+        assert time.monotonic() - began < 1
+        desk.client.holds = False
+        desk.client.released.set()  # the judge had its report ready: it came too late
+        await until(pilot, lambda: screen._parts == {}, "for the late report")
+        assert "Stopped. Nothing was recorded." in screen_text(pilot.app)
+        assert screen.learner.progress.attempts(screen.exercise.key) == []
+        assert list(screen.recordings.folder.iterdir()) == []
+
+
+async def test_what_is_cut_is_marked_and_read_in_full(desk: Desk) -> None:
+    got = "\n".join(f"row {n}: " + "0.125 " * 30 for n in range(50))
+
+    def judge(request: GradeRequest) -> Report:
+        return report(request, verdict("loads"), failure(got=got), output="the end\n")
+
+    desk.client = ScriptedClient(judge)
+    async with desk.start() as pilot:
+        await pilot.press("r")
+        await until(pilot, lambda: not main_screen(pilot).running, "for the end")
+        await until(pilot, lambda: main_screen(pilot).panes.results.section == 2, "for the focus")
+        await pilot.press("v")
+        await until(pilot, lambda: isinstance(pilot.app.screen, AllTextScreen), "for all of it")
+        await until_shown(pilot, "✗ failed  The check called placement holds")
+        text = pilot.app.screen.query_one(LongText)
+        await pilot.press("G")
+        await until_shown(pilot, "What your file printed the end")
+        await pilot.press("k", "k", "k", "k", "g")
+        await until_shown(pilot, "✗ Failed: 1 of 2 checks passed")
+        assert all(len(line.text) <= text.scrollable_content_region.width for line in text._lines)
+        whole = " ".join(line.text.strip() for line in text._lines)
+        assert " ".join(got.split()) in " ".join(whole.split())
+        await pilot.press("escape")
+        await until(pilot, lambda: pilot.app.screen is main_screen(pilot), "to come back")
+
+
+async def test_without_results_there_is_nothing_to_read(desk: Desk) -> None:
+    async with desk.start() as pilot:
+        await pilot.press("v")
+        await until_shown(pilot, "There are no results yet.")
+
+
+async def test_ten_thousand_lines_stay_usable(desk: Desk) -> None:
+    output = "".join(f"step {n}: loss [red]{n / 7:.3f}[/] \x1b[2J\n" for n in range(10_000))
+    desk.client = ScriptedClient(lambda request: report(request, verdict("loads"), output=output))
+    async with desk.start() as pilot:
+        await pilot.press("r")
+        await until(pilot, lambda: not main_screen(pilot).running, "for the end")
+        began = time.monotonic()
+        await pilot.press("v")
+        await until(pilot, lambda: isinstance(pilot.app.screen, AllTextScreen), "for all of it")
+        await until_shown(pilot, "step 3: loss [red]0.429[/] \\x1b[2J")
+        await pilot.press("G")
+        await until_shown(pilot, "step 9999: loss [red]1428.429[/]")
+        await pilot.press("g")
+        await until_shown(pilot, "step 3: loss")
+        await pilot.resize_terminal(140, 40)
+        await until_shown(pilot, "step 12: loss")
+        assert time.monotonic() - began < 5
+
+
+def test_texts_are_bounded_by_lines_and_by_characters() -> None:
+    assert bounded("a\nb", 2, 10) == "a\nb"
+    assert bounded("a\n" * 20, DETAIL_LINES, 100) == "a\n" * (DETAIL_LINES - 1) + "a\n… 8 more lines: v shows all"
+    assert bounded("x" * 1500, 5, 700) == "x" * 700 + "… 800 more characters: v shows all"
+    run = RunSummary("one GPU", "cuda:0", True, output="y" * 5000 + "\nz")
+    assert printed(run).splitlines()[0].endswith("y… v shows all")
+    assert len(printed(run)) < 1100
+
+
+async def test_a_check_that_did_not_run_is_in_the_whole_text_too(desk: Desk) -> None:
+    desk.client = ScriptedClient(lambda request: report(request, failure(), verdict("parity", Status.NOT_RUN)))
+    async with desk.start() as pilot:
+        await pilot.press("r")
+        await until(pilot, lambda: not main_screen(pilot).running, "for the end")
+        await pilot.press("v")
+        await until_shown(pilot, "○ not run  The check called parity holds")
