@@ -58,10 +58,10 @@ class FindScreen(OpenScreen):
 
     def go_to(self, where: Destination, line: int | None = None) -> None:
         """Open a lesson or a task, at a heading or a line of its text; Backspace comes back."""
-        visit = _Visit(self.exercise, self._lesson, self.panes.current)
+        self._visits.append(_Visit(self.exercise, self._lesson, self.panes.current))
         if not self._open(where):
+            self._visits.pop()
             return
-        self._visits.append(visit)
         if where.anchor:
             line = line_of(self.panes.reader.text, where.anchor)
             if line is None:
@@ -166,7 +166,7 @@ class FindScreen(OpenScreen):
         for link, offset in panes.reader.visible_links:
             yield Target(_before(offset, panes.reader), LinkFollowed(link.target))
         for row in panes.results.rows:
-            if self._is_seen(row) and panes.results.scrollable_content_region.contains_point(row.region.offset):
+            if self._is_seen(row) and panes.results.body.scrollable_content_region.contains_point(row.region.offset):
                 yield Target(_before(row.region.offset, panes.results), CheckChosen(row))
         for pane, offset in self.tabs.places():
             yield Target(offset, PaneChosen(pane))

@@ -62,5 +62,5 @@ class JumpScreen(ModalScreen[Message | None]):
         self.dismiss(None)
 
     def on_resize(self, event: events.Resize) -> None:
-        if event.size != self._size_at_first:
+        if event.size != self._size_at_first and self.is_current:
             self.dismiss(None)  # the letters would stand in wrong places

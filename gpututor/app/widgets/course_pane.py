@@ -72,6 +72,12 @@ class CoursePane(Vertical):
         """Whether the keys go to the line of words."""
         return self.filter is not None and self.filter.has_focus
 
+    @property
+    def next_view(self) -> str:
+        """What `v` shows next, in words."""
+        state = _VIEWS[(_VIEWS.index(self._view) + 1) % len(_VIEWS)]
+        return str(state).capitalize() if state is not None else "All"
+
     def clear(self) -> None:
         """Show everything again; the cursor stays on its row."""
         self._words, self._view = "", None

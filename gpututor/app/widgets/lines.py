@@ -39,7 +39,7 @@ class TabLine(Widget):
             *(
                 Content.assemble((tab.text, self._style(tab.pane))).stylize(Style.from_meta({"pane": tab.pane.value}))
                 for tab in tabs
-            )
+            ),
         )
         room = self.size.width - line.cell_length - 2
         if room < 6:
@@ -114,30 +114,25 @@ class KeyLine(Widget):
         self._commands = FOOTERS[Pane.TASK]
         self._in_editor = False
         self._keys: tuple[tuple[str, str], ...] = ()
-        """Keys to name instead of commands, as (key, what it does)."""
+        """Keys that are no commands, as (key, what it does); they come first."""
 
-    def show(self, commands: tuple[str, ...], *, in_editor: bool) -> None:
-        """Name these commands, the most useful first; the last two are help and quit."""
-        if (commands, in_editor, ()) != (self._commands, self._in_editor, self._keys):
-            self._commands, self._in_editor, self._keys = commands, in_editor, ()
-            self.refresh()
+    def show(self, commands: tuple[str, ...], *, in_editor: bool, keys: tuple[tuple[str, str], ...] = ()) -> None:
+        """Name these commands, the most useful first; the last two are help and quit.
 
-    def show_keys(self, keys: tuple[tuple[str, str], ...]) -> None:
-        """Name these keys, which are no commands: (key, what it does)."""
-        if keys != self._keys:
-            self._keys = keys
+        `keys` are the pane's own, as (key, what it does), and come first. Without commands they stand alone.
+        """
+        if (commands, in_editor, keys) != (self._commands, self._in_editor, self._keys):
+            self._commands, self._in_editor, self._keys = commands, in_editor, keys
             self.refresh()
 
     def render(self) -> Content:
-        if self._keys:
-            return Content.assemble(" ", *(self._named(key, title) for key, title in self._keys))
-        *others, help_, quit_ = self._commands
-        kept = [help_, quit_]
-        for id in others:
+        own = Content.assemble(*(self._named(key, title) for key, title in self._keys))
+        kept = list(self._commands[-2:])
+        for id in self._commands[:-2]:
             candidate = [*kept[:-2], id, *kept[-2:]]
-            if sum(self._key(each).cell_length for each in candidate) < self.size.width:
+            if own.cell_length + sum(self._key(each).cell_length for each in candidate) < self.size.width:
                 kept = candidate
-        return Content.assemble(" ", *(self._key(id) for id in kept))
+        return Content.assemble(" ", own, *(self._key(id) for id in kept))
 
     def _key(self, id: str) -> Content:
         command = BY_ID[id]

@@ -1,0 +1,143 @@
+"""Letters over everything that one can go to."""
+
+from __future__ import annotations
+
+import pytest
+from textual.geometry import Offset
+from textual.pilot import Pilot
+from textual.widgets import Static
+
+from gpututor.app.commands import Pane
+from gpututor.app.messages import PaneChosen
+from gpututor.app.screens.jump import LETTERS, JumpScreen, Target, lettered
+from gpututor.app.widgets.verdict_row import VerdictRow
+from gpututor.course.catalogue import load_course
+from tests.app.conftest import Desk, main_screen, until, until_shown
+from tests.app.screen import screen_lines
+from tests.app.test_path import run_checks
+from tests.unit.course.tiny import write_course
+
+SIZES = [(80, 24), (100, 30), (140, 40), (180, 50), (40, 12)]
+
+
+def letters(pilot: Pilot[None]) -> dict[str, Static]:
+    assert isinstance(pilot.app.screen, JumpScreen)
+    return {str(label.content): label for label in pilot.app.screen.query(Static).filter(".jump")}
+
+
+async def jump(pilot: Pilot[None], key: str = "semicolon") -> dict[str, Static]:
+    await pilot.press(key)
+    await until(pilot, lambda: isinstance(pilot.app.screen, JumpScreen), "for the letters")
+    await until(pilot, lambda: all(label.region.area for label in letters(pilot).values()), "for their places")
+    return letters(pilot)
+
+
+def letter_before(pilot: Pilot[None], words: str) -> str:
+    """The letter that stands right before some words."""
+    for label, static in letters(pilot).items():
+        line = screen_lines(pilot.app)[static.region.y]
+        if line[static.region.x + 1 :].lstrip().startswith(words):
+            return label
+    raise AssertionError(f"no letter before {words!r}: {screen_lines(pilot.app)}")
+
+
+@pytest.mark.parametrize("size", SIZES, ids=str)
+@pytest.mark.parametrize("keys", [(), ("1",), ("2",), ("e", "escape"), ("r",), ("h",)], ids=str)
+async def test_no_letter_is_cut_and_none_hides_another(desk: Desk, size: tuple[int, int], keys: tuple[str, ...]) -> None:
+    async with desk.start(size) as pilot:
+        for key in keys:
+            await pilot.press(key)
+            await until(pilot, lambda: not main_screen(pilot).running, "for the verdicts")
+            await pilot.pause()
+        shown = await jump(pilot)
+        places = [label.region for label in shown.values()]
+        assert len({(place.x, place.y) for place in places}) == len(places) > 5
+        assert all(place.area == 1 and pilot.app.screen.region.contains_region(place) for place in places)
+        lines = screen_lines(pilot.app)
+        for letter, label in shown.items():
+            assert lines[label.region.y][label.region.x] == letter
+
+
+async def test_a_letter_on_a_tab_shows_its_pane(desk: Desk) -> None:
+    async with desk.start() as pilot:
+        await jump(pilot)
+        await pilot.press(letter_before(pilot, "5 Results"))
+        await until(pilot, lambda: main_screen(pilot).panes.current is Pane.RESULTS, "for the pane")
+        assert pilot.app.screen is main_screen(pilot)
+
+
+async def test_a_letter_on_a_pane_goes_into_it_also_from_the_editor(desk: Desk) -> None:
+    async with desk.start((140, 40)) as pilot:
+        screen = main_screen(pilot)
+        await pilot.press("e")
+        await until(pilot, lambda: pilot.app.focused is screen.panes.editor, "for the editor")
+        before = screen.panes.editor.text
+        await jump(pilot, "ctrl+o")
+        await pilot.press(letter_before(pilot, "Results"))
+        await until(pilot, lambda: screen.panes.current is Pane.RESULTS, "for the results")
+        assert screen.panes.editor.text == before
+
+
+async def test_a_letter_on_a_row_opens_it(desk: Desk) -> None:
+    async with desk.start() as pilot:
+        await pilot.press("1")
+        await until_shown(pilot, "2.2 Twice 2")
+        await jump(pilot)
+        await pilot.press(letter_before(pilot, "○ 2.2 Twice 2"))
+        await until(pilot, lambda: main_screen(pilot).exercise.label == "2.2", "for the exercise")
+
+
+async def test_a_letter_on_a_row_of_a_list_that_was_scrolled_opens_that_row(desk: Desk) -> None:
+    desk.course = load_course(write_course(desk.folder / "long", exercises=6, lessons=6))
+    async with desk.start() as pilot:
+        await pilot.press("1", "G")
+        await until_shown(pilot, "6.6 Twice 6")
+        await jump(pilot)
+        await pilot.press(letter_before(pilot, "○ 6.2 Twice 2"))
+        await until(pilot, lambda: main_screen(pilot).exercise.label == "6.2", "for the exercise")
+
+
+async def test_a_letter_on_a_link_follows_it(desk: Desk) -> None:
+    async with desk.start() as pilot:
+        await pilot.press("2")
+        await until_shown(pilot, "1.2 Twice 2: Double a number.")
+        await jump(pilot)
+        await pilot.press(letter_before(pilot, "1.2 Twice 2"))
+        await until(pilot, lambda: main_screen(pilot).exercise.label == "1.2", "for the task")
+        await pilot.press("backspace")
+        await until(pilot, lambda: main_screen(pilot).panes.current is Pane.LESSON, "for the lesson")
+
+
+async def test_a_letter_on_a_check_puts_the_cursor_on_it(desk: Desk) -> None:
+    async with desk.start() as pilot:
+        await run_checks(pilot)
+        await until_shown(pilot, "passed The check called loads holds")
+        await jump(pilot)
+        await pilot.press(letter_before(pilot, "✓ passed   The check called loads"))
+        first = main_screen(pilot).panes.results.rows[0]
+        await until(pilot, lambda: pilot.app.focused is first, "for the check")
+        assert isinstance(first, VerdictRow)
+
+
+@pytest.mark.parametrize("key", ["escape", "space", "1", "semicolon", "enter", "tab", "f4", "ctrl+s"])
+async def test_any_other_key_closes_and_does_nothing_else(desk: Desk, key: str) -> None:
+    async with desk.start() as pilot:
+        await jump(pilot)
+        await pilot.press(key)
+        await until(pilot, lambda: pilot.app.screen is main_screen(pilot), "for the end")
+        assert main_screen(pilot).panes.current is Pane.TASK
+        assert not desk.client.requests
+
+
+async def test_a_resize_takes_the_letters_away(desk: Desk) -> None:
+    async with desk.start() as pilot:
+        await jump(pilot)
+        await pilot.resize_terminal(100, 30)
+        await until(pilot, lambda: pilot.app.screen is main_screen(pilot), "for the end")
+
+
+def test_more_targets_than_letters_get_no_letter_twice() -> None:
+    targets = [Target(Offset(x % 50, x % 7), PaneChosen(Pane.TASK)) for x in range(300)]
+    found = lettered(targets)
+    assert list(found) == list(LETTERS)
+    assert len({target.offset for target in found.values()}) == len(LETTERS)

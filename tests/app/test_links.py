@@ -1,0 +1,267 @@
+"""Links in the texts: where they lead, by mouse and by keys, and back."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from textual.content import Content
+from textual.pilot import Pilot
+
+from gpututor.app.commands import Pane
+from gpututor.app.links import Destination, destination, is_web, line_of, slug, with_links
+from gpututor.app.widgets.course_text import CourseText, folded
+from gpututor.course.catalogue import load_course
+from gpututor.course.exercise import Course
+from gpututor.paths import builtin_course
+from tests.app.conftest import Desk, main_screen, until, until_shown
+from tests.app.screen import screen_text
+
+LESSON = """# Lesson 1
+
+See [the second task](02_twice_1_2/task.md) and [streams](../02_lesson_2/lesson.md#streams-and-events).
+
+Or the page <https://example.org/page>, or [nowhere](../99_nothing/lesson.md), or [below](#the-end).
+
+"""
+SECOND = "# Lesson 2\n\n" + "Words.\n\n" * 40 + "## Streams and `events`\n\nAs in lesson 1, they wait.\n\n"
+
+
+@pytest.fixture
+def linked(desk: Desk) -> Desk:
+    first, second = desk.course.lessons
+    (first.folder / "lesson.md").write_text(LESSON + "Words.\n\n" * 40 + "## The end\n\nIt ends here.\n")
+    (second.folder / "lesson.md").write_text(SECOND + "Words.\n\n" * 40)
+    desk.course = load_course(desk.course.folder)
+    return desk
+
+
+def course_text(pilot: Pilot[None]) -> CourseText:
+    return pilot.app.screen.query_one(CourseText)
+
+
+def targets(pilot: Pilot[None]) -> list[str]:
+    return [link.target for link in course_text(pilot).links]
+
+
+async def read(pilot: Pilot[None], count: int) -> None:
+    """Open the lesson and wait until its links are there."""
+    await pilot.press("2")
+    await until(pilot, lambda: len(targets(pilot)) >= count, "for the links")
+    await pilot.pause()
+
+
+# What is a link, and where it leads
+
+
+def test_every_link_of_the_course_leads_somewhere() -> None:
+    course = load_course(builtin_course())
+    pages = [*course.lessons, *course.exercises]
+    found = 0
+    for page in pages:
+        text = page.text if page in course.lessons else page.task  # type: ignore[union-attr]
+        for target in linked_targets(course, text, page):
+            found += 1
+            if is_web(target):
+                continue
+            where = destination(course, target, page)
+            assert where is not None, f"{page.folder}: {target}"
+            if where.anchor:
+                there = where.lesson.text if where.lesson else where.exercise.task  # type: ignore[union-attr]
+                assert line_of(there, where.anchor) is not None, f"{page.folder}: {target}"
+    assert found >= 2 * len(course.exercises), "each lesson names its exercises, and each task its lesson"
+    text = course.lessons[10].text
+    named = re.findall(r"lesson (\d+)", text)
+    assert named, "the last lesson names earlier ones"
+    assert set(named) <= set(linked_targets(course, text, course.lessons[10]))
+
+
+def linked_targets(course: Course, text: str, page: object) -> list[str]:
+    from markdown_it import MarkdownIt
+
+    lesson = next((each for each in course.lessons if each is page), None)
+    exercise = next((each for each in course.exercises if each is page), None)
+    tokens = MarkdownIt("gfm-like").parse(with_links(course, text, lesson=lesson, exercise=exercise))
+    children = [child for token in tokens for child in token.children or []]
+    return [str(child.attrs["href"]) for child in children if child.type == "link_open"]
+
+
+def test_what_the_text_names_becomes_a_link_and_code_stays_code(desk: Desk) -> None:
+    course = desk.course
+    text = (
+        "# Lesson 2 again\n\nAs in lesson 2 and Lesson\n2; exercise 1.2 too. Not lesson 9, exercise 7.7 or `lesson 2`.\n\n"
+        "    lesson 2\n\n```\nlesson 2\n```\n\n[lesson 2](x) is one already, lesson 2.1 is none.\n"
+    )
+    made = with_links(course, text, lesson=course.lessons[0])
+    shown = made.split("\n## Exercises")[0]
+    assert "[lesson 2](2) and [Lesson\n2](2); [exercise 1.2](1.2) too. Not lesson 9, exercise 7.7 or `lesson 2`." in shown
+    assert "# Lesson 2 again" in shown
+    assert "\n    lesson 2\n" in shown
+    assert "```\nlesson 2\n```" in shown
+    assert "[lesson 2](x) is one already, lesson 2.1 is none." in shown
+    assert "- [1.2 Twice 2](1.2): Double a number." in made
+
+
+def test_lines_before_what_is_added_keep_their_numbers() -> None:
+    course = load_course(builtin_course())
+    for lesson in course.lessons:
+        text, made = lesson.text.rstrip().split("\n"), with_links(course, lesson.text, lesson=lesson).split("\n")
+        assert [line for line in made[: len(text)] if line.startswith("#")] == [
+            line for line in text if line.startswith("#")
+        ]
+        assert all(line == made[number] for number, line in enumerate(text) if "esson" not in line)
+
+
+def test_a_link_may_be_a_path_a_number_a_name_or_a_heading(desk: Desk) -> None:
+    course = desk.course
+    first, second = course.lessons
+    task = course.exercises[3]
+    for words in ("../02_lesson_2/lesson.md", "../02_lesson_2", "2", "lesson_2", "02_lesson_2"):
+        assert destination(course, words, first) == Destination(lesson=second), words
+    for words in ("../02_lesson_2/02_twice_2_2/task.md", "2.2", "twice_2_2", task.key):
+        assert destination(course, words, first) == Destination(exercise=task), words
+    assert destination(course, "../lesson.md", task) == Destination(lesson=second)
+    assert destination(course, "#remember", task) == Destination(exercise=task, anchor="remember")
+    assert destination(course, "2#a-b", first) == Destination(lesson=second, anchor="a-b")
+    for words in ("3", "9.9", "../03_lesson/lesson.md", "nothing", "lesson", "/etc/passwd"):
+        assert destination(course, words, first) is None, words
+
+
+def test_headings_are_named_as_on_github() -> None:
+    text = "# A\n\n## What does it bring?\n\n```\n# no heading\n```\n\n## `f()` & g\n\n## A\n"
+    assert slug("What does it bring?") == "what-does-it-bring"
+    assert line_of(text, "what-does-it-bring") == 2
+    assert line_of(text, "f--g") == 8
+    assert line_of(text, "a") == 0
+    assert line_of(text, "a-1") == 10
+    assert line_of(text, "no-heading") is None
+
+
+# Following them
+
+
+async def test_keys_choose_a_link_follow_it_and_come_back(linked: Desk) -> None:
+    async with linked.start() as pilot:
+        screen = main_screen(pilot)
+        await read(pilot, 5)
+        await pilot.press("right")
+        chosen = course_text(pilot).chosen
+        assert chosen is not None
+        assert chosen.target == "02_twice_1_2/task.md"
+        await pilot.press("right", "left", "enter")
+        await until(pilot, lambda: screen.exercise.label == "1.2", "for the task")
+        assert screen.panes.current is Pane.TASK
+        await until_shown(pilot, "Bksp Back")
+        await pilot.press("backspace")
+        await until(pilot, lambda: screen.exercise.label == "1.1", "for the exercise of before")
+        assert screen.panes.current is Pane.LESSON
+        await pilot.press("backspace")
+        await until_shown(pilot, "There is nothing to go back to.")
+
+
+async def test_enter_chooses_the_first_link_in_sight_and_then_follows_it(linked: Desk) -> None:
+    async with linked.start() as pilot:
+        await read(pilot, 5)
+        await pilot.press("enter")
+        chosen = course_text(pilot).chosen
+        assert chosen is not None
+        assert chosen.target == "02_twice_1_2/task.md"
+        assert main_screen(pilot).exercise.label == "1.1"
+        await pilot.press("enter")
+        await until(pilot, lambda: main_screen(pilot).exercise.label == "1.2", "for the task")
+
+
+async def test_a_link_to_a_heading_scrolls_there_and_backspace_comes_back_to_the_place(linked: Desk) -> None:
+    async with linked.start() as pilot:
+        reader = main_screen(pilot).panes.reader
+        await read(pilot, 5)
+        await pilot.press("j", "right", "right", "enter")
+        await until(pilot, lambda: "Streams and events" in screen_text(pilot.app).splitlines()[3], "for the heading")
+        await until_shown(pilot, "Bksp Back")
+        await pilot.press("backspace")
+        await until(pilot, lambda: "Lesson 2" not in screen_text(pilot.app) and reader.scroll_y == 1, "for the place")
+
+
+async def test_a_link_within_the_text_scrolls_to_its_heading(linked: Desk) -> None:
+    async with linked.start() as pilot:
+        await read(pilot, 5)
+        await pilot.press("left", "left")  # the exercises at the end, last of them first
+        await pilot.press("g", "right", "right", "right")
+        course_text(pilot).choose(next(link for link in course_text(pilot).links if link.target == "#the-end"))
+        await pilot.press("enter")
+        await until_shown(pilot, "It ends here.")
+
+
+async def test_a_link_that_leads_nowhere_says_so(linked: Desk) -> None:
+    async with linked.start() as pilot:
+        await read(pilot, 5)
+        course_text(pilot).choose(next(link for link in course_text(pilot).links if "nothing" in link.target))
+        await pilot.press("enter")
+        await until_shown(pilot, "This link leads nowhere: ../99_nothing/lesson.md")
+
+
+async def test_a_heading_that_is_not_there_is_said(linked: Desk) -> None:
+    lesson = linked.course.lessons[0].folder / "lesson.md"
+    lesson.write_text("# Lesson 1\n\n[gone](../02_lesson_2/lesson.md#gone)\n")
+    async with linked.start() as pilot:
+        await read(pilot, 1)
+        await pilot.press("enter", "enter")
+        await until_shown(pilot, "There is no heading “gone” here.")
+        await until_shown(pilot, "Lesson 2")
+
+
+async def test_a_web_page_opens_outside(linked: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[str] = []
+    async with linked.start() as pilot:
+        monkeypatch.setattr(pilot.app, "open_url", lambda url, **_: opened.append(url))
+        await read(pilot, 5)
+        course_text(pilot).choose(next(link for link in course_text(pilot).links if is_web(link.target)))
+        await pilot.press("enter")
+        await until_shown(pilot, "Opened in the browser: https://example.org/page")
+        assert opened == ["https://example.org/page"]
+
+
+@pytest.mark.parametrize("size", [(80, 24), (100, 30), (140, 40)], ids=str)
+async def test_a_click_follows_a_link(linked: Desk, size: tuple[int, int]) -> None:
+    async with linked.start(size) as pilot:
+        await read(pilot, 5)
+        (_, first), *_ = course_text(pilot).visible_links()
+        await pilot.click(offset=(first.x + 2, first.y))
+        await until(pilot, lambda: main_screen(pilot).exercise.label == "1.2", "for the task")
+
+
+async def test_links_are_found_where_they_stand_on_the_screen(linked: Desk) -> None:
+    async with linked.start() as pilot:
+        await read(pilot, 5)
+        lines = screen_text(pilot.app).split("\n")
+        starts = {"02_twice_1_2/task.md": "the sec", "../02_lesson_2/lesson.md#streams-and-events": "streams"}
+        found = {link.target: offset for link, offset in course_text(pilot).visible_links()}
+        for target, words in starts.items():
+            offset = found[target]
+            assert lines[offset.y][offset.x :].startswith(words)
+        assert "1.1" not in found, "that one is far below"
+
+
+# Code that does not fit
+
+
+def test_long_code_is_folded_with_a_mark_and_loses_nothing() -> None:
+    code = "def fetch_rows(table: Tensor, wanted: list[int], device) -> Tensor\n    return table[wanted].to(device)\n\nx"
+    for width in (14, 20, 36, 50, 80):
+        lines = [line.plain for line in folded(Content(code), width)]
+        assert all(len(line) <= width for line in lines), lines
+        assert re.sub(r"\s|↪", "", "".join(lines)) == re.sub(r"\s", "", code)
+    lines = [line.plain for line in folded(Content(code), 36)]
+    assert lines[0] == "def fetch_rows(table: Tensor,"
+    assert lines[1].startswith("↪ ")
+    assert [line.plain for line in folded(Content(code), 80)] == code.split("\n")
+
+
+@pytest.mark.parametrize("size", [(80, 24), (100, 30), (140, 40)], ids=str)
+async def test_no_code_of_a_task_is_cut(desk: Desk, size: tuple[int, int]) -> None:
+    line = "    train(model, batches, device, learning_rate, momentum, epochs) -> END"
+    task = desk.course.exercises[0].folder / "task.md"
+    task.write_text(f"# Twice\n\nWrite\n\n{line}\n\nEnd.\n")
+    async with desk.start(size) as pilot:
+        await until_shown(pilot, "-> END")
+        assert ("↪" in screen_text(pilot.app)) is (size[0] != 80), "with room, it is in one line"

@@ -1,0 +1,357 @@
+"""Moving about: the list and what narrows it, widths, tabs, the palette, and where a learner left off."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from textual.pilot import Pilot
+from textual.widgets import Input
+
+from gpututor.app.commands import COMMANDS, Pane
+from gpututor.app.standing import State, lesson_rows, listed
+from gpututor.course.catalogue import load_course
+from gpututor.paths import builtin_course
+from gpututor.progress.store import ExerciseProgress
+from tests.app.conftest import Desk, main_screen, until, until_shown
+from tests.app.screen import screen_lines, screen_text
+from tests.app.test_path import RIGHT, run_checks
+from tests.unit.course.tiny import write_course
+
+SIZES = [(80, 24), (100, 30), (140, 40)]
+
+
+@pytest.fixture
+def long_desk(desk: Desk) -> Desk:
+    """A course of five lessons with four exercises each; one is called otherwise."""
+    folder = write_course(desk.folder / "long", exercises=4, lessons=5)
+    settings = folder / "03_lesson_3" / "02_twice_3_2" / "exercise.toml"
+    text = re.sub('title = ".*"', 'title = "Pinned [memory]"', settings.read_text())
+    settings.write_text(re.sub('summary = ".*"', 'summary = "Copy without a wait."', text))
+    desk.course = load_course(folder)
+    return desk
+
+
+def listed_labels(pilot: Pilot[None]) -> list[str]:
+    """The labels of the exercises in the list."""
+    rows = main_screen(pilot).panes.course.list.options
+    return re.findall(r"\b\d\.\d\b", "\n".join(str(row.prompt) for row in rows))
+
+
+def cursor_row(pilot: Pilot[None]) -> str:
+    option = main_screen(pilot).panes.course.list.highlighted_option
+    return "" if option is None else str(option.id)
+
+
+async def pass_first(pilot: Pilot[None]) -> None:
+    main_screen(pilot).panes.editor.load_text(RIGHT)
+    await run_checks(pilot)
+
+
+# The list
+
+
+def test_words_in_any_order_and_case_narrow_the_list(long_desk: Desk) -> None:
+    rows = lesson_rows(long_desk.course, {})
+
+    def found(words: str, state: State | None = None) -> list[str]:
+        return [row.label for _, kept in listed(rows, words, state) for row in kept]
+
+    assert found("MEMORY pinned") == ["3.2"]
+    assert found("wait copy") == ["3.2"], "the summary is looked through too"
+    assert found("small pinned") == ["3.2"], "and the lesson's title"
+    assert found("3.") == ["3.1", "3.2", "3.3", "3.4"]
+    assert found("nothing of this") == []
+    assert len(found("")) == 20
+    passed = lesson_rows(long_desk.course, {long_desk.course.exercises[0].key: ExerciseProgress(1, True)})
+    assert [row.label for _, kept in listed(passed, "", State.PASSED) for row in kept] == ["1.1"]
+
+
+@pytest.mark.parametrize("size", SIZES, ids=str)
+async def test_a_slash_in_the_list_opens_a_line_whose_words_narrow_it_at_once(
+    long_desk: Desk, size: tuple[int, int]
+) -> None:
+    async with long_desk.start(size) as pilot:
+        await pilot.press("1", "slash", *"pinn")
+        await until(pilot, lambda: listed_labels(pilot) == ["3.2"], "for the one exercise")
+        await until_shown(pilot, "Course: “pinn”, 1 of 20")
+        await until_shown(pilot, "Esc Show all")
+        assert "0 of 4 passed" in screen_text(pilot.app) or "0/4" in screen_text(pilot.app)
+        await pilot.press("enter")
+        await until(pilot, lambda: pilot.app.focused is main_screen(pilot).panes.course.list, "for the list")
+        await pilot.press("enter")
+        await until(pilot, lambda: main_screen(pilot).exercise.label == "3.2", "for the exercise")
+
+
+async def test_escape_shows_the_whole_list_again_with_the_cursor_on_its_row(long_desk: Desk) -> None:
+    async with long_desk.start() as pilot:
+        await pilot.press("1", "slash", *"pinned")
+        await until(pilot, lambda: listed_labels(pilot) == ["3.2"], "for the one exercise")
+        await pilot.press("escape")
+        await until(pilot, lambda: len(listed_labels(pilot)) == 20, "for the whole list")
+        course = main_screen(pilot).panes.course
+        assert course.filter is None
+        assert pilot.app.focused is course.list
+        assert cursor_row(pilot) == long_desk.course.exercises[0].key.join(("exercise ", "")), "the learner's own row"
+        await pilot.press("slash", *"pinned", "enter", "escape")
+        await until(pilot, lambda: len(listed_labels(pilot)) == 20, "for the whole list again")
+        assert main_screen(pilot).panes.current is Pane.COURSE
+        await pilot.press("escape")
+        assert main_screen(pilot).panes.current is Pane.TASK
+
+
+async def test_the_cursor_goes_to_the_next_row_that_is_left_and_comes_back(long_desk: Desk) -> None:
+    keys = {exercise.label: f"exercise {exercise.key}" for exercise in long_desk.course.exercises}
+    async with long_desk.start() as pilot:
+        await pilot.press("1", "j", "j")
+        assert cursor_row(pilot) == keys["1.3"]
+        await pilot.press("slash", *"pinned")
+        await until(pilot, lambda: cursor_row(pilot) == keys["3.2"], "for the row that is left")
+        await pilot.press(*["backspace"] * 6)
+        await until(pilot, lambda: cursor_row(pilot) == keys["1.3"], "for the row of before")
+        await pilot.press(*"pinned", "enter", "k", "j", "j", "j")
+        assert cursor_row(pilot) in (keys["3.2"], f"lesson {long_desk.course.lessons[2].slug}")
+        await pilot.press("escape")
+        await until(pilot, lambda: len(listed_labels(pilot)) == 20, "for the whole list")
+        assert cursor_row(pilot), "a cursor is there"
+
+
+async def test_the_arrows_move_the_cursor_while_words_are_typed(long_desk: Desk) -> None:
+    async with long_desk.start() as pilot:
+        await pilot.press("1", "slash", *"twice", "down", "down", "up", "enter", "enter")
+        await until(pilot, lambda: main_screen(pilot).exercise.label == "1.2", "for the second")
+
+
+async def test_nothing_found_is_said(long_desk: Desk) -> None:
+    async with long_desk.start() as pilot:
+        await pilot.press("1", "slash", *"[/x]")
+        await until_shown(pilot, "Nothing matches “[/x]”. Esc shows all.")
+        await pilot.press("enter", "enter", "j", "G")
+        assert main_screen(pilot).exercise.label == "1.1"
+        await pilot.press("escape")
+        await until(pilot, lambda: len(listed_labels(pilot)) == 20, "for the whole list")
+
+
+@pytest.mark.parametrize("size", SIZES, ids=str)
+async def test_v_shows_what_is_to_do_started_passed_and_all(long_desk: Desk, size: tuple[int, int]) -> None:
+    async with long_desk.start(size) as pilot:
+        await pass_first(pilot)
+        await pilot.press("1", "v")
+        await until_shown(pilot, "Course: to do, 19 of 20")
+        assert "1.1" not in listed_labels(pilot)
+        await until_shown(pilot, "v Started")
+        await pilot.press("v")
+        await until_shown(pilot, "Course: started, 0 of 20")
+        await until_shown(pilot, "No exercise is started.")
+        await pilot.press("v")
+        await until_shown(pilot, "Course: passed, 1 of 20")
+        assert listed_labels(pilot) == ["1.1"]
+        await pilot.press("v")
+        await until(pilot, lambda: len(listed_labels(pilot)) == 20, "for the whole list")
+        assert "Course:" not in screen_text(pilot.app)
+
+
+async def test_a_list_of_what_is_to_do_loses_what_was_passed_and_keeps_its_cursor(long_desk: Desk) -> None:
+    async with long_desk.start() as pilot:
+        await pilot.press("1", "v", "t")
+        await pass_first(pilot)
+        await pilot.press("1")
+        await until_shown(pilot, "Course: to do, 19 of 20")
+        assert "1.1" not in listed_labels(pilot)
+        assert cursor_row(pilot) == f"exercise {long_desk.course.exercises[1].key}"
+
+
+async def test_letters_typed_in_the_filter_are_no_commands(long_desk: Desk) -> None:
+    async with long_desk.start() as pilot:
+        await pilot.press("1", "slash", *"qnp?;/v")
+        assert pilot.app.query_one(Input).value == "qnp?;/v"
+        assert main_screen(pilot).exercise.label == "1.1"
+
+
+async def test_another_pane_and_back_keeps_what_was_typed(long_desk: Desk) -> None:
+    async with long_desk.start() as pilot:
+        await pilot.press("1", "slash", *"pinned", "tab")
+        await until(pilot, lambda: main_screen(pilot).panes.current is Pane.LESSON, "for the lesson")
+        await pilot.press("1")
+        await until_shown(pilot, "Course: “pinned”, 1 of 20")
+
+
+# Widths and tabs
+
+
+async def test_one_two_and_three_columns_of_panes_by_width(desk: Desk) -> None:
+    async with desk.start((80, 24)) as pilot:
+        panes = main_screen(pilot).panes
+
+        def seen() -> list[str]:
+            four = (panes.course, panes.reader, panes.editor, panes.results)
+            return [str(pane.id) for pane in four if pane.is_on_screen and pane.region.area]
+
+        assert seen() == ["reader"]
+        await pilot.resize_terminal(100, 30)
+        await until(pilot, lambda: seen() == ["reader", "editor", "results"], "for two columns")
+        await pilot.resize_terminal(140, 40)
+        await pilot.pause()
+        assert seen() == ["reader", "editor", "results"]
+        assert panes.editor.size.width - panes.editor.gutter_width >= 72, "code is up to 72 columns wide, most of it"
+        await pilot.press("1")
+        await until(pilot, lambda: seen() == ["course", "editor", "results"], "for the list in the text's place")
+        await pilot.press("3")
+        await pilot.resize_terminal(180, 45)
+        await until(pilot, lambda: seen() == ["course", "reader", "editor", "results"], "for three columns")
+        assert panes.editor.size.width - panes.editor.gutter_width >= 72
+
+
+@pytest.mark.parametrize("size", SIZES, ids=str)
+async def test_every_title_of_the_course_is_whole_beside_the_tabs(desk: Desk, size: tuple[int, int]) -> None:
+    titles = [f"{exercise.label} {exercise.title}" for exercise in load_course(builtin_course()).exercises]
+    async with desk.start(size) as pilot:
+        tabs = main_screen(pilot).tabs
+        for pane in Pane:
+            for title in titles:
+                tabs.show(pane, title)
+                line = tabs.render().plain
+                assert line.rstrip().endswith(f"  {title}"), line
+                assert len(line) <= size[0]
+                assert pane.heading in line
+                assert all(other.digit in line for other in Pane)
+
+
+async def test_a_click_on_a_narrow_tab_goes_there(desk: Desk) -> None:
+    async with desk.start((50, 20)) as pilot:
+        screen = main_screen(pilot)
+        for pane in (Pane.RESULTS, Pane.COURSE, Pane.HINTS, Pane.CODE):
+            offset = dict(screen.tabs.places())[pane]
+            await pilot.click(offset=(offset.x + 1, offset.y))
+            assert screen.panes.current is pane
+
+
+# The palette
+
+
+async def test_the_palette_has_commands_first_and_exercises_in_the_order_of_the_course(desk: Desk) -> None:
+    desk.course = load_course(write_course(desk.folder / "eleven", exercises=1, lessons=11))
+    async with desk.start((140, 40)) as pilot:
+        from gpututor.app.palette import CommandsAndExercises
+
+        provider = CommandsAndExercises(main_screen(pilot))
+        names = [str(hit.text) async for hit in provider.discover()]
+        assert names[: len(COMMANDS)] == [command.title for command in COMMANDS]
+        labels = [name.split()[0] for name in names[len(COMMANDS) :] if "Twice" in name]
+        assert labels == [exercise.label for exercise in desk.course.exercises]
+        await pilot.press("ctrl+p", *"twice")
+        await until_shown(pilot, "11.1 Twice 1")
+        text = screen_text(pilot.app)
+        assert text.index("2.1 Twice") < text.index("10.1 Twice"), "equally good ones keep the course's order"
+
+
+async def test_a_title_like_markup_is_shown_as_it_is_written(long_desk: Desk) -> None:
+    async with long_desk.start((140, 40)) as pilot:
+        await pilot.press("ctrl+p", *"pinned")
+        await until_shown(pilot, "3.2 Pinned [memory]")
+
+
+# Where the learner left off
+
+
+async def test_the_app_opens_the_exercise_the_pane_and_the_line_of_the_last_time(desk: Desk) -> None:
+    async with desk.start() as pilot:
+        await pilot.press("n", "e", "down", "end")
+        assert main_screen(pilot).panes.editor.cursor_location == (1, 37)
+        await pilot.press("ctrl+q")
+    async with desk.start() as pilot:
+        screen = main_screen(pilot)
+        assert (screen.exercise.label, screen.panes.current) == ("1.2", Pane.CODE)
+        assert screen.panes.editor.cursor_location == (1, 37)
+        await until(pilot, lambda: pilot.app.focused is screen.panes.editor, "for the focus")
+        await pilot.press("escape", "2", "q")
+    async with desk.start() as pilot:
+        assert main_screen(pilot).panes.current is Pane.LESSON
+
+
+async def test_the_cursor_that_was_left_is_in_sight(desk: Desk) -> None:
+    desk.file().write_text("".join(f"line_{number} = 0\n" for number in range(300)))
+    async with desk.start() as pilot:
+        await pilot.press("e")
+        main_screen(pilot).panes.editor.move_cursor((299, 4))
+        await pilot.press("ctrl+q")
+    async with desk.start() as pilot:
+        await until_shown(pilot, "line_299 = 0")
+        await pilot.press("escape", "n", "p", "e")
+        await until_shown(pilot, "line_299 = 0")
+        assert main_screen(pilot).panes.editor.cursor_location[0] == 299
+
+
+async def test_where_one_is_is_noted_also_without_quitting(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gpututor.app.main.screen.KEEP_PLACE_EVERY_S", 0.05)
+    async with desk.start() as pilot:
+        screen = main_screen(pilot)
+        await pilot.press("5")
+        await until(pilot, lambda: '"results"' in (screen.learner.progress.place() or ""), "for the place")
+
+
+@pytest.mark.parametrize("place", ["", "nothing", "[1, 2]", '["x/y", "code", 3, 4]', '["{key}", "cellar", 0, 0]', "[]"])
+async def test_a_place_that_is_not_there_any_more_is_the_task(desk: Desk, place: str) -> None:
+    with_key = place.replace("{key}", desk.course.exercises[0].key)
+    progress = desk.progress()
+    progress.keep_place(with_key)
+    progress.close()
+    async with desk.start() as pilot:
+        assert main_screen(pilot).panes.current is Pane.TASK
+
+
+async def test_a_line_beyond_the_end_is_the_last_one(desk: Desk) -> None:
+    progress = desk.progress()
+    progress.keep_place(f'["{desk.course.exercises[0].key}", "code", 1000, 7]')
+    progress.close()
+    async with desk.start() as pilot:
+        assert main_screen(pilot).panes.editor.cursor_location[0] <= 3
+
+
+async def test_a_text_is_shown_again_where_it_was_left(desk: Desk) -> None:
+    for lesson in desk.course.lessons:
+        (lesson.folder / "lesson.md").write_text("# Long\n\n" + "".join(f"Word {n}.\n\n" for n in range(80)))
+    async with desk.start() as pilot:
+        reader = main_screen(pilot).panes.reader
+        await pilot.press("2")
+        await until_shown(pilot, "Word 3.")
+        await pilot.press("space", "space")
+        await until(pilot, lambda: reader.scroll_y > 20, "for the scrolling")
+        left = reader.scroll_y
+        await pilot.press("3")
+        await until_shown(pilot, "Write twice(number).")
+        await pilot.press("2")
+        await until(pilot, lambda: reader.scroll_y == left, "for the place of before")
+        await pilot.press("n", "n")
+        await until(pilot, lambda: main_screen(pilot).exercise.label == "2.1" and reader.scroll_y == 0, "for the top")
+
+
+# Help
+
+
+@pytest.mark.parametrize("pane", list(Pane))
+async def test_the_help_begins_with_the_pane_in_use(desk: Desk, pane: Pane) -> None:
+    from gpututor.app.commands import ABOUT
+
+    async with desk.start() as pilot:
+        screen = main_screen(pilot)
+        screen.show_pane(pane)
+        await pilot.pause()
+        await pilot.press("f1")
+        await until_shown(pilot, ABOUT[pane].sentence)
+        lines = screen_lines(pilot.app)
+        assert f"{pane.heading}, and all keys" in lines[2]
+        for keys, words in ABOUT[pane].keys:
+            await until_shown(pilot, words)
+            assert any(keys in line for line in lines)
+
+
+@pytest.mark.parametrize("width", [40, 60, 75, 96])
+def test_no_line_of_the_help_is_cut(width: int) -> None:
+    from gpututor.app.screens.help import help_content
+
+    for pane in Pane:
+        text = help_content(pane, width).plain
+        assert all(len(line) <= width for line in text.splitlines()), text
+        flat = " ".join(text.split())
+        assert all(" ".join(command.help.split()) in flat for command in COMMANDS)

@@ -1,0 +1,166 @@
+"""Searching the names and texts of the course."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import pytest
+
+from gpututor.app.commands import Pane
+from gpututor.app.screens.search import SearchScreen
+from gpututor.app.text_index import MOST_FOUND, TextIndex, excerpt
+from gpututor.course.catalogue import load_course
+from gpututor.course.exercise import Lesson
+from gpututor.paths import builtin_course
+from tests.app.conftest import Desk, main_screen, until, until_shown
+from tests.app.screen import screen_lines, screen_text
+
+LESSON = "# Lesson 2\n\n" + "Some words.\n\n" * 60 + "## Pinned memory\n\nA page-locked\nbuffer is quick to `copy`.\n\n"
+
+
+@pytest.fixture
+def told(desk: Desk) -> Desk:
+    """Lesson 2 has something to find."""
+    (desk.course.lessons[1].folder / "lesson.md").write_text(LESSON + "Some words.\n\n" * 60)
+    (desk.course.exercises[3].folder / "task.md").write_text("# Twice\n\nMake a buffer [/bold] that is locked.\n")
+    desk.course = load_course(desk.course.folder)
+    return desk
+
+
+# The index
+
+
+def test_words_are_found_in_any_order_and_case_over_line_ends(told: Desk) -> None:
+    index = TextIndex(told.course)
+    (passage,) = index.find("COPY page-locked buffer").passages
+    assert isinstance(passage.page, Lesson)
+    assert passage.where == "Lesson 2  Small things › Pinned memory"
+    assert passage.text == "A page-locked buffer is quick to copy."
+    assert LESSON.split("\n")[passage.line] == "A page-locked"
+
+
+def test_names_come_before_headings_and_headings_before_texts() -> None:
+    course = load_course(builtin_course())
+    found = TextIndex(course).find("pinned memory")
+    assert found.passages[0].where == "Task 5.5  Pinned memory"
+    assert found.passages[1].where.endswith("› Pinned memory")
+    assert found.total > 3
+    first, second, *_ = TextIndex(course).find("autocast").passages
+    assert (first.where, second.where) == ("Task 7.1  Autocast", "Lesson 7  Precision › Autocast")
+
+
+def test_hints_and_solutions_are_not_searched(told: Desk) -> None:
+    index = TextIndex(told.course)
+    assert index.find("Look at the name").total == 0
+    assert index.find("return 2").total == 0
+    assert index.find("").total == 0
+    assert index.find("   ").total == 0
+    assert index.find("*** [/] \\ (").total == 0
+
+
+def test_a_text_that_cannot_be_read_hides_only_itself(told: Desk) -> None:
+    (told.course.exercises[0].folder / "task.md").unlink()
+    assert TextIndex(told.course).find("buffer").total == 2
+
+
+def test_a_search_through_the_whole_course_is_quick() -> None:
+    index = TextIndex(load_course(builtin_course()))
+    times = []
+    for query in ("a", "e", "the", "copy", "host device", "zzz"):
+        begin = time.perf_counter()
+        index.find(query)
+        times.append(time.perf_counter() - begin)
+    assert min(times[:3]) < 0.05, times
+    assert index.find("e").total > MOST_FOUND == len(index.find("e").passages)
+
+
+def test_an_excerpt_holds_the_words_and_marks_what_is_left_out() -> None:
+    text = "The first words say little, and then comes the needle that one looks for in all of the hay around it."
+    for width in (20, 30, 50, 200):
+        shown, marks = excerpt(text, "NEEDLE", width)
+        assert len(shown) <= width
+        assert [shown[start:end] for start, end in marks] == ["needle"]
+        assert (len(shown) == len(text)) is ("…" not in shown)
+    assert excerpt("İstanbul", "istanbul", 20)[0] == "İstanbul"
+
+
+# The screen
+
+
+@pytest.mark.parametrize("size", [(80, 24), (100, 30), (140, 40)], ids=str)
+async def test_a_slash_searches_as_one_types_and_enter_opens_the_place(told: Desk, size: tuple[int, int]) -> None:
+    async with told.start(size) as pilot:
+        screen = main_screen(pilot)
+        await pilot.press("slash", *"page-locked")
+        await until_shown(pilot, "Search: 1 place")
+        await until_shown(pilot, "Lesson 2 Small things › Pinned memory")
+        await until_shown(pilot, "A page-locked buffer is quick to copy.")
+        await pilot.press("enter")
+        await until_shown(pilot, "A page-locked buffer is quick to copy.")
+        assert pilot.app.screen is screen
+        assert screen.panes.current is Pane.LESSON
+        assert screen.exercise.label == "1.1", "reading a lesson leaves the exercise open"
+        await pilot.press("backspace")
+        assert screen.panes.current is Pane.TASK
+
+
+async def test_a_task_that_was_found_is_opened_with_its_exercise(told: Desk) -> None:
+    async with told.start() as pilot:
+        screen = main_screen(pilot)
+        await pilot.press("e", "shift+f3", *"locked", "down", "up")
+        await until_shown(pilot, "Make a buffer [/bold] that is locked.")
+        await until_shown(pilot, "Search: 2 places")
+        row = next(n for n, found in enumerate(_found(pilot.app.screen)) if "Task 2.2" in found)
+        await pilot.press(*["down"] * row, "enter")
+        await until(pilot, lambda: screen.exercise.label == "2.2", "for the exercise")
+        assert screen.panes.current is Pane.TASK
+
+
+def _found(screen: object) -> list[str]:
+    assert isinstance(screen, SearchScreen)
+    return [passage.where for passage in screen._found.passages]
+
+
+async def test_nothing_found_is_said_and_enter_stays(told: Desk) -> None:
+    async with told.start() as pilot:
+        await pilot.press("slash", *"xyzzy[/]")
+        await until_shown(pilot, "Search: nothing has “xyzzy[/]”")
+        await pilot.press("enter", "down", "enter")
+        assert isinstance(pilot.app.screen, SearchScreen)
+        await pilot.press("escape")
+        assert pilot.app.screen is main_screen(pilot)
+
+
+async def test_the_words_are_there_again_at_the_next_search(told: Desk) -> None:
+    async with told.start() as pilot:
+        await pilot.press("slash", *"locked", "escape", "slash")
+        await until_shown(pilot, "Search: 2 places")
+        await pilot.press(*"page")
+        await until(pilot, lambda: screen_lines(pilot.app)[4].split()[1:2] == ["page"], "for the new words only")
+
+
+async def test_it_can_be_typed_in_while_the_texts_are_still_read(told: Desk) -> None:
+    go_on = threading.Event()
+
+    def slowly() -> TextIndex:
+        assert go_on.wait(10)
+        return TextIndex(told.course)
+
+    async with told.start() as pilot:
+        pilot.app.push_screen(SearchScreen(slowly))
+        await pilot.pause()
+        await pilot.press(*"page-locked")
+        await until_shown(pilot, "Search: reading the texts")
+        go_on.set()
+        await until_shown(pilot, "Search: 1 place")
+
+
+async def test_a_resize_draws_the_lines_anew(told: Desk) -> None:
+    async with told.start((140, 40)) as pilot:
+        await pilot.press("slash", *"page-locked")
+        await until_shown(pilot, "Search: 1 place")
+        await pilot.resize_terminal(40, 12)
+        await until(pilot, lambda: "Lesson 2" in screen_text(pilot.app) and "…" in screen_text(pilot.app), "for a cut")
+        await pilot.press("enter")
+        await until_shown(pilot, "A page-locked")
