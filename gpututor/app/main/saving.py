@@ -132,6 +132,8 @@ class DeskScreen(Screen[None]):
         """Write the edits by itself; False when they are not on disk: asked about, or told in a dialog."""
         if self._desk is None or self.editor_text == self._unwritable:
             return False
+        if self.is_saved:
+            return True  # a file that is gone is written anew when the learner edits or asks, not by leaving the editor
         try:
             return self.write_edits()
         except (TutorError, OSError) as error:
@@ -141,11 +143,12 @@ class DeskScreen(Screen[None]):
     def write_edits(self) -> bool:
         """Write the edits; False when somebody else changed the file, which is then left alone. May raise."""
         assert self._desk is not None
+        edited = self._desk.edited(self.editor_text)
         saved = self._desk.save(self.editor_text)
         self._first_edit_at = None
-        if saved:
+        if saved and edited:
             self._told = ""
-        else:
+        elif not saved:
             self._desk.keep_draft(self.editor_text)
         self.show_standing()
         return saved

@@ -108,6 +108,8 @@ class SharingScreen(DeskScreen):
             self.status.show_news("The file is there again.")
         self._looks_in_vain, self._is_gone, self._told = 0, False, ""
         self._unwritable = None
+        if not self.is_saved and self._first_edit_at is None:
+            self._first_edit_at = self._last_edit_at = self._clock()
         self.show_standing()
 
     def _take(self, text: str) -> None:
