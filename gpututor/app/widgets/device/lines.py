@@ -132,8 +132,8 @@ class LinesTab(Vertical):
 
     def _heading(self) -> Content:
         assert self._view is not None
-        order = "most time first" if self._by_cost else "in the file's order"
-        words = Content(f"{'line':>{_NUMBER - 2}}  {order} (o: other order)").truncate(
+        order = "by time (o: as in the file)" if self._by_cost else "as in the file (o: by time)"
+        words = Content(f"{'line':>{_NUMBER - 2}}  {order}").truncate(
             _NUMBER + self._room, ellipsis=True, pad=True
         )
         return Content.assemble(words, "  ", *(f"{one.heading:>{one.width}}" for one in self._columns())).stylize(_PALE)

@@ -87,7 +87,7 @@ def total_ns(baseline: BaselineRecording) -> int:
 
 def _heading(run: RunRecording) -> str:
     number = len(cases_of(run))
-    return f"{f'All {number} calls together' if number > 1 else 'The call'}, {run.times}"
+    return f"{f'The {number} calls together' if number > 1 else 'The call'}, {run.times}"
 
 
 def _whole(view: RunView, run: RunRecording, speeds: Iterable[Verdict]) -> Iterator[TimeBar]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from textwrap import wrap
 from typing import TYPE_CHECKING, ClassVar
 
 from textual import events
@@ -126,7 +127,8 @@ def _shares(view: RunView, width: int) -> Iterator[Content]:
     for name, shares in found:
         label = f"  {name:<8} " if len(found) > 1 else "  "
         yield from stacked(label, shares, max(10, width - len(label) - 2))
-    yield Content(f"  {_LEGEND}").stylize(_PALE)
+    for line in wrap(_LEGEND, width - 2):
+        yield Content(f"  {line}").stylize(_PALE)
 
 
 def stacked(label: str, shares: TimeShares, room: int) -> Iterator[Content]:

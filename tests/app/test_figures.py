@@ -1,0 +1,171 @@
+"""The tabs beside the timeline: memory, times, lines, hazards."""
+
+from __future__ import annotations
+
+import pytest
+from textual.widgets import OptionList
+
+from gpututor.app.commands import Pane
+from gpututor.app.widgets.device.lines import LinesTab
+from gpututor.app.widgets.device.memory import MemoryTab
+from tests.app.conftest import Desk, main_screen, until, until_shown
+from tests.app.screen import SIZES, assert_golden, screen_text
+from tests.app.seen import TABS, Timed, run, see
+
+
+@pytest.fixture
+def timed(desk: Desk) -> Desk:
+    desk.client = Timed()
+    return desk
+
+
+@pytest.mark.parametrize("size", SIZES, ids=str)
+@pytest.mark.parametrize("tab", TABS[1:])
+async def test_the_tab_looks_as_agreed(timed: Desk, tab: str, size: tuple[int, int]) -> None:
+    async with timed.start(size) as pilot:
+        await run(pilot, timed)
+        await see(pilot, tab)
+        await assert_golden(pilot, f"seen_{tab}")
+
+
+@pytest.mark.parametrize("tab", TABS[1:])
+async def test_without_colours_it_says_the_same(timed: Desk, tab: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    async with timed.start((80, 24)) as pilot:
+        await run(pilot, timed)
+        await see(pilot, tab)
+        assert pilot.app.no_color
+        await assert_golden(pilot, f"seen_{tab}")
+
+
+@pytest.mark.parametrize("size", [(40, 10), (60, 15), (200, 60)], ids=str)
+async def test_no_size_breaks_a_tab(timed: Desk, size: tuple[int, int]) -> None:
+    async with timed.start(size) as pilot:
+        await run(pilot, timed)
+        screen = await see(pilot, "memory")
+        for key in ("left", "3", "4", "o", "5", "2", "c", "s", "1"):
+            await pilot.press(key)
+            await pilot.pause()
+        assert pilot.app.screen is screen
+
+
+async def test_memory_is_read_by_the_keys(timed: Desk) -> None:
+    async with timed.start() as pilot:
+        await run(pilot, timed)
+        await see(pilot, "memory")
+        assert "At 1.53 ms, the peak: 120 MiB, line 6 took 64.0 MiB" in screen_text(pilot.app)
+        assert "✗ Out of memory at line 6: 256 MiB asked for" in screen_text(pilot.app)
+        await pilot.press("g")
+        await until_shown(pilot, "At 0 ns: 16.0 MiB, before anything was taken")
+        await pilot.press("]")
+        await until_shown(pilot, "At 0 ns: 24.0 MiB, line 4 took 8.00 MiB")
+        await pilot.press("G")
+        await until_shown(pilot, "line 6 gave back 32.0 MiB")
+        assert "from before the call" in screen_text(pilot.app)
+        await pilot.press("p")
+        await until_shown(pilot, ", the peak: 120 MiB")
+
+
+async def test_from_the_peak_one_gets_to_its_line(timed: Desk) -> None:
+    async with timed.start() as pilot:
+        await run(pilot, timed)
+        await see(pilot, "memory")
+        await pilot.press("enter")
+        screen = main_screen(pilot)
+        await until(pilot, lambda: screen.panes.current is Pane.CODE, "for the editor")
+        await until(pilot, lambda: screen.panes.editor.cursor_location[0] == 5, "for the line")
+
+
+async def test_memory_that_is_held_is_told_by_line(timed: Desk) -> None:
+    async with timed.start() as pilot:
+        await run(pilot, timed)
+        await see(pilot, "memory")
+        rows = [line for line in screen_text(pilot.app).splitlines() if " × " in line]
+        assert "80.0 MiB" not in rows[0].split("×")[1]
+        assert "line 6" in rows[0]
+        assert "x = work(x, step)" in rows[0]
+        assert "line 4" in rows[1]
+
+
+async def test_lines_are_ordered_by_cost_or_as_in_the_file(timed: Desk) -> None:
+    async with timed.start() as pilot:
+        await run(pilot, timed)
+        screen = await see(pilot, "lines")
+        tab = screen.tab
+        assert isinstance(tab, LinesTab)
+
+        def shown() -> list[int]:
+            return [int(option.id or 0) for option in tab.list.options]
+
+        assert shown() == [6, 4, 7]
+        assert tab.list.highlighted == 0
+        await pilot.press("o")
+        assert shown() == list(range(1, 10))
+        assert shown()[tab.list.highlighted or 0] == 6, "the cursor stays on its line"
+        await until_shown(pilot, "Line 6: 4 kernels")
+
+
+async def test_from_the_lines_one_gets_to_a_line(timed: Desk) -> None:
+    async with timed.start() as pilot:
+        await run(pilot, timed)
+        await see(pilot, "lines")
+        await pilot.press("j", "enter")
+        screen = main_screen(pilot)
+        await until(pilot, lambda: screen.panes.current is Pane.CODE, "for the editor")
+        await until(pilot, lambda: screen.panes.editor.cursor_location[0] == 3, "for the line")
+
+
+async def test_a_hazard_is_told_in_words_with_what_to_do(timed: Desk) -> None:
+    async with timed.start() as pilot:
+        await run(pilot, timed)
+        await see(pilot, "hazards")
+        await until_shown(pilot, "! Hazard: line 7 reads what aten::mm at line 6 writes on another stream")
+        await until_shown(pilot, "Let the later stream wait: `stream.wait_stream(other)`")
+        await until_shown(pilot, "✗ Out of memory: line 6 asks cuda:0 for 256 MiB")
+        await pilot.press("enter")
+        screen = main_screen(pilot)
+        await until(pilot, lambda: screen.panes.editor.cursor_location[0] == 6, "for the line")
+
+
+async def test_without_a_hazard_the_tab_says_so(timed: Desk) -> None:
+    async with timed.start() as pilot:
+        await run(pilot, timed)
+        await see(pilot, "hazards")
+        await pilot.press("c")
+        await until_shown(pilot, "✓ No hazards")
+        await until_shown(pilot, "✓ No memory was refused.")
+
+
+async def test_times_stand_beside_the_baseline_the_best_and_the_one_before(timed: Desk) -> None:
+    async with timed.start((100, 30)) as pilot:
+        await run(pilot, timed, SOURCE_OF_ONE_STEP)
+        await run(pilot, timed, SOURCE_OF_THREE)
+        await see(pilot, "times")
+        text = screen_text(pilot.app)
+        for words in ("this attempt (2)", "baseline.py", "best, attempt 1", "allowed", "the floor", "modelled"):
+            assert words in text, words
+        assert "computing" in text
+
+
+SOURCE_OF_THREE = "def twice(number):\n    for step in range(3):\n        pass\n    return 2 * number\n"
+SOURCE_OF_ONE_STEP = "def twice(number):\n    return 2 * number\n"
+
+
+async def test_the_keys_of_a_tab_stand_in_the_last_line(timed: Desk) -> None:
+    async with timed.start((140, 40)) as pilot:
+        await run(pilot, timed)
+        await see(pilot, "memory")
+        last = screen_text(pilot.app).rstrip().splitlines()[-1]
+        assert all(words in last for words in ("read", "change by change", "v compare", "x export", "Esc back"))
+
+
+async def test_a_tab_that_is_not_read_yet_says_so() -> None:
+    assert "Reading" in str(MemoryTab().render())
+
+
+async def test_the_list_of_lines_can_be_clicked(timed: Desk) -> None:
+    async with timed.start() as pilot:
+        await run(pilot, timed)
+        screen = await see(pilot, "lines")
+        await pilot.click(screen.query_one("LinesTab OptionList", OptionList), offset=(4, 1))
+        await until(pilot, lambda: main_screen(pilot).panes.editor.cursor_location[0] == 3, "for the line")
