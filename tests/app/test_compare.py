@@ -1,0 +1,155 @@
+"""Two attempts side by side."""
+
+from __future__ import annotations
+
+import pytest
+from textual.pilot import Pilot
+
+from gpututor.app.screens.compare import CompareScreen
+from gpututor.app.screens.device import DeviceScreen
+from gpututor.app.widgets.device.beside_timelines import TimelinesPage
+from gpututor.app.widgets.device.chart import Chart
+from tests.app.conftest import Desk, main_screen, until, until_shown
+from tests.app.screen import SIZES, assert_golden, screen_text
+from tests.app.seen import SOURCE, Timed, run, see
+
+SLOWER = SOURCE
+FASTER = SOURCE.replace("    for step in range(3):\n", "    for step in range(1):\n")
+
+
+@pytest.fixture
+def timed(desk: Desk) -> Desk:
+    desk.client = Timed()
+    return desk
+
+
+async def compare(pilot: Pilot[None], key: str = "V") -> CompareScreen:
+    """Set the newest attempt beside another, and wait until both are read."""
+    await pilot.press(key)
+    await until(pilot, lambda: isinstance(pilot.app.screen, CompareScreen), "for the screen")
+    screen = pilot.app.screen
+    assert isinstance(screen, CompareScreen)
+    await until(pilot, lambda: screen.pair is not None, "for the traces")
+    await pilot.pause()
+    return screen
+
+
+async def two_attempts(pilot: Pilot[None], desk: Desk) -> None:
+    await run(pilot, desk, SLOWER)
+    await run(pilot, desk, FASTER)
+
+
+@pytest.mark.parametrize("size", SIZES, ids=str)
+@pytest.mark.parametrize("page", ["figures", "lines", "timelines"])
+async def test_the_comparison_looks_as_agreed(timed: Desk, page: str, size: tuple[int, int]) -> None:
+    async with timed.start(size) as pilot:
+        await two_attempts(pilot, timed)
+        screen = await compare(pilot)
+        await pilot.press(str(["figures", "lines", "timelines"].index(page) + 1))
+        await until(pilot, lambda: len(screen.query("FiguresPage, PairLinesPage, TimelinesPage")) > 0, "for the page")
+        await assert_golden(pilot, f"compare_{page}")
+
+
+async def test_differences_stand_in_words(timed: Desk) -> None:
+    async with timed.start() as pilot:
+        await two_attempts(pilot, timed)
+        await compare(pilot)
+        text = screen_text(pilot.app)
+        assert "Attempt 2 beside attempt 1:" in text
+        for words in ("2 kernels fewer", "2 waits fewer", "2 hazards fewer", "as fast"):
+            assert words in text, words
+
+
+async def test_from_the_device_screen_and_back(timed: Desk) -> None:
+    async with timed.start() as pilot:
+        await two_attempts(pilot, timed)
+        device = await see(pilot, "memory")
+        await compare(pilot, "v")
+        await pilot.press("escape")
+        await until(pilot, lambda: pilot.app.screen is device, "for the device screen")
+        assert isinstance(device, DeviceScreen)
+        assert device.tab_number == 1
+
+
+async def test_it_is_set_beside_the_best_first_and_then_the_others_and_the_baseline(timed: Desk) -> None:
+    async with timed.start((140, 40)) as pilot:
+        await run(pilot, timed, FASTER)
+        await run(pilot, timed, SLOWER)
+        await run(pilot, timed, SLOWER + "\n")
+        screen = await compare(pilot)
+        assert screen.others is not None
+        assert [one.words for one in screen.others] == [
+            "best, attempt 1",
+            "the one before, attempt 2",
+            "baseline.py, which the checks compare with",
+        ]
+        await pilot.press("v", "v")
+        await until_shown(pilot, "Attempt 3 beside baseline.py")
+        await pilot.press("2")
+        await until_shown(pilot, "The lines of baseline.py are the author's")
+
+
+async def test_with_other_inputs_it_says_so(timed: Desk) -> None:
+    async with timed.start() as pilot:
+        await two_attempts(pilot, timed)
+        screen = await compare(pilot)
+        assert screen.pair is not None
+        assert screen.pair.same_inputs
+        await pilot.press("c")
+        await until_shown(pilot, "call 2 of 2, with number=2")
+        assert "Their inputs differ" not in screen_text(pilot.app)
+
+
+async def test_lines_are_paired_by_their_text_and_lead_to_the_editor(timed: Desk) -> None:
+    async with timed.start() as pilot:
+        await two_attempts(pilot, timed)
+        await compare(pilot)
+        await pilot.press("2")
+        await until_shown(pilot, "Both have this line: in attempt 2, 794 µs less, 2 kernels fewer.")
+        await pilot.press("enter")
+        await until(pilot, lambda: main_screen(pilot).is_current, "for the desk")
+        await until(pilot, lambda: main_screen(pilot).panes.editor.cursor_location[0] == 5, "for the line")
+
+
+async def test_both_timelines_are_on_one_scale_and_move_together(timed: Desk) -> None:
+    async with timed.start((100, 30)) as pilot:
+        await two_attempts(pilot, timed)
+        screen = await compare(pilot)
+        await pilot.press("3")
+        await until(pilot, lambda: len(screen.query(TimelinesPage)) == 1, "for the page")
+        upper, lower = screen.query(Chart)
+        await until(pilot, lambda: upper.has_focus, "for the focus")
+
+        def spans() -> list[tuple[int, int]]:
+            return [(one.window.begin - one.window.least, one.window.span) for one in (upper, lower)]
+
+        assert spans()[0] == spans()[1]
+        whole = spans()[0][1]
+        await pilot.press("plus", "right")
+        await until(pilot, lambda: spans()[0][1] < whole, "for the zoom")
+        await until(pilot, lambda: spans()[0] == spans()[1], "for the other one")
+        await pilot.press("o", "0")
+        await until(pilot, lambda: spans()[0] == spans()[1] and spans()[0][1] == whole, "for the whole")
+        assert lower.has_focus
+
+
+async def test_with_nothing_to_compare_it_says_what_to_do(desk: Desk) -> None:
+    async with desk.start() as pilot:
+        await pilot.press("V")
+        await until_shown(pilot, "Nothing was recorded yet that could be compared")
+        await run(pilot, desk)
+        await pilot.press("V")
+        await until_shown(pilot, "There is nothing to set this attempt beside yet")
+        await pilot.press("escape")
+        await until(pilot, lambda: main_screen(pilot).is_current, "for the desk")
+
+
+@pytest.mark.parametrize("size", [(40, 10), (60, 20), (200, 60)], ids=str)
+async def test_no_size_breaks_the_comparison(timed: Desk, size: tuple[int, int]) -> None:
+    async with timed.start(size) as pilot:
+        await two_attempts(pilot, timed)
+        screen = await compare(pilot)
+        for key in ("2", "j", "3", "o", "plus", "1", "c", "v", "tab"):
+            await pilot.press(key)
+            await pilot.pause()
+        assert pilot.app.screen is screen
