@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from textual import events, on
 from textual.widgets import TextArea
 
 from gpututor.app.commands import Pane
-from gpututor.app.completion.completer import Completer, Question
-from gpututor.app.completion.names import file_names
 from gpututor.app.main.outside import OutsideScreen
 from gpututor.app.messages import MatchWanted, NamesFound, ReplaceWanted, SearchChanged
 from gpututor.app.widgets.editor.costs import LEGEND
-from gpututor.app.widgets.editor.find_bar import FindBar
 from gpututor.app.widgets.editor.finding import BadPattern, Match, find_all, replaced, replacement
-from gpututor.grading.words import count
+
+if TYPE_CHECKING:
+    from gpututor.app.completion.completer import Completer
+    from gpututor.app.widgets.editor.find_bar import FindBar
 
 
 class EditScreen(OutsideScreen):
@@ -27,11 +29,15 @@ class EditScreen(OutsideScreen):
     """Where the search begins while the needle is being typed."""
     _question = 0
     """The number of the newest question for names."""
+    _after_dot = False
+    """Whether that question is for attributes."""
     _told_cost = ""
 
     @property
     def completer(self) -> Completer:
         """Made with its first use."""
+        from gpututor.app.completion.completer import Completer
+
         if self._completer is None:
             self._completer = Completer(self.post_message)
         return self._completer
@@ -61,12 +67,24 @@ class EditScreen(OutsideScreen):
 
     async def action_find(self) -> None:
         """Open the find bar with what is selected, or what was looked for last."""
-        self.show_pane(Pane.CODE)
+        from gpututor.app.widgets.editor.find_bar import FindBar
+
         editor = self.panes.editor
         editor.completions.close()
         if self._bar is None:
             self._bar = FindBar()
             await self.query_one("#work").mount(self._bar, after=editor)
+        if self.panes.current is Pane.CODE:
+            # At once: letters that come right behind are the needle, not code.
+            self._open_bar()
+        else:
+            self.show_pane(Pane.CODE)
+            # Behind what gives the code the focus.
+            self.panes.call_after_refresh(self.app.call_later, self._open_bar)
+
+    def _open_bar(self) -> None:
+        assert self._bar is not None
+        editor = self.panes.editor
         selected = editor.selected_text
         self._search_from = min(editor.selection)
         self._bar.open(selected if "\n" not in selected else "")
@@ -142,7 +160,7 @@ class EditScreen(OutsideScreen):
                 text, number = replaced(needle, self.editor_text, by)
                 editor.replace_all(text)
                 self._look_again()
-                self.status.show_news(f"Replaced {count(number, 'match', 'matches')}. ^z in the editor undoes it.")
+                self._bar.show_count(f"{number} replaced", nothing=False)
                 return
             if self._current is None:
                 self._go_on(MatchWanted(1))
@@ -166,6 +184,9 @@ class EditScreen(OutsideScreen):
 
     async def action_complete(self) -> None:
         """Show the names that can stand at the cursor: those of the file at once, jedi's when they come."""
+        from gpututor.app.completion.completer import Question
+        from gpututor.app.completion.names import file_names
+
         editor = self.panes.editor
         if not editor.has_focus or editor.read_only:
             return
@@ -176,6 +197,7 @@ class EditScreen(OutsideScreen):
         word = editor.word_before_cursor
         start = column - len(word)
         names = file_names(editor.document.lines, row, column)
+        self._after_dot = editor.document[row][:start].rstrip().endswith(".")
         waiting = self.completer.is_there
         completions.open(names, word, (row, start), editor.cursor_screen_offset, waiting=waiting)
         if not completions.is_open:
@@ -189,7 +211,9 @@ class EditScreen(OutsideScreen):
         completions = self.panes.editor.completions
         if message.question != self._question or not completions.is_open:
             return
-        completions.offer(message.names or completions.names, waiting=False)
+        # Jedi does not know what is half written: names of the file stay, but for attributes.
+        others = () if self._after_dot and message.names else completions.names
+        completions.offer([*dict.fromkeys((*message.names, *others))], waiting=False)
         if not completions.is_open:
             self.status.show_news("Nothing here to complete.")
 

@@ -71,7 +71,7 @@ class CompletionList(Widget, can_focus=False):
         """The word at the cursor is now this one: show what still fits, or nothing if it is another word."""
         if not self.is_open or (word, start) == (self._word, self._start):
             return
-        if start != self._start:
+        if start != self._start or not word:
             self.close()
             return
         self._word = word

@@ -111,7 +111,7 @@ class FindBar(Vertical):
         self.add_class("-open")
         if needle:
             self._find.value = needle
-        self._find.focus()
+        self.screen.set_focus(self._find)
         self._find.action_select_all()
 
     def close(self) -> None:

@@ -1,0 +1,343 @@
+"""Completion: names of the file at once, jedi's from a child process, and a child that hangs, dies or is not there."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from textual.message import Message
+from textual.pilot import Pilot
+
+from gpututor.app.completion import completer as completion
+from gpututor.app.completion.completer import MOST_FAILURES, Completer, Question
+from gpututor.app.completion.names import file_names
+from gpututor.app.messages import NamesFound
+from gpututor.app.widgets.editor.completion_list import CompletionList
+from gpututor.app.widgets.editor.editor import Editor
+from gpututor.processes import is_alive
+from tests.app.conftest import PATIENCE_S, Desk, main_screen, until, until_shown
+from tests.app.screen import assert_golden, screen_lines, screen_text
+
+CODE = ["import torch", "alpha = torch.zeros(3)", "alphabet = alpha.sum()", "al"]
+
+
+def test_names_of_the_file_come_before_keywords_and_builtins() -> None:
+    names = file_names(CODE, 3, 2)
+    assert names[:2] == ["alpha", "alphabet"]
+    assert names.index("torch") < names.index("return") < names.index("print")
+
+
+def test_the_word_that_is_written_is_no_answer() -> None:
+    assert "al" not in file_names(CODE, 3, 2)
+
+
+def test_after_a_dot_stand_the_attributes_of_the_file() -> None:
+    assert file_names([*CODE, "alpha."], 4, 6) == ["sum", "zeros"]
+    assert file_names([*CODE, "alpha.s"], 4, 7) == ["sum", "zeros"]
+
+
+# The child process
+
+PRINTS_READY = "import sys, json, time, os\nprint(json.dumps({'ready': True}), flush=True)\n"
+ECHO = PRINTS_READY + (
+    "for line in sys.stdin:\n"
+    "    asked = json.loads(line)\n"
+    "    print(json.dumps({'names': [asked['text'], str(os.getpid())]}), flush=True)\n"
+)
+HANGS = PRINTS_READY + (
+    "for line in sys.stdin:\n"
+    "    asked = json.loads(line)\n"
+    "    if asked['text'] == 'hang':\n"
+    "        time.sleep(600)\n"
+    "    print(json.dumps({'names': ['well', str(os.getpid())]}), flush=True)\n"
+)
+DIES = PRINTS_READY + "sys.stdin.readline()\nsys.exit(3)\n"
+BABBLES = PRINTS_READY + "sys.stdin.readline()\nprint('no json', flush=True)\ntime.sleep(600)\n"
+
+
+class Answers:
+    """A completer with a child of the test's own, and what it posted."""
+
+    def __init__(self, program: str, **limits: float) -> None:
+        self.posted: list[NamesFound] = []
+        self.completer = Completer(self._keep, [sys.executable, "-c", program], **limits)
+
+    def _keep(self, message: Message) -> None:
+        assert isinstance(message, NamesFound)
+        self.posted.append(message)
+
+    def wait(self, number: int) -> tuple[str, ...]:
+        """The answer to a question."""
+        wait_until(lambda: any(answer.question == number for answer in self.posted))
+        return next(answer.names for answer in self.posted if answer.question == number)
+
+
+def wait_until(holds: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + PATIENCE_S
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+
+
+def ask(answers: Answers, number: int, text: str = "x") -> None:
+    answers.completer.ask(Question(number, text, 1, 0))
+
+
+def test_one_child_answers_many_questions_and_ends_with_the_completer() -> None:
+    answers = Answers(ECHO)
+    ask(answers, 1, "first")
+    first = answers.wait(1)
+    ask(answers, 2, "second")
+    second = answers.wait(2)
+    assert (first[0], second[0]) == ("first", "second")
+    assert first[1] == second[1]
+    answers.completer.close()
+    wait_until(lambda: not is_alive(int(first[1])))
+
+
+def test_a_child_that_hangs_is_ended_and_another_one_answers_the_next_question() -> None:
+    answers = Answers(HANGS, answered_within_s=2.0)
+    ask(answers, 1, "fine")
+    child = int(answers.wait(1)[1])
+    began = time.monotonic()
+    ask(answers, 2, "hang")
+    assert time.monotonic() - began < 0.1
+    assert answers.wait(2) == ()
+    assert not is_alive(child)
+    ask(answers, 3, "fine")
+    again = answers.wait(3)
+    assert again[0] == "well"
+    assert int(again[1]) != child
+    answers.completer.close()
+
+
+@pytest.mark.parametrize("program", [DIES, BABBLES, "raise SystemExit(1)"])
+def test_a_child_that_dies_or_babbles_gives_no_names_and_is_given_up_in_the_end(program: str) -> None:
+    answers = Answers(program)
+    for number in range(1, MOST_FAILURES + 1):
+        assert answers.completer.is_there
+        ask(answers, number)
+        assert answers.wait(number) == ()
+    wait_until(lambda: not answers.completer.is_there)
+    ask(answers, 99)
+    assert all(answer.question != 99 for answer in answers.posted)
+
+
+def test_only_the_newest_question_is_answered() -> None:
+    slow_start = "import time\ntime.sleep(0.3)\n" + ECHO
+    answers = Answers(slow_start)
+    for number in range(1, 20):
+        ask(answers, number)
+        time.sleep(0.001)
+    answers.wait(19)
+    assert {answer.question for answer in answers.posted} <= {1, 19}
+    answers.completer.close()
+
+
+@pytest.fixture(scope="module")
+def real_child(tmp_path_factory: pytest.TempPathFactory) -> Answers:
+    """Jedi itself; reading torch's stubs for the first time takes many seconds."""
+    answers = Answers("", ready_within_s=120.0, answered_within_s=30.0)
+    answers.completer._command = completion.default_command()
+    return answers
+
+
+def ask_jedi(answers: Answers, number: int, text: str) -> tuple[str, ...]:
+    lines = text.split("\n")
+    answers.completer.ask(Question(number, text, len(lines), len(lines[-1])))
+    deadline = time.monotonic() + 150
+    while not any(answer.question == number for answer in answers.posted):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    return answers.wait(number)
+
+
+def test_jedi_knows_torch_without_importing_it(real_child: Answers) -> None:
+    assert importlib.util.find_spec("jedi") is not None, "the extra `test` brings jedi"
+    assert "zeros" in ask_jedi(real_child, 1, "import torch\ntorch.")
+    assert "cuda" in ask_jedi(real_child, 2, "import torch\ndef f(x: torch.Tensor):\n    x.")
+    assert "abc" in ask_jedi(real_child, 3, "def f(abc):\n    y = a")
+    child = real_child.completer._child
+    assert child is not None
+    if sys.platform == "linux":
+        maps = Path(f"/proc/{child.pid}/maps").read_text()
+        assert "libtorch" not in maps
+    real_child.completer.close()
+
+
+# In the app
+
+
+def list_of(pilot: Pilot[None]) -> CompletionList:
+    return main_screen(pilot).panes.editor.completions
+
+
+async def write(pilot: Pilot[None], text: str, *, command: list[str] | None = None) -> Editor:
+    """The editor with a text, the cursor at its end, and a child of the test's own or none."""
+    screen = main_screen(pilot)
+    screen._completer = Completer(screen.post_message, command or [])
+    editor = screen.panes.editor
+    await pilot.press("e")
+    await until(pilot, lambda: editor.has_focus, "for the editor")
+    editor.show(text)
+    editor.move_cursor(editor.document.end)
+    return editor
+
+
+async def open_list(pilot: Pilot[None]) -> None:
+    await pilot.press("ctrl+@")
+    await until(pilot, lambda: list_of(pilot).is_open, "for the list")
+
+
+async def test_the_list_narrows_and_enter_takes_the_chosen_name(desk: Desk) -> None:
+    async with desk.start() as pilot:
+        editor = await write(pilot, "alpha = alphabet = 1\nal")
+        await open_list(pilot)
+        assert list_of(pilot).shown == ["alpha", "alphabet", "all"]
+        await pilot.press(*"pha")
+        assert list_of(pilot).shown == ["alphabet"]
+        await pilot.press("enter")
+        assert editor.text == "alpha = alphabet = 1\nalphabet"
+        assert not list_of(pilot).is_open
+        await pilot.press("enter")
+        assert editor.text.endswith("alphabet\n")
+
+
+async def test_down_chooses_and_tab_takes_it(desk: Desk) -> None:
+    async with desk.start() as pilot:
+        editor = await write(pilot, "alpha = alphabet = 1\nal")
+        await open_list(pilot)
+        await pilot.press("down", "tab")
+        assert editor.text == "alpha = alphabet = 1\nalphabet"
+        await pilot.press("tab")
+        assert editor.text == "alpha = alphabet = 1\nalphabet    "
+
+
+async def test_escape_closes_the_list_and_leaves_the_text(desk: Desk) -> None:
+    async with desk.start() as pilot:
+        editor = await write(pilot, "alpha = 1\nal")
+        await open_list(pilot)
+        await pilot.press("escape")
+        await until(pilot, lambda: not list_of(pilot).is_open, "for the list to close")
+        assert editor.has_focus
+        assert editor.text == "alpha = 1\nal"
+
+
+@pytest.mark.parametrize("key", ["left", "home", "space", "full_stop", "backspace"])
+async def test_what_leaves_the_word_closes_the_list(desk: Desk, key: str) -> None:
+    async with desk.start() as pilot:
+        await write(pilot, "alpha = 1\na")
+        await open_list(pilot)
+        await pilot.press(key)
+        await until(pilot, lambda: not list_of(pilot).is_open, "for the list to close")
+
+
+async def test_nothing_to_complete_is_said(desk: Desk) -> None:
+    async with desk.start() as pilot:
+        await write(pilot, "qwertz")
+        await pilot.press("ctrl+@")
+        await until_shown(pilot, "Nothing here to complete.")
+
+
+async def test_better_names_of_the_child_replace_those_of_the_file(desk: Desk) -> None:
+    command = [sys.executable, "-c", ECHO.replace("asked['text'], str(os.getpid())", "'almanac', 'other'")]
+    async with desk.start() as pilot:
+        editor = await write(pilot, "alpha = 1\nal", command=command)
+        await open_list(pilot)
+        await until(pilot, lambda: list_of(pilot).shown == ["almanac", "alpha", "all"], "for the names")
+        await pilot.press("enter")
+        assert editor.text == "alpha = 1\nalmanac"
+
+
+async def test_typing_goes_on_while_the_child_hangs_and_the_file_s_names_stay(desk: Desk) -> None:
+    command = [sys.executable, "-c", "import time; time.sleep(600)"]
+    async with desk.start() as pilot:
+        editor = await write(pilot, "alpha = 1\n", command=command)
+        await pilot.press(*"al")
+        await open_list(pilot)
+        await pilot.press(*"ph")
+        assert list_of(pilot).shown == ["alpha"]
+        await pilot.press("tab")
+        assert editor.text == "alpha = 1\nalpha"
+
+
+async def test_late_names_are_dropped(desk: Desk) -> None:
+    async with desk.start() as pilot:
+        await write(pilot, "alpha = 1\nal")
+        await open_list(pilot)
+        screen = main_screen(pilot)
+        screen.post_message(NamesFound(screen._question - 1, ("almost",)))
+        await pilot.pause()
+        assert list_of(pilot).shown == ["alpha", "all"]
+        await pilot.press("escape")
+        screen.post_message(NamesFound(screen._question, ("almost",)))
+        await pilot.pause()
+        assert not list_of(pilot).is_open
+
+
+async def test_the_child_ends_with_the_app(desk: Desk) -> None:
+    command = [sys.executable, "-c", ECHO]
+    async with desk.start() as pilot:
+        await write(pilot, "alpha = 1\nal", command=command)
+        await open_list(pilot)
+        completer = main_screen(pilot)._completer
+        assert completer is not None
+        await until(pilot, lambda: completer._child is not None, "for the child")
+        assert completer._child is not None
+        child = completer._child.pid
+    wait_until(lambda: not is_alive(child))
+
+
+@pytest.mark.parametrize("size", [(80, 24), (140, 40)], ids=str)
+@pytest.mark.parametrize("row", [0, 20])
+async def test_the_list_is_never_cut_at_the_screen_s_edge(desk: Desk, size: tuple[int, int], row: int) -> None:
+    async with desk.start(size) as pilot:
+        names = "\n".join(f"value_{number} = 1" for number in range(30)) + "\n" + "x" * 100
+        await write(pilot, "\n" * row + "(" + " " * 66 + "value_\n" + names)
+        editor = main_screen(pilot).panes.editor
+        editor.move_cursor((row, 73))
+        await pilot.pause()
+        await open_list(pilot)
+        await until_shown(pilot, "1 of 30")
+        lines = screen_lines(pilot.app)
+        width, height = size
+        region = list_of(pilot).region
+        assert region.x >= 0
+        assert region.right <= width
+        assert region.y >= 0
+        assert region.bottom <= height
+        assert sum("value_1" in line[region.x : region.right] for line in lines) >= 1
+        await pilot.press("up")
+        await until_shown(pilot, "30 of 30")
+        chosen = list_of(pilot).chosen
+        assert chosen is not None
+        assert any(chosen in line[region.x : region.right] for line in screen_lines(pilot.app))
+
+
+@pytest.mark.parametrize("size", [(80, 24), (140, 40)], ids=str)
+async def test_the_list_of_names_looks_so(desk: Desk, size: tuple[int, int]) -> None:
+    async with desk.start(size) as pilot:
+        await write(pilot, "import torch\n\nsigma = 1\n\ndef twice(number):\n    s")
+        await open_list(pilot)
+        await until_shown(pilot, "sigma")
+        await assert_golden(pilot, "completion")
+
+
+async def test_without_jedi_there_is_no_child(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    assert completion.default_command() == []
+    async with desk.start() as pilot:
+        await pilot.press("e")
+        editor = main_screen(pilot).panes.editor
+        await until(pilot, lambda: editor.has_focus, "for the editor")
+        editor.show("alpha = 1\nal")
+        editor.move_cursor((1, 2))
+        await open_list(pilot)
+        assert "looking" not in screen_text(pilot.app)
+        assert list_of(pilot).shown == ["alpha", "all"]
+        assert os.path.exists(desk.file())

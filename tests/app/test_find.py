@@ -1,0 +1,253 @@
+"""Find and replace in the learner's file."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from textual.pilot import Pilot
+
+from gpututor.app.widgets.editor.editor import Editor
+from gpututor.app.widgets.editor.find_bar import FindBar
+from gpututor.app.widgets.editor.finding import BadPattern, Needle, find_all, replaced, replacement
+from tests.app.conftest import Desk, main_screen, until, until_shown
+from tests.app.screen import assert_golden, screen_text
+from tests.app.test_typing import burst
+
+TEXT = "one two\nTwo one\n  one\n"
+
+
+def starts(needle: Needle, text: str = TEXT) -> list[tuple[int, int]]:
+    return [match[0] for match in find_all(needle, text)]
+
+
+def test_without_a_capital_letter_the_case_does_not_matter() -> None:
+    assert starts(Needle("two")) == [(0, 4), (1, 0)]
+    assert starts(Needle("Two")) == [(1, 0)]
+
+
+def test_whole_words_are_found_only_by_themselves() -> None:
+    assert starts(Needle("on"), "on one on_ (on)") == [(0, 0), (0, 3), (0, 7), (0, 12)]
+    assert starts(Needle("on", whole_word=True), "on one on_ (on)") == [(0, 0), (0, 12)]
+
+
+def test_without_the_option_nothing_is_an_expression() -> None:
+    assert starts(Needle("a.(b"), "axb a.(b") == [(0, 4)]
+
+
+def test_an_expression_finds_lines_and_groups() -> None:
+    text = "def f(x):\n    return x\n"
+    assert starts(Needle(r"^\s+return (\w)$", regex=True), text) == [(1, 0)]
+    match = find_all(Needle(r"(\w)\((\w)\)", regex=True), text)[0]
+    assert replacement(Needle(r"(\w)\((\w)\)", regex=True), text, match, r"\2(\1)") == "x(f)"
+
+
+def test_a_capital_letter_of_an_expression_s_own_is_none_of_the_needle() -> None:
+    assert starts(Needle(r"\Sne", regex=True), "One") == [(0, 0)]
+
+
+@pytest.mark.parametrize("text", ["(", "[a", "*", "(?P<1>a)", "a{2,1}", "\\", "(?z)"])
+def test_a_bad_expression_is_said(text: str) -> None:
+    with pytest.raises(BadPattern, match="Not a regular expression"):
+        find_all(Needle(text, regex=True), TEXT)
+
+
+def test_a_bad_replacement_is_said() -> None:
+    with pytest.raises(BadPattern, match="Not a replacement"):
+        replaced(Needle("(o)ne", regex=True), TEXT, r"\2")
+
+
+def test_a_search_that_would_never_end_is_ended() -> None:
+    with pytest.raises(BadPattern, match="too long"):
+        find_all(Needle(r"(a+)+$", regex=True), "a" * 60 + "!")
+    assert starts(Needle("one")) == [(0, 0), (1, 4), (2, 2)]
+
+
+@given(st.text(), st.text(st.sampled_from("ab \n(.*")), st.booleans(), st.booleans())
+def test_searching_never_breaks_and_every_match_lies_in_the_text(
+    needle: str, text: str, regex: bool, whole_word: bool
+) -> None:
+    lines = text.split("\n")
+    try:
+        matches = find_all(Needle(needle, regex, whole_word), text)
+    except BadPattern:
+        return
+    assert matches == sorted(matches)
+    for (first, start), (last, end) in matches:
+        assert 0 <= first <= last < len(lines)
+        assert 0 <= start <= len(lines[first])
+        assert 0 <= end <= len(lines[last])
+
+
+@given(st.text("abX"), st.text("abX", min_size=1, max_size=2), st.text("abX\\"))
+def test_replacing_all_does_what_python_does(text: str, needle: str, by: str) -> None:
+    wanted = text.replace(needle, by)
+    if needle == needle.lower() and needle.lower() != needle.upper() and "X" in text:
+        return
+    assert replaced(Needle(needle), text, by)[0] == wanted
+
+
+def editor_of(pilot: Pilot[None]) -> Editor:
+    return main_screen(pilot).panes.editor
+
+
+def bar_of(pilot: Pilot[None]) -> FindBar:
+    return main_screen(pilot).query_one(FindBar)
+
+
+async def find(pilot: Pilot[None], text: str, *keys: str) -> Editor:
+    """The editor with a text, and the find bar open with keys typed into it."""
+    editor = editor_of(pilot)
+    await pilot.press("e")
+    await until(pilot, lambda: editor.has_focus, "for the editor")
+    editor.show(text)
+    await pilot.press("ctrl+f")
+    await until(
+        pilot, lambda: bool(main_screen(pilot).query(FindBar)) and bar_of(pilot).has_focus_within, "for the bar"
+    )
+    await pilot.press(*keys)
+    return editor
+
+
+async def test_matches_are_counted_while_the_needle_is_typed(desk: Desk) -> None:
+    async with desk.start() as pilot:
+        editor = await find(pilot, TEXT, *"on")
+        await until_shown(pilot, "1 of 3")
+        assert editor.cursor_location == (0, 0)
+        await pilot.press("e", "enter")
+        await until_shown(pilot, "2 of 3")
+        assert editor.cursor_location == (1, 4)
+        await pilot.press("x")
+        await until_shown(pilot, "none")
+
+
+async def test_up_and_down_go_round_and_the_status_line_says_so(desk: Desk) -> None:
+    async with desk.start() as pilot:
+        editor = await find(pilot, TEXT, *"one")
+        await until_shown(pilot, "1 of 3")
+        await pilot.press("up")
+        await until_shown(pilot, "3 of 3")
+        assert "On from the end." in screen_text(pilot.app)
+        await pilot.press("down")
+        await until_shown(pilot, "On from the top.")
+        await pilot.press("down", "shift+enter", "down", "down")
+        await until_shown(pilot, "3 of 3")
+        assert "On from" not in screen_text(pilot.app)
+        assert editor.cursor_location == (2, 2)
+
+
+async def test_escape_closes_the_bar_and_leaves_the_cursor_at_the_match(desk: Desk) -> None:
+    async with desk.start() as pilot:
+        editor = await find(pilot, TEXT, *"two", "enter")
+        await until_shown(pilot, "2 of 2")
+        await pilot.press("escape")
+        await until(pilot, lambda: editor.has_focus, "for the editor")
+        assert not bar_of(pilot).is_open
+        await pilot.press("x")
+        assert editor.text == "one two\nxTwo one\n  one\n"
+        await pilot.press("escape")
+        await until(pilot, lambda: not editor.has_focus, "to leave the editor")
+
+
+async def test_what_is_selected_is_looked_for(desk: Desk) -> None:
+    async with desk.start() as pilot:
+        editor = editor_of(pilot)
+        await pilot.press("e")
+        editor.show("alpha\nbeta alpha\n")
+        await pilot.press(*["shift+right"] * 5, "ctrl+f")
+        await until_shown(pilot, "1 of 2")
+        await pilot.press("escape", "down", "ctrl+f")
+        await until_shown(pilot, "2 of 2")
+
+
+async def test_one_match_after_the_other_is_replaced(desk: Desk) -> None:
+    async with desk.start() as pilot:
+        editor = await find(pilot, TEXT, *"one", "tab", *"five", "enter")
+        await until(pilot, lambda: editor.text == "five two\nTwo one\n  one\n", "for the first")
+        await until_shown(pilot, "1 of 2")
+        await pilot.press("enter")
+        await until(pilot, lambda: editor.text == "five two\nTwo five\n  one\n", "for the second")
+        await pilot.press("escape", "ctrl+z")
+        await until(pilot, lambda: editor.text == "five two\nTwo one\n  one\n", "to undo one")
+
+
+async def test_a_replacement_that_holds_the_needle_is_not_replaced_again(desk: Desk) -> None:
+    async with desk.start() as pilot:
+        editor = await find(pilot, "a b a", *"a", "tab", *"aa", "enter", "enter")
+        await until(pilot, lambda: editor.text == "aa b aa", "for both")
+
+
+async def test_replacing_all_is_counted_and_undone_in_one_step(desk: Desk) -> None:
+    async with desk.start() as pilot:
+        editor = await find(pilot, TEXT, *"one", "tab", *"1", "alt+a")
+        await until_shown(pilot, "3 replaced")
+        assert editor.text == "1 two\nTwo 1\n  1\n"
+        await pilot.press("escape", "ctrl+z")
+        await until(pilot, lambda: editor.text == TEXT, "to undo")
+
+
+async def test_an_expression_is_an_option_and_a_bad_one_is_said(desk: Desk) -> None:
+    async with desk.start() as pilot:
+        editor = await find(pilot, TEXT, "alt+r", *"^(t", "ctrl+e")
+        await until_shown(pilot, "not valid")
+        await until_shown(pilot, "Not a regular expression: missing )")
+        await pilot.press(*"w)", "tab", *"\\1\\1", "alt+a")
+        await until_shown(pilot, "1 replaced")
+        assert editor.text == "one two\nTwTwo one\n  one\n"
+        await pilot.press(*"\\7")
+        await pilot.press("shift+tab", "ctrl+u", *"(o)n", "alt+a")
+        await until_shown(pilot, "Not a replacement: invalid group reference 7")
+
+
+async def test_options_and_buttons_are_reached_with_tab(desk: Desk) -> None:
+    async with desk.start() as pilot:
+        editor = await find(pilot, "on one\n", *"on")
+        await until_shown(pilot, "1 of 2")
+        await pilot.press("tab", *"x", "tab", "tab", "space")
+        await until_shown(pilot, "1 of 1")
+        assert "● word" in screen_text(pilot.app)
+        await pilot.press("tab", "tab", "enter")
+        await until(pilot, lambda: editor.text == "x one\n", "for the replacement")
+
+
+async def test_edits_while_the_bar_is_open_are_found_too(desk: Desk) -> None:
+    async with desk.start() as pilot:
+        await find(pilot, TEXT, *"one")
+        await until_shown(pilot, "1 of 3")
+        await pilot.press("f4")
+        await until(pilot, lambda: editor_of(pilot).has_focus, "for the editor")
+        await pilot.press(*"one ")
+        await until_shown(pilot, "4 found")
+
+
+async def test_another_pane_takes_the_keys_at_once(desk: Desk) -> None:
+    async with desk.start() as pilot:
+        await find(pilot, TEXT, *"one", "f3", "n")
+        await until(pilot, lambda: main_screen(pilot).exercise.label == "1.2", "for the next exercise")
+
+
+async def test_letters_right_behind_the_key_are_the_needle(desk: Desk) -> None:
+    async with desk.start() as pilot:
+        editor = editor_of(pilot)
+        await pilot.press("e")
+        await until(pilot, lambda: editor.has_focus, "for the editor")
+        editor.show(TEXT)
+        burst(pilot.app, *"x", "ctrl+f", *"two")
+        await until_shown(pilot, "1 of 2")
+        assert editor.text == f"x{TEXT}"
+
+
+async def test_from_another_pane_the_key_leads_to_the_code(desk: Desk) -> None:
+    async with desk.start() as pilot:
+        await pilot.press("3", "ctrl+f")
+        await until(pilot, lambda: bool(main_screen(pilot).query(FindBar)) and bar_of(pilot).has_focus_within, "it")
+        await pilot.press(*"twice")
+        await until_shown(pilot, "1 of 1")
+
+
+@pytest.mark.parametrize("size", [(80, 24), (100, 30), (140, 40)], ids=str)
+async def test_the_find_bar_fits(desk: Desk, size: tuple[int, int]) -> None:
+    async with desk.start(size) as pilot:
+        await find(pilot, TEXT, *"one", "enter", "tab", *"another")
+        await until_shown(pilot, "2 of 3")
+        await assert_golden(pilot, "find")
