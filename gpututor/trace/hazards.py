@@ -50,7 +50,8 @@ class HazardGroup:
             earlier = f"{earlier} at {self.earlier}"
         words = _WORDS.get(self.name, f"{{later}} and {{earlier}} collide ({self.name})")
         ending = "the host does not wait for it" if self.name.startswith("host ") else "nothing says which comes first"
-        return f"{words.format(later=str(self.place), earlier=earlier)}, and {ending}"
+        later = str(self.place) if self.place.line is not None else "code outside your files"
+        return f"{words.format(later=later, earlier=earlier)}, and {ending}"
 
     @property
     def what_to_do(self) -> str:

@@ -140,7 +140,7 @@ def _calls(folder: Path, traces: Sequence[Trace], prefix: str, floor_ns: int) ->
             CallRecording(
                 words=f"{which}with number={number}",
                 trace=name,
-                elapsed_ns=max((event.end for event in events), default=0),
+                elapsed_ns=max((event.end for event in events if event.end >= 0), default=0),
                 floor_ns=floor_ns,
                 peak_bytes=memory.allocated if memory else 0,
                 peak_line=memory.line if memory else None,

@@ -7,17 +7,16 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import ClassVar, Literal, cast
 
-from textual import events, on
+from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Container
-from textual.content import Content
 from textual.message import Message
-from textual.screen import Screen
-from textual.style import Style
 from textual.widget import Widget
 
 from gpututor.app.messages import LineChosen
+from gpututor.app.screens.once import OnceScreen
+from gpututor.app.widgets.device.edges import Keys, TabChosen, TabTitles, split_keys
 from gpututor.app.widgets.device.view import RunView, Tab, load
 from gpututor.app.widgets.plain import PlainText
 from gpututor.trace.units import duration
@@ -65,7 +64,7 @@ class CaseRead(Message):
     view: RunView
 
 
-class DeviceScreen(Screen[DeviceAnswer]):
+class DeviceScreen(OnceScreen[DeviceAnswer]):
     """One attempt. Is dismissed with what the learner wants next."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -78,6 +77,7 @@ class DeviceScreen(Screen[DeviceAnswer]):
         Binding("S", "scenario(-1)", show=False),
         Binding("c", "case(1)", show=False),
         Binding("C", "case(-1)", show=False),
+        Binding("question_mark,f1", "help", show=False),
     ]
     AUTO_FOCUS = ""
     MORE_KEYS: ClassVar[tuple[str, ...]] = ()
@@ -90,7 +90,7 @@ class DeviceScreen(Screen[DeviceAnswer]):
         self.tab_number = 0
         self._nothing = nothing
         self._tabs: dict[int, Widget] = {}
-        self._top = TabTitles(id="device-tabs")
+        self._top = TabTitles([entry.title for entry in TABS], id="device-tabs")
         self._case = PlainText("", id="device-case")
         self._body = Container(id="device-body")
         self._keys = Keys(id="device-keys")
@@ -157,15 +157,21 @@ class DeviceScreen(Screen[DeviceAnswer]):
         self._top.show(self.tab_number, title, hazards)
         self._case.update(case_words(view) if view else "")
         self._case.display = view is not None
-        keys = getattr(self.tab, "KEYS", "").split(" · ") if self.tab else []
-        own = [f"1-{len(TABS)} tabs"]
-        if view is not None:
-            own += ["c call"] if len(view.cases) > 1 else []
-            own += ["s scenario"] if len(view.recording.runs) > 1 else []
-            own += self.MORE_KEYS
-        else:
-            own = ["r run the checks"]
-        self._keys.show([key for key in keys if key], [*own, "Esc back"])
+        self._keys.show(self._tab_keys, [*self._own_keys, ("?", "help"), ("Esc", "back")])
+
+    @property
+    def _tab_keys(self) -> list[tuple[str, str]]:
+        return split_keys(getattr(self.tab, "KEYS", "")) if self.tab else []
+
+    @property
+    def _own_keys(self) -> list[tuple[str, str]]:
+        """Keys of the screen that can do something now."""
+        if self.view is None:
+            return [("r", "run the checks")]
+        keys = [(f"1-{len(TABS)}", "tab")]
+        keys += [("c", "call")] if len(self.view.cases) > 1 else []
+        keys += [("s", "scenario")] if len(self.view.recording.runs) > 1 else []
+        return [*keys, *split_keys(*self.MORE_KEYS)]
 
     # Commands
 
@@ -196,6 +202,11 @@ class DeviceScreen(Screen[DeviceAnswer]):
     def action_run(self) -> None:
         self.dismiss("run")
 
+    def action_help(self) -> None:
+        from gpututor.app.screens.device_help import DeviceHelp
+
+        self.app.push_screen(DeviceHelp(TABS[self.tab_number].title, self._tab_keys, self._own_keys))
+
     def action_close(self) -> None:
         self.dismiss(None)
 
@@ -204,11 +215,9 @@ class DeviceScreen(Screen[DeviceAnswer]):
         message.stop()
         self.dismiss(message.line)
 
-    @on(events.Click, "#device-tabs")
-    async def _choose_tab(self, event: events.Click) -> None:
-        number = event.style.meta.get("tab")
-        if number is not None:
-            await self.action_tab(int(number))
+    @on(TabChosen)
+    async def _choose_tab(self, message: TabChosen) -> None:
+        await self.action_tab(message.number)
 
 
 def case_words(view: RunView) -> str:
@@ -219,68 +228,3 @@ def case_words(view: RunView) -> str:
     processes = f", {len(case.calls)} processes" if len(case.calls) > 1 else ""
     taken = f"{duration(case.work_ns)} {run.times}" if run.times else "not timed"
     return f"Attempt {view.attempt} · {where} · {case.words}{processes} · {taken}"
-
-
-class TabTitles(Widget):
-    """The tabs by number, the one in use marked; on the right the exercise and the attempt."""
-
-    def __init__(self, *, id: str | None = None) -> None:
-        super().__init__(id=id)
-        self._current, self._title, self._hazards = 0, "", 0
-
-    def show(self, current: int, title: str, hazards: int) -> None:
-        self._current, self._title, self._hazards = current, title, hazards
-        self.refresh()
-
-    def render(self) -> Content:
-        parts: list[Content] = [Content(" ")]
-        for number, entry in enumerate(TABS):
-            mark = " !" if entry.title == "Hazards" and self._hazards else ""
-            text = Content.assemble((f" {number + 1} {entry.title}{mark} ", self._style(number)))
-            parts.append(text.stylize(Style.from_meta({"tab": number})))
-        line = Content("").join(parts)
-        room = self.size.width - line.cell_length - 2
-        if room < 6:
-            return line
-        title = Content(self._title).truncate(room, ellipsis=True)
-        return Content.assemble(line, " " * (room - title.cell_length + 1), title.stylize("$foreground-muted"))
-
-    def _style(self, number: int) -> str:
-        if number != self._current:
-            return "$foreground-muted"
-        return "bold reverse" if self.app.no_color else "bold $text on $primary-muted"
-
-
-class Keys(Widget):
-    """The keys of the tab, as many as fit, then those of the screen."""
-
-    def __init__(self, *, id: str | None = None) -> None:
-        super().__init__(id=id)
-        self._of_the_tab: list[str] = []
-        self._of_the_screen: list[str] = []
-
-    def show(self, of_the_tab: list[str], of_the_screen: list[str]) -> None:
-        """Each as `key what it does`."""
-        self._of_the_tab, self._of_the_screen = of_the_tab, of_the_screen
-        self.refresh()
-
-    def render(self) -> Content:
-        room = self.size.width - 1 - sum(len(key) + 2 for key in self._of_the_screen)
-        shown = []
-        for key in self._of_the_tab:
-            if len(key) + 2 <= room:
-                room -= len(key) + 2
-                shown.append(key)
-        parts: list[Content | str | tuple[str, str]] = [" "]
-        for entry in (*shown, *self._of_the_screen):
-            key, words = _key_and_words(entry)
-            parts += [(key, "$text-accent bold"), (f" {words}  ", "$foreground-muted")]
-        return Content.assemble(*parts)
-
-
-def _key_and_words(entry: str) -> tuple[str, str]:
-    """`[ ] move` is the two keys `[ ]`; else the first word is the key."""
-    if entry.startswith("[ ] "):
-        return "[ ]", entry[4:]
-    key, _, words = entry.partition(" ")
-    return key, words

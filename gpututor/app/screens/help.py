@@ -11,10 +11,10 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
-from textual.screen import ModalScreen
 from textual.widgets import Static
 
 from gpututor.app.commands import ABOUT, COMMANDS, EDITING, Command, Pane, key_name
+from gpututor.app.screens.once import OnceModal
 from gpututor.app.standing import State
 from gpututor.app.widgets.plain import PlainText
 
@@ -47,7 +47,7 @@ class HelpText(Static):
         self.update(help_content(self._pane, event.size.width))
 
 
-class HelpScreen(ModalScreen[None]):
+class HelpScreen(OnceModal[None]):
     """Any of its keys closes it."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -87,13 +87,13 @@ def help_content(pane: Pane, width: int) -> Content:
     about = ABOUT[pane]
     parts: list[Content | str | tuple[str, str]] = []
     parts += [f"{line}\n" for line in textwrap.wrap(about.sentence, max(20, width))]
-    parts += [_line(*entry, width) for entry in about.keys]
+    parts += [help_line(*entry, width) for entry in about.keys]
     for group, commands in groupby(COMMANDS, key=lambda command: command.group):
         parts.append((f"\n{group}\n", "bold $text-accent"))
-        parts += [_line(_keys(command), command.help, width) for command in commands]
-        parts += [_line(*entry, width) for entry in _MORE.get(group, ())]
+        parts += [help_line(_keys(command), command.help, width) for command in commands]
+        parts += [help_line(*entry, width) for entry in _MORE.get(group, ())]
     parts.append((f"\n{_IN_TEXTS}\n", "bold $text-accent"))
-    parts += [_line(*entry, width) for entry in _MORE[_IN_TEXTS]]
+    parts += [help_line(*entry, width) for entry in _MORE[_IN_TEXTS]]
     rest = "Letters and digits work outside the editor, the other keys everywhere."
     parts.append(("\n" + "\n".join(textwrap.wrap(rest, max(20, width))), "$foreground-muted"))
     return Content.assemble(*parts)
@@ -103,7 +103,7 @@ def _keys(command: Command) -> str:
     return "  ".join(key_name(key) for key in (*command.letters, *command.keys))
 
 
-def _line(keys: str, help_: str, width: int) -> Content:
+def help_line(keys: str, help_: str, width: int) -> Content:
     """The keys in their column, the words beside them; keys that need more have the line to themselves."""
     first, *rest = textwrap.wrap(help_, max(16, width - _KEYS_WIDTH - 3)) or [""]
     indent = " " * (_KEYS_WIDTH + 3)

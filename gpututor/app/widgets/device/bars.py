@@ -9,8 +9,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
+from rich.cells import get_character_cell_size
 
 from gpututor.app.widgets.device.window import Window
+from gpututor.plain_text import visible
 from gpututor.trace.event_words import short_name
 from gpututor.trace.lanes import Cells, Lane, LaneKind, Span, edges_of
 from gpututor.trace.picture import Picture
@@ -44,7 +46,7 @@ LEGEND = (
 
 _HEIGHTS = " ▁▂▃▄▅▆▇█"
 _WIDTHS = " ▏▎▍▌▋▊▉█"
-_ARROWS = {LaneKind.TO_DEVICE: "→", LaneKind.TO_HOST: "←", LaneKind.BETWEEN: "↔", LaneKind.HOST: "▒"}
+_ARROWS = {LaneKind.TO_DEVICE: "→", LaneKind.TO_HOST: "←", LaneKind.BETWEEN: "↔"}
 _FULL = 0.985
 _LEAST_LABEL = 6
 """Cells that a bar must have for a name to be written on it."""
@@ -84,7 +86,8 @@ def draw(
     _label(picture, lane, window, cells, drawn[0])
     for column in np.flatnonzero(cells.hazard).tolist():
         missing = cells.kind[column] == Span.OUT_OF_MEMORY
-        drawn[0][column] = Glyph("×" if missing else "!", "hazard", reverse=True)
+        for glyphs in drawn:
+            glyphs[column] = Glyph("×" if missing else "!", "hazard", reverse=True)
     if selected >= 0:
         for column in columns_of(lane, selected, window):
             for glyphs in drawn:
@@ -120,10 +123,13 @@ def _glyph(lane: Lane, cells: Cells, place: tuple[int, int, int], part: tuple[in
     match span:
         case Span.KERNEL:
             return _bar(lane, cells, place, part)
+        case Span.COLLECTIVE | Span.COPY if fill < 0.5:
+            small = "▓" if span is Span.COLLECTIVE else _ARROWS.get(lane.kind, "▒")
+            return Glyph(small, role) if part[0] == 0 else None
         case Span.COLLECTIVE:
-            return Glyph("▓" if fill >= 0.5 else "▪", role)
+            return Glyph("▓", role)
         case Span.COPY | Span.HOST_COPY:
-            return Glyph("▒" if fill >= 0.5 else _ARROWS.get(lane.kind, "▒"), role)
+            return Glyph("▒", role)
         case Span.WAIT:
             return Glyph("░", role)
         case Span.COMPUTE:
@@ -183,7 +189,9 @@ def label_of(picture: Picture, lane: Lane, number: int) -> str:
     rows, row = picture.rows(lane), int(lane.row[number])
     if lane.span[number] in (Span.COPY, Span.HOST_COPY):
         return size(int(rows.size[row]))
-    return short_name(rows.names[rows.name[row]])
+    name = " ".join(visible(short_name(rows.names[rows.name[row]])).split())
+    # A letter takes one cell: what is wider, or has no width, would move all that is right of it.
+    return "".join(letter if get_character_cell_size(letter) == 1 else "?" for letter in name)
 
 
 def _cut(text: str, room: int) -> str:

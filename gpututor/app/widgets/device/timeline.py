@@ -25,6 +25,10 @@ from gpututor.trace.rows import Place
 _LEAST_WORDS = 9
 """Rows for the event in words, before lanes get an empty line between them."""
 _LEAST_CHART = 6
+_FACTS = 6
+"""Rows that the words take most often, beside those of the file."""
+_EDGES = 3
+"""Columns around the words: empty ones, and a scrollbar's."""
 _AROUND = 2
 """Lines of the file to show before and after the event's own, at least."""
 Parts = list[Content | str | tuple[str, str]]
@@ -83,8 +87,9 @@ class Timeline(Vertical):
         roomy = ((MOST_LANE_ROWS, 8), (2, 4), (1, 0))
         fitting = (rows for rows, spare in roomy if self.chart.height_for(rows) <= room - spare)
         rows = next(fitting, 0)
-        self.chart.styles.height = self.chart.height_for(rows) if rows else max(room, _LEAST_CHART)
-        self._around = max(_AROUND, (room - (self.chart.height_for(rows) if rows else room)) // 3)
+        height = self.chart.height_for(rows) if rows else max(room, _LEAST_CHART)
+        self.chart.styles.height = height
+        self._around = max(_AROUND, (self.size.height - notes - height - _FACTS) // 2)
 
     @on(Chart.Moved)
     def _follow(self, message: Chart.Moved) -> None:
@@ -117,14 +122,17 @@ class Timeline(Vertical):
         if words is None or self._view is None:
             self._words.update("")
             return
-        self._words.update(event_content(words, self._view, self._position(), self._news, self._around))
+        width = self.size.width - _EDGES
+        self._words.update(event_content(words, self._view, self._position(), self._news, self._around, width))
         self.query_one("#event").scroll_home(animate=False)
 
     def _position(self) -> str:
         return f"{self.chart.number + 1:,} of {len(self.chart.lane):,} on {self.chart.lane.name}"
 
 
-def event_content(words: EventWords, view: RunView, position: str, news: str = "", around: int = _AROUND) -> Content:
+def event_content(
+    words: EventWords, view: RunView, position: str, news: str = "", around: int = _AROUND, width: int = 76
+) -> Content:
     """The event in words, with its line and the lines around it."""
     parts: Parts = []
     if news:
@@ -133,10 +141,10 @@ def event_content(words: EventWords, view: RunView, position: str, news: str = "
     for number, sentence in enumerate(words.hazards):
         parts.append((f"{'!' if number == 0 else ' '} {visible(sentence)}.\n", "$text-error"))
     parts += [f"{visible(fact)}.\n" for fact in words.facts]
-    parts += _source(words.place, view, "", around)
+    parts += _source(words.place, view, "", around, width)
     earlier = line_of(words.earlier, view.file_name)
     if earlier is not None and not _is_near(earlier, line_of(words.place, view.file_name), around):
-        parts += _source(words.earlier, view, "It collides with ", _AROUND)
+        parts += _source(words.earlier, view, "It collides with ", _AROUND, width)
     return Content.assemble(*parts)
 
 
@@ -144,24 +152,25 @@ def _is_near(line: int, other: int | None, around: int) -> bool:
     return other is not None and abs(line - other) <= around
 
 
-def _source(place: Place, view: RunView, before: str, around: int) -> Parts:
-    """The line with its neighbours, as they were in the attempt."""
+def _source(place: Place, view: RunView, before: str, around: int, width: int) -> Parts:
+    """The line with its neighbours, as they were in the attempt; a long one is cut."""
     line = line_of(place, view.file_name)
     if line is None:
-        where = f"{visible(str(place))}, which is not your file" if place.line is not None else "no line of yours"
-        return [(f"Caused by {where}.\n", "$foreground-muted")]
+        known = f"Caused by {visible(str(place))}, which is not your file.\n"
+        return [(known if place.line is not None else "No line of yours caused this.\n", "$foreground-muted")]
     lines = view.source_lines
     if view.source is None or line > len(lines):
         return [(f"{before}{view.file_name}:{line}\n" if before else f"Line {line}\n", "$foreground-muted")]
     parts: Parts = [(f"{before}line {line}:\n", "$foreground-muted")] if before else []
     numbers = range(max(line - around, 1), min(line + around, len(lines)) + 1)
-    width = len(str(numbers[-1]))
+    digits = len(str(numbers[-1]))
+    room = max(width - digits - 4, 8)
     for number in numbers:
-        text = code(lines[number - 1])
+        text = Content(code(lines[number - 1])).truncate(room, ellipsis=True).plain
         if number == line:
-            parts += [(f"▸ {number:>{width}}  ", "bold $text-accent"), (f"{text}\n", "bold")]
+            parts += [(f"▸ {number:>{digits}}  ", "bold $text-accent"), (f"{text}\n", "bold")]
         else:
-            parts.append((f"  {number:>{width}}  {text}\n", "$foreground-muted"))
+            parts.append((f"  {number:>{digits}}  {text}\n", "$foreground-muted"))
     return parts
 
 
