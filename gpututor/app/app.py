@@ -23,7 +23,6 @@ from gpututor.app.idle import LOOK_EVERY_S, START_AFTER_S, IdleCollector
 from gpututor.app.main.saving import Learner
 from gpututor.app.main.screen import MainScreen
 from gpututor.app.messages import SettingsChanged
-from gpututor.app.screens.dialogs import error_dialog
 from gpututor.course.exercise import Course, Exercise
 from gpututor.course.workspace import Workspace, make_workspace
 from gpututor.errors import CourseError, TutorError, UsageError
@@ -38,7 +37,7 @@ if TYPE_CHECKING:
 
 STYLES = (
     *("panes", "course", "reader", "search", "editor", "results", "dialogs", "welcome"),
-    *("settings", "around", "device", "figures"),
+    *("settings", "around", "device", "figures", "history"),
 )
 """The style sheets, one a room; later ones win."""
 
@@ -114,13 +113,21 @@ class GpututorApp(App[None]):
         try:
             self.settings.choose("theme", theme.name)
         except TutorError as error:
-            self.push_screen(error_dialog(error))
+            self._show_error(error)
 
     def on_mount(self) -> None:
         self.theme_changed_signal.subscribe(self, self._remember_theme)
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGHUP):
             loop.add_signal_handler(number, self._leave_at_once)
+
+    def refresh_css(self, animate: bool = True) -> None:
+        if self.screen_stack:
+            super().refresh_css(animate)
+        else:
+            # Before there is a screen, the style sheets need not be read a second time (10 ms).
+            self.stylesheet.set_variables(self.get_css_variables())
+            self.stylesheet.update(self, animate=animate)
 
     def on_ready(self) -> None:
         if self._collector is not None:
@@ -139,6 +146,11 @@ class GpututorApp(App[None]):
                 screen.rescue()
         self._client.cancel()
         self.exit()
+
+    def _show_error(self, error: TutorError) -> None:
+        from gpututor.app.screens.dialogs import error_dialog
+
+        self.push_screen(error_dialog(error))
 
     def get_default_screen(self) -> Screen[Any]:
         return self._welcome() if self._workspace is None else self._main(self._workspace)
@@ -163,10 +175,12 @@ class GpututorApp(App[None]):
 
     def action_begin(self) -> None:
         """Make the learner's folder and go to the first exercise. A folder that cannot be made is told in a dialog."""
+        if any(isinstance(screen, MainScreen) for screen in self.screen_stack):
+            return  # Enter came twice in one moment
         try:
             self._workspace, _ = make_workspace(self._new_workspace, self._course, remember=self._remembers)
         except TutorError as error:
-            self.push_screen(error_dialog(error))
+            self._show_error(error)
             return
         self.push_screen(self._main(self._workspace))
 
@@ -191,6 +205,12 @@ class GpututorApp(App[None]):
         yield SystemCommand("Theme", "Choose other colours.", self.action_change_theme)
 
 
+def _find_devices() -> Inventory:
+    from gpututor.grading.inventory import known_devices
+
+    return known_devices()
+
+
 def run(course_folder: Path | None = None, workspace_folder: Path | None = None) -> int:
     """Start the app and return the exit status. Raises `TutorError` for what keeps it from starting."""
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
@@ -201,7 +221,6 @@ def run(course_folder: Path | None = None, workspace_folder: Path | None = None)
     from gpututor.course.catalogue import load_course
     from gpututor.course.workspace import check_not_missing, find_workspace
     from gpututor.grading.client import GradingClient
-    from gpututor.grading.inventory import known_devices
 
     course = load_course(course_folder or builtin_course())
     if not course.exercises:
@@ -218,7 +237,7 @@ def run(course_folder: Path | None = None, workspace_folder: Path | None = None)
             progress=progress,
             client=client,
             new_workspace=workspace_folder,
-            find_devices=known_devices,
+            find_devices=_find_devices,
             collector=IdleCollector(),
         ).run()
     finally:

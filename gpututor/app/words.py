@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -49,3 +50,31 @@ def short_path(path: Path) -> str:
     """The path as people write it, from `~` where it is below the home folder."""
     home = Path.home()
     return f"~/{path.relative_to(home)}" if path.is_relative_to(home) else str(path)
+
+
+_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+
+
+def moment(written: str, now: datetime) -> str:
+    """When something was, as people say it: `5 min ago`, `today 14:05`, `12 Nov 14:05`, `12 Nov 2025`.
+
+    `written` is ISO 8601; what is no time is given back as it is.
+    """
+    try:
+        then = datetime.fromisoformat(written)
+        ago_s = (now - then).total_seconds()
+        local, today = then.astimezone(now.tzinfo), now.date()
+    except (ValueError, TypeError, OverflowError):
+        return written
+    if 0 <= ago_s < 60:
+        return "just now"
+    if 0 <= ago_s < 3600:
+        return f"{int(ago_s // 60)} min ago"
+    clock = f"{local.hour:02}:{local.minute:02}"
+    match (today - local.date()).days:
+        case 0:
+            return f"today {clock}"
+        case 1:
+            return f"yesterday {clock}"
+    day = f"{local.day} {_MONTHS[local.month - 1]}"
+    return f"{day} {clock}" if local.year == today.year else f"{day} {local.year}"

@@ -4,20 +4,33 @@ from __future__ import annotations
 
 import hashlib
 import threading
+from datetime import datetime
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from gpututor.app.commands import Pane
 from gpututor.app.main.editing import EditScreen
 from gpututor.app.main.saving import Learner
 from gpututor.app.messages import AttemptKept
+from gpututor.app.words import moment
 from gpututor.course.exercise import Exercise
-from gpututor.errors import ProgressError
+from gpututor.errors import CourseError, ProgressError
+from gpututor.files import back_up_text
 from gpututor.grading.report import Report
+from gpututor.plain_text import with_newlines
 from gpututor.progress.recordings import Recordings, keep_attempt, prune_recordings
+from gpututor.progress.store import Attempt
+
+if TYPE_CHECKING:
+    from gpututor.app.screens.history import Chosen
 
 
 class AttemptsScreen(EditScreen):
     """A desk with the attempts at its exercise."""
+
+    running = False
+    """Whether the checks are running; the layer above sets it."""
 
     def __init__(self, learner: Learner, exercise: Exercise) -> None:
         super().__init__(learner, exercise)
@@ -55,6 +68,74 @@ class AttemptsScreen(EditScreen):
             self.status.show_news("There are no results yet.")
             return
         self.app.push_screen(AllTextScreen(results.sections, results.section))
+
+    def action_history(self) -> None:
+        """Show all attempts at the exercise."""
+        from gpututor.app.screens.history import HistoryScreen, Shelf
+
+        progress, key = self.learner.progress, self.exercise.key
+        none: list[int] = []
+        ids = self.from_progress(partial(progress.ids, key), none)
+        if not ids:
+            self.status.show_news("No attempt yet: ^s saves your file and runs the checks.")
+            return
+        shelf = Shelf(ids, progress.attempt, partial(progress.best, key))
+        title = f"{self.exercise.label} {self.exercise.title}"
+        self.app.push_screen(HistoryScreen(title, shelf, self._starter()), self._go_on_with)
+
+    def _starter(self) -> str:
+        try:
+            return self.exercise.starter
+        except CourseError:
+            return ""
+
+    def _go_on_with(self, chosen: Chosen | None) -> None:
+        if chosen is None:
+            return
+        match chosen.what:
+            case "report":
+                self.show_attempt(chosen.attempt)
+            case "text":
+                self.take_back(chosen.attempt)
+            case "device":
+                self.see_attempt(chosen.attempt)
+
+    def see_attempt(self, attempt: Attempt) -> None:
+        """Show what the device did in an attempt; the layers above know how."""
+
+    def show_attempt(self, attempt: Attempt) -> None:
+        """Show the report of any attempt in the results pane; the file stays as it is."""
+        newest = self.from_progress(partial(self.learner.progress.latest, self.exercise.key), None)
+        if newest is not None and attempt.id == newest.id and not self.running:
+            self.show_last_report()
+        elif self.running:
+            self.status.show_news("The checks are running: their results come first.")
+            return
+        else:
+            when = moment(attempt.report.started_at, datetime.now().astimezone())
+            news = f"This is attempt {attempt.number}, an older one ({when}). Your file is as it was."
+            self.panes.add_class("ran")
+            self.panes.results.show_report(attempt.report, attempt.source or "", news, older=True)
+        self.show_pane(Pane.RESULTS)
+
+    def take_back(self, attempt: Attempt) -> None:
+        """Put the text of an attempt into the editor; what was there is kept in `.backups`, and undo brings it back."""
+        if attempt.source is None or not self.save_or_ask(partial(self.take_back, attempt)):
+            return
+        text = with_newlines(attempt.source)
+        if text == self.editor_text:
+            self.status.show_news(f"Your file is that of attempt {attempt.number} already.")
+        else:
+            assert self._desk is not None
+            try:
+                kept = back_up_text(self.editor_text, self._desk.path.name, self._desk.backups)
+            except OSError as error:
+                self.show_error(error)
+                return
+            self.panes.editor.replace_all(text)
+            self.save()
+            self.status.show_news(f"The text of attempt {attempt.number}. Kept: .backups/{kept.name}")
+        self.show_pane(Pane.CODE)
 
     def show_last_report(self) -> None:
         """Show the newest attempt at the exercise, if there is one."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from textual import on
 from textual.geometry import Offset
@@ -16,11 +16,13 @@ from gpututor.app.links import Destination, destination, is_web, line_of
 from gpututor.app.main.opening import OpenScreen
 from gpututor.app.main.saving import Learner
 from gpututor.app.messages import CheckChosen, LinkFollowed, ListNarrowed, PaneChosen, RowChosen
-from gpututor.app.screens.jump import JumpScreen, Target
-from gpututor.app.text_index import Passage, TextIndex
 from gpututor.app.widgets.course_pane import KEYS
 from gpututor.course.exercise import Exercise, Lesson
 from gpututor.errors import CourseError
+
+if TYPE_CHECKING:
+    from gpututor.app.screens.jump import Target
+    from gpututor.app.text_index import Passage, TextIndex
 
 
 class _Visit(NamedTuple):
@@ -100,6 +102,8 @@ class FindScreen(OpenScreen):
 
     def _text_index(self) -> TextIndex:
         if self._index is None:
+            from gpututor.app.text_index import TextIndex
+
             self._index = TextIndex(self.learner.course)
         return self._index
 
@@ -150,6 +154,8 @@ class FindScreen(OpenScreen):
     # Jump letters
 
     def action_jump(self) -> None:
+        from gpututor.app.screens.jump import JumpScreen
+
         def go(message: Message | None) -> None:
             if message is not None:
                 self.post_message(message)
@@ -158,6 +164,8 @@ class FindScreen(OpenScreen):
 
     def _targets(self) -> Iterator[Target]:
         """Everything in sight that one can go to, what is used most first."""
+        from gpututor.app.screens.jump import Target
+
         panes = self.panes
         for widget in (panes.course, panes.reader, panes.editor, panes.results):
             pane = panes.pane_of(widget)

@@ -9,8 +9,6 @@ from textual import events, on
 from gpututor.app.commands import FOOTERS, Pane
 from gpututor.app.main.showing import ShowScreen
 from gpututor.app.messages import CheckOpened, CommandChosen, ExerciseChosen
-from gpututor.app.screens.dialogs import Answer, QuestionDialog
-from gpututor.app.screens.diff import DiffDialog
 from gpututor.app.standing import State
 from gpututor.app.widgets.verdict_row import VerdictRow
 from gpututor.app.words import sentence
@@ -41,6 +39,8 @@ class LearnScreen(ShowScreen):
             case "open_check":
                 row = self.focused
                 return isinstance(row, VerdictRow) and row.verdict.status.has_details and not row.is_open
+            case "history":
+                return self.panes.has_class("ran")
             case "next_exercise":
                 return self.learner.course.after(self.exercise) is not None
             case "hint":
@@ -74,6 +74,8 @@ class LearnScreen(ShowScreen):
         if any(row.key == self.exercise.key and row.state is State.PASSED for row in rows):
             self._show_solution()
             return
+        from gpututor.app.screens.dialogs import Answer, QuestionDialog
+
         question = QuestionDialog(
             "See the solution before you have passed?",
             "You can still run your own afterwards. Hints may help first: h shows them one by one.",
@@ -93,6 +95,8 @@ class LearnScreen(ShowScreen):
             from gpututor.progress.history import note_solution_opened
 
             self.from_progress(partial(note_solution_opened, self.learner.progress, self.exercise.key), None)
+        from gpututor.app.screens.diff import DiffDialog
+
         legend = ("only in your file", "only in the solution")
         self.app.push_screen(DiffDialog("Your file and the solution", self.editor_text, solution, legend))
 
@@ -139,6 +143,8 @@ class LearnScreen(ShowScreen):
     def action_reset(self) -> None:
         if self._desk is not None and not self.save_or_ask(self.action_reset):
             return
+        from gpututor.app.screens.dialogs import Answer, QuestionDialog
+
         question = QuestionDialog(
             f"Start {self.exercise.label} {self.exercise.title} again?",
             "Your file is put back to the starter. What you have now is kept in .backups in your folder.",
@@ -156,6 +162,6 @@ class LearnScreen(ShowScreen):
         from gpututor.progress.history import note_begun_again
 
         self.from_progress(partial(note_begun_again, self.learner.progress, self.exercise.key), None)
-        self.load_file()
+        self.reread_file()
         self.show_standing()
         self.status.show_news(f"Reset. Kept: .backups/{kept.name}")

@@ -12,9 +12,9 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
-from textual.screen import ModalScreen
 from textual.widgets import Static
 
+from gpututor.app.screens.once import OnceModal
 from gpututor.app.widgets.plain import PlainText
 from gpututor.grading.words import count
 from gpututor.plain_text import visible
@@ -64,8 +64,19 @@ class DiffView(Static):
         """Where each change begins, in rows of the view."""
         self._drawn = (0, 0)
 
+    def show(self, lines: tuple[DiffLine, ...]) -> None:
+        """Show another comparison; without lines, nothing."""
+        self._lines = lines
+        self.changes = sum(line.change > 0 for line in lines)
+        self.current, self.rows, self._drawn = 0, {}, (0, 0)
+        if lines:
+            self.draw()
+        else:
+            self.update("")
+
     def on_resize(self, event: events.Resize) -> None:
-        self.draw()
+        if self._lines:
+            self.draw()
 
     def draw(self) -> None:
         """Lay the lines out in the present width."""
@@ -94,7 +105,7 @@ def _pieces(text: str, room: int) -> list[str]:
     return [first, *(f"{CONTINUED}{piece}" for piece in chop_cells(text[len(first) :], room - len(CONTINUED)))]
 
 
-class DiffDialog(ModalScreen[None]):
+class DiffDialog(OnceModal[None]):
     """Two texts line by line: what only the first has is marked -, what only the second has +."""
 
     BINDINGS: ClassVar[list[BindingType]] = [

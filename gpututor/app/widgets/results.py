@@ -175,9 +175,10 @@ class Results(Vertical, OwnStyle, can_focus=True):
         if words not in shown:
             self._device.update(f"{shown}. {words}" if shown else words)
 
-    def show_report(self, report: Report, source: str, news: str) -> None:
-        """Show a whole report of an earlier run."""
+    def show_report(self, report: Report, source: str, news: str, *, older: bool = False) -> None:
+        """Show a whole report of an earlier run; `older`: it is not the newest, which is marked."""
         self.begin(source)
+        self._news.set_class(older, "-older")
         for run in report.runs:
             self.scenario_started(run.scenario, run.device)
             for verdict in report.verdicts:
@@ -271,6 +272,7 @@ class Results(Vertical, OwnStyle, can_focus=True):
         self._waiting.clear()
         self._headings.clear()
         self._news.display = False
+        self._news.set_class(False, "-older")
         self.body.remove_children([child for child in self.body.children if child is not self._news])
         self.body.scroll_home(animate=False)
 

@@ -1,0 +1,231 @@
+"""The attempts at an exercise: listed, compared, opened again, taken back."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import time
+from datetime import UTC, datetime
+
+import pytest
+from textual.pilot import Pilot
+
+from gpututor.app.commands import Pane
+from gpututor.app.screens import history
+from gpututor.app.screens.history import HistoryScreen
+from gpututor.app.words import moment
+from gpututor.grading.events import GradeRequest
+from gpututor.grading.report import Outcome
+from tests.app.conftest import Desk, main_screen, until, until_shown
+from tests.app.screen import SIZES, assert_golden, screen_lines, screen_text
+from tests.app.scripted import judge_by_text
+
+NOW = datetime(2026, 1, 4, 15, 4, 5, tzinfo=UTC)
+WRONG = "def twice(number):\n    return number\n"
+STILL_WRONG = "def twice(number):\n    # half way\n    return number + 1\n"
+RIGHT = "def twice(number):\n    return 2 * number\n"
+
+
+@pytest.fixture(autouse=True)
+def _at_noon(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = HistoryScreen.__init__
+    monkeypatch.setattr(HistoryScreen, "__init__", lambda self, *parts: made(self, *parts, now=lambda: NOW))
+
+
+def attempts(desk: Desk, *texts: str | None, exercise: int = 0) -> None:
+    """As if the texts had been run; None: an attempt whose text nobody kept."""
+    store = desk.progress()
+    for number, text in enumerate(texts):
+        folder = desk.course.exercises[exercise].folder
+        found = judge_by_text(GradeRequest(str(folder), text or WRONG, "x.py"))
+        store.record(found, text, run_ns=1_000_000 - number if text else None, peak_bytes=12 << 20 if text else None)
+    store.close()
+
+
+async def open_history(pilot: Pilot[None]) -> HistoryScreen:
+    await pilot.press("a")
+    await until(pilot, lambda: isinstance(pilot.app.screen, HistoryScreen), "for the attempts")
+    screen = pilot.app.screen
+    assert isinstance(screen, HistoryScreen)
+    await until(pilot, lambda: screen._shown is not None, "for what changed")
+    return screen
+
+
+@pytest.mark.parametrize("size", SIZES, ids=str)
+async def test_the_list_looks_as_agreed(desk: Desk, size: tuple[int, int]) -> None:
+    attempts(desk, None, WRONG, STILL_WRONG, RIGHT)
+    async with desk.start(size) as pilot:
+        await open_history(pilot)
+        await pilot.press("j")
+        await until_shown(pilot, "Since attempt 2, 1 change:")
+        await until_shown(pilot, "best")
+        await assert_golden(pilot, "history")
+
+
+async def test_each_attempt_is_compared_with_the_one_before(desk: Desk) -> None:
+    attempts(desk, WRONG, WRONG, RIGHT)
+    async with desk.start() as pilot:
+        await open_history(pilot)
+        await until_shown(pilot, "- return number")
+        await until_shown(pilot, "+ return 2 * number")
+        await pilot.press("j")
+        await until_shown(pilot, "Since attempt 1 nothing changed in the file.")
+        await until_shown(pilot, "✗ failed: The check called placement holds.")
+        await until_shown(pilot, "got a result on cpu, line 2")
+        await pilot.press("G")
+        await until_shown(pilot, "Since the starter, 1 change:")
+        await until_shown(pilot, "- raise NotImplementedError # TODO")
+
+
+async def test_an_attempt_of_an_older_gpututor_says_that_it_has_no_text(desk: Desk) -> None:
+    attempts(desk, None, WRONG)
+    async with desk.start() as pilot:
+        screen = await open_history(pilot)
+        await until_shown(pilot, "The text of attempt 1 was not kept.")
+        await pilot.press("j")
+        await until_shown(pilot, "Its text was not kept: an older gpututor wrote it down.")
+        await pilot.press("b")
+        await pilot.pause()
+        assert pilot.app.screen is screen, "there is nothing to take back"
+
+
+async def test_enter_opens_the_report_and_the_file_stays(desk: Desk) -> None:
+    attempts(desk, WRONG, RIGHT)
+    desk.file().write_text(RIGHT)
+    async with desk.start() as pilot:
+        main = main_screen(pilot)
+        before = main.editor_text
+        await open_history(pilot)
+        await pilot.press("j", "enter")
+        await until_shown(pilot, "This is attempt 1, an older one")
+        await until_shown(pilot, "Your file is as it was.")
+        await until_shown(pilot, "✗ Failed: 1 of 3 checks passed")
+        await until_shown(pilot, "Line 2 return number")  # as it was then
+        assert main.panes.current is Pane.RESULTS
+        assert main.editor_text == before == desk.file().read_text()
+        await open_history(pilot)
+        await pilot.press("enter")
+        await until_shown(pilot, "This is your last run.")
+        assert "older" not in screen_text(pilot.app)
+
+
+async def test_b_takes_a_text_back_and_loses_nothing(desk: Desk) -> None:
+    attempts(desk, WRONG, RIGHT)
+    mine = "def twice(number):\n    return 'mine'\n"
+    desk.file().write_text(mine)
+    async with desk.start() as pilot:
+        main = main_screen(pilot)
+        await open_history(pilot)
+        await pilot.press("b")
+        await until(pilot, lambda: main.editor_text == RIGHT, "for the text")
+        await until_shown(pilot, "The text of attempt 2. Kept: .backups/")
+        assert main.panes.current is Pane.CODE
+        assert desk.file().read_text() == RIGHT
+        kept = list((desk.workspace_folder / ".backups").iterdir())
+        assert [path.read_text() for path in kept] == [mine]
+        await until(pilot, lambda: pilot.app.focused is main.panes.editor, "for the editor")
+        await pilot.press("ctrl+z")
+        await until(pilot, lambda: main.editor_text == mine, "for the undo")
+
+
+async def test_taking_back_what_is_there_changes_nothing(desk: Desk) -> None:
+    attempts(desk, RIGHT)
+    desk.file().write_text(RIGHT)
+    async with desk.start() as pilot:
+        await open_history(pilot)
+        await pilot.press("b")
+        await until_shown(pilot, "Your file is that of attempt 1 already.")
+        assert not (desk.workspace_folder / ".backups").exists()
+
+
+async def test_without_an_attempt_there_is_nothing_to_list(desk: Desk) -> None:
+    async with desk.start() as pilot:
+        await pilot.press("a")
+        await until_shown(pilot, "No attempt yet")
+        assert pilot.app.screen is main_screen(pilot)
+
+
+async def test_a_running_check_is_not_covered_by_an_older_report(desk: Desk) -> None:
+    attempts(desk, WRONG, RIGHT)
+    desk.client.holds = True
+    async with desk.start() as pilot:
+        await pilot.press("r")
+        await until(pilot, lambda: len(main_screen(pilot).panes.results.rows) == 1, "for the first check")
+        await open_history(pilot)
+        await pilot.press("j", "enter")
+        await until_shown(pilot, "The checks are running: their results come first.")
+
+
+async def test_five_hundred_attempts_open_at_once_and_only_those_in_sight_are_read(desk: Desk) -> None:
+    store = desk.progress()
+    found = judge_by_text(GradeRequest(str(desk.course.exercises[0].folder), WRONG, "x.py"))
+    text = json.dumps(found.to_json())
+    with sqlite3.connect(store.path) as connection:
+        statement = "INSERT INTO attempts (exercise, outcome, counted, report, source) VALUES (?, ?, 1, ?, ?)"
+        rows = [(found.exercise, "failed", text, f"{WRONG}# {number}\n") for number in range(500)]
+        connection.executemany(statement, rows)
+    connection.close()
+    store.close()
+    async with desk.start() as pilot:
+        began = time.monotonic()
+        screen = await open_history(pilot)
+        assert time.monotonic() - began < 3
+        assert len(screen._attempts) < 40
+        await until_shown(pilot, "500 2 Jan 03:04")
+        await pilot.press("G")
+        await until_shown(pilot, "Since the starter")
+        assert any(line.startswith("▸    1  ") for line in screen_lines(pilot.app))
+        assert len(screen._attempts) < 80
+
+
+async def test_a_report_of_another_form_is_said_to_be_one(desk: Desk) -> None:
+    attempts(desk, WRONG, RIGHT)
+    with sqlite3.connect(desk.folder / "progress.sqlite3") as connection:
+        connection.execute("UPDATE attempts SET report = '{}' WHERE id = 1")
+    connection.close()
+    async with desk.start() as pilot:
+        await open_history(pilot)
+        await until_shown(pilot, "The attempt before cannot be read.")
+        await pilot.press("j")
+        await until_shown(pilot, "It cannot be read.")
+        await pilot.press("enter", "b")
+        await pilot.pause()
+        assert isinstance(pilot.app.screen, HistoryScreen)
+
+
+async def test_a_very_long_file_is_not_compared(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(history, "MOST_LINES", 2)
+    attempts(desk, WRONG, STILL_WRONG)
+    async with desk.start() as pilot:
+        await open_history(pilot)
+        await until_shown(pilot, "it is too long to be compared here")
+
+
+async def test_text_of_attempts_is_never_markup(desk: Desk) -> None:
+    attempts(desk, "x = '[/int]'\n", "x = '[@click=app.quit]y[/]\x1b[2J'\n")
+    async with desk.start() as pilot:
+        await open_history(pilot)
+        await until_shown(pilot, "+ x = '[@click=app.quit]y[/]\\x1b[2J'")
+
+
+@pytest.mark.parametrize(
+    ("written", "words"),
+    [
+        ("2026-01-04T15:03:40+00:00", "just now"),
+        ("2026-01-04T14:09:05+00:00", "55 min ago"),
+        ("2026-01-04T13:09:05+00:00", "today 13:09"),
+        ("2026-01-03T23:59:59+00:00", "yesterday 23:59"),
+        ("2026-01-02T03:04:05+00:00", "2 Jan 03:04"),
+        ("2025-12-31T03:04:05+00:00", "31 Dec 2025"),
+        ("2026-01-04T16:09:05+00:00", "today 16:09"),
+        ("soon", "soon"),
+    ],
+)
+def test_moments_in_words(written: str, words: str) -> None:
+    assert moment(written, NOW) == words
+
+
+def test_every_outcome_has_room_in_the_list() -> None:
+    from gpututor.grading.words import OUTCOME_TITLES
+
+    assert max(len(OUTCOME_TITLES[outcome]) for outcome in Outcome) <= 21
