@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import random
+import re
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
+from benchmarks.terminal import Terminal
 from gpututor.course.catalogue import load_course
 from gpututor.course.workspace import make_workspace
 from tests.app.in_terminal import start
@@ -30,8 +32,7 @@ def kill_while_typing(folder: Path, course: Path, seed: int) -> None:
     longest_rest_s = moments.choice((0.1, 0.7))
     """Who never rests is saved for in time all the same."""
     with start(course, workspace.folder, {"GPUTUTOR_HOME": str(folder / "home")}) as terminal:
-        terminal.press("f4")
-        terminal.rest(0.1)
+        typed += [(time.monotonic(), letter) for letter in begin_typing(terminal)]
         end = time.monotonic() + moments.uniform(0.0, LONGEST_S)
         while time.monotonic() < end:
             letter = moments.choice("abcdefghij0123456789 ")
@@ -50,6 +51,15 @@ def kill_while_typing(folder: Path, course: Path, seed: int) -> None:
     assert len(saved) >= due, (
         f"{due - len(saved)} letters are missing, typed {killed - typed[len(saved)][0]:.2f} s before"
     )
+
+
+def begin_typing(terminal: Terminal) -> str:
+    """Go to the editor, and wait until what is typed stands there; returns that."""
+    terminal.press("f4")
+    while not (shown := re.search("(z+)def twice", terminal.grid.text)):
+        terminal.press("z")  # means nothing outside the editor
+        terminal.rest(0.2)
+    return shown[1]
 
 
 def kill_often(tmp_path: Path, kills: int) -> None:

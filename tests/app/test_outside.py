@@ -1,0 +1,194 @@
+"""The learner's own editor: where it opens, what becomes of the app meanwhile, and what is said when it fails."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from benchmarks.terminal import Terminal
+from gpututor.course.catalogue import load_course
+from gpututor.course.workspace import make_workspace
+from tests.app.conftest import Desk, main_screen, until, until_shown
+from tests.app.in_terminal import start
+from tests.app.screen import screen_text
+from tests.app.test_files import is_asking
+from tests.unit.course.tiny import write_course
+
+RIGHT = "def twice(number):\n    return 2 * number\n"
+
+
+def make_program(folder: Path, name: str, body: str) -> Path:
+    """A program that writes its words into `NAME.words`, one a line, and does what `body` says, in Python."""
+    folder.mkdir(exist_ok=True)
+    program = folder / name
+    program.write_text(
+        f"#!{sys.executable}\nimport pathlib, sys, time, os, signal\n"
+        f"words = pathlib.Path({str(folder / name)!r} + '.words')\n"
+        "part = words.with_suffix('.part')\npart.write_text('\\n'.join(sys.argv[1:]))\npart.replace(words)\n"
+        f"file = pathlib.Path(sys.argv[-1].partition(':')[0])\n{body}\n"
+    )
+    program.chmod(0o755)
+    return program
+
+
+def words_of(program: Path) -> list[str]:
+    """What it was started with; nothing when it was not."""
+    words = program.with_name(program.name + ".words")
+    return words.read_text().split("\n") if words.exists() else []
+
+
+@pytest.fixture
+def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder of programs that comes first on the path, and no editor chosen."""
+    for name in ("VISUAL", "EDITOR", "TMUX", "TMUX_PANE", "TERM_PROGRAM"):
+        monkeypatch.delenv(name, raising=False)
+    folder = tmp_path / "programs"
+    folder.mkdir()
+    monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
+    return folder
+
+
+async def test_an_editor_with_a_window_opens_at_the_cursor_with_all_edits_saved_and_is_followed(
+    desk: Desk, programs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code = make_program(programs, "code", f"file.write_text(file.read_text() + {RIGHT!r})")
+    monkeypatch.setenv("VISUAL", "code --wait")
+    async with desk.start() as pilot:
+        screen = main_screen(pilot)
+        await pilot.press("e", *"m=1", "down")
+        screen.tick = lambda: None  # type: ignore[method-assign]  # only the command may save
+        await pilot.press("shift+f4")
+        await until(pilot, lambda: words_of(code) != [], "for the editor")
+        assert words_of(code) == ["--goto", f"{desk.file()}:2"]
+        await until_shown(pilot, "Your file is open in code. What you save there is seen here.")
+        del screen.tick
+        await until(pilot, lambda: screen.editor_text.endswith(RIGHT), "for the reload")
+        assert screen.editor_text.startswith("m=1def")
+        assert not is_asking(pilot)
+
+
+async def test_on_a_failure_the_editor_opens_at_its_line(
+    desk: Desk, programs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code = make_program(programs, "code", "")
+    monkeypatch.setenv("EDITOR", "code")
+    async with desk.start() as pilot:
+        await pilot.press("e", "ctrl+s")
+        await until(pilot, lambda: "1 of 3 checks passed" in screen_text(pilot.app), "for the verdicts")
+        await pilot.press("o")
+        await until(pilot, lambda: words_of(code) != [], "for the editor")
+        assert words_of(code) == ["--goto", f"{desk.file()}:2"], "the failure is on line 2, the cursor on line 1"
+
+
+async def test_in_tmux_the_editor_stands_beside_the_app_or_in_a_window_where_there_is_no_room(
+    desk: Desk, programs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tmux, nano = make_program(programs, "tmux", ""), make_program(programs, "nano", "")
+    monkeypatch.setenv("EDITOR", "nano")
+    monkeypatch.setenv("TMUX", "/tmp/tmux-0/default,1,0")
+    for size, begin, told in (((140, 40), "split-window", "beside this"), ((80, 24), "new-window", "tmux window")):
+        async with desk.start(size) as pilot:
+            await pilot.press("o")
+            await until(pilot, lambda begin=begin: words_of(tmux)[:1] == [begin], "for tmux")  # type: ignore[misc]
+            assert words_of(tmux)[-3:] == [str(nano), "+1", str(desk.file())]
+            await until_shown(pilot, told)
+
+
+@pytest.mark.parametrize(
+    ("editor", "title", "advice"),
+    [
+        ("", "No editor is chosen yet.", "export EDITOR=nano"),
+        (
+            "nowhere",
+            "There is no program called nowhere, which $EDITOR names as your editor.",
+            "let $EDITOR name another",
+        ),
+        ("code", "code ended with exit code 3: no display", "It was started by $EDITOR"),
+        ("broken", "broken cannot be started: Exec format error.", "Look at $EDITOR."),
+    ],
+)
+async def test_an_editor_that_does_not_open_is_told_with_what_to_do(
+    desk: Desk, programs: Path, monkeypatch: pytest.MonkeyPatch, editor: str, title: str, advice: str
+) -> None:
+    make_program(programs, "code", "print('first\\nno display', file=sys.stderr); sys.exit(3)")
+    (programs / "broken").write_bytes(b"\x7fELF")
+    (programs / "broken").chmod(0o755)
+    monkeypatch.setenv("EDITOR", editor)
+    if editor == "broken":
+        monkeypatch.setattr("gpututor.app.own_editor._OUTSIDE", ("broken",))
+    async with desk.start((100, 30)) as pilot:
+        await pilot.press("1", "o")
+        await until_shown(pilot, title)
+        await until_shown(pilot, advice)
+
+
+async def test_a_terminal_that_cannot_be_given_away_is_told(
+    desk: Desk, programs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_program(programs, "nano", "")
+    monkeypatch.setenv("EDITOR", "nano")
+    async with desk.start() as pilot:  # a pilot's app has no terminal
+        await pilot.press("o")
+        await until_shown(pilot, "nano needs the terminal, and this one cannot be given away.")
+
+
+async def test_the_settings_name_the_editor(desk: Desk, programs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    code = make_program(programs, "code", "")
+    monkeypatch.setenv("EDITOR", "nano")
+    async with desk.start() as pilot:
+        main_screen(pilot).learner.settings.choose("editor", "code -n")
+        await pilot.press("o")
+        await until(pilot, lambda: words_of(code) == ["-n", "--goto", f"{desk.file()}:1"], "for the editor")
+
+
+# In a real terminal, where the app steps aside
+
+EDIT = f"""
+print('I am the editor', flush=True)
+line = sys.stdin.readline()
+file.write_text({RIGHT!r} + '# ' + line)
+"""
+
+
+def in_terminal(tmp_path: Path, editor: str) -> tuple[Terminal, Path]:
+    course = write_course(tmp_path / "course", exercises=1)
+    workspace, _ = make_workspace(tmp_path / "workspace", load_course(course))
+    environment = {"GPUTUTOR_HOME": str(tmp_path / "home"), "EDITOR": editor}
+    return start(course, workspace.folder, environment), workspace.path_of(load_course(course).exercises[0])
+
+
+def test_an_editor_for_terminals_gets_the_terminal_and_the_app_comes_back_with_the_file(
+    tmp_path: Path, programs: Path
+) -> None:
+    nano = make_program(programs, "nano", EDIT)
+    terminal, file = in_terminal(tmp_path, "nano")
+    with terminal:
+        terminal.press("f4")
+        terminal.until_shown("^s Run")
+        terminal.press(*"m=1", "f3", "o")
+        terminal.until_shown("I am the editor")
+        assert file.read_text().startswith("m=1def"), "all edits are saved before"
+        assert words_of(nano) == ["+1", str(file)]
+        terminal.send(b"and I was here\r")
+        terminal.until_shown("Reloaded: another program changed the file.")
+        terminal.press("f4")
+        terminal.until_shown("# and I was here")
+        terminal.press("ctrl+q")
+        assert terminal.until_end() == 0
+
+
+def test_an_editor_that_fails_in_the_terminal_is_told_and_ctrl_c_is_its_own(tmp_path: Path, programs: Path) -> None:
+    make_program(programs, "nano", "print('I am the editor', flush=True)\nsys.stdin.readline()")
+    terminal, _ = in_terminal(tmp_path, "nano")
+    with terminal:
+        terminal.press("o")
+        terminal.until_shown("I am the editor")
+        terminal.press("ctrl+c")
+        terminal.until_shown("nano ended with exit code")
+        terminal.press("escape", "f4")
+        terminal.until_shown("twice(number)")
+        terminal.press("ctrl+q")
+        assert terminal.until_end() == 0
