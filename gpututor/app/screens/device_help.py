@@ -24,10 +24,33 @@ ABOUT = {
         " launches has too many small kernels; one that stands idle while the host waits could have been given more.",
         "Where times are modelled, they are what the virtual GPU would have taken; nobody measured them.",
     ),
-    "Memory": ("What tensors hold on a device, from the first event of the call to the last, and at which line.",),
-    "Times": ("How long the calls took, beside the baseline and your other attempts.",),
-    "Lines": ("What each line of your file caused: kernels, copies, waits, memory.",),
-    "Hazards": ("What is wrong although the result may be right, and what is most worth changing.",),
+    "Memory": (
+        "What tensors hold on a device over time, as torch.cuda.memory_allocated() counts it. ▲ is the peak, ✗ is memory"
+        " that was asked for and not there, ↑ is where you read.",
+        "Below the curve stands which lines hold memory at that moment: what a line took and nobody has given back yet."
+        " To lower the peak, let go of what is at the top of that list, or take less there.",
+        "Memory is taken and given back when the host says so, not when a kernel runs. PyTorch's cache, the context and"
+        " libraries' own buffers are not in it.",
+    ),
+    "Times": (
+        "Times of one group are on one scale. The baseline is the file that the checks compare with; the line with an"
+        " end is what they allow. The floor is what no program can be faster than on this device: its results have to"
+        " be written, at its full rate.",
+        "Inputs are drawn anew for each run. Beside other attempts compare the ratios to the baseline, or grade again.",
+        "The device's time counts each moment once: computing before copying before waiting before idle. Idle time is"
+        " the host's: it launches, or computes itself.",
+    ),
+    "Lines": (
+        "What each line caused in all calls of the run together. The time is that of its kernels and copies, or that of"
+        " its waits where those are longer. What backward() computes counts for the line that calls it.",
+        "● marks the line that costs most, ! a line with a hazard.",
+    ),
+    "Hazards": (
+        "A hazard is when two streams, or a copy and the host, use the same memory, one of them writes it, and nothing"
+        " says which comes first. The values may still be right here; on a real GPU they need not be.",
+        "What is most worth changing is worked out from the trace: how much time it would save is an estimate, and two"
+        " of them need not add up.",
+    ),
 }
 """How to read each tab, in paragraphs."""
 MORE_KEYS = {
@@ -39,6 +62,13 @@ MORE_KEYS = {
         ("Space", "From a launch to what was launched, and back."),
         ("PgUp PgDn", "Scroll the words below."),
     ),
+    "Memory": (
+        ("h l  j k", "As the arrow keys."),
+        ("g G", "To the beginning and to the end."),
+    ),
+    "Times": (("j k  g G", "Scroll; to the top and to the end."),),
+    "Lines": (("j k  g G", "From line to line; to the first and the last."),),
+    "Hazards": (("j k  g G", "From one to the next; to the first and the last."),),
 }
 """Keys that the last line of the screen has no room for."""
 OF_THE_SCREEN = (

@@ -190,10 +190,10 @@ class _Drawing:
         return [*lines, self._marks(at)]
 
     def _label(self, level: int, height: int) -> str:
-        """The size at the upper edge of a line: at the top, and half way down."""
+        """The size at the upper edge of a line: at the top, and about half way down."""
         if level == 0:
             return size(self._top)
-        return size(self._top / 2) if height >= 6 and 2 * level == height else ""
+        return size(self._top * (height - level) / height) if height >= 6 and level == height // 2 else ""
 
     def _marks(self, cursor: int) -> Content:
         """Where the peak is, what was refused, and the cursor, each with its word where there is room."""
