@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 STYLES = (
     *("panes", "course", "reader", "search", "editor", "results", "dialogs", "welcome"),
-    *("settings", "around", "device", "figures", "history"),
+    *("settings", "around", "device", "figures", "history", "themes"),
 )
 """The style sheets, one a room; later ones win."""
 
@@ -96,7 +96,9 @@ class GpututorApp(App[None]):
     def apply_settings(self) -> None:
         """Let the chosen colours and motion hold from now on."""
         chosen = self.settings.now
-        self._applied_theme = self.theme = chosen.theme
+        theme = self.get_theme(chosen.theme) or themes.NIGHT
+        # Without colours the terminal's own cannot show what is chosen: greys can.
+        self._applied_theme = self.theme = themes.NIGHT.name if theme.ansi and self.no_color else theme.name
         if (chosen.motion == "none") is not self._is_still:
             self._is_still = not self._is_still
             self.animation_level = "none" if self._is_still else self._full_motion

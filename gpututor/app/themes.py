@@ -21,10 +21,11 @@ NIGHT = Theme(
     panel="#20252d",
     dark=True,
     variables={
-        "foreground-muted": "#9aa2ad",
+        "foreground-muted": "#a2aab5",
         "text-muted": "#a4abb6",
         "text-disabled": "#8b93a0",
-        "primary-muted": "#2c4057",
+        "primary-muted": "#273a50",
+        "block-cursor-blurred-background": "#273a50",
     },
 )
 
@@ -46,7 +47,10 @@ DAY = Theme(
         "text-muted": "#565c65",
         "text-disabled": "#626973",
         "primary-muted": "#c9dcee",
+        "block-cursor-blurred-background": "#dbe8f4",
         "panel-lighten-2": "#b9bac0",
+        "input-cursor-background": "#23282f",
+        "input-cursor-foreground": "#fbfaf7",
         "text": "#1d2127",
     },
 )
@@ -69,7 +73,8 @@ CONTRAST = Theme(
         "text-muted": "#e0e0e0",
         "text-disabled": "#c8c8c8",
         "text": "#ffffff",
-        "primary-muted": "#003d66",
+        "primary-muted": "#00304f",
+        "block-cursor-blurred-background": "#00253d",
         "panel-lighten-2": "#9a9a9a",
     },
 )
@@ -90,6 +95,8 @@ TERMINAL = Theme(
     boost="ansi_default",
     dark=True,
     variables={
+        "ansi-background": "ansi_default",
+        "ansi-foreground": "ansi_default",
         "text": "ansi_default",
         "text-muted": "ansi_default",
         "text-disabled": "ansi_default",

@@ -5,17 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from textual import events, on
-from textual.widgets import TextArea
 
 from gpututor.app.commands import Pane
 from gpututor.app.main.outside import OutsideScreen
 from gpututor.app.messages import MatchWanted, NamesFound, ReplaceWanted, SearchChanged
-from gpututor.app.widgets.editor.costs import LEGEND
-from gpututor.app.widgets.editor.finding import BadPattern, Match, find_all, replaced, replacement
+from gpututor.errors import TutorError
 
 if TYPE_CHECKING:
     from gpututor.app.completion.completer import Completer
     from gpututor.app.widgets.editor.find_bar import FindBar
+    from gpututor.app.widgets.editor.finding import Match
 
 
 class EditScreen(OutsideScreen):
@@ -63,6 +62,18 @@ class EditScreen(OutsideScreen):
         editor.focus()
         return True
 
+    def reread_file(self) -> None:
+        """Show the file as it is on disk now; undo brings the text before it back."""
+        if self._desk is None:
+            self.load_file()
+            return
+        try:
+            text = self._desk.read()
+        except (TutorError, OSError) as error:
+            self.show_error(error)
+            return
+        self._take(text)
+
     # Find and replace
 
     async def action_find(self) -> None:
@@ -99,6 +110,8 @@ class EditScreen(OutsideScreen):
 
     def _look_again(self) -> bool:
         """Find all matches in the text as it is now; False, and said, when that cannot be searched for."""
+        from gpututor.app.widgets.editor.finding import BadPattern, find_all
+
         assert self._bar is not None
         self._current = None
         try:
@@ -150,6 +163,8 @@ class EditScreen(OutsideScreen):
 
     @on(ReplaceWanted)
     def _replace(self, message: ReplaceWanted) -> None:
+        from gpututor.app.widgets.editor.finding import BadPattern, replaced, replacement
+
         assert self._bar is not None
         editor = self.panes.editor
         if editor.read_only or not self._matches:
@@ -174,8 +189,7 @@ class EditScreen(OutsideScreen):
         self._search_from = editor.cursor_location
         self._search()
 
-    @on(TextArea.Changed)
-    def _follow_edit(self) -> None:
+    def on_text_area_changed(self) -> None:
         editor = self.panes.editor
         if self._bar is not None and self._bar.is_open and editor.has_focus:
             self._look_again()
@@ -199,8 +213,7 @@ class EditScreen(OutsideScreen):
         names = file_names(editor.document.lines, row, column)
         self._after_dot = editor.document[row][:start].rstrip().endswith(".")
         waiting = self.completer.is_there
-        completions.open(names, word, (row, start), editor.cursor_screen_offset, waiting=waiting)
-        if not completions.is_open:
+        if not completions.open(names, word, (row, start), editor.cursor_screen_offset, waiting=waiting):
             self.status.show_news("Nothing here to complete.")
         self._question += 1
         # Asked for the place where the word begins: the answer serves whatever is typed then.
@@ -213,14 +226,15 @@ class EditScreen(OutsideScreen):
             return
         # Jedi does not know what is half written: names of the file stay, but for attributes.
         others = () if self._after_dot and message.names else completions.names
-        completions.offer([*dict.fromkeys((*message.names, *others))], waiting=False)
-        if not completions.is_open:
+        if not completions.offer([*dict.fromkeys((*message.names, *others))], waiting=False):
             self.status.show_news("Nothing here to complete.")
 
     # Costs
 
     def action_costs(self) -> None:
         """Show what each line cost at the editor's edge, or show it no more."""
+        from gpututor.app.widgets.editor.costs import LEGEND
+
         editor = self.panes.editor
         editor.costs_on = not editor.costs_on
         if not editor.has_costs:
@@ -228,8 +242,7 @@ class EditScreen(OutsideScreen):
         else:
             self.status.show_news(f"Costs of lines: {LEGEND}" if editor.costs_on else "Costs of lines are hidden.")
 
-    @on(TextArea.SelectionChanged)
-    def _tell_cost(self) -> None:
+    def on_text_area_selection_changed(self) -> None:
         words = self.panes.editor.cost_words()
         if words != self._told_cost:
             self._told_cost = words

@@ -22,7 +22,6 @@ from gpututor.app.messages import (
     ScenarioStarted,
     SubmissionGraded,
 )
-from gpututor.app.screens.dialogs import error_dialog
 from gpututor.app.words import planned_device, sentence
 from gpututor.course.exercise import Exercise
 from gpututor.errors import TutorError
@@ -147,7 +146,7 @@ class RunScreen(AttemptsScreen):
         self.status.show_news("The grader broke")
         if self._is_shown(message.run):
             self.panes.results.broke()
-        self.app.push_screen(error_dialog(message.error))
+        self.show_error(message.error)
 
     def _is_shown(self, run: int) -> bool:
         return not self.grader.is_over(run) and self._submitted_for.key == self.exercise.key
@@ -163,7 +162,7 @@ class RunScreen(AttemptsScreen):
         try:
             self.keep_attempt(report, self._submitted, part)
         except TutorError as error:
-            self.app.push_screen(error_dialog(error))
+            self.show_error(error)
         if report.outcome is not Outcome.PASSED:
             return ""
         following = course.after(exercise)

@@ -10,12 +10,10 @@ from typing import TypeVar
 from textual import on
 from textual.app import ComposeResult
 from textual.screen import Screen
-from textual.widgets import TextArea
 
 from gpututor.app.commands import Pane
 from gpututor.app.desk import Desk
 from gpututor.app.messages import EditorLeft
-from gpututor.app.screens.dialogs import error_dialog
 from gpututor.app.standing import LessonRow, lesson_rows
 from gpututor.app.widgets.lines import KeyLine, StatusLine, TabLine
 from gpututor.app.widgets.panes import Panes
@@ -85,7 +83,7 @@ class DeskScreen(Screen[None]):
 
     @property
     def editor_text(self) -> str:
-        return self.panes.editor.text
+        return self.panes.editor.text if self.panes.has_editor else ""
 
     # Opening
 
@@ -110,8 +108,7 @@ class DeskScreen(Screen[None]):
 
     # Saving
 
-    @on(TextArea.Changed)
-    def _count_edit(self) -> None:
+    def on_text_area_changed(self) -> None:
         if self._desk is None or not self._desk.edited(self.editor_text):
             self._first_edit_at = None
         else:
@@ -190,6 +187,8 @@ class DeskScreen(Screen[None]):
             return otherwise
 
     def show_error(self, error: TutorError | OSError) -> None:
+        from gpututor.app.screens.dialogs import error_dialog
+
         self.app.push_screen(error_dialog(in_words(error)))
 
     def tell_of_file(self, error: TutorError | OSError) -> None:

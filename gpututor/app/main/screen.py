@@ -30,7 +30,12 @@ KEEP_PLACE_EVERY_S = 3.0
 
 def _import_the_rest() -> None:
     """60 ms of imports that the first paint can do without. In a thread, so that keys are answered meanwhile."""
-    for name in ("pygments.lexers.python", "gpututor.app.widgets.course_text"):
+    for name in (
+        "gpututor.app.widgets.editor.editor",
+        "pygments.lexers.python",
+        "gpututor.app.widgets.course_text",
+        "gpututor.app.screens.dialogs",
+    ):
         importlib.import_module(name)
 
 

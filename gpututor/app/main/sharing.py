@@ -8,8 +8,6 @@ from textual import events, on
 
 from gpututor.app.desk import Conflict, Desk, Gone, Reloaded
 from gpututor.app.main.saving import SAVE_AFTER_S, SAVE_AT_LATEST_S, DeskScreen, in_words
-from gpututor.app.screens.dialogs import Answer, QuestionDialog
-from gpututor.app.screens.diff import DiffDialog
 from gpututor.errors import TutorError
 
 Then = Callable[[], object]
@@ -190,6 +188,8 @@ class SharingScreen(DeskScreen):
 
     def _ask_to_leave(self, error: TutorError, then: Then) -> None:
         self._asking, self._waiting = True, then
+        from gpututor.app.screens.dialogs import Answer, QuestionDialog
+
         question = QuestionDialog(
             error.title,
             f"{error.advice}\n\nYour text is kept apart, and is offered when you open this exercise again.",
@@ -213,6 +213,8 @@ class SharingScreen(DeskScreen):
     def _ask_about(self, theirs: str, *, is_draft: bool = False) -> None:
         self._asking = True
         self.keep_draft()
+        from gpututor.app.screens.dialogs import Answer, QuestionDialog
+
         question = QuestionDialog(
             DRAFT if is_draft else CONFLICT,
             DRAFT_TEXT if is_draft else CONFLICT_TEXT,
@@ -228,6 +230,8 @@ class SharingScreen(DeskScreen):
     def _end_conflict(self, answer: str, theirs: str, is_draft: bool) -> None:
         assert self._desk is not None
         if answer == "diff":
+            from gpututor.app.screens.diff import DiffDialog
+
             legend = ("only in your editor", "only in the file")
             diff = DiffDialog("Your editor and the file", self.editor_text, theirs, legend)
             self.app.push_screen(diff, lambda _: self._ask_about(theirs, is_draft=is_draft))

@@ -8,14 +8,14 @@ from typing import ClassVar
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
-from textual.screen import ModalScreen
 
+from gpututor.app.screens.once import OnceModal
 from gpututor.app.widgets.long_text import LongText
 from gpututor.app.widgets.output import Section
 from gpututor.app.widgets.plain import PlainText
 
 
-class AllTextScreen(ModalScreen[None]):
+class AllTextScreen(OnceModal[None]):
     """Scrolls; opens at one of the sections."""
 
     BINDINGS: ClassVar[list[BindingType]] = [

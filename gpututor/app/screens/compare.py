@@ -8,19 +8,17 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import ClassVar, Protocol, cast
 
-from textual import events, on
+from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Container
-from textual.content import Content
 from textual.message import Message
-from textual.screen import Screen
-from textual.style import Style
 from textual.widget import Widget
 
 from gpututor.app.messages import LineChosen
-from gpututor.app.screens.device import Keys
+from gpututor.app.screens.once import OnceScreen
 from gpututor.app.widgets.device.beside import Other, Pair, loaded, pair_of
+from gpututor.app.widgets.device.edges import Keys, TabChosen, TabTitles, split_keys
 from gpututor.app.widgets.device.view import RunView
 from gpututor.app.widgets.plain import PlainText
 from gpututor.grading.words import device_words
@@ -62,7 +60,7 @@ class NothingToCompare(Message):
     """There is nothing that the attempt could be set beside."""
 
 
-class CompareScreen(Screen[int | None]):
+class CompareScreen(OnceScreen[int | None]):
     """Is dismissed with a line of the left attempt that the learner wants to see, or with None."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -92,7 +90,7 @@ class CompareScreen(Screen[int | None]):
         self._find_others = find_others
         self._asked = 0
         self._pages: dict[int, Widget] = {}
-        self._top = PageTitles(id="device-tabs")
+        self._top = TabTitles([title for title, _, _ in PAGES], id="device-tabs")
         self._case = PlainText("", id="device-case")
         self._body = Container(id="device-body")
         self._message = PlainText("Reading what was recorded …", classes="nothing")
@@ -159,15 +157,15 @@ class CompareScreen(Screen[int | None]):
 
     def _show_around(self) -> None:
         view = self.left
-        self._top.show(self.page_number, f"{view.title} · attempt {view.attempt}")
+        self._top.show(self.page_number, view.title, 0)
         self._case.update(self._words())
         page = self._pages.get(self.page_number)
-        keys = cast("Page", page).KEYS.split(" · ") if page is not None and self.pair is not None else []
-        own = ["Tab next page"]
+        keys = cast("Page", page).KEYS if page is not None and self.pair is not None else ""
+        own = ["1-3 pages"]
         own += ["v beside another"] if len(self.others or ()) > 1 else []
-        own += ["c next call"] if len(view.cases) > 1 else []
-        own += ["s next scenario"] if len(view.recording.runs) > 1 else []
-        self._keys.show(keys, [*own, "Esc back"])
+        own += ["c call"] if len(view.cases) > 1 else []
+        own += ["s scenario"] if len(view.recording.runs) > 1 else []
+        self._keys.show(split_keys(keys), split_keys(*own, "Esc back"))
 
     def _words(self) -> str:
         """What is beside what, and where."""
@@ -215,35 +213,7 @@ class CompareScreen(Screen[int | None]):
         message.stop()
         self.dismiss(message.line)
 
-    @on(events.Click, "#device-tabs")
-    async def _choose_page(self, event: events.Click) -> None:
-        number = event.style.meta.get("page")
-        if number is not None:
-            await self.action_page(int(number))
-
-
-class PageTitles(Widget):
-    """The pages by number, the one in use marked; on the right the exercise."""
-
-    def __init__(self, *, id: str | None = None) -> None:
-        super().__init__(id=id)
-        self._current, self._title = 0, ""
-
-    def show(self, current: int, title: str) -> None:
-        self._current, self._title = current, title
-        self.refresh()
-
-    def render(self) -> Content:
-        parts: list[Content] = [Content(" ")]
-        for number, (name, _, _) in enumerate(PAGES):
-            text = Content.assemble((f" {number + 1} {name} ", self._style(number)))
-            parts.append(text.stylize(Style.from_meta({"page": number})))
-        line = Content("").join(parts)
-        room = self.size.width - line.cell_length - 2
-        title = Content(self._title).truncate(max(room, 6), ellipsis=True)
-        return Content.assemble(line, " " * max(room - title.cell_length + 1, 0), title.stylize("$foreground-muted"))
-
-    def _style(self, number: int) -> str:
-        if number != self._current:
-            return "$foreground-muted"
-        return "bold reverse" if self.app.no_color else "bold $text on $primary-muted"
+    @on(TabChosen)
+    async def _choose_page(self, message: TabChosen) -> None:
+        message.stop()
+        await self.action_page(message.number)

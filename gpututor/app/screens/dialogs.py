@@ -9,9 +9,9 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
 from textual.content import Content
-from textual.screen import ModalScreen
 from textual.widgets import Button
 
+from gpututor.app.screens.once import OnceModal
 from gpututor.app.widgets.plain import PlainText
 from gpututor.errors import TutorError
 from gpututor.paths import log_file
@@ -27,7 +27,7 @@ class Answer:
     label: str
 
 
-class QuestionDialog(ModalScreen[str]):
+class QuestionDialog(OnceModal[str]):
     """Asks; is dismissed with the id of the answer.
 
     Escape gives `escape`, by default the last answer, which must then be the harmless one.

@@ -8,9 +8,9 @@ from typing import ClassVar
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical, VerticalScroll
-from textual.screen import ModalScreen
 from textual.widgets import Markdown
 
+from gpututor.app.screens.once import OnceModal
 from gpututor.app.standing import LessonRow, State
 from gpututor.app.widgets.plain import PlainText
 from gpututor.app.words import sentence
@@ -32,7 +32,7 @@ class Finished:
     """All lessons, where all of them are finished now."""
 
 
-class FinishedScreen(ModalScreen[str]):
+class FinishedScreen(OnceModal[str]):
     """Dismissed with `next`, `progress`, or an empty text."""
 
     BINDINGS: ClassVar[list[BindingType]] = [

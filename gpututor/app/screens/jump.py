@@ -11,8 +11,9 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.geometry import Offset
 from textual.message import Message
-from textual.screen import ModalScreen
 from textual.widgets import Static
+
+from gpututor.app.screens.once import OnceModal
 
 LETTERS = "asdfghjklqwertyuiopzxcvbnmASDFGHJKLQWERTYUPZXCVBNM"
 """The easiest to reach first; without I and O, which look like others."""
@@ -35,7 +36,7 @@ def lettered(targets: Iterable[Target]) -> dict[str, Target]:
     return dict(zip(LETTERS, places.values(), strict=False))
 
 
-class JumpScreen(ModalScreen[Message | None]):
+class JumpScreen(OnceModal[Message | None]):
     """Is dismissed with the message of the target whose letter was pressed; None after any other key."""
 
     BINDINGS: ClassVar[list[BindingType]] = []

@@ -9,17 +9,17 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.content import Content
-from textual.screen import ModalScreen
 from textual.style import Style
 from textual.widget import Widget
 from textual.widgets import Static
 
+from gpututor.app.screens.once import OnceModal
 from gpututor.app.widgets.plain import PlainText
 
 Answered = TypeVar("Answered")
 
 
-class PagesScreen(ModalScreen[Answered]):
+class PagesScreen(OnceModal[Answered]):
     """Its pages are widgets; the first widget of a page that can have the focus gets it."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -88,7 +88,8 @@ class PageLine(Static):
     def show(self, number: int) -> None:
         parts = [Content.assemble((f"{self._title}  ", "bold"))]
         for position, name in enumerate(self._names, 1):
-            marked = "bold reverse" if self.app.no_color else "bold $text on $primary-muted"
+            plain = self.app.no_color or self.app.native_ansi_color
+            marked = "bold reverse" if plain else "bold $text on $primary-muted"
             style = marked if position == number else "$foreground-muted"
             text = Content.assemble((f" {position} {name} ", style))
             parts.append(text.stylize(Style.from_meta({"page": position})))

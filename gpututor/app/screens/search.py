@@ -10,11 +10,11 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.content import Content
-from textual.screen import ModalScreen
 from textual.widgets import Input, OptionList
 from textual.widgets.option_list import Option
 
 from gpututor.app.messages import TextsIndexed
+from gpututor.app.screens.once import OnceModal
 from gpututor.app.text_index import MOST_FOUND, Found, Passage, TextIndex, excerpt
 from gpututor.app.widgets.plain import PlainText
 from gpututor.grading.words import count
@@ -22,7 +22,7 @@ from gpututor.grading.words import count
 _FOOT = "Enter opens   ↓ ↑ choose   Esc closes"
 
 
-class SearchScreen(ModalScreen[tuple[Passage | None, str]]):
+class SearchScreen(OnceModal[tuple[Passage | None, str]]):
     """Is dismissed with the passage that was picked, or None, and the words that were typed."""
 
     BINDINGS: ClassVar[list[BindingType]] = [

@@ -11,11 +11,11 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.content import Content
-from textual.screen import ModalScreen
 from textual.widgets import Input, OptionList
 from textual.widgets.option_list import Option
 
 from gpututor.app.screens.dialogs import error_dialog
+from gpututor.app.screens.once import OnceModal
 from gpututor.app.widgets.plain import PlainText
 from gpututor.app.words import short_path
 from gpututor.errors import TutorError, WorkspaceError
@@ -32,7 +32,7 @@ _SHOWN = {
 """How values are called here, where a word of the file's alone says too little."""
 
 
-class SettingsScreen(ModalScreen[None]):
+class SettingsScreen(OnceModal[None]):
     """Told the file, and what to do after each change."""
 
     BINDINGS: ClassVar[list[BindingType]] = [

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
@@ -10,10 +12,12 @@ from textual.widget import Widget
 
 from gpututor.app.commands import Pane
 from gpututor.app.widgets.course_pane import CoursePane
-from gpututor.app.widgets.editor.editor import Editor
 from gpututor.app.widgets.own_style import OwnStyle
 from gpututor.app.widgets.reader import Reader
 from gpututor.app.widgets.results import Results
+
+if TYPE_CHECKING:
+    from gpututor.app.widgets.editor.editor import Editor
 
 READING = (Pane.LESSON, Pane.TASK, Pane.HINTS)
 
@@ -25,14 +29,12 @@ class Panes(Horizontal, OwnStyle):
         super().__init__(id=id, classes="at-task")
         self.course = CoursePane(id="course")
         self.reader = Reader(id="reader")
-        self.editor = Editor(id="editor")
         self.results = Results(id="results")
         self.current = Pane.TASK
         self.reading = Pane.TASK
         """Which of the texts the reader shows."""
 
     def compose(self) -> ComposeResult:
-        self.editor.border_title = "Code"
         self.results.border_title = "Results"
         yield self.course
         yield self.reader
@@ -43,6 +45,20 @@ class Panes(Horizontal, OwnStyle):
         """Which pane is in front changes nothing in the panes."""
         work = self.results.parent
         return (self, *self.children, *(work.children if isinstance(work, Widget) else ()))
+
+    @cached_property
+    def editor(self) -> Editor:
+        """Made with its first use: its import costs 15 ms that the first paint has not."""
+        from gpututor.app.widgets.editor.editor import Editor
+
+        editor = Editor(id="editor")
+        editor.border_title = "Code"
+        return editor
+
+    @property
+    def has_editor(self) -> bool:
+        """Whether the editor was made."""
+        return "editor" in self.__dict__
 
     async def add_editor(self) -> None:
         """Put the editor in its place. A text area costs 40 ms, so this comes after the first paint."""

@@ -1,0 +1,240 @@
+"""How the app feels, through a pseudo-terminal: what a key costs, a cancel, a timeline, and the longest step.
+
+    python benchmarks/app.py [PART …]          echo, cancel, timeline, steps; all without a word
+
+Prints figures beside the limits that they should keep; asserts nothing. A figure of time is from the moment at which
+bytes are written to the terminal to the moment at which the screen that shows their effect was read from it.
+`startup.py` has the first text.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from terminal import Terminal
+
+PROGRAMS = str(Path(__file__).with_name("app_programs.py"))
+REAL_APP = "from gpututor.cli.main import main; main([])"
+KEYS = 150
+WORD = 25
+ENDLESS = "born_on_the_device"
+ENDLESS_TEXT = "def make_grid(height, width, device):\n    while True: pass\n"
+Size = tuple[int, int]
+
+
+def started(name: str, home: str, size: Size) -> Terminal:
+    return Terminal([PROGRAMS, name], {"GPUTUTOR_HOME": home}, size)
+
+
+# Key echo
+
+
+def echo_times_s(terminal: Terminal, keys: int = KEYS) -> list[float]:
+    """Type words at the end of the file that is open; how long each letter took to stand on the screen."""
+    random_numbers = random.Random(7)
+    times: list[float] = []
+    while len(times) < keys:
+        terminal.press("ctrl+end", "enter")
+        terminal.rest(0.3)
+        word = ""
+        for _ in range(WORD):
+            word += random_numbers.choice("abcdefghijklmnopqrstuvwxyz")
+            wanted = word
+            sent = time.perf_counter()
+            terminal.press(word[-1])
+            terminal.until(lambda screen, wanted=wanted: wanted in screen, f"for {wanted}")  # type: ignore[misc]
+            times.append(terminal.read_at - sent)
+            terminal.rest(random_numbers.uniform(0.02, 0.09))
+    return times[:keys]
+
+
+def bare_echo(home: str, size: Size) -> list[float]:
+    with started("bare editor", home, size) as terminal:
+        terminal.until_shown("import torch")
+        terminal.rest(1)
+        return echo_times_s(terminal)
+
+
+def app_echo(home: str, size: Size) -> list[float]:
+    with started("app", home, size) as terminal:
+        open_code(terminal)
+        return echo_times_s(terminal)
+
+
+def streaming_echo(home: str, size: Size) -> list[float]:
+    """While 2,000 verdicts arrive in two seconds, again and again."""
+    times: list[float] = []
+    with started("streaming app", home, size) as terminal:
+        open_code(terminal)
+        while len(times) < KEYS:
+            terminal.press("f5")
+            terminal.until_shown("Running the checks")
+            terminal.press("f4")
+            terminal.rest(0.3)
+            times += echo_times_s(terminal, WORD)
+    return times
+
+
+def open_code(terminal: Terminal) -> None:
+    terminal.until_shown("Quit")
+    terminal.rest(1.5)
+    terminal.press("f4")
+    terminal.until_shown("import torch")
+    terminal.rest(0.5)
+
+
+def show_echo() -> None:
+    looks: dict[str, Callable[[str, Size], list[float]]] = {
+        "bare Textual text area": bare_echo,
+        "gpututor": app_echo,
+        "gpututor, 2,000 verdicts streaming": streaming_echo,
+    }
+    print(
+        f"key echo in a file of 200 lines, {KEYS} keys  median     p95     longest   to bare   (limits: 30 and 60 ms)"
+    )
+    for size in ((80, 24), (140, 40)):
+        bare_s = 0.0
+        for name, look in looks.items():
+            with tempfile.TemporaryDirectory() as home:
+                times = sorted(look(home, size))
+            median_s = statistics.median(times)
+            bare_s = bare_s or median_s
+            columns = (median_s, times[int(len(times) * 0.95)], times[-1])
+            figures = "   ".join(f"{seconds * 1e3:5.1f} ms" for seconds in columns)
+            print(f"{name:>38} {size[0]:>3}x{size[1]}  {figures}   {median_s / bare_s:6.2f}")
+
+
+# Cancel
+
+
+def show_cancel(runs: int = 5) -> None:
+    print("\ncancel of an endless loop    'Stopped' shown    its process gone   (limit: 100 ms)")
+    with tempfile.TemporaryDirectory() as home:
+        prepare_endless(home)
+        with Terminal(["-c", REAL_APP], {"GPUTUTOR_HOME": home}) as terminal:
+            terminal.until_shown("Quit")
+            terminal.rest(2)
+            for key in ("escape", "shift+f5"):
+                shown, gone = [], []
+                for _ in range(runs):
+                    busy = run_endless(terminal)
+                    sent = time.perf_counter()
+                    terminal.press(key)
+                    terminal.until_shown("Stopped", 20)
+                    shown.append(terminal.read_at - sent)
+                    while any(is_alive(pid) for pid in busy):
+                        terminal.rest(0.002)
+                    gone.append(time.perf_counter() - sent)
+                figures = "          ".join(
+                    f"{statistics.median(times) * 1e3:4.0f} (≤ {max(times) * 1e3:.0f}) ms" for times in (shown, gone)
+                )
+                print(f"{key:>24}     {figures}")
+
+
+def prepare_endless(home: str) -> None:
+    os.environ["GPUTUTOR_HOME"] = home
+    from gpututor.course.catalogue import load_course
+    from gpututor.course.workspace import make_workspace
+    from gpututor.paths import builtin_course, default_workspace, progress_file
+    from gpututor.progress.store import ProgressStore
+
+    course = load_course(builtin_course())
+    exercise = course.find(ENDLESS)
+    make_workspace(default_workspace(), course)[0].write(exercise, ENDLESS_TEXT)
+    progress = ProgressStore(progress_file())
+    progress.set_current_exercise(exercise.key)
+    progress.close()
+
+
+def run_endless(terminal: Terminal) -> set[int]:
+    """Start a run; the processes that are busy with it."""
+    terminal.press("f5")
+    terminal.until_shown("On cuda:0", 90)
+    deadline = time.perf_counter() + 60
+    while time.perf_counter() < deadline:
+        before = {pid: cpu_ticks(pid) for pid in descendants(terminal.pid)}
+        terminal.rest(0.5)
+        # Half of the time at least, on a machine that others use too.
+        busy = {pid for pid, ticks in before.items() if cpu_ticks(pid) - ticks >= 15}
+        if busy:
+            return busy
+    raise TimeoutError("no process is busy")
+
+
+def stat_of(pid: int) -> list[str]:
+    """The fields of /proc/PID/stat after the name; empty when there is no such process."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return []
+
+
+def cpu_ticks(pid: int) -> int:
+    fields = stat_of(pid)
+    return int(fields[11]) + int(fields[12]) if fields else 0
+
+
+def is_alive(pid: int) -> bool:
+    return stat_of(pid)[:1] not in ([], ["Z"])
+
+
+def descendants(pid: int) -> set[int]:
+    parents = {int(path.name): stat_of(int(path.name)) for path in Path("/proc").iterdir() if path.name.isdigit()}
+    found, grown = {pid}, True
+    while grown:
+        children = {child for child, fields in parents.items() if fields and int(fields[1]) in found}
+        grown = not children <= found
+        found |= children
+    return found - {pid}
+
+
+# The longest step of the event loop
+
+
+SESSION: tuple[str, ...] = (
+    *("f2", *["down"] * 12, "enter", "f1", "escape", "3", "4"),
+    *("ctrl+end", "enter", *"for each in x", "ctrl+home", "f5", "5", "j", "space", "f12", "f3", "h", "h", "h"),
+    *("s", "y", "escape", "n", "n", "n", "2", "1", "g", "enter", "2", "n", "f9", "2", "r", "p", "?", "escape"),
+    *("1", "j", "j", "G", "enter", "2", "G", "ctrl+p", *"memory", "escape", "x", "escape"),
+)
+"""What a learner presses in an evening, somewhat faster."""
+
+
+def show_steps() -> None:
+    print("\nlongest steps of the event loop in a session of keys, ms on a core   (limit: 50 ms)")
+    for size in ((80, 24), (140, 40)):
+        with tempfile.TemporaryDirectory() as home, started("timed app", home, size) as terminal:
+            terminal.until_shown("Quit")
+            terminal.rest(2)
+            for key in SESSION:
+                terminal.press(key)
+                terminal.rest(0.25)
+            for _ in range(5):
+                terminal.press("escape")
+                terminal.rest(0.25)
+            terminal.press("ctrl+q")
+            terminal.until_end()
+            steps = json.loads(next(Path(home).rglob("steps.json")).read_text())
+        for seconds, names in steps[:6]:
+            print(f"{size[0]:>5}x{size[1]} {seconds * 1e3:6.1f} ms  {', '.join(names[:4]) or 'layout and drawing'}")
+
+
+PARTS = {"echo": show_echo, "cancel": show_cancel, "steps": show_steps}
+
+
+def main(parts: list[str]) -> None:
+    os.environ.pop("NO_COLOR", None)
+    for name in parts or PARTS:
+        PARTS[name]()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
