@@ -43,7 +43,9 @@ def letter_before(pilot: Pilot[None], words: str) -> str:
 
 @pytest.mark.parametrize("size", SIZES, ids=str)
 @pytest.mark.parametrize("keys", [(), ("1",), ("2",), ("e", "escape"), ("r",), ("h",)], ids=str)
-async def test_no_letter_is_cut_and_none_hides_another(desk: Desk, size: tuple[int, int], keys: tuple[str, ...]) -> None:
+async def test_no_letter_is_cut_and_none_hides_another(
+    desk: Desk, size: tuple[int, int], keys: tuple[str, ...]
+) -> None:
     async with desk.start(size) as pilot:
         for key in keys:
             await pilot.press(key)

@@ -89,12 +89,15 @@ def linked_targets(course: Course, text: str, page: object) -> list[str]:
 def test_what_the_text_names_becomes_a_link_and_code_stays_code(desk: Desk) -> None:
     course = desk.course
     text = (
-        "# Lesson 2 again\n\nAs in lesson 2 and Lesson\n2; exercise 1.2 too. Not lesson 9, exercise 7.7 or `lesson 2`.\n\n"
+        "# Lesson 2 again\n\nAs in lesson 2 and Lesson\n2; exercise 1.2 too. "
+        "Not lesson 9, exercise 7.7 or `lesson 2`.\n\n"
         "    lesson 2\n\n```\nlesson 2\n```\n\n[lesson 2](x) is one already, lesson 2.1 is none.\n"
     )
     made = with_links(course, text, lesson=course.lessons[0])
     shown = made.split("\n## Exercises")[0]
-    assert "[lesson 2](2) and [Lesson\n2](2); [exercise 1.2](1.2) too. Not lesson 9, exercise 7.7 or `lesson 2`." in shown
+    assert (
+        "[lesson 2](2) and [Lesson\n2](2); [exercise 1.2](1.2) too. Not lesson 9, exercise 7.7 or `lesson 2`." in shown
+    )
     assert "# Lesson 2 again" in shown
     assert "\n    lesson 2\n" in shown
     assert "```\nlesson 2\n```" in shown
@@ -246,7 +249,9 @@ async def test_links_are_found_where_they_stand_on_the_screen(linked: Desk) -> N
 
 
 def test_long_code_is_folded_with_a_mark_and_loses_nothing() -> None:
-    code = "def fetch_rows(table: Tensor, wanted: list[int], device) -> Tensor\n    return table[wanted].to(device)\n\nx"
+    code = (
+        "def fetch_rows(table: Tensor, wanted: list[int], device) -> Tensor\n    return table[wanted].to(device)\n\nx"
+    )
     for width in (14, 20, 36, 50, 80):
         lines = [line.plain for line in folded(Content(code), width)]
         assert all(len(line) <= width for line in lines), lines
