@@ -355,3 +355,12 @@ def test_no_line_of_the_help_is_cut(width: int) -> None:
         assert all(len(line) <= width for line in text.splitlines()), text
         flat = " ".join(text.split())
         assert all(" ".join(command.help.split()) in flat for command in COMMANDS)
+
+
+async def test_the_task_stands_beside_the_code_also_when_one_comes_back_to_the_code(desk: Desk) -> None:
+    async with desk.start((140, 40)) as pilot:
+        await pilot.press("4", "ctrl+q")
+    async with desk.start((140, 40)) as pilot:
+        assert main_screen(pilot).panes.current is Pane.CODE
+        await until_shown(pilot, "─ Task ─")
+        assert main_screen(pilot).panes.reader.text.startswith(desk.course.exercises[0].task)

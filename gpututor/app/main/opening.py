@@ -63,6 +63,8 @@ class OpenScreen(AroundScreen):
         self.from_progress(partial(self.learner.progress.set_current_exercise, exercise.key), None)
         self.show_last_report()
         self.show_lists()
+        if pane not in READING:
+            self._show_text(Pane.TASK)  # which stands beside it where there is room
         self.show_pane(pane)
         self.show_standing()
         if self.learner.workspace.newer_starter(exercise):
