@@ -325,6 +325,7 @@ async def test_the_list_of_names_looks_so(desk: Desk, size: tuple[int, int]) -> 
         await write(pilot, "import torch\n\nsigma = 1\n\ndef twice(number):\n    s")
         await open_list(pilot)
         await until_shown(pilot, "sigma")
+        await until(pilot, lambda: main_screen(pilot).is_saved, "for the text to be saved")
         await assert_golden(pilot, "completion")
 
 

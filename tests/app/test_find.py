@@ -250,4 +250,5 @@ async def test_the_find_bar_fits(desk: Desk, size: tuple[int, int]) -> None:
     async with desk.start(size) as pilot:
         await find(pilot, TEXT, *"one", "enter", "tab", *"another")
         await until_shown(pilot, "2 of 3")
+        await until(pilot, lambda: main_screen(pilot).is_saved, "for the text to be saved")
         await assert_golden(pilot, "find")

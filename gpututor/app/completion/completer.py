@@ -99,12 +99,9 @@ class Completer:
                 return
             names = self._answer(question)
             self._failures = 0 if names is not None else self._failures + 1
-            if self._closed:
-                self._end_child()
-                return
             # A failure is an answer too: whoever waits for more is told that nothing comes.
             self._post(NamesFound(question.number, tuple(names or ())))
-            if not self.is_there:
+            if self._failures >= MOST_FAILURES:
                 return
 
     def _answer(self, question: Question) -> list[str] | None:
@@ -124,6 +121,7 @@ class Completer:
     def _started(self) -> subprocess.Popen[bytes]:
         if self._child is not None and self._child.poll() is None:
             return self._child
+        self._end_child()
         self._child = subprocess.Popen(
             self._command,
             stdin=subprocess.PIPE,

@@ -52,20 +52,21 @@ class CompletionList(Widget, can_focus=False):
         """The names that fit what was typed."""
         return list(self._kept)
 
-    def open(self, names: Sequence[str], word: str, start: Location, cursor: Offset, *, waiting: bool) -> None:
-        """Show names for the word that begins at `start`; `cursor` is its place on the screen.
+    def open(self, names: Sequence[str], word: str, start: Location, cursor: Offset, *, waiting: bool) -> bool:
+        """Show names for the word that begins at `start`; `cursor` is where it ends on the screen.
 
-        `waiting`: better names may come.
+        `waiting`: better names may come. False when there is nothing to show.
         """
         self._start, self._word, self._cursor = start, word, cursor - (cell_len(word), 0)
         self.is_open = True
-        self.offer(names, waiting=waiting)
+        return self.offer(names, waiting=waiting)
 
-    def offer(self, names: Sequence[str], *, waiting: bool) -> None:
-        """Show other names for the same word; the chosen one stays chosen."""
+    def offer(self, names: Sequence[str], *, waiting: bool) -> bool:
+        """Show other names for the same word; the chosen one stays chosen. False when there is nothing to show."""
         chosen = self.chosen if self._chosen else None
         self._names, self._waiting = tuple(names), waiting
         self._keep(chosen)
+        return self.is_open
 
     def follow(self, word: str, start: Location) -> None:
         """The word at the cursor is now this one: show what still fits, or nothing if it is another word."""

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from gpututor.grading.recording import LineCost as Cost
 
 COPIES, WAITS, KERNELS, HAZARD, STALE = "⇄", "‖", "▸", "!", "~"
-LEGEND = f"{COPIES} copies   {WAITS} waits   {KERNELS} kernels   {HAZARD} hazard   {STALE} before your edits"
+LEGEND = f"{COPIES} copies  {WAITS} waits  {KERNELS} kernels  {HAZARD} hazard  {STALE} before your edits"
 
 
 class LineCosts:
@@ -78,7 +78,7 @@ def short_forms(cost: Cost, *, stale: bool) -> tuple[str, ...]:
 
 
 def cost_in_words(cost: Cost, times: str = "", *, stale: bool = False) -> str:
-    """`Line 7: 3 copies (12.0 MiB, 1.20 ms), 1 wait (0.80 ms), 4 kernels (0.30 ms); modelled, before your edits.`"""
+    """`Line 7: 3 copies (12.0 MiB, 1.20 ms), 1 wait (0.80 ms), 4 kernels (0.30 ms); modelled.`"""
     parts = []
     if cost.copies:
         parts.append(_counted(cost.copies, "copy", "copies", size(cost.copied_bytes), _time(cost.copy_ns)))
@@ -88,10 +88,8 @@ def cost_in_words(cost: Cost, times: str = "", *, stale: bool = False) -> str:
         parts.append(_counted(cost.kernels, "kernel", "kernels", _time(cost.kernel_ns)))
     if cost.allocated_bytes:
         parts.append(f"{size(cost.allocated_bytes)} allocated")
-    known = [f"times {times}"] if times else []
-    known += ["before your edits"] if stale else []
-    words = f"Line {cost.line}: {', '.join(parts) or 'nothing on the device'}"
-    words += f"; {', '.join(known)}." if known else "."
+    words = f"Line {cost.line}{', before your edits' if stale else ''}: {', '.join(parts) or 'nothing on the device'}"
+    words += f"; {times}." if times else "."
     return " ".join([words, *(f"{HAZARD} {hazard}." for hazard in cost.hazards)])
 
 

@@ -112,16 +112,38 @@ class CodeArea(TextArea):
         if self._colours_on:
             for start, end, kind in self._spans[line_index]:
                 line.stylize(self._part(kind), start, end)
-        for start, end, is_current in self._matches.get(line_index, ()):
-            line.stylize(self._part("current-match" if is_current else "match"), start, end)
-        for column in self._unmatched(line_index):
-            line.stylize(self._part("unmatched"), column, column + 1)
-        for row, column in self._pair:
-            if row == line_index:
-                line.stylize(self._part("bracket"), column, column + 1)
         if line_index == self._marked_line:
             line.stylize(self._part("marked"))
         return line
+
+    def marks_of(self, row: int) -> list[tuple[int, int, str]]:
+        """What stands out in a row: first column, column after the last and what it is, matches before brackets."""
+        self._look_at_text()
+        matches = self._matches.get(row, ())
+        marks = [(start, end, "current-match" if current else "match") for start, end, current in matches]
+        marks += [(column, column + 1, "unmatched") for column in self._unmatched(row)]
+        return marks + [(column, column + 1, "bracket") for at, column in self._pair if at == row]
+
+    def _render_line(self, y: int) -> Strip:
+        strip = super()._render_line(y)
+        row = y + self.scroll_offset.y
+        marks = self.marks_of(row) if row < self.document.line_count else []
+        # Here and not in `get_line`: the background of the cursor's line would cover them.
+        for start, end, part in marks:
+            if (row, start) == self.cursor_location and self._draw_cursor:
+                start += 1
+            strip = self._styled(strip, row, start, end, self._part(part))
+        return strip
+
+    def _styled(self, strip: Strip, row: int, start: int, end: int, style: Style) -> Strip:
+        """Draw some columns of the row in another style, as far as they are in sight."""
+        line, left = self.document[row], self.gutter_width - self.scroll_offset.x
+        first = max(self.gutter_width, left + self._cells(line[:start]))
+        last = max(first, left + self._cells(line[:end]) + max(0, end - len(line)))
+        if first == last:
+            return strip
+        restyled = Segment.apply_style(strip.crop(first, last), post_style=style)
+        return Strip.join([strip.crop(0, first), Strip(restyled), strip.crop(last)])
 
     def _part(self, name: str) -> Style:
         return self.get_component_rich_style(f"code--{name}", partial=True)

@@ -39,6 +39,7 @@ class Editor(CodeArea):
     def show(self, text: str) -> None:
         """Put another text in, with the cursor at the start and nothing to undo."""
         self._marked_line = None
+        self.show_costs({})
         self.load_text(text)
         self.move_cursor((0, 0))
 

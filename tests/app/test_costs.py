@@ -1,0 +1,172 @@
+"""What lines cost, at the editor's edge and in words; the costs stay with their lines while the text is edited."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from textual.pilot import Pilot
+
+from gpututor.app.widgets.editor.costs import LineCosts, cost_in_words, short_forms
+from gpututor.app.widgets.editor.editor import Editor
+from gpututor.grading.recording import LineCost
+from tests.app.conftest import Desk, main_screen, until, until_shown
+from tests.app.screen import assert_golden, screen_lines, screen_text
+
+MS = 1_000_000
+MIB = 1 << 20
+
+
+def cost(line: int, **what: object) -> LineCost:
+    nothing = dict.fromkeys(
+        ("kernels", "kernel_ns", "copies", "copy_ns", "copied_bytes", "waits", "wait_ns", "allocated_bytes"), 0
+    )
+    return LineCost(line, **{**nothing, **what})  # type: ignore[arg-type]
+
+
+COPY = cost(2, copies=3, copy_ns=1_200_000, copied_bytes=12 * MIB, waits=1, wait_ns=800_000)
+KERNELS = cost(4, kernels=4, kernel_ns=300_000, allocated_bytes=4 * MIB)
+HAZARD = cost(5, kernels=1, kernel_ns=2 * MS, hazards=("x is read before its copy has ended",))
+
+TEXT = (
+    "import torch\n"
+    "x = torch.ones(3).to(device)\n"
+    "\n"
+    "y = x * 2\n"
+    "z = " + "y + " * 30 + "y\n"
+    "print(z)\n"
+)  # fmt: skip
+
+
+def test_the_words_name_everything_with_its_unit() -> None:
+    assert cost_in_words(COPY, "modelled") == ("Line 2: 3 copies (12.0 MiB, 1.20 ms), 1 wait (800 µs); modelled.")
+    assert cost_in_words(KERNELS, stale=True) == ("Line 4, before your edits: 4 kernels (300 µs), 4.00 MiB allocated.")
+    assert cost_in_words(HAZARD).endswith("1 kernel (2.00 ms). ! x is read before its copy has ended.")
+
+
+def test_each_short_form_is_shorter_than_the_one_before() -> None:
+    assert short_forms(COPY, stale=False) == ("⇄ 3  ‖ 1  12.0 MiB  1.20 ms", "⇄ 3  ‖ 1  1.20 ms", "⇄3 ‖1", "⇄‖")
+    assert short_forms(KERNELS, stale=True)[0] == "~ 4.00 MiB   300 µs"
+    assert short_forms(HAZARD, stale=False)[-1] == "!"
+
+
+@given(
+    st.builds(cost, st.just(1), *[], **dict.fromkeys(("kernels", "copies", "waits", "copy_ns"), st.integers(0, 10**12)))
+)
+def test_every_cost_has_a_form_that_is_short_and_none_is_empty(of: LineCost) -> None:
+    forms = short_forms(of, stale=True)
+    assert forms
+    assert len(forms[-1]) <= 5
+    assert [len(form) for form in forms] == sorted((len(form) for form in forms), reverse=True)
+
+
+LINES = ["a", "b", "c", "d", "b"]
+EVERY = {row: cost(row) for row in range(1, 6)}
+
+
+@pytest.mark.parametrize(
+    ("edited", "wanted"),
+    [
+        (LINES, {0: 1, 1: 2, 2: 3, 3: 4, 4: 5}),
+        (["", *LINES], {1: 1, 2: 2, 3: 3, 4: 4, 5: 5}),
+        (["a", "b", "cc", "d", "b"], {0: 1, 1: 2, 3: 4, 4: 5}),
+        (["a", "d", "b"], {0: 1, 1: 4, 2: 5}),
+        (["    a", "b", "c", "d", "b"], {0: 1, 1: 2, 2: 3, 3: 4, 4: 5}),
+        (["a", "x", "b", "c", "y", "d", "b"], {0: 1, 2: 2, 3: 3, 5: 4, 6: 5}),
+        ([], {}),
+    ],
+)
+def test_costs_stay_with_their_lines(edited: list[str], wanted: dict[int, int]) -> None:
+    costs = LineCosts(EVERY, LINES)
+    assert {row: found.line for row, found in costs.by_row(edited).items()} == wanted
+    assert costs.stale(edited) == (edited != LINES)
+    assert {row: found.line for row, found in costs.by_row(LINES).items()} == {row: row + 1 for row in range(5)}
+
+
+@given(st.lists(st.sampled_from("abc"), max_size=8), st.lists(st.sampled_from("abc"), max_size=8))
+def test_no_two_costs_come_to_one_line_and_each_stands_at_an_equal_one(old: list[str], new: list[str]) -> None:
+    costs = LineCosts({line: cost(line) for line in range(1, len(old) + 1)}, old)
+    for row, found in costs.by_row(new).items():
+        assert new[row] == old[found.line - 1]
+
+
+async def with_costs(pilot: Pilot[None], times: str = "modelled") -> Editor:
+    editor = main_screen(pilot).panes.editor
+    await pilot.press("e")
+    await until(pilot, lambda: editor.has_focus, "for the editor")
+    editor.show(TEXT)
+    editor.show_costs({each.line: each for each in (COPY, KERNELS, HAZARD)}, times)
+    await until(pilot, lambda: main_screen(pilot).is_saved, "for the text to be saved")
+    return editor
+
+
+@pytest.mark.parametrize("size", [(80, 24), (100, 30), (140, 40)], ids=str)
+async def test_costs_stand_at_the_edge(desk: Desk, size: tuple[int, int]) -> None:
+    async with desk.start(size) as pilot:
+        await with_costs(pilot)
+        await pilot.press("down")
+        await until_shown(pilot, "Line 2: 3 copies (12.0 MiB, 1.20 ms), 1 wait")
+        await assert_golden(pilot, "costs")
+
+
+async def test_the_cursor_s_line_is_said_in_words_and_goes_again(desk: Desk) -> None:
+    async with desk.start() as pilot:
+        editor = await with_costs(pilot)
+        editor.move_cursor((4, 0))
+        await until_shown(pilot, "Line 5: 1 kernel (2.00 ms); modelled.")
+        await pilot.press("down")
+        await until(pilot, lambda: "Line 5" not in screen_text(pilot.app), "for the words to go")
+
+
+async def test_an_edit_dims_the_costs_and_moves_them_and_undo_brings_them_back(desk: Desk) -> None:
+    async with desk.start() as pilot:
+        editor = await with_costs(pilot)
+        await pilot.press("enter")
+        await until(
+            pilot, lambda: any("y = x * 2" in each and "~ 4.00 MiB" in each for each in screen_lines(pilot.app))
+        )
+        editor.move_cursor((4, 0))
+        await until_shown(pilot, "Line 4, before your edits: 4 kernels (300 µs), 4.00 MiB allocated; modelled.")
+        await pilot.press("end", "x")
+        await until(pilot, lambda: not any("y = x * 2x" in each and "MiB" in each for each in screen_lines(pilot.app)))
+        await pilot.press("ctrl+z", "ctrl+z")
+        await until(pilot, lambda: "~" not in screen_text(pilot.app), "for the costs as they were")
+
+
+async def test_a_line_that_is_written_on_is_never_covered(desk: Desk) -> None:
+    async with desk.start() as pilot:
+        editor = await with_costs(pilot)
+        long = "z = " + "y + " * 30
+        row = next(row for row, line in enumerate(screen_lines(pilot.app)) if "z = y" in line)
+        assert screen_lines(pilot.app)[row].endswith("› !")
+        editor.move_cursor((4, 10))
+        await until(pilot, lambda: screen_lines(pilot.app)[row].endswith("›"), "for the whole line")
+        assert long[:70] in screen_lines(pilot.app)[row]
+
+
+async def test_costs_are_hidden_and_shown_again(desk: Desk) -> None:
+    async with desk.start() as pilot:
+        editor = await with_costs(pilot)
+        await pilot.press("shift+f8")
+        await until_shown(pilot, "Costs of lines are hidden.")
+        assert "MiB" not in screen_text(pilot.app)
+        await pilot.press("escape", "c", "4")
+        await until(pilot, lambda: "12.0 MiB" in screen_text(pilot.app), "for the costs")
+        editor.show_costs({})
+        await pilot.press("escape", "c")
+        await until_shown(pilot, "No costs yet: a run records what each line does.")
+
+
+async def test_another_file_has_no_costs(desk: Desk) -> None:
+    async with desk.start() as pilot:
+        editor = await with_costs(pilot)
+        editor.show(TEXT)
+        assert not editor.has_costs
+
+
+async def test_without_colour_old_costs_are_marked(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    async with desk.start() as pilot:
+        await with_costs(pilot)
+        await pilot.press("x")
+        await until_shown(pilot, "~ ⇄ 3 ‖ 1 12.0 MiB 1.20 ms")

@@ -1,0 +1,288 @@
+"""Lines of code: what is cut at an edge is marked, brackets are shown with their partners, lines move."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from textual.pilot import Pilot
+
+from gpututor.app.widgets.editor import indentation
+from gpututor.app.widgets.editor.brackets import find_brackets
+from gpututor.app.widgets.editor.colours import python_spans
+from gpututor.app.widgets.editor.editor import Editor
+from tests.app.conftest import Desk, main_screen, until, until_shown
+from tests.app.screen import assert_golden, screen_lines
+from tests.app.test_typing import burst
+
+LINES = st.lists(st.text(st.sampled_from("ab()[]{}:#'\" ,\\"), max_size=10), min_size=1, max_size=6)
+
+
+async def code(pilot: Pilot[None], text: str) -> Editor:
+    editor = main_screen(pilot).panes.editor
+    await pilot.press("e")
+    await until(pilot, lambda: editor.has_focus, "for the editor")
+    editor.show(text)
+    await pilot.pause()
+    return editor
+
+
+# Edges
+
+
+@pytest.mark.parametrize("size", [(80, 24), (100, 30)], ids=str)
+async def test_a_line_that_goes_on_beyond_an_edge_is_marked_there(desk: Desk, size: tuple[int, int]) -> None:
+    text = "short = 1\nlong = '" + "0123456789" * 12 + "'\n\n" + "x = 1  # " + "ü" * 90 + "\n"
+    async with desk.start(size) as pilot:
+        editor = await code(pilot, text)
+        await until(pilot, lambda: main_screen(pilot).is_saved, "for the text to be saved")
+        await assert_golden(pilot, "long_lines")
+        await pilot.press("down", "end")
+        await until(pilot, lambda: editor.scroll_offset.x > 0, "to scroll sideways")
+        await assert_golden(pilot, "long_lines_scrolled")
+
+
+async def test_a_line_that_just_fits_has_no_mark(desk: Desk) -> None:
+    async with desk.start() as pilot:
+        editor = await code(pilot, "a\n")
+        room = editor.scrollable_content_region.width - editor.gutter_width
+        editor.show("x" * room + "\n" + "y" * (room + 1))
+        await pilot.pause()
+        lines = screen_lines(pilot.app)
+        assert not any("›" in line and "x" in line for line in lines)
+        assert any("›" in line and "y" in line for line in lines)
+
+
+async def test_the_cursor_is_never_under_a_mark(desk: Desk) -> None:
+    async with desk.start() as pilot:
+        editor = await code(pilot, "abc" * 100)
+        for _ in range(200):
+            editor.action_cursor_right()
+        await pilot.pause()
+        place = editor.cursor_screen_offset
+        assert screen_lines(pilot.app)[place.y][place.x] == "abc"[editor.cursor_location[1] % 3]
+
+
+# Brackets
+
+
+def brackets(text: str) -> tuple[set[tuple[int, int]], set[tuple[int, int]]]:
+    """Those that nothing closes, and those that nothing opened."""
+    lines = text.split("\n")
+    found = find_brackets(lines, python_spans(lines))
+    return found.unclosed, found.unopened
+
+
+def test_brackets_in_strings_and_comments_are_none() -> None:
+    assert brackets("f('(', \"]\")  # )") == (set(), set())
+
+
+def test_a_bracket_of_another_kind_leaves_the_open_one_alone() -> None:
+    assert brackets("f(a[1)") == ({(0, 3)}, set())
+    assert brackets("f(a]1)") == (set(), {(0, 3)})
+
+
+def test_a_statement_ends_what_is_still_open_above_it() -> None:
+    assert brackets("x = f(1\nreturn (2)") == ({(0, 5)}, set())
+    assert brackets("x = [y\n     for y in z\n     if y]") == (set(), set())
+
+
+@given(LINES)
+def test_every_bracket_has_a_partner_or_has_none(lines: list[str]) -> None:
+    found = find_brackets(lines, python_spans(lines))
+    assert all(found.partners[partner] == bracket for bracket, partner in found.partners.items())
+    assert not set(found.partners) & (found.unclosed | found.unopened)
+    for row, column in (*found.partners, *found.unclosed, *found.unopened):
+        assert lines[row][column] in "()[]{}"
+
+
+def styled(editor: Editor, row: int, part: str) -> list[int]:
+    """The columns of a row that stand out."""
+    return [start for start, _, kind in editor.marks_of(row) if kind == part]
+
+
+async def test_the_bracket_at_the_cursor_and_its_partner_are_shown(desk: Desk) -> None:
+    async with desk.start() as pilot:
+        editor = await code(pilot, "f(')',\n  x)\n")
+        await pilot.press("right")
+        assert styled(editor, 0, "bracket") == [1]
+        assert styled(editor, 1, "bracket") == [3]
+        await pilot.press("down", "end")
+        assert editor.cursor_location == (1, 4)
+        assert styled(editor, 0, "bracket") == [1]
+        await pilot.press("up", "home")
+        assert styled(editor, 0, "bracket") == []
+
+
+async def test_a_bracket_without_partner_is_marked_but_not_while_it_is_typed(desk: Desk) -> None:
+    async with desk.start() as pilot:
+        editor = await code(pilot, "\nreturn a)\n")
+        assert styled(editor, 1, "unmatched") == [8]
+        await pilot.press(*"f(")
+        assert styled(editor, 0, "unmatched") == []
+        await pilot.press("down")
+        assert styled(editor, 0, "unmatched") == [1]
+
+
+async def test_marks_are_seen_on_the_cursor_s_line_too(desk: Desk) -> None:
+    async with desk.start() as pilot:
+        editor = await code(pilot, "y = f(x)")
+        await pilot.press("end")
+        await until(pilot, lambda: styled(editor, 0, "bracket") == [7, 5], "for the pair")
+        background = editor.get_component_rich_style("code--bracket", partial=True).bgcolor
+        drawn = {segment.text: segment.style for segment in editor.render_line(0)}
+        assert drawn["("] is not None
+        assert drawn["("].bgcolor == background
+
+
+async def test_without_colour_brackets_are_underlined(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    async with desk.start() as pilot:
+        editor = await code(pilot, "f()")
+        assert editor.get_component_rich_style("code--bracket", partial=True).underline
+        assert editor.get_component_rich_style("code--unmatched", partial=True).underline
+
+
+@pytest.mark.parametrize("typed", ["f(x)", "x[f({1: (2)})]", "print('(')", "a = (1,\n     2)\nb", "()[]{}"])
+async def test_brackets_come_out_as_they_are_typed(desk: Desk, typed: str) -> None:
+    async with desk.start() as pilot:
+        editor = await code(pilot, "")
+        burst(pilot.app, *("enter" if letter == "\n" else letter for letter in typed))
+        await pilot.pause()
+        wanted = typed.split("\n")
+        assert [line.strip() for line in editor.text.split("\n")] == [line.strip() for line in wanted]
+
+
+# Indentation after a line
+
+
+@pytest.mark.parametrize(
+    ("above", "before", "indent"),
+    [
+        ((), "x = f(", 4),
+        ((), "x = f(a,", 6),
+        (("x = f(",), "    a,", 4),
+        (("x = f(a,",), "      b)", 0),
+        (("    x = f(", "        a,"), "    )", 4),
+        (("def f(",), "    a):", 4),
+        (("    def f(", "        a,"), "    ):", 8),
+        (("    return f(", "        a,"), "    )", 0),
+        (("    return [",), "        1]", 0),
+        (
+            (
+                "x = {",
+                "    'a': [",
+            ),
+            "        1,",
+            8,
+        ),
+        (("x = {", "    'a': [", "        1,"), "    ],", 4),
+        ((), "    x = 1 + \\", 8),
+        (("    x = 1 + \\",), "        2", 4),
+        ((), "    x = '#'", 4),
+        ((), "    if x == '#':", 8),
+        ((), "    raise ValueError('a, b')", 0),
+        ((), "    returned = 1", 4),
+        (("    '''",), "    Args:", 4),
+        (("f(1", "def g():"), "    pass", 0),
+    ],
+)
+def test_a_new_line_knows_what_is_open_and_where_the_statement_began(
+    above: tuple[str, ...], before: str, indent: int
+) -> None:
+    assert len(indentation.after_line(before, above)) == indent
+
+
+@given(LINES)
+def test_any_line_can_be_opened_below_any_other(lines: list[str]) -> None:
+    assert indentation.after_line(lines[-1], lines[:-1]).strip() == ""
+
+
+async def test_a_closing_bracket_on_a_line_of_its_own_stands_below_its_statement(desk: Desk) -> None:
+    async with desk.start() as pilot:
+        editor = await code(pilot, "")
+        await pilot.press(*"x=f(", "enter", *"a,", "enter", *")", "enter", *"y")
+        assert editor.text == "x=f(\n    a,\n)\ny"
+
+
+async def test_enter_between_two_brackets_gives_the_closing_one_its_own_line(desk: Desk) -> None:
+    async with desk.start() as pilot:
+        editor = await code(pilot, "    f()")
+        editor.move_cursor((0, 6))
+        await pilot.press("enter", *"a")
+        assert editor.text == "    f(\n        a\n    )"
+
+
+# Moving lines
+
+
+async def test_lines_move_up_and_down_with_the_cursor(desk: Desk) -> None:
+    async with desk.start() as pilot:
+        editor = await code(pilot, "a\nbb\nc")
+        await pilot.press("alt+down")
+        assert (editor.text, editor.cursor_location) == ("bb\na\nc", (1, 0))
+        await pilot.press("alt+down", "alt+down")
+        assert (editor.text, editor.cursor_location) == ("bb\nc\na", (2, 0))
+        await pilot.press("alt+up", "alt+up", "alt+up")
+        assert editor.text == "a\nbb\nc"
+        await pilot.press("ctrl+z")
+        assert editor.text == "bb\na\nc"
+
+
+async def test_all_selected_lines_move_together(desk: Desk) -> None:
+    async with desk.start() as pilot:
+        editor = await code(pilot, "a\nb\nc\n")
+        await pilot.press("shift+down", "shift+down", "alt+down")
+        assert editor.text == "c\na\nb\n"
+        assert editor.selected_text == "a\nb\n"
+        await pilot.press("alt+shift+down")
+        assert editor.text == "c\na\nb\na\nb\n"
+        assert editor.selected_text == "a\nb\n"
+
+
+@settings(max_examples=200)
+@given(st.lists(st.text("ab", max_size=3), min_size=1, max_size=6), st.data())
+def test_moving_there_and_back_changes_nothing(lines: list[str], data: st.DataObject) -> None:
+    editor = Editor()
+    editor.load_text("\n".join(lines))
+    row = data.draw(st.integers(0, editor.document.line_count - 1))
+    before = editor.text
+    editor.move_cursor((row, 0))
+    editor.action_move_lines(1)
+    assert sorted(editor.text.split("\n")) == sorted(before.split("\n"))
+    if row < editor.document.line_count - 1:
+        editor.action_move_lines(-1)
+        assert editor.text == before
+
+
+# Undo
+
+
+async def test_undo_after_a_reload_brings_the_learner_s_text_back(desk: Desk) -> None:
+    async with desk.start() as pilot:
+        screen = main_screen(pilot)
+        await pilot.press("e", *"mine = 1", "enter")
+        mine = screen.editor_text
+        await until(pilot, lambda: desk.file().read_text() == mine, "for the file")
+        desk.file().write_text("theirs = 2\n")
+        await until(pilot, lambda: screen.editor_text == "theirs = 2\n", "for the reload")
+        await pilot.press("ctrl+z")
+        assert screen.editor_text == mine
+        await until(pilot, lambda: desk.file().read_text() == mine, "for the file to have it again")
+        await pilot.press("ctrl+y")
+        await until(pilot, lambda: desk.file().read_text() == "theirs = 2\n", "for the other text again")
+
+
+async def test_undo_after_a_reset_brings_the_learner_s_text_back(desk: Desk) -> None:
+    async with desk.start() as pilot:
+        screen = main_screen(pilot)
+        starter = screen.editor_text
+        await pilot.press("e", *"mine", "escape", "x")
+        await until_shown(pilot, "Yes, reset")
+        await pilot.press("y")
+        await until(pilot, lambda: screen.editor_text == starter, "for the starter")
+        await pilot.press("e")
+        await until(pilot, lambda: screen.panes.editor.has_focus, "for the editor")
+        await pilot.press("ctrl+z")
+        assert screen.editor_text == f"mine{starter}"
+        await until(pilot, lambda: desk.file().read_text() == f"mine{starter}", "for the file to have it again")
