@@ -8,18 +8,21 @@ TEST_READY := $(VENV)/.test-ready
 .PHONY: tutor test test-all lint clean
 
 tutor: $(READY)
-	$(BIN)/gpututor
+	@$(BIN)/gpututor
 
 $(BIN)/python:
-	$(PYTHON) -m venv $(VENV)
+	@echo "Making an environment of its own in $(VENV), which takes some seconds."
+	@$(PYTHON) -m venv $(VENV)
 
 $(READY): pyproject.toml constraints.txt | $(BIN)/python
-	$(BIN)/pip install --quiet -c constraints.txt -e .
-	touch $@
+	@echo "Installing gpututor with PyTorch in $(VENV): once, a minute or more; downloads what is not here yet."
+	@$(BIN)/pip install --quiet -c constraints.txt -e .
+	@touch $@
 
 $(TEST_READY): pyproject.toml constraints.txt | $(BIN)/python
-	$(BIN)/pip install --quiet -c constraints.txt -e '.[test]'
-	touch $@ $(READY)
+	@echo "Installing gpututor with PyTorch and what its tests need in $(VENV): once, a minute or more."
+	@$(BIN)/pip install --quiet -c constraints.txt -e '.[test]'
+	@touch $@ $(READY)
 
 lint: $(TEST_READY)
 	$(BIN)/ruff check .
