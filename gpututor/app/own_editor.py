@@ -90,11 +90,9 @@ def editor_command(
     place = _place(words)
     if place is Place.TERMINAL and environment.get("TMUX") and (tmux := which("tmux")):
         place = Place.SPLIT if columns >= ROOM_BESIDE else Place.TMUX_WINDOW
-        begin = (tmux, "split-window", "-h") if place is Place.SPLIT else (tmux, "new-window")
-        pane = environment.get("TMUX_PANE")
-        # A new window goes behind the app's own; without a target both go where the learner looks at the moment.
-        beside = () if not pane else ("-t", pane) if place is Place.SPLIT else ("-a", "-t", pane)
-        command = (*begin, *beside, "-c", str(file.parent), *command)
+        # Without a target, tmux takes the pane of $TMUX_PANE: the app's, wherever the learner looks at the moment.
+        begin = ("split-window", "-h") if place is Place.SPLIT else ("new-window", "-a")
+        command = (tmux, *begin, "-c", str(file.parent), *command)
     return EditorCommand(command, place, name, origin)
 
 

@@ -92,15 +92,15 @@ def test_the_settings_come_before_what_the_shell_names(
 def test_in_tmux_the_editor_stands_beside_the_app() -> None:
     found = command({"EDITOR": "vim", "TMUX": "/tmp/tmux-1/default,1,0", "TMUX_PANE": "%3"})
     assert found.place is Place.SPLIT
-    assert list(found.words[:7]) == ["/bin/tmux", "split-window", "-h", "-t", "%3", "-c", "/home/ada/my files"]
-    assert list(found.words[7:]) == IN_THE_TERMINAL["vim"]
+    assert list(found.words[:5]) == ["/bin/tmux", "split-window", "-h", "-c", "/home/ada/my files"]
+    assert list(found.words[5:]) == IN_THE_TERMINAL["vim"]
 
 
 def test_in_a_narrow_tmux_the_editor_has_a_window_of_its_own() -> None:
     found = command({"EDITOR": "vim", "TMUX": "/tmp/tmux-1/default,1,0", "TMUX_PANE": "%3"}, columns=80)
     assert found.place is Place.TMUX_WINDOW
-    assert list(found.words[:7]) == ["/bin/tmux", "new-window", "-a", "-t", "%3", "-c", "/home/ada/my files"]
-    assert list(found.words[7:]) == IN_THE_TERMINAL["vim"]
+    assert list(found.words[:5]) == ["/bin/tmux", "new-window", "-a", "-c", "/home/ada/my files"]
+    assert list(found.words[5:]) == IN_THE_TERMINAL["vim"]
 
 
 @pytest.mark.parametrize(

@@ -93,6 +93,7 @@ class OutsideScreen(SharingScreen):
 
 def _run(command: EditorCommand, *, apart: bool = False) -> TutorError | None:
     """Run the editor to its end; what went wrong, if anything did. `apart`: it has no part in this terminal."""
+    program = os.path.basename(command.words[0])
     try:
         ended = subprocess.run(
             command.words,
@@ -104,13 +105,13 @@ def _run(command: EditorCommand, *, apart: bool = False) -> TutorError | None:
         )
     except OSError as error:
         return UsageError(
-            f"{command.program} cannot be started: {error.strerror or error}.", f"Look at {command.origin}."
+            f"{program} cannot be started: {error.strerror or error}.", f"Look at {command.origin}."
         )
     if ended.returncode == 0:
         return None
     said = (ended.stderr or b"").decode("utf-8", "replace").strip().rpartition("\n")[2]
     return UsageError(
-        f"{command.program} ended with exit code {ended.returncode}{': ' if said else '.'}{said}",
+        f"{program} ended with exit code {ended.returncode}{': ' if said else '.'}{said}",
         f"It was started by {command.origin}, as\n{' '.join(command.words)}\n\nYour file is as it was left.",
     )
 
