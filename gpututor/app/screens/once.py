@@ -17,5 +17,8 @@ class OnceScreen(Screen[ScreenResultType]):
         return super().dismiss(result) if self.is_current else AwaitComplete()
 
 
-class OnceModal(OnceScreen[ScreenResultType], ModalScreen[ScreenResultType]):
-    """The same, with what is below it in sight."""
+class OnceModal(ModalScreen[ScreenResultType], OnceScreen[ScreenResultType]):
+    """The same, with what is below it in sight.
+
+    The modal screen is its first base, whose style sheets it has: of a second one Textual takes none.
+    """
