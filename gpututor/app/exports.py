@@ -71,4 +71,8 @@ def export_trace(folder: Path, view: RunView) -> Path:
 
 def export_picture(folder: Path, name: str, svg: str) -> Path:
     """Write a picture of the screen. Raises `WorkspaceError`."""
-    return export(folder, f"{name}-screen", ".svg", lambda stream: stream.write(svg) and None)
+
+    def write(stream: TextIO) -> None:
+        stream.write(svg)
+
+    return export(folder, f"{name}-screen", ".svg", write)

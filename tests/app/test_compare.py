@@ -153,3 +153,16 @@ async def test_no_size_breaks_the_comparison(timed: Desk, size: tuple[int, int])
             await pilot.press(key)
             await pilot.pause()
         assert pilot.app.screen is screen
+
+
+async def test_an_attempt_of_the_history_is_compared_too(timed: Desk) -> None:
+    async with timed.start((100, 30)) as pilot:
+        await two_attempts(pilot, timed)
+        await pilot.press("a")
+        await until_shown(pilot, "v compare")
+        await until(pilot, lambda: "2 " in screen_text(pilot.app), "for the attempts")
+        await pilot.press("down")
+        await pilot.pause()
+        screen = await compare(pilot, "v")
+        assert screen.left.attempt == 1
+        await until_shown(pilot, "Attempt 1 beside")

@@ -99,9 +99,14 @@ class AttemptsScreen(EditScreen):
                 self.take_back(chosen.attempt)
             case "device":
                 self.see_attempt(chosen.attempt)
+            case "compare":
+                self.compare_attempt(chosen.attempt)
 
     def see_attempt(self, attempt: Attempt) -> None:
         """Show what the device did in an attempt; the layers above know how."""
+
+    def compare_attempt(self, attempt: Attempt) -> None:
+        """Set an attempt beside another one; the layers above know how."""
 
     def show_attempt(self, attempt: Attempt) -> None:
         """Show the report of any attempt in the results pane; the file stays as it is."""

@@ -25,8 +25,8 @@ ABOUT = {
         "Where times are modelled, they are what the virtual GPU would have taken; nobody measured them.",
     ),
     "Memory": (
-        "What tensors hold on a device over time, as torch.cuda.memory_allocated() counts it. ▲ is the peak, ✗ is memory"
-        " that was asked for and not there, ↑ is where you read.",
+        "What tensors hold on a device over time, as torch.cuda.memory_allocated() counts it. ▲ is the peak, ✗ is"
+        " memory that was asked for and not there, ↑ is where you read.",
         "Below the curve stands which lines hold memory at that moment: what a line took and nobody has given back yet."
         " To lower the peak, let go of what is at the top of that list, or take less there.",
         "Memory is taken and given back when the host says so, not when a kernel runs. PyTorch's cache, the context and"

@@ -32,7 +32,7 @@ BREAKPOINTS = [(0, "-below"), (130, "-beside")]
 """From which width on what changed stands where, seen from the list."""
 _CONTEXT = 1
 """Lines around a change."""
-_KEYS = "Enter report   b take its text back   d device   j k g G   Esc back"
+_KEYS = "Enter report   b take its text back   d device   v compare   Esc back"
 _NO_TEXT = "Its text was not kept: an older gpututor wrote it down."
 
 
@@ -40,7 +40,7 @@ _NO_TEXT = "Its text was not kept: an older gpututor wrote it down."
 class Chosen:
     """What the learner wants to do with which attempt."""
 
-    what: Literal["report", "text", "device"]
+    what: Literal["report", "text", "device", "compare"]
     attempt: Attempt
 
 
@@ -79,6 +79,7 @@ class HistoryScreen(Screen[Chosen | None]):
         Binding("enter,o", "choose('report')", show=False),
         Binding("b", "choose('text')", show=False),
         Binding("d,f10", "choose('device')", show=False),
+        Binding("v", "choose('compare')", show=False),
         Binding("tab", "scroll_changes", show=False, priority=True),
     ]
     HORIZONTAL_BREAKPOINTS = BREAKPOINTS
@@ -200,7 +201,7 @@ class HistoryScreen(Screen[Chosen | None]):
 
     # Choosing
 
-    def action_choose(self, what: Literal["report", "text", "device"]) -> None:
+    def action_choose(self, what: Literal["report", "text", "device", "compare"]) -> None:
         attempt = self._attempts.get(self._list.cursor)
         if attempt is None:
             return
