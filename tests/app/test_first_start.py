@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from gpututor.app.commands import Pane
+from gpututor.course.workspace import find_workspace, make_workspace
 from tests.app.conftest import Desk, main_screen, ready
 from tests.app.screen import screen_text
 
@@ -16,3 +17,12 @@ async def test_a_new_learner_reads_what_this_is_and_reaches_the_first_exercise_w
         assert main_screen(pilot).panes.current is Pane.TASK
         assert "twice(number)" in screen_text(pilot.app)
     assert desk.file(0).read_text() == desk.course.exercises[0].starter
+
+
+async def test_a_folder_that_was_named_for_this_start_does_not_become_the_one_for_all(desk: Desk) -> None:
+    usual, _ = make_workspace(desk.folder / "usual", desk.course)
+    async with desk.start(first=True) as pilot:  # as `--workspace` names one
+        await pilot.press("enter")
+        await ready(pilot)
+        assert main_screen(pilot).learner.workspace.folder == desk.workspace_folder
+    assert find_workspace(course=desk.course) == usual

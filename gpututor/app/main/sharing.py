@@ -166,25 +166,26 @@ class SharingScreen(DeskScreen):
         After an answer that settles it `then` is called. `leaving`: the learner may also go on without saving, as the
         text is kept as a draft; the desk is empty then.
         """
-        if self._asking:
-            self._waiting = then
+        if self._waits_for_answer(then):
             return False
         if self._desk is None:
-            return self.load_file() and not self._asking
+            return self.load_file() and not self._waits_for_answer(then)
         self._unwritable = self._put_off = None
         self._told = ""
         try:
             self._look()
-            if self._asking:
-                self._waiting = then
-                return False
-            return self.write_edits()
+            return not self._waits_for_answer(then) and self.write_edits()
         except (TutorError, OSError) as error:
             if leaving and then is not None and self.keep_draft():
                 self._ask_to_leave(in_words(error), then)
             else:
                 self.cannot_save(error)
             return False
+
+    def _waits_for_answer(self, then: Then | None) -> bool:
+        if self._asking:
+            self._waiting = then
+        return self._asking
 
     def _ask_to_leave(self, error: TutorError, then: Then) -> None:
         self._asking, self._waiting = True, then

@@ -277,6 +277,17 @@ def test_on_a_terminal_ctrl_c_and_ctrl_d_leave_without_a_traceback(
         assert "Traceback" not in seen
 
 
+def test_the_app_does_not_begin_anew_where_the_learners_folder_is_not_there_now(
+    course_folder: Path, tmp_path: Path
+) -> None:
+    make_workspace(tmp_path / "mine", load_course(course_folder))
+    (tmp_path / "mine").rename(tmp_path / "moved")
+    with on_a_terminal("--course", str(course_folder)) as (process, terminal):
+        seen = read_until(terminal, "To begin with new files")
+        assert f"Your files are in {tmp_path / 'mine'}, and that folder is not there now." in seen
+        assert process.wait(PATIENCE_S) == 2
+
+
 def test_without_a_terminal_it_watches_until_it_is_told_to_end(course_folder: Path, tmp_path: Path) -> None:
     course = load_course(course_folder)
     workspace, _ = make_workspace(tmp_path / "mine", course)
