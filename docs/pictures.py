@@ -1,4 +1,4 @@
-"""Draws the pictures of the README anew, from the app itself: `python docs/pictures.py`."""
+"""Draws the pictures of the README anew, from the app itself and real runs: `python docs/pictures.py`."""
 
 from __future__ import annotations
 
@@ -15,39 +15,94 @@ from gpututor import paths
 from gpututor.app.app import GpututorApp
 from gpututor.app.main.screen import MainScreen
 from gpututor.course.catalogue import load_course
-from gpututor.course.workspace import make_workspace
+from gpututor.course.exercise import Course, Exercise
+from gpututor.course.workspace import Workspace, make_workspace
 from gpututor.grading.client import GradingClient
+from gpututor.grading.events import Graded, GradeRequest
 from gpututor.progress.store import ProgressStore
 
-DOCS = Path(__file__).parent
-EXERCISE = "born_on_the_device"
-MISTAKE = "made_and_moved.py"
+PICTURES = Path(__file__).parent / "pictures"
+SIZE = (140, 38)
+FAILURE = ("born_on_the_device", "made_and_moved.py")
+TIMELINE = ("prefetcher", "results_come_home.py")
 
 
-async def picture() -> str:
-    """The app after a run that failed, with the mistake's line named, as SVG."""
-    course = load_course(paths.builtin_course())
-    exercise = course.find(EXERCISE)
-    workspace, _ = make_workspace(paths.default_workspace(), course)
-    wrong = (exercise.folder / "wrong" / MISTAKE).read_text(encoding="utf-8")
-    # Without the two lines that tell what is wrong.
-    workspace.write(exercise, "".join(wrong.splitlines(keepends=True)[2:]))
-    progress, client = ProgressStore(paths.progress_file()), GradingClient()
-    progress.set_current_exercise(exercise.key)
-    try:
-        app = GpututorApp(course=course, workspace=workspace, progress=progress, client=client)
-        async with app.run_test(size=(140, 40)) as pilot:
-            screen = app.screen
-            assert isinstance(screen, MainScreen)
-            await until(pilot, lambda: screen.is_ready)
-            await pilot.press("ctrl+s")
-            await until(pilot, lambda: screen.running)
-            await until(pilot, lambda: not screen.running)
+def mistake(exercise: Exercise, name: str) -> str:
+    """A wrong solution, without the two lines that tell what is wrong."""
+    wrong = (exercise.folder / "wrong" / name).read_text(encoding="utf-8")
+    return "".join(wrong.splitlines(keepends=True)[2:])
+
+
+async def run_checks(pilot: Pilot[None]) -> None:
+    screen = main_screen(pilot)
+    await pilot.press("ctrl+s")
+    await until(pilot, lambda: screen.running)
+    await until(pilot, lambda: not screen.running)
+    await pilot.pause(1.0)
+
+
+async def the_list(pilot: Pilot[None]) -> None:
+    await pilot.press("f2")
+
+
+async def the_failure(pilot: Pilot[None]) -> None:
+    await run_checks(pilot)
+
+
+async def the_timeline(pilot: Pilot[None]) -> None:
+    await run_checks(pilot)
+    await pilot.press("f10")
+    await pilot.pause(1.0)
+    await pilot.press("up", "n", "n")
+
+
+SCENES: tuple[tuple[str, tuple[str, str], Callable[[Pilot[None]], object]], ...] = (
+    ("list", FAILURE, the_list),
+    ("failure", FAILURE, the_failure),
+    ("timeline", TIMELINE, the_timeline),
+)
+
+
+class Studio:
+    """A learner some way into the course."""
+
+    def __init__(self) -> None:
+        self.course: Course = load_course(paths.builtin_course())
+        self.workspace: Workspace = make_workspace(paths.default_workspace(), self.course)[0]
+        self.progress = ProgressStore(paths.progress_file())
+        self.client = GradingClient()
+
+    def close(self) -> None:
+        self.client.close()
+        self.progress.close()
+
+    def pass_what_comes_before(self, last: Exercise) -> None:
+        """Grade the solutions of all exercises before one."""
+        for exercise in self.course.exercises:
+            if exercise.key == last.key:
+                return
+            request = GradeRequest(str(exercise.folder), exercise.solution, "solution.py")
+            for event in self.client.grade(request):
+                if isinstance(event, Graded):
+                    self.progress.record(event.report, exercise.solution)
+
+    async def picture(self, of: tuple[str, str], act: Callable[[Pilot[None]], object]) -> str:
+        """The app in which `act` was done with a wrong solution at hand, as SVG."""
+        exercise = self.course.find(of[0])
+        self.workspace.write(exercise, mistake(exercise, of[1]))
+        self.progress.set_current_exercise(exercise.key)
+        app = GpututorApp(course=self.course, workspace=self.workspace, progress=self.progress, client=GradingClient())
+        async with app.run_test(size=SIZE) as pilot:
+            await until(pilot, lambda: main_screen(pilot).is_ready)
+            result = act(pilot)
+            assert asyncio.iscoroutine(result)
+            await result
             await pilot.pause(0.5)
             return app.export_screenshot(title="gpututor")
-    finally:
-        client.close()
-        progress.close()
+
+
+def main_screen(pilot: Pilot[None]) -> MainScreen:
+    return next(screen for screen in pilot.app.screen_stack if isinstance(screen, MainScreen))
 
 
 async def until(pilot: Pilot[None], holds: Callable[[], bool]) -> None:
@@ -56,14 +111,21 @@ async def until(pilot: Pilot[None], holds: Callable[[], bool]) -> None:
 
 
 def main() -> None:
+    PICTURES.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory() as home:
         os.environ["GPUTUTOR_HOME"] = home
-        svg = asyncio.run(picture())
-    # The reader's own monospace font will do; nothing is to be fetched.
-    svg = re.sub(r"@font-face \{.*?\}", "", svg, flags=re.DOTALL).replace("Fira Code", "monospace")
-    svg = svg.replace("<svg ", '<svg xml:space="preserve" ', 1)
-    (DOCS / "app.svg").write_text(svg, encoding="utf-8")
-    print(DOCS / "app.svg")
+        studio = Studio()
+        try:
+            studio.pass_what_comes_before(studio.course.find(FAILURE[0]))
+            for name, of, act in SCENES:
+                svg = asyncio.run(studio.picture(of, act))
+                # The reader's own monospace font will do; nothing is to be fetched.
+                svg = re.sub(r"@font-face \{.*?\}", "", svg, flags=re.DOTALL).replace("Fira Code", "monospace")
+                svg = svg.replace("<svg ", '<svg xml:space="preserve" ', 1)
+                (PICTURES / f"{name}.svg").write_text(svg, encoding="utf-8")
+                print(PICTURES / f"{name}.svg")
+        finally:
+            studio.close()
 
 
 if __name__ == "__main__":
