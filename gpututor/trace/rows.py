@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from gpututor.trace.columns import TYPES, Trace
+from gpututor.trace.columns import TYPES, Trace, TraceError
 from gpututor.trace.dtypes import DTYPES
 from gpututor.trace.events import Kind
 
@@ -28,6 +28,8 @@ class Place(NamedTuple):
         return f"{basename(self.file)}:{self.line}" if self.line is not None else "outside your files"
 
 
+_LARGEST = 1 << 60
+"""Nanoseconds, 36 years: sums of such times still fit."""
 NOWHERE = Place("", None)
 
 
@@ -69,6 +71,24 @@ class Rows:
         self.finish = max((int(one.max()) for one in known if one.size), default=0)
         if whole is not None:
             self.begin, self.finish = whole
+
+    def check(self) -> None:
+        """Raise `TraceError` where a number leads nowhere, as it may in a damaged file."""
+        devices, times = ("device", "source", "target"), ("launched", "start", "end")
+        bounds = {
+            "kind": (1, len(Kind)),
+            "name": (0, len(self.names) - 1),
+            **dict.fromkeys(devices, (0, len(self.devices) - 1)),
+            "file": (0, len(self.files) - 1),
+            "dtype": (0, len(DTYPES) - 1),
+            "partner": (-1, len(self.kind) - 1),
+            "line": (0, _LARGEST),
+            **dict.fromkeys(times, (-1, _LARGEST)),
+        }
+        for name, (least, most) in bounds.items():
+            column = getattr(self, name)
+            if column.size and not least <= int(column.min()) <= int(column.max()) <= most:
+                raise TraceError(f"its column {name} holds what cannot be")
 
     @property
     def span(self) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from dataclasses import replace
 from pathlib import Path
 
@@ -113,6 +114,23 @@ async def test_a_trace_that_is_not_there_any_more_is_told(desk: Desk) -> None:
     async with desk.start() as pilot:
         await open_device(pilot)
         assert "The trace of with number=1 is not on this disk any more." in screen_text(pilot.app)
+
+
+@pytest.mark.parametrize("seed", range(12))
+async def test_a_damaged_trace_is_told_or_drawn_and_breaks_nothing(desk: Desk, seed: int) -> None:
+    chance = random.Random(seed)
+    async with desk.start() as pilot:
+        await run_checks(pilot)
+        folder = main_screen(pilot).recordings.folder
+    for file in folder.rglob("*.trace"):
+        damaged = bytearray(file.read_bytes())
+        for _ in range(1 + seed):
+            damaged[chance.randrange(len(damaged))] = chance.randrange(256)
+        file.write_bytes(damaged[: chance.choice([len(damaged), chance.randrange(len(damaged))])])
+    async with desk.start() as pilot:
+        screen = await open_device(pilot)
+        await pilot.press("n", "right", "up", "plus", "z", "G", "down", "0", "space", "2", "right", "5", "down", "1")
+        assert screen.is_current
 
 
 # Moving along the timeline
@@ -338,7 +356,7 @@ async def test_more_lanes_than_fit_are_counted_and_come_into_sight(desk: Desk) -
 async def test_times_that_nobody_knows_are_told_and_nothing_is_drawn_at_0(desk: Desk) -> None:
     def untimed(_: GradeRequest) -> list[Trace]:
         trace = Trace()
-        for _ in range(3):
+        for _number in range(3):
             trace.add(Kind.KERNEL, "aten::mm", GPU)
         return [trace]
 

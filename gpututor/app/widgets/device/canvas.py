@@ -45,12 +45,14 @@ class Canvas(Widget, can_focus=True):
         self.first_lane = 0
         self._drawn: dict[int, Strip] = {}
         self._styles: dict[str, Style] = {}
+        self._kinds: set[Span] = set()
 
     # What is shown
 
     def show(self, picture: Picture) -> None:
         """Show another picture, whole, with the cursor at its longest event."""
         self.picture = picture
+        self._kinds = kinds_of(picture)
         self.first_lane = 0
         self.window = Window.whole(picture.begin, picture.finish, self.columns)
         self.lane_number, self.number = _most_telling(picture)
@@ -195,12 +197,11 @@ class Canvas(Widget, can_focus=True):
         """What the characters mean; on the right what else there is."""
         assert self.picture is not None
         parts = [self._segment(" ")]
-        kinds = kinds_of(self.picture)
         room = self.size.width - 2
         hidden = len(self.picture.lanes) - self._lanes_shown
         more = f"↕ {hidden} more {'lane' if hidden == 1 else 'lanes'}" if hidden > 0 else ""
         for kind, character, words in LEGEND:
-            if kind in kinds and len(words) + 4 <= room - len(more):
+            if kind in self._kinds and len(words) + 4 <= room - len(more):
                 room -= len(words) + 4
                 parts += [self._segment(character, ROLES[kind]), self._segment(f" {words}  ", "axis")]
         if more:

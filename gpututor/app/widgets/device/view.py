@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from gpututor.grading.recording import CallRecording, Recording, RunRecording
@@ -194,24 +195,39 @@ def first_view(recording: Recording, *, attempt: int, title: str, file_name: str
 
 def load(view: RunView) -> RunView:
     """The same with its traces. Reads files and imports NumPy (80 ms): to be called in a thread. Raises nothing."""
-    from gpututor.trace.columns import TraceError
-    from gpututor.trace.files import read_trace
-    from gpututor.trace.rows import Rows
-
     processes, missing = [], []
     for call in view.case.calls:
         path = view.recording.trace_path(call)
-        rank = _RANK.search(call.words)
-        name = f"rank {rank[1]}" if rank else ""
         if path is None:
             missing.append(f"The trace of {call.words} was left out: {view.recording.left_out or 'it is not there.'}")
             continue
         try:
-            processes.append(ProcessRows(name, call, Rows(read_trace(str(path)))))
+            processes.append(_read(call, path))
         except FileNotFoundError:
             missing.append(f"The trace of {call.words} is not on this disk any more.")
-        except (TraceError, OSError) as error:
+        except Exception as error:  # a damaged file, in whatever way
             missing.append(f"The trace of {call.words} cannot be read: {error}")
-    loaded = LoadedCase(tuple(processes), tuple(missing), view.run.device)
-    loaded.picture, loaded.figures  # noqa: B018 - made here, not in a handler
-    return view.with_traces(loaded)
+    try:
+        return view.with_traces(_prepared(LoadedCase(tuple(processes), tuple(missing), view.run.device)))
+    except Exception as error:
+        from gpututor.app.log import write_log
+
+        write_log(error)
+        words = f"What was recorded cannot be shown: {error!r}"
+        return view.with_traces(_prepared(LoadedCase((), (*missing, words), view.run.device)))
+
+
+def _read(call: CallRecording, path: Path) -> ProcessRows:
+    from gpututor.trace.files import read_trace
+    from gpututor.trace.rows import Rows
+
+    rank = _RANK.search(call.words)
+    rows = Rows(read_trace(str(path)))
+    rows.check()
+    return ProcessRows(f"rank {rank[1]}" if rank else "", call, rows)
+
+
+def _prepared(loaded: LoadedCase) -> LoadedCase:
+    """The same, with what takes long made now and not in a handler."""
+    loaded.picture, loaded.figures  # noqa: B018 - they are kept
+    return loaded
