@@ -208,7 +208,9 @@ class Keeper:
             yield
 
 
-async def blow(folder: Path, size: tuple[int, int], actions: Sequence[Action], leaving: str) -> None:
+async def blow(
+    folder: Path, size: tuple[int, int], actions: Sequence[Action], leaving: str, *, first: bool = False
+) -> None:
     """Start the app in `folder`, do all that and leave. Raises what the app raised; asserts that no text is lost."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("GPUTUTOR_HOME", str(folder / "home"))
@@ -218,7 +220,7 @@ async def blow(folder: Path, size: tuple[int, int], actions: Sequence[Action], l
         desk = Desk(folder, load_course(write_course(folder / "course", exercises=2, lessons=2)), ScriptedClient(judge))
         keeper = Keeper(desk)
         with keeper.watching():
-            async with desk.start(size) as pilot:
+            async with desk.start(size, first=first) as pilot:
                 for action in actions:
                     await _do(pilot, desk, keeper, action)
                     if _has_ended(pilot.app):

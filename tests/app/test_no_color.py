@@ -45,7 +45,7 @@ async def test_without_colours_every_screen_has_the_same_text(
                 await pilot.press(key)
                 await settle(pilot)
             await assert_golden(pilot, name)
-        assert main_screen(pilot).is_current
+        assert main_screen(pilot).is_active
 
 
 def hues(graphics: str) -> list[str]:

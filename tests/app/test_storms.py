@@ -10,34 +10,86 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from gpututor.app.main.screen import MainScreen
+from tests.app.conftest import Desk, main_screen, ready, until
 from tests.app.screen import SIZES
-from tests.app.storm import ACTIONS, LEAVING, Action, blow
+from tests.app.storm import ACTIONS, LEAVING, Action, blow, key_event
 
 STORMS = {
     "size": st.sampled_from(SIZES),
     "actions": st.lists(ACTIONS, min_size=15, max_size=45),
     "leaving": st.sampled_from(LEAVING),
+    "first": st.sampled_from([False, False, True]),
 }
 RULES = settings(deadline=None, suppress_health_check=list(HealthCheck), database=None)
 
 
-def storm(size: tuple[int, int], actions: list[Action], leaving: str) -> None:
+def storm(size: tuple[int, int], actions: list[Action], leaving: str, first: bool) -> None:
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-        asyncio.run(blow(Path(folder), size, actions, leaving))
+        asyncio.run(blow(Path(folder), size, actions, leaving, first=first))
 
 
 @settings(RULES, max_examples=8, derandomize=True)
 @given(**STORMS)
 def test_a_storm_neither_crashes_the_app_nor_loses_text(
-    size: tuple[int, int], actions: list[Action], leaving: str
+    size: tuple[int, int], actions: list[Action], leaving: str, first: bool
 ) -> None:
-    storm(size, actions, leaving)
+    storm(size, actions, leaving, first)
 
 
 @pytest.mark.long
 @settings(RULES, max_examples=250, print_blob=True)
 @given(**STORMS)
 def test_many_storms_neither_crash_the_app_nor_lose_text(
-    size: tuple[int, int], actions: list[Action], leaving: str
+    size: tuple[int, int], actions: list[Action], leaving: str, first: bool
 ) -> None:
-    storm(size, actions, leaving)
+    storm(size, actions, leaving, first)
+
+
+SCREENS = {
+    "help": "f1",
+    "reset": "x",
+    "solution": "s",
+    "search": "slash",
+    "jump": "semicolon",
+    "settings": "comma",
+    "devices": "D",
+    "progress": "w",
+    "attempts": "a",
+    "device": "d",
+    "everything that was said": "v",
+    "palette": "ctrl+p",
+}
+
+
+async def test_esc_twice_in_one_moment_closes_one_screen(desk: Desk) -> None:
+    """Both reach the screen that was there when they came, and Textual would take the main screen away with it."""
+    async with desk.start((100, 30)) as pilot:
+        await pilot.press("r")
+        await until(pilot, lambda: not main_screen(pilot).running, "for the verdicts")
+        for name, key in SCREENS.items():
+            await pilot.press(key)
+            await until(pilot, lambda: not main_screen(pilot).is_active, f"for {name}")
+            for _ in range(3):
+                pilot.app.post_message(key_event("escape"))
+            await until(pilot, lambda: main_screen(pilot).is_active, f"for the end of {name}")
+            assert len(pilot.app.screen_stack) == 1, name
+
+
+async def test_a_screen_that_is_opened_and_closed_in_one_moment_does_no_harm(desk: Desk) -> None:
+    async with desk.start((100, 30)) as pilot:
+        for _ in range(3):
+            for key in SCREENS.values():
+                pilot.app.post_message(key_event(key))
+                pilot.app.post_message(key_event("escape"))
+            await pilot.pause()
+            await pilot.press("escape", "escape", "escape")
+        await until(pilot, lambda: main_screen(pilot).is_active, "for the main screen")
+
+
+async def test_enter_twice_at_the_welcome_begins_once(desk: Desk) -> None:
+    async with desk.start(first=True) as pilot:
+        pilot.app.post_message(key_event("enter"))
+        pilot.app.post_message(key_event("enter"))
+        await ready(pilot)
+        assert sum(isinstance(screen, MainScreen) for screen in pilot.app.screen_stack) == 1

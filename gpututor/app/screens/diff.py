@@ -124,6 +124,7 @@ class DiffDialog(OnceModal[None]):
         self._legend = legend
         self._view = DiffView(diff_lines(before, after))
         self._foot = PlainText("", classes="foot")
+        self._scroll = VerticalScroll(id="diff")
 
     def compose(self) -> ComposeResult:
         with Vertical(classes="dialog -tall"):
@@ -131,12 +132,12 @@ class DiffDialog(OnceModal[None]):
             minus, plus = self._legend
             legend = Content.assemble((f"- {minus}", "$text-error"), "    ", (f"+ {plus}", "$text-success"))
             yield Static(legend, classes="legend")
-            with VerticalScroll(id="diff"):
+            with self._scroll:
                 yield self._view
             yield self._foot
 
     def on_mount(self) -> None:
-        self.query_one("#diff").focus()
+        self._scroll.focus()
         self._show_foot()
         # The rows are known once the width is.
         self.call_after_refresh(self.action_walk, 1)
@@ -149,8 +150,8 @@ class DiffDialog(OnceModal[None]):
         view.current = max(1, min(view.current + by, view.changes))
         view.draw()
         row = view.rows.get(view.current, 0)
-        scroll = self.query_one("#diff", VerticalScroll)
-        self.call_after_refresh(scroll.scroll_to, y=max(0, row - scroll.size.height // 3), animate=False)
+        top = max(0, row - self._scroll.size.height // 3)
+        self.call_after_refresh(self._scroll.scroll_to, y=top, animate=False)
         self._show_foot()
 
     def _show_foot(self) -> None:
@@ -160,7 +161,7 @@ class DiffDialog(OnceModal[None]):
         self._foot.update(f"{many if view.changes > 1 else one}j k scroll   Esc closes")
 
     def action_scroll(self, where: str) -> None:
-        scroll = self.query_one("#diff", VerticalScroll)
+        scroll = self._scroll
         match where:
             case "down":
                 scroll.scroll_down(animate=False)

@@ -14,7 +14,7 @@ class OnceScreen(Screen[ScreenResultType]):
     """
 
     def dismiss(self, result: ScreenResultType | None = None) -> AwaitComplete:
-        return super().dismiss(result) if self.is_current else AwaitComplete()
+        return super().dismiss(result) if self.is_active else AwaitComplete()
 
 
 class OnceModal(ModalScreen[ScreenResultType], OnceScreen[ScreenResultType]):
