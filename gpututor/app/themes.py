@@ -47,7 +47,7 @@ DAY = Theme(
         "text-muted": "#565c65",
         "text-disabled": "#626973",
         "primary-muted": "#c9dcee",
-        "block-cursor-blurred-background": "#dbe8f4",
+        "block-cursor-blurred-background": "#e3eef8",
         "panel-lighten-2": "#b9bac0",
         "input-cursor-background": "#23282f",
         "input-cursor-foreground": "#fbfaf7",

@@ -68,7 +68,7 @@ class TabLine(Widget):
     def _style(self, pane: Pane) -> str:
         if pane is not self._current:
             return "$foreground-muted"
-        return "bold reverse" if self.app.no_color else "bold $text on $primary-muted"
+        return "bold reverse" if self.app.no_color or self.app.native_ansi_color else "bold $text on $primary-muted"
 
     def on_click(self, event: events.Click) -> None:
         name = event.style.meta.get("pane")
