@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -27,8 +28,10 @@ class Passage:
     line: int
     """Where it begins in the page's text, from 0."""
     text: str
+    """What to show of it."""
     weight: int
     lowered: str
+    """What is looked through."""
 
     @property
     def where(self) -> str:
@@ -87,7 +90,7 @@ def _score(passage: Passage, words: list[str], together: str) -> int:
 
 def _passages(page: Lesson | Exercise) -> Iterator[Passage]:
     label = str(page.number) if isinstance(page, Lesson) else page.label
-    yield _passage(page, "", 0, f"{label} {page.title}: {page.summary}", _NAME)
+    yield _passage(page, "", 0, page.summary, _NAME, f"{label} {page.title} {page.summary}")
     try:
         text = page.text if isinstance(page, Lesson) else page.task
     except CourseError:
@@ -96,12 +99,14 @@ def _passages(page: Lesson | Exercise) -> Iterator[Passage]:
     heading = ""
     block: list[str] = []
     start = 0
-    for number, line in enumerate([*text.split("\n"), ""]):
+    lines = text.split("\n")
+    for number, line in enumerate([*lines, ""]):
         if number in names:
             first = not heading and names[number] == page.title
             heading = "" if first else names[number]
             if heading:
-                yield _passage(page, heading, number, heading, _HEADING)
+                below = itertools.takewhile(str.strip, itertools.dropwhile(_is_blank, lines[number + 1 :]))
+                yield _passage(page, heading, number, " ".join(below), _HEADING, heading)
         elif line.strip() and not line.lstrip().startswith(("```", "~~~")):
             if line.lstrip().startswith(("- ", "* ")) and block:
                 yield _passage(page, heading, start, " ".join(block), _TEXT)
@@ -113,9 +118,14 @@ def _passages(page: Lesson | Exercise) -> Iterator[Passage]:
             block = []
 
 
-def _passage(page: Lesson | Exercise, heading: str, line: int, text: str, weight: int) -> Passage:
-    plain = re.sub(r"[`*]+|^[-*] ", "", text)
-    return Passage(page, heading, line, plain, weight, plain.casefold())
+def _is_blank(line: str) -> bool:
+    return not line.strip()
+
+
+def _passage(page: Lesson | Exercise, heading: str, line: int, text: str, weight: int, searched: str = "") -> Passage:
+    """`searched` is what is looked through, where that is something else than what is shown."""
+    plain = " ".join(re.sub(r"[`*]+|^[-*] ", "", text).split())
+    return Passage(page, heading, line, plain, weight, searched.casefold() or plain.casefold())
 
 
 def excerpt(text: str, query: str, width: int) -> tuple[str, tuple[tuple[int, int], ...]]:

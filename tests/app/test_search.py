@@ -6,6 +6,7 @@ import threading
 import time
 
 import pytest
+from textual.widgets import OptionList
 
 from gpututor.app.commands import Pane
 from gpututor.app.screens.search import SearchScreen
@@ -86,6 +87,16 @@ def test_an_excerpt_holds_the_words_and_marks_what_is_left_out() -> None:
 
 
 # The screen
+
+
+@pytest.mark.parametrize("size", [(80, 24), (100, 30), (140, 40)], ids=str)
+async def test_each_place_takes_two_lines_and_what_is_cut_is_marked(desk: Desk, size: tuple[int, int]) -> None:
+    desk.course = load_course(builtin_course())
+    async with desk.start(size) as pilot:
+        await pilot.press("slash", *"copy")
+        await until_shown(pilot, f"the best {MOST_FOUND}")
+        results = pilot.app.screen.query_one(OptionList)
+        assert results.virtual_size.height == 2 * MOST_FOUND
 
 
 @pytest.mark.parametrize("size", [(80, 24), (100, 30), (140, 40)], ids=str)

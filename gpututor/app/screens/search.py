@@ -102,12 +102,15 @@ class SearchScreen(OnceModal[tuple[Passage | None, str]]):
         return f"Search: {count(total, 'place')}" + (f", the best {MOST_FOUND}" if total > MOST_FOUND else "")
 
     def _row(self, passage: Passage) -> Content:
-        where = Content(passage.where).truncate(self._width, ellipsis=True, pad=True).stylize("bold")
-        text, marks = excerpt(passage.text, self._query, self._width - 2)
-        line = Content(text)
+        where = self._marked(*excerpt(passage.where, self._query, self._width)).stylize_before("bold")
+        text = self._marked(*excerpt(passage.text, self._query, self._width - 2))
+        return Content.assemble(where, "\n  ", text)
+
+    def _marked(self, text: str, marks: tuple[tuple[int, int], ...]) -> Content:
+        content = Content(text)
         for start, end in marks:
-            line = line.stylize("underline" if self.app.no_color else "$text-accent bold", start, end)
-        return Content.assemble(where, "\n  ", line)
+            content = content.stylize("underline" if self.app.no_color else "$text-accent bold", start, end)
+        return content
 
     @on(Input.Submitted)
     def _open(self) -> None:
