@@ -13,6 +13,7 @@ from textual.app import App, ComposeResult
 from gpututor.app.commands import Pane
 from gpututor.app.widgets.editor.editor import Editor
 from tests.app.conftest import Desk, main_screen, until
+from tests.app.screen import SIZES
 
 KEYS = st.lists(st.sampled_from([*"abcxyz", "backspace", "delete", "left", "right", "home", "end"]), max_size=60)
 DEFAULT_START = "def twice(number):"
@@ -111,3 +112,11 @@ async def test_a_letter_right_behind_a_command_that_leaves_the_editor_is_no_text
         await until(pilot, lambda: screen.exercise.label == "1.2", "for the next exercise")
         assert screen.panes.current is Pane.TASK
     assert desk.file().read_text().startswith("x=1" + DEFAULT_START)
+
+
+@pytest.mark.parametrize("size", SIZES, ids=str)
+async def test_letters_right_behind_the_key_that_goes_to_the_editor_are_text(desk: Desk, size: tuple[int, int]) -> None:
+    async with desk.start(size) as pilot:
+        burst(pilot.app, "f4", *"q=1")
+        await until(pilot, lambda: desk.file().read_text().startswith("q=1" + DEFAULT_START), "for the text")
+        assert pilot.app.is_running

@@ -193,8 +193,9 @@ class OpenScreen(AroundScreen):
     def action_show_task(self) -> None:
         self.show_pane(Pane.TASK)
 
-    def action_show_code(self) -> None:
+    async def action_show_code(self) -> None:
         self.show_pane(Pane.CODE)
+        await self.panes.focus_settled()
 
     def action_show_results(self) -> None:
         self.show_pane(Pane.RESULTS)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 from collections.abc import Iterable
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -19,6 +21,7 @@ from gpututor.app.widgets.results import Results
 if TYPE_CHECKING:
     from gpututor.app.widgets.editor.editor import Editor
 
+FOCUS_WITHIN_S = 0.5
 READING = (Pane.LESSON, Pane.TASK, Pane.HINTS)
 
 
@@ -33,6 +36,8 @@ class Panes(Horizontal, OwnStyle):
         self.current = Pane.TASK
         self.reading = Pane.TASK
         """Which of the texts the reader shows."""
+        self._focused = asyncio.Event()
+        """Whether the pane that was shown last has got the focus."""
 
     def compose(self) -> ComposeResult:
         self.results.border_title = "Results"
@@ -76,8 +81,15 @@ class Panes(Horizontal, OwnStyle):
             if pane is not Pane.CODE and self._types_text:
                 # At once: letters that come before the refresh are commands already, not text.
                 self.screen.set_focus(None)
+            self._focused.clear()
             # Only after the refresh is a pane displayed that was hidden, and a hidden one cannot have the focus.
             self.call_after_refresh(self._focus_current)
+
+    async def focus_settled(self) -> None:
+        """Wait, though not for ever, until the pane that was shown has the focus: keys that come behind are for it."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(FOCUS_WITHIN_S):
+                await self._focused.wait()
 
     @property
     def _types_text(self) -> bool:
@@ -116,8 +128,9 @@ class Panes(Horizontal, OwnStyle):
                     self.course.list.focus()
             case Pane.CODE:
                 if self.editor.is_attached:
-                    self.editor.focus()
+                    self.screen.set_focus(self.editor)  # at once; `focus` would do it behind keys that have come
             case Pane.RESULTS:
                 self.results.take_focus()
             case _:
                 self.reader.focus()
+        self._focused.set()
