@@ -189,3 +189,14 @@ def test_no_key_of_a_terminal_means_two_commands() -> None:
     keys = [binding.key for binding in bindings()]
     assert len(keys) == len(set(keys))
     assert "f10" not in {key for command in COMMANDS if command.id == "reset" for key in command.keys}
+
+
+async def test_costs_that_are_hidden_stay_hidden(desk: Desk) -> None:
+    async with desk.start() as pilot:
+        assert main_screen(pilot).panes.editor.costs_on
+        main_screen(pilot).action_costs()
+        assert read_settings(settings_file()).settings.costs is False
+    async with desk.start() as pilot:
+        assert not main_screen(pilot).panes.editor.costs_on
+        await pilot.press("comma", *"jjjjjj", "right")
+        await until(pilot, lambda: main_screen(pilot).panes.editor.costs_on, "for the costs")

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import TYPE_CHECKING
 
 from gpututor.app.main.learning import LearnScreen
 from gpututor.app.messages import DevicesFound, ExerciseChosen, LessonChosen, SettingsChanged
+from gpututor.errors import TutorError
 from gpututor.settings import SettingsFile
+
+if TYPE_CHECKING:
+    from gpututor.grading.inventory import Inventory
 
 
 class AroundScreen(LearnScreen):
@@ -38,6 +43,8 @@ class AroundScreen(LearnScreen):
         if (chosen.motion == "none") is not self._is_still:
             self._is_still = not self._is_still
             self.panes.editor.cursor_blink = not self._is_still
+        if self.panes.editor.costs_on is not chosen.costs:
+            self.panes.editor.costs_on = chosen.costs
         self.show_standing()
         if self.settings.faults:
             self.status.show_news("A setting could not be taken. Press , to see which.")
@@ -47,6 +54,13 @@ class AroundScreen(LearnScreen):
 
         self.app.push_screen(SettingsScreen(self.settings, self.apply_settings))
 
+    def action_costs(self) -> None:
+        super().action_costs()
+        try:
+            self.settings.choose("costs", self.panes.editor.costs_on)
+        except TutorError as error:
+            self.show_error(error)
+
     # Devices
 
     def action_devices(self) -> None:
@@ -55,10 +69,13 @@ class AroundScreen(LearnScreen):
 
         course, workspace = self.learner.course.folder, self.learner.workspace.folder
         look = partial(findings, course, workspace)
-        self.app.push_screen(
-            DevicesScreen(self.settings, self.exercise, self._inventory, look, self.apply_settings),
-            lambda inventory: self.post_message(DevicesFound(inventory)) if inventory else None,
-        )
+
+        def know(inventory: Inventory | None) -> None:
+            if inventory is not None:
+                self.post_message(DevicesFound(inventory))
+
+        screen = DevicesScreen(self.settings, self.exercise, self._inventory, look, self.apply_settings)
+        self.app.push_screen(screen, know)
 
     # Progress
 
