@@ -144,16 +144,16 @@ async def test_the_cursor_goes_from_event_to_event_and_says_what_each_is(desk: D
         assert chart(screen).lane.name == "default stream"
         await pilot.press("g")
         text = one_line(pilot)
-        assert "aten::mul on the default stream of cuda:0 1 of 4 on default stream" in text
+        assert "aten::mul on the default stream of cuda:0 1 of 4 in this row" in text
         assert "360.0 to 410.0 µs: 50.0 µs (modelled), 5.4 % of the whole." in text
         assert "8.00 MiB in and out (168 GB/s), 1.00 MFLOP (20.0 GFLOP/s), float32." in text
         assert "Launched at 357 µs, waited 3.00 µs." in text
         await pilot.press("right", "l", "left")
-        assert "2 of 4 on default stream" in one_line(pilot)
+        assert "2 of 4 in this row" in one_line(pilot)
         await pilot.press("G", "right")
-        assert "This is the last event of default stream." in one_line(pilot)
+        assert "This is the last event in this row." in one_line(pilot)
         await pilot.press("g", "h")
-        assert "This is the first event of default stream." in one_line(pilot)
+        assert "This is the first event in this row." in one_line(pilot)
 
 
 async def test_the_lane_and_the_event_are_marked_without_colours(desk: Desk) -> None:
@@ -220,7 +220,7 @@ async def test_space_leads_from_a_launch_to_its_work_and_back(desk: Desk) -> Non
         assert chart(screen).lane.name == "host"
         assert "Launch of aten::mul" in one_line(pilot)
         await pilot.press("space")
-        assert "1 of 4 on default stream" in one_line(pilot)
+        assert "1 of 4 in this row" in one_line(pilot)
 
 
 async def test_a_click_chooses_too(desk: Desk) -> None:
@@ -229,7 +229,7 @@ async def test_a_click_chooses_too(desk: Desk) -> None:
         lines = screen_lines(pilot.app)
         row = next(number for number, line in enumerate(lines) if line.startswith("  default stream"))
         await pilot.click(offset=(lines[row].index("█"), row))
-        assert "1 of 4 on default stream" in one_line(pilot)
+        assert "1 of 4 in this row" in one_line(pilot)
         await pilot.click(offset=(lines[0].index("3 Times"), 0))
         assert screen.tab_number == 2
 

@@ -85,7 +85,7 @@ class Chart(Canvas):
         if 0 <= number < len(self.lane):
             self._go(self.lane_number, number)
         else:
-            self.post_message(self.Moved(f"This is the {'last' if by > 0 else 'first'} event of {self.lane.name}."))
+            self.post_message(self.Moved(f"This is the {'last' if by > 0 else 'first'} event in this row."))
 
     def action_lane(self, by: int) -> None:
         assert self.picture is not None or not self._can_move

@@ -27,6 +27,8 @@ _LEAST_WORDS = 9
 _LEAST_CHART = 6
 _FACTS = 6
 """Rows that the words take most often, beside those of the file."""
+_OF_ANOTHER = 4
+"""Lines around the event's own that make room for the line that it collides with."""
 _EDGES = 3
 """Columns around the words: empty ones, and a scrollbar's."""
 _AROUND = 2
@@ -127,7 +129,7 @@ class Timeline(Vertical):
         self.query_one("#event").scroll_home(animate=False)
 
     def _position(self) -> str:
-        return f"{self.chart.number + 1:,} of {len(self.chart.lane):,} on {self.chart.lane.name}"
+        return f"{self.chart.number + 1:,} of {len(self.chart.lane):,} in this row"
 
 
 def event_content(
@@ -141,10 +143,12 @@ def event_content(
     for number, sentence in enumerate(words.hazards):
         parts.append((f"{'!' if number == 0 else ' '} {visible(sentence)}.\n", "$text-error"))
     parts += [f"{visible(fact)}.\n" for fact in words.facts]
-    parts += _source(words.place, view, "", around, width)
     earlier = line_of(words.earlier, view.file_name)
     if earlier is not None and not _is_near(earlier, line_of(words.place, view.file_name), around):
-        parts += _source(words.earlier, view, "It collides with ", _AROUND, width)
+        parts += _source(words.place, view, "", max(around - _OF_ANOTHER, 1), width)
+        parts += _source(words.earlier, view, "It collides with ", 1, width)
+    else:
+        parts += _source(words.place, view, "", around, width)
     return Content.assemble(*parts)
 
 
