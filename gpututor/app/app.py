@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import signal
 import sys
 from collections.abc import Callable, Iterable
@@ -26,7 +27,7 @@ from gpututor.app.messages import SettingsChanged
 from gpututor.course.exercise import Course, Exercise
 from gpututor.course.workspace import Workspace, make_workspace
 from gpututor.errors import CourseError, TutorError, UsageError
-from gpututor.paths import builtin_course, default_workspace, progress_file
+from gpututor.paths import builtin_course, default_workspace, log_file, progress_file
 from gpututor.progress.store import ProgressStore
 from gpututor.settings import SettingsFile
 
@@ -143,11 +144,33 @@ class GpututorApp(App[None]):
 
     def _leave_at_once(self) -> None:
         """The terminal was closed, or the program told to end: nobody can be asked, and nothing may be lost."""
+        self._rescue()
+        self._client.cancel()
+        self.exit()
+
+    def _rescue(self) -> None:
         for screen in self.screen_stack:
             if isinstance(screen, MainScreen):
                 screen.rescue()
-        self._client.cancel()
-        self.exit()
+
+    def _fatal_error(self) -> None:
+        """A fault of ours that nobody foresaw: what is open is saved, and the log has what Textual would print."""
+        from rich.text import Text
+
+        from gpututor.app.log import write_log
+
+        error = sys.exc_info()[1] or self._exception
+        if error is not None:
+            write_log(error)
+        with contextlib.suppress(Exception):
+            self._rescue()
+        self.bell()
+        self.panic(
+            Text(
+                f"gpututor stopped in an unexpected way: {error!r}\n"
+                f"Your file is saved; start gpututor again to go on. The log is {log_file()}"
+            )
+        )
 
     def _show_error(self, error: TutorError) -> None:
         from gpututor.app.screens.dialogs import error_dialog

@@ -93,3 +93,32 @@ async def test_enter_twice_at_the_welcome_begins_once(desk: Desk) -> None:
         pilot.app.post_message(key_event("enter"))
         await ready(pilot)
         assert sum(isinstance(screen, MainScreen) for screen in pilot.app.screen_stack) == 1
+
+
+class Unforeseen(Exception):
+    pass
+
+
+async def break_while_typing(desk: Desk) -> None:
+    def fail() -> None:
+        raise Unforeseen("[/red] in our code")
+
+    async with desk.start() as pilot:
+        await pilot.press("e", "m", "i", "n", "e")
+        main_screen(pilot).call_later(fail)
+        await until(pilot, lambda: not pilot.app.is_running, "for the end")
+
+
+async def test_a_fault_of_ours_saves_what_is_open_and_says_where_the_log_is(
+    desk: Desk, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(Unforeseen):
+        await break_while_typing(desk)
+    assert desk.file().read_text().startswith("mine")
+    log = (desk.folder / "home" / "cache" / "gpututor.log").read_text()
+    assert "Unforeseen: [/red] in our code" in log
+    assert "in fail" in log
+    said = capsys.readouterr().err
+    assert "gpututor stopped in an unexpected way: Unforeseen('[/red] in our code')" in said
+    assert "Your file is saved" in said
+    assert "Traceback" not in said
