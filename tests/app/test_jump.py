@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 from textual.geometry import Offset
 from textual.pilot import Pilot
-from textual.widgets import Static
 
 from gpututor.app.commands import Pane
 from gpututor.app.messages import PaneChosen
@@ -20,24 +19,23 @@ from tests.unit.course.tiny import write_course
 SIZES = [(80, 24), (100, 30), (140, 40), (180, 50), (40, 12)]
 
 
-def letters(pilot: Pilot[None]) -> dict[str, Static]:
+def letters(pilot: Pilot[None]) -> dict[str, Offset]:
     assert isinstance(pilot.app.screen, JumpScreen)
-    return {str(label.content): label for label in pilot.app.screen.query(Static).filter(".jump")}
+    return pilot.app.screen.letters
 
 
-async def jump(pilot: Pilot[None], key: str = "semicolon") -> dict[str, Static]:
+async def jump(pilot: Pilot[None], key: str = "semicolon") -> dict[str, Offset]:
     await pilot.press(key)
     await until(pilot, lambda: isinstance(pilot.app.screen, JumpScreen), "for the letters")
-    await until(pilot, lambda: all(label.region.area for label in letters(pilot).values()), "for their places")
+    await until_shown(pilot, "Press a letter to go there."[: pilot.app.size.width - 2])
     return letters(pilot)
 
 
 def letter_before(pilot: Pilot[None], words: str) -> str:
     """The letter that stands right before some words."""
-    for label, static in letters(pilot).items():
-        line = screen_lines(pilot.app)[static.region.y]
-        if line[static.region.x + 1 :].lstrip().startswith(words):
-            return label
+    for letter, offset in letters(pilot).items():
+        if screen_lines(pilot.app)[offset.y][offset.x + 1 :].lstrip().startswith(words):
+            return letter
     raise AssertionError(f"no letter before {words!r}: {screen_lines(pilot.app)}")
 
 
@@ -52,12 +50,12 @@ async def test_no_letter_is_cut_and_none_hides_another(
             await until(pilot, lambda: not main_screen(pilot).running, "for the verdicts")
             await pilot.pause()
         shown = await jump(pilot)
-        places = [label.region for label in shown.values()]
-        assert len({(place.x, place.y) for place in places}) == len(places) > 5
-        assert all(place.area == 1 and pilot.app.screen.region.contains_region(place) for place in places)
+        assert len(set(shown.values())) == len(shown) > 5
         lines = screen_lines(pilot.app)
-        for letter, label in shown.items():
-            assert lines[label.region.y][label.region.x] == letter
+        assert all(len(line) <= size[0] for line in lines)
+        for letter, offset in shown.items():
+            assert pilot.app.screen.region.contains_point(offset)
+            assert lines[offset.y][offset.x] == letter
 
 
 async def test_a_letter_on_a_tab_shows_its_pane(desk: Desk) -> None:

@@ -160,7 +160,7 @@ class FindScreen(OpenScreen):
             if message is not None:
                 self.post_message(message)
 
-        self.app.push_screen(JumpScreen(self._targets()), go)
+        self.app.push_screen(JumpScreen(self._targets(), self), go)
 
     def _targets(self) -> Iterator[Target]:
         """Everything in sight that one can go to, what is used most first."""

@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
+from rich.segment import Segment
+from rich.style import Style
 from textual import events
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.geometry import Offset
 from textual.message import Message
-from textual.widgets import Static
+from textual.screen import Screen
+from textual.strip import Strip
+from textual.widget import Widget
 
 from gpututor.app.screens.once import OnceModal
 
 LETTERS = "asdfghjklqwertyuiopzxcvbnmASDFGHJKLQWERTYUPZXCVBNM"
 """The easiest to reach first; without I and O, which look like others."""
+
+_FOOT = " Press a letter to go there. Any other key closes."
+_PALE = Style(dim=True)
 
 
 @dataclass(frozen=True)
@@ -36,22 +43,54 @@ def lettered(targets: Iterable[Target]) -> dict[str, Target]:
     return dict(zip(LETTERS, places.values(), strict=False))
 
 
+class Picture(Widget):
+    """The screen below, pale, with the letters on it.
+
+    One widget: a widget for each letter would take 100 ms until they stand.
+    """
+
+    COMPONENT_CLASSES: ClassVar[set[str]] = {"picture--letter", "picture--foot"}
+
+    def __init__(self, strips: Sequence[Strip], letters: Mapping[str, Offset]) -> None:
+        super().__init__()
+        self._strips = strips
+        self._letters = letters
+
+    def render_line(self, y: int) -> Strip:
+        width = self.size.width
+        if y == self.size.height - 1:
+            foot = Segment(_FOOT[:width].ljust(width), self.get_component_rich_style("picture--foot"))
+            return Strip([foot], width)
+        below = self._strips[y] if y < len(self._strips) else Strip.blank(width)
+        parts: list[Strip] = []
+        done = 0
+        letter_style = self.get_component_rich_style("picture--letter")
+        for letter, offset in sorted(self._letters.items(), key=lambda each: each[1].x):
+            if offset.y == y:
+                parts += [below.crop(done, offset.x).apply_style(_PALE), Strip([Segment(letter, letter_style)], 1)]
+                done = offset.x + 1
+        return Strip.join([*parts, below.crop(done, width).apply_style(_PALE)])
+
+
 class JumpScreen(OnceModal[Message | None]):
     """Is dismissed with the message of the target whose letter was pressed; None after any other key."""
 
     BINDINGS: ClassVar[list[BindingType]] = []
 
-    def __init__(self, targets: Iterable[Target]) -> None:
+    def __init__(self, targets: Iterable[Target], below: Screen[Any]) -> None:
         super().__init__()
         self._targets = lettered(targets)
-        self._size_at_first = self.app.size
+        self._size_at_first = below.size
+        # Textual has no public way to what a screen shows.
+        self._strips = below._compositor.render_strips(below.size)
+
+    @property
+    def letters(self) -> dict[str, Offset]:
+        """Where each letter stands."""
+        return {letter: target.offset for letter, target in self._targets.items()}
 
     def compose(self) -> ComposeResult:
-        for letter, target in self._targets.items():
-            label = Static(letter, markup=False, classes="jump")
-            label.styles.offset = target.offset
-            yield label
-        yield Static(" Press a letter to go there. Any other key closes.", markup=False, classes="foot")
+        yield Picture(self._strips, self.letters)
 
     def on_key(self, event: events.Key) -> None:
         event.stop()
@@ -63,5 +102,5 @@ class JumpScreen(OnceModal[Message | None]):
         self.dismiss(None)
 
     def on_resize(self, event: events.Resize) -> None:
-        if event.size != self._size_at_first and self.is_current:
+        if event.size != self._size_at_first:
             self.dismiss(None)  # the letters would stand in wrong places
