@@ -31,6 +31,7 @@ class CodeArea(TextArea):
     COMPONENT_CLASSES: ClassVar[set[str]] = {f"code--{part}" for part in (*KINDS, *_PARTS)}
 
     def __init__(self, *, id: str | None = None) -> None:
+        self._part_styles: dict[str, Style] = {}
         super().__init__(
             id=id, soft_wrap=False, tab_behavior="indent", show_line_numbers=True, max_checkpoints=200, compact=True
         )
@@ -142,11 +143,18 @@ class CodeArea(TextArea):
         last = max(first, left + self._cells(line[:end]) + max(0, end - len(line)))
         if first == last:
             return strip
-        restyled = Segment.apply_style(strip.crop(first, last), post_style=style)
-        return Strip.join([strip.crop(0, first), Strip(restyled), strip.crop(last)])
+        before, here, after = Segment.divide(strip, (first, last, max(last, strip.cell_length)))
+        return Strip([*before, *Segment.apply_style(here, post_style=style), *after], strip.cell_length)
 
     def _part(self, name: str) -> Style:
-        return self.get_component_rich_style(f"code--{name}", partial=True)
+        style = self._part_styles.get(name)
+        if style is None:
+            style = self._part_styles[name] = self.get_component_rich_style(f"code--{name}", partial=True)
+        return style
+
+    def notify_style_update(self) -> None:
+        self._part_styles.clear()
+        super().notify_style_update()
 
     def _look_at_text(self) -> None:
         """Find colours and brackets anew if the text has changed; comparing 200 lines costs 3 µs."""
@@ -222,8 +230,8 @@ class CodeArea(TextArea):
 
     def _over(self, strip: Strip, column: int, text: str, part: str, width: int) -> Strip:
         """Put a text over what stands from a column on, on the same background."""
-        below = strip.crop(column, column + 1)
-        background = next((segment.style for segment in below if segment.style), Style())
-        style = Style(bgcolor=background.bgcolor) + self._part(part)
-        over = Strip([Segment(text, style)], len(text))
-        return Strip.join([strip.crop(0, column), over, strip.crop(column + len(text), max(width, column + len(text)))])
+        end = column + len(text)
+        before, below, after = Segment.divide(strip, (column, end, max(width, end)))
+        background = next((segment.style.bgcolor for segment in below if segment.style), None)
+        style = Style(bgcolor=background) + self._part(part)
+        return Strip([*before, Segment(text, style), *after], max(width, end))
