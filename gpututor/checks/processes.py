@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 
 import torch
 
+from gpututor.checks.amounts import NO_LIMIT, in_words
 from gpututor.checks.core import Applies, Call, Check, Finding, Run, count, named, tensors_by_path
 from gpututor.checks.trees import Alike
 from gpututor.errors import CourseError
@@ -110,6 +111,5 @@ def _bits(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _range(word: str, least: int, most: int | None) -> str:
-    if most is None:
-        return f"{least} or more {word} in each rank"
-    return f"{count(least, word)} in each rank" if least == most else f"{least} to {most} {word} in each rank"
+    words = in_words(least, NO_LIMIT if most is None else most, word)
+    return f"{words} in each rank"

@@ -78,7 +78,7 @@ def syncs(
             waits = [event for event in call.trace if event.kind is Kind.SYNCHRONISE]
             if len(waits) > high:
                 return Finding(
-                    expected=f"at most {count(high, 'wait')} for the device in a call",
+                    expected=f"{'at most ' if high else ''}{count(high, 'wait')} for the device in a call",
                     got=f"{count(len(waits), 'wait')}: {causes(waits, run.source)}{run.which(call)}",
                     line=line_with_most(waits),
                     advice="Keep results on the device; bring one value to the host, once, at the end.",

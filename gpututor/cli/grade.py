@@ -8,7 +8,9 @@ import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 
-from gpututor.cli.places import check_own_file, chosen_course, chosen_workspace, open_progress
+from gpututor.cli.keeping import Keeping
+from gpututor.cli.places import check_own_file, chosen_course, chosen_workspace
+from gpututor.cli.still_grading import StillGrading
 from gpututor.course.exercise import Course, Exercise
 from gpututor.course.workspace import find_workspace, read_submission
 from gpututor.errors import UsageError
@@ -96,14 +98,22 @@ def main(arguments: argparse.Namespace) -> int:
         gpus=arguments.gpus,
         seed=arguments.seed,
     )
+    keeping = Keeping(course) if own_file else None
+    if keeping is not None:
+        request = keeping.asked(request)
     client = GradingClient(isolation_for(arguments, course))
     try:
-        report = _follow(client.grade(request), exercise, request.submission, quiet=arguments.json)
+        with StillGrading() as still:
+            events = still.heard(client.grade(request))
+            report = _follow(events, exercise, request.submission, quiet=arguments.json)
+    except BaseException:
+        if keeping is not None:
+            keeping.discard()
+        raise
     finally:
         client.close()
-    if own_file:
-        with open_progress(course) as progress:
-            progress.record(report, request.submission)
+    if keeping is not None:
+        keeping.keep(report, request.submission)
     if arguments.json:
         print(json.dumps(report.to_json(), indent=2))
     return report.outcome.exit_code

@@ -206,6 +206,8 @@ class Report:
                 raise ValueError(f"outcome is passed, and the check {found[0]!r} did not pass")
             if self.suspicions:
                 raise ValueError("outcome is passed, and there are suspicions")
+        if not self.of >= 0:
+            raise ValueError(f"of is {self.of!r}, and must be a number from 0")
         points, of = self._sums()
         if self.of and self.outcome is Outcome.PASSED and self.of != of:
             raise ValueError(f"outcome is passed, and only {of!r} of {self.of!r} points were to be earned")

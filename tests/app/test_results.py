@@ -9,9 +9,9 @@ import pytest
 from gpututor.app.screens.all_text import AllTextScreen
 from gpututor.app.widgets.long_text import LongText
 from gpututor.app.widgets.output import DETAIL_LINES, bounded, printed
-from gpututor.app.widgets.run_progress import RunProgress
 from gpututor.grading.events import GradeRequest
 from gpututor.grading.report import Report, RunSummary, Status
+from gpututor.grading.run_progress import RunProgress
 from tests.app.conftest import Desk, main_screen, until, until_shown
 from tests.app.screen import screen_text
 from tests.app.scripted import ScriptedClient, failure, report, verdict
@@ -54,20 +54,6 @@ async def test_a_long_run_tells_how_long_and_where_it_is(desk: Desk, monkeypatch
         await until_shown(pilot, "machine 2 of 3, call 1 of 4")
         progress.pairs_timed(12, 200)
         await until_shown(pilot, "machine 2 of 3, timing pair 12 of at most 200")
-
-
-def test_progress_in_words() -> None:
-    now = [0.0]
-    progress = RunProgress(lambda: now[0])
-    progress.scenario_started(1, 1)
-    progress.call_began(2, 3)
-    assert (progress.title, progress.where) == ("… Running. Esc stops it.", "")
-    now[0] = 3.2
-    assert (progress.title, progress.where) == ("… Running for 3 s. Esc stops it.", "call 2 of 3")
-    progress.scenario_started(2, 2)
-    assert progress.where == "machine 2 of 2"
-    now[0] = 125
-    assert progress.title == "… Running for 2 min 05 s. Esc stops it."
 
 
 async def test_a_stop_is_seen_at_once_even_when_the_judge_does_not_answer(desk: Desk) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import threading
 from datetime import datetime
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,11 +19,11 @@ from gpututor.errors import CourseError, ProgressError
 from gpututor.files import back_up_text
 from gpututor.grading.report import Report
 from gpututor.plain_text import with_newlines
-from gpututor.progress.recordings import Recordings, keep_attempt, prune_recordings
 from gpututor.progress.store import Attempt
 
 if TYPE_CHECKING:
     from gpututor.app.screens.history import Chosen
+    from gpututor.progress.recordings import Recordings
 
 
 class AttemptsScreen(EditScreen):
@@ -34,8 +34,14 @@ class AttemptsScreen(EditScreen):
 
     def __init__(self, learner: Learner, exercise: Exercise) -> None:
         super().__init__(learner, exercise)
-        self.recordings = Recordings.beside(learner.progress)
         self._pruner: threading.Thread | None = None
+
+    @cached_property
+    def recordings(self) -> Recordings:
+        """What the devices did in the attempts that are kept; imported after the first paint."""
+        from gpututor.progress.recordings import Recordings
+
+        return Recordings.beside(self.learner.progress)
 
     @property
     def planned_device(self) -> str:
@@ -44,6 +50,8 @@ class AttemptsScreen(EditScreen):
 
     def keep_attempt(self, report: Report, source: str, part: Path | None) -> None:
         """Record an attempt at any exercise, with what was recorded in `part`. Raises `ProgressError`."""
+        from gpututor.progress.recordings import keep_attempt
+
         attempt = keep_attempt(self.learner.progress, self.recordings, report, source, part)
         self.post_message(AttemptKept(report.exercise, attempt))
         self._pruner = threading.Thread(target=self._prune, args=(report.exercise,), daemon=True)
@@ -54,6 +62,8 @@ class AttemptsScreen(EditScreen):
             self._pruner.join(1.0)
 
     def _prune(self, key: str) -> None:
+        from gpututor.progress.recordings import prune_recordings
+
         try:
             prune_recordings(self.learner.progress, self.recordings, key)
         except ProgressError:

@@ -13,9 +13,9 @@ from textual.widget import Widget
 from gpututor.app.widgets.output import Section, everything, output_blocks
 from gpututor.app.widgets.own_style import OwnStyle
 from gpututor.app.widgets.plain import PlainText
-from gpututor.app.widgets.run_progress import RunProgress
 from gpututor.app.widgets.verdict_row import VerdictRow
 from gpututor.grading.report import Report, Verdict
+from gpututor.grading.run_progress import RunProgress
 from gpututor.grading.words import device_words, elapsed, outcome_line
 from gpututor.plain_text import lines_of
 
@@ -82,12 +82,12 @@ class Results(Vertical, OwnStyle, can_focus=True):
         self._progress = RunProgress()
         if self._ticking is not None:
             self._ticking.resume()
-        self._say(self._progress.title, "-neutral")
+        self._say("… Running. Esc stops it.", "-neutral")
         self._device.update("")
 
     def _tell_progress(self) -> None:
-        if self._progress is not None:
-            self._title.update(self._progress.title)
+        if self._progress is not None and self._progress.is_long:
+            self._title.update(f"… Running for {self._progress.duration}. Esc stops it.")
             self._device.update(" · ".join(filter(None, [self._on_device, self._progress.where])))
 
     def _end_progress(self) -> None:

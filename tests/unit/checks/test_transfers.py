@@ -103,3 +103,11 @@ def test_the_thing_that_is_counted_gets_the_plural() -> None:
         "1 copy between devices",
         "2 copies between devices",
     ]
+
+
+@pytest.mark.parametrize(
+    ("most", "words"), [(0, "no waits for the device in a call"), (1, "at most 1 wait for the device in a call")]
+)
+def test_what_is_expected_of_waits_is_said_in_the_right_number(most: int, words: str) -> None:
+    run = recorded("import torch\ndef work():\n    x = torch.ones((), device='cuda')\n    x.item()\n    x.item()\n")
+    assert found(syncs(at_most=most), run).expected == words

@@ -14,6 +14,8 @@ import pytest
 from gpututor.cli import grade
 from gpututor.cli.main import main
 from gpututor.grading.report import Outcome, Report
+from gpututor.progress.recordings import Recordings
+from gpututor.progress.store import ProgressStore
 from tests.unit.course.tiny import write_course
 
 TRUSTED = ("--isolation", "process")
@@ -82,7 +84,16 @@ def test_ones_own_file_is_graded_and_recorded(course: Path, tmp_path: Path) -> N
     done = gpututor("--course", course, "grade", "twice_1_1", **home)
 
     assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stderr == "", "no terminal wants to know how long it takes"
     assert "1 of 1 passed" in gpututor("--course", course, "list", **home).stdout
+    (path,) = (tmp_path / "home").rglob("progress.sqlite3")
+    store = ProgressStore(path)
+    attempt = store.latest("lesson_1/twice_1_1")
+    store.close()
+    assert attempt is not None
+    assert attempt.source == RIGHT
+    assert Recordings.beside(store).read(attempt.id) is not None
+    assert [entry.name for entry in path.with_name("recordings").iterdir()] == [str(attempt.id)]
 
 
 @pytest.mark.parametrize("verb", ["grade", "run"])

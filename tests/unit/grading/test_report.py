@@ -124,6 +124,7 @@ def test_any_verdict_is_read_back_as_it_was(value: Verdict) -> None:
         ({"environment": []}, "environment must be an object"),
         ({"suspicions": [1]}, r"suspicions\[0\] must be a string"),
         ({"points": 7}, r"points is 7\.0, and the rest makes 1\.0"),
+        ({"of": -1}, r"of is -1\.0, and must be a number from 0"),
         ({"final": False}, "final is False, and the rest makes True"),
         ({"colour": "red"}, "colour is no key of a Report"),
     ],

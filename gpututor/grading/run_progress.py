@@ -1,16 +1,18 @@
-"""How far a run is, in words."""
+"""How far a grading is, in words."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
 
+from gpututor.grading.events import CallStarted, GradingEvent, RunStarted, TimingAdvanced
+
 LONG_S = 3.0
-"""From then on a run is long: it tells how long, and where it is."""
+"""From then on a grading is long: it tells how long, and where it is."""
 
 
 class RunProgress:
-    """Of the run that is on."""
+    """Of the grading that is on."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -19,8 +21,20 @@ class RunProgress:
         self._call = (0, 0)
         self._pairs: tuple[int, int] | None = None
 
+    def hear(self, event: GradingEvent) -> None:
+        """What has happened."""
+        match event:
+            case RunStarted(_, _, number, of):
+                self.scenario_started(number, of)
+            case CallStarted(number, of):
+                self.call_began(number, of)
+            case TimingAdvanced(_, pairs, most):
+                self.pairs_timed(pairs, most)
+            case _:
+                return
+
     def scenario_started(self, number: int, of: int) -> None:
-        """Machine `number` of so many; 0 of them where that is not known."""
+        """The turn of machine `number` of so many."""
         self._machine, self._call, self._pairs = (number, of), (0, 0), None
 
     def call_began(self, number: int, of: int) -> None:
@@ -34,17 +48,18 @@ class RunProgress:
         return self._clock() - self._began
 
     @property
-    def title(self) -> str:
-        """The headline while it runs."""
-        if self.elapsed_s < LONG_S:
-            return "… Running. Esc stops it."
-        return f"… Running for {_duration(int(self.elapsed_s))}. Esc stops it."
+    def is_long(self) -> bool:
+        return self.elapsed_s >= LONG_S
+
+    @property
+    def duration(self) -> str:
+        """`12 s`, `2 min 05 s`"""
+        minutes, rest = divmod(int(self.elapsed_s), 60)
+        return f"{minutes} min {rest:02} s" if minutes else f"{rest} s"
 
     @property
     def where(self) -> str:
-        """At what it is: `machine 2 of 3, call 1 of 4`; empty while it is not long, or where nothing is known."""
-        if self.elapsed_s < LONG_S:
-            return ""
+        """At what it is: `machine 2 of 3, call 1 of 4`; empty where there is only one of each."""
         parts = []
         if self._machine[1] > 1:
             parts.append(f"machine {self._machine[0]} of {self._machine[1]}")
@@ -53,8 +68,3 @@ class RunProgress:
         elif self._call[1] > 1:
             parts.append(f"call {self._call[0]} of {self._call[1]}")
         return ", ".join(parts)
-
-
-def _duration(seconds: int) -> str:
-    minutes, rest = divmod(seconds, 60)
-    return f"{minutes} min {rest:02} s" if minutes else f"{rest} s"
