@@ -177,7 +177,7 @@ async def test_a_file_that_cannot_be_written_is_told_once_and_the_text_stays(
 async def test_progress_that_cannot_be_written_is_told_and_learning_goes_on(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def broken(*_: object) -> None:
+    def broken(*_: object, **__: object) -> None:
         raise ProgressError("The progress cannot be written: [/int]", "Free some space.")
 
     async with desk.start() as pilot:
