@@ -11,7 +11,6 @@ from textual.content import Content
 from textual.errors import NoWidget
 from textual.geometry import Offset, Size
 from textual.style import Style
-from textual.widget import Widget
 from textual.widgets import Markdown
 from textual.widgets.markdown import MarkdownBlock, MarkdownFence
 
@@ -28,27 +27,6 @@ class Link:
     end: int
     """Its first character within the block's text, and the one after its last."""
     target: str
-
-
-class FoldedCode(Widget):
-    """Lines of code. What does not fit goes on below, indented and marked."""
-
-    def __init__(self, code: Content) -> None:
-        super().__init__()
-        self._code = code
-
-    def update(self, code: Content) -> None:
-        self._code = code
-        self.refresh(layout=True)
-
-    def get_content_width(self, container: Size, viewport: Size) -> int:
-        return container.width
-
-    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
-        return len(folded(self._code, width))
-
-    def render(self) -> Content:
-        return Content("\n").join(folded(self._code, self.content_size.width))
 
 
 def folded(code: Content, width: int) -> list[Content]:
@@ -68,24 +46,38 @@ def folded(code: Content, width: int) -> list[Content]:
 
 
 def _break(text: str, width: int, least: int) -> int:
-    """Where to break the line: after the last space that leaves at least a third, else at the edge."""
+    """Where to break the line: after a comma that leaves half of it, else after a space that leaves a third."""
     end = width
     while Content(text[:end]).cell_length > width:
         end -= 1
+    comma = text.rfind(", ", max(least + 1, width // 2), end) + 1
     space = text.rfind(" ", max(least + 1, width // 3), end + 1)
-    return space if space > 0 else end
+    return comma or (space if space > 0 else end)
 
 
 class FoldedFence(MarkdownFence):
-    """A block of code."""
+    """A block of code. What does not fit goes on below, indented and marked.
+
+    Textual's own has a widget inside and scrolls sideways, which no key does.
+    """
+
+    DEFAULT_CSS = "FoldedFence { overflow: hidden hidden; }"
 
     def compose(self) -> ComposeResult:
-        yield FoldedCode(self._highlighted_code)
+        return iter(())
 
     def set_content(self, content: Content) -> None:
-        self._content = content
-        for code in self.query(FoldedCode):
-            code.update(content)
+        self._content = self._highlighted_code = content
+        self.refresh(layout=True)
+
+    def get_content_width(self, container: Size, viewport: Size) -> int:
+        return container.width
+
+    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
+        return len(folded(self._highlighted_code, width))
+
+    def render(self) -> Content:
+        return Content("\n").join(folded(self._highlighted_code, self.content_size.width))
 
 
 class CourseText(Markdown):
