@@ -26,20 +26,27 @@ def screen_text(app: App[Any]) -> str:
     return "\n".join(screen_lines(app))
 
 
-async def assert_golden(pilot: Pilot[None], name: str, patience_s: float = 10.0) -> None:
-    """The screen becomes what `goldens/NAME.WxH.txt` holds; `GPUTUTOR_UPDATE_GOLDENS=1` writes it instead."""
+async def assert_golden(pilot: Pilot[None], name: str, patience_s: float = 10.0, *, only: str = "") -> None:
+    """The screen becomes what `goldens/NAME.WxH.txt` holds; `GPUTUTOR_UPDATE_GOLDENS=1` writes it instead.
+
+    `only`: nothing but the widget that this finds, so that what is below a dialog can change.
+    """
     width, height = pilot.app.size
     golden = GOLDENS / f"{name}.{width}x{height}.txt"
     await pilot.pause()
     if os.environ.get("GPUTUTOR_UPDATE_GOLDENS"):
         golden.parent.mkdir(exist_ok=True)
-        golden.write_text(as_golden(pilot.app), encoding="utf-8")
+        golden.write_text(as_golden(pilot.app, only), encoding="utf-8")
     wanted = golden.read_text(encoding="utf-8")
     deadline = time.monotonic() + patience_s
-    while as_golden(pilot.app) != wanted and time.monotonic() < deadline:
+    while as_golden(pilot.app, only) != wanted and time.monotonic() < deadline:
         await pilot.pause()
-    assert as_golden(pilot.app) == wanted, f"the screen differs from {golden.name}"
+    assert as_golden(pilot.app, only) == wanted, f"the screen differs from {golden.name}"
 
 
-def as_golden(app: App[Any]) -> str:
-    return screen_text(app).rstrip() + "\n"
+def as_golden(app: App[Any], only: str = "") -> str:
+    lines = screen_lines(app)
+    if only:
+        region = app.screen.query_one(only).region
+        lines = [line[region.x : region.right].rstrip() for line in lines[region.y : region.bottom]]
+    return "\n".join(lines).rstrip() + "\n"

@@ -103,7 +103,7 @@ async def test_a_finished_lesson_is_a_moment_and_n_goes_on(desk: Desk) -> None:
         for words in ("2 exercises, 2 attempts; 10 minutes were planned.", "Next: 2.1 Twice 1.", "n opens 2.1"):
             assert words in text
         assert "Read on" not in text
-        await assert_golden(pilot, "finished")
+        await assert_golden(pilot, "finished", only=".dialog")
         await pilot.press("n")
         await until(pilot, lambda: screen.exercise.label == "2.1", "for the next lesson")
         assert screen.panes.current is Pane.LESSON, "a new lesson begins with its text"
@@ -196,10 +196,10 @@ async def test_progress_looks_as_agreed(desk: Desk, size: tuple[int, int]) -> No
         await run_checks(pilot)
         await pilot.press("w")
         await until_shown(pilot, "1 of 4 exercises passed")
-        await assert_golden(pilot, "progress")
+        await assert_golden(pilot, "progress", only=".dialog")
         await pilot.press("tab")
         await until_shown(pilot, "once tried, not passed yet")
-        await assert_golden(pilot, "repeating")
+        await assert_golden(pilot, "repeating", only=".dialog")
 
 
 async def test_the_screen_of_progress_opens_lessons_and_exercises(desk: Desk) -> None:
