@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -245,6 +246,8 @@ class FileExported(Message):
 
     path: Path | None
     error: TutorError | None
+    tell: Callable[[str], object]
+    """Shows where it is to who asked for it."""
 
 
 @dataclass

@@ -155,6 +155,17 @@ async def test_no_size_breaks_the_comparison(timed: Desk, size: tuple[int, int])
         assert pilot.app.screen is screen
 
 
+async def test_each_page_says_how_it_is_read(timed: Desk) -> None:
+    async with timed.start((100, 40)) as pilot:
+        await two_attempts(pilot, timed)
+        await compare(pilot)
+        for number, words in enumerate(("Figures", "Lines of both", "Both timelines"), 1):
+            await pilot.press(str(number), "question_mark")
+            await until_shown(pilot, f"{words}: how to read it")
+            await until_shown(pilot, "Beside another attempt, or the baseline.")
+            await pilot.press("escape")
+
+
 async def test_an_attempt_of_the_history_is_compared_too(timed: Desk) -> None:
     async with timed.start((100, 30)) as pilot:
         await two_attempts(pilot, timed)

@@ -79,6 +79,20 @@ async def test_a_picture_of_the_screen_is_an_svg_with_its_text(desk: Desk) -> No
     assert "1.1 Twice 1" in words
 
 
+async def test_a_picture_can_be_taken_of_the_device_screen_and_of_the_comparison(desk: Desk) -> None:
+    desk.client = Timed()
+    async with desk.start((100, 30)) as pilot:
+        await run(pilot, desk)
+        await see(pilot, "memory")
+        await pilot.press("S")
+        (path,) = await files(pilot, desk, ".svg")
+        assert "peak" in "".join(ElementTree.parse(path).getroot().itertext())
+        await pilot.press("v")
+        await until_shown(pilot, "Attempt 1 beside baseline.py:")
+        await pilot.press("S")
+        await files(pilot, desk, ".svg", 2)
+
+
 async def test_what_cannot_be_written_is_told(desk: Desk) -> None:
     desk.client = Timed()
     async with desk.start() as pilot:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -89,7 +90,7 @@ class ShowScreen(SeeScreen):
     def make_device_screen(self, view: RunView | None, nothing: str) -> DeviceScreen:
         from gpututor.app.screens.device_tools import DeviceToolsScreen, Tools
 
-        return DeviceToolsScreen(view, nothing, Tools(self._exports, self._others_to_compare))
+        return DeviceToolsScreen(view, nothing, Tools(self._exports, self._others_to_compare, self.save_screen))
 
     def _others_to_compare(self, view: RunView) -> tuple[Other, ...]:
         """The best attempt, the one before, the rest from the newest on; then the baselines. For a thread."""
@@ -128,7 +129,7 @@ class ShowScreen(SeeScreen):
             return
         from gpututor.app.screens.compare import CompareScreen
 
-        screen = CompareScreen(view, partial(self._others_to_compare, view))
+        screen = CompareScreen(view, partial(self._others_to_compare, view), self.save_screen)
         self.app.push_screen(screen, partial(self._after_device, attempt))
 
     # Exports
@@ -139,11 +140,13 @@ class ShowScreen(SeeScreen):
 
     def action_save_screen(self) -> None:
         """Write a picture of the screen."""
-        svg = self.app.export_screenshot(title=f"gpututor {self.exercise.label} {self.exercise.title}")
-        self._in_thread(partial(self._save_picture, svg))
+        self.save_screen(self.status.show_news)
 
-    def _save_picture(self, svg: str) -> None:
-        self._export(partial(export_picture, self._exports, self.exercise.label, svg))
+    def save_screen(self, tell: Callable[[str], object]) -> None:
+        """Write a picture of the screen that is shown; `tell` is told later where it is."""
+        # 20 ms at 80x24, 40 ms at 200x60: only writing is left to the thread.
+        svg = self.app.export_screenshot(title=f"gpututor {self.exercise.label} {self.exercise.title}")
+        self._in_thread(partial(self._export, partial(export_picture, self._exports, self.exercise.label, svg), tell))
 
     def action_export_trace(self) -> None:
         """Write the trace of the newest attempt's longest call."""
@@ -158,20 +161,20 @@ class ShowScreen(SeeScreen):
     def _save_trace(self, view: RunView) -> None:
         from gpututor.app.widgets.device.view import load
 
-        self._export(partial(export_trace, self._exports, load(view)))
+        self._export(partial(export_trace, self._exports, load(view)), self.status.show_news)
 
-    def _export(self, write: partial[Path]) -> None:
+    def _export(self, write: partial[Path], tell: Callable[[str], object]) -> None:
         try:
-            self.post_message(FileExported(write(), None))
+            self.post_message(FileExported(write(), None, tell))
         except TutorError as error:
-            self.post_message(FileExported(None, error))
+            self.post_message(FileExported(None, error, tell))
 
     @on(FileExported)
     def _tell_of_export(self, message: FileExported) -> None:
         if message.error is not None:
             self.show_error(message.error)
         elif message.path is not None:
-            self.status.show_news(f"Written: {short_path(message.path)}")
+            message.tell(f"Written: {short_path(message.path)}")
 
     @staticmethod
     def _in_thread(work: partial[None]) -> None:

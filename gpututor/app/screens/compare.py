@@ -18,7 +18,7 @@ from textual.widget import Widget
 from gpututor.app.messages import LineChosen
 from gpututor.app.screens.once import OnceScreen
 from gpututor.app.widgets.device.beside import Other, Pair, loaded, pair_of
-from gpututor.app.widgets.device.edges import Keys, TabChosen, TabTitles, split_keys
+from gpututor.app.widgets.device.edges import Key, Keys, TabChosen, TabTitles, split_keys
 from gpututor.app.widgets.device.view import RunView
 from gpututor.app.widgets.plain import PlainText
 from gpututor.grading.words import device_words
@@ -56,8 +56,12 @@ class PairRead(Message):
     pair: Pair
 
 
+@dataclass
 class NothingToCompare(Message):
     """There is nothing that the attempt could be set beside."""
+
+    words: str
+    """Why, and what to do."""
 
 
 class CompareScreen(OnceScreen[int | None]):
@@ -73,12 +77,21 @@ class CompareScreen(OnceScreen[int | None]):
         Binding("s", "scenario(1)", show=False),
         Binding("c", "case(1)", show=False),
         Binding("C", "case(-1)", show=False),
-        Binding("f1,question_mark", "app.help", show=False),
+        Binding("S", "save_screen", show=False),
+        Binding("f1,question_mark", "help", show=False),
     ]
     AUTO_FOCUS = ""
 
-    def __init__(self, left: RunView, find_others: Callable[[], tuple[Other, ...]]) -> None:
-        """`find_others` is asked in a thread what there is to set `left` beside, the most telling first."""
+    def __init__(
+        self,
+        left: RunView,
+        find_others: Callable[[], tuple[Other, ...]],
+        save_screen: Callable[[Callable[[str], object]], None],
+    ) -> None:
+        """`find_others` is asked in a thread what there is to set `left` beside, the most telling first.
+
+        `save_screen` writes a picture of the screen, and tells the function it is given what came of it, later.
+        """
         super().__init__()
         self.left = left
         self.others: tuple[Other, ...] | None = None
@@ -88,12 +101,15 @@ class CompareScreen(OnceScreen[int | None]):
         self.pair: Pair | None = None
         """What is shown; None while it is being read."""
         self._find_others = find_others
+        self._save_screen = save_screen
         self._asked = 0
         self._pages: dict[int, Widget] = {}
         self._top = TabTitles([title for title, _, _ in PAGES], id="device-tabs")
         self._case = PlainText("", id="device-case")
         self._body = Container(id="device-body")
         self._message = PlainText("Reading what was recorded …", classes="nothing")
+        self._news = PlainText("", id="device-news")
+        self._news.display = False
         self._keys = Keys(id="device-keys")
 
     def compose(self) -> ComposeResult:
@@ -101,6 +117,7 @@ class CompareScreen(OnceScreen[int | None]):
         yield self._case
         with self._body:
             yield self._message
+        yield self._news
         yield self._keys
 
     def on_mount(self) -> None:
@@ -115,13 +132,25 @@ class CompareScreen(OnceScreen[int | None]):
         threading.Thread(target=lambda: self._read_now(number), daemon=True).start()
 
     def _read_now(self, number: int) -> None:
+        try:
+            read = self._pair_now()
+        except Exception as error:  # a damaged file, in whatever way
+            from gpututor.app.log import write_log
+
+            write_log(error)
+            read = NothingToCompare(f"What was recorded cannot be compared: {error!r}")
+        if number == self._asked:
+            self.post_message(read)
+
+    def _pair_now(self) -> PairRead | NothingToCompare:
         for _, module, _ in PAGES:
             import_module(f"{_FOLDER}.{module}")
         if self.others is None:
             self.others = self._find_others()
-        pair = pair_of(self.left, self.others[self.other_number]) if self.others else None
-        if number == self._asked:
-            self.post_message(PairRead(loaded(pair)) if pair is not None else NothingToCompare())
+        if not self.others:
+            return NothingToCompare(NOTHING)
+        pair = pair_of(self.left, self.others[self.other_number])
+        return PairRead(loaded(pair)) if pair is not None else NothingToCompare(NOT_THERE)
 
     @on(PairRead)
     async def _take(self, message: PairRead) -> None:
@@ -137,7 +166,7 @@ class CompareScreen(OnceScreen[int | None]):
         for page in self._pages.values():
             page.display = False
         self._message.display = True
-        self._message.update(NOTHING if not self.others else NOT_THERE)
+        self._message.update(message.words)
         self.focus()
         self._show_around()
 
@@ -159,13 +188,20 @@ class CompareScreen(OnceScreen[int | None]):
         view = self.left
         self._top.show(self.page_number, view.title, 0)
         self._case.update(self._words())
+        self._keys.show(self._page_keys, [*self._own_keys, ("?", "help"), ("Esc", "back")])
+
+    @property
+    def _page_keys(self) -> list[Key]:
         page = self._pages.get(self.page_number)
-        keys = cast("Page", page).KEYS if page is not None and self.pair is not None else ""
-        own = ["1-3 pages"]
-        own += ["v beside another"] if len(self.others or ()) > 1 else []
-        own += ["c call"] if len(view.cases) > 1 else []
-        own += ["s scenario"] if len(view.recording.runs) > 1 else []
-        self._keys.show(split_keys(keys), split_keys(*own, "Esc back"))
+        return split_keys(cast("Page", page).KEYS) if page is not None and self.pair is not None else []
+
+    @property
+    def _own_keys(self) -> list[Key]:
+        """Keys of the screen that can do something now."""
+        own = [(f"1-{len(PAGES)}", "page")]
+        own += [("v", "beside another")] if len(self.others or ()) > 1 else []
+        own += [("c", "call")] if len(self.left.cases) > 1 else []
+        return own + ([("s", "scenario")] if len(self.left.recording.runs) > 1 else [])
 
     def _words(self) -> str:
         """What is beside what, and where."""
@@ -204,6 +240,20 @@ class CompareScreen(OnceScreen[int | None]):
             self.left = self.left.of_run(self.left.run_number + by)
             self._read()
             self._show_around()
+
+    def action_help(self) -> None:
+        from gpututor.app.screens.device_help import OF_THE_COMPARISON, DeviceHelp
+
+        about = ("Figures", "Lines of both", "Both timelines")[self.page_number]
+        self.app.push_screen(DeviceHelp(about, self._page_keys, self._own_keys, OF_THE_COMPARISON))
+
+    def action_save_screen(self) -> None:
+        self._save_screen(self.show_news)
+
+    def show_news(self, words: str) -> None:
+        """A line above the keys, until the next one."""
+        self._news.update(words)
+        self._news.display = bool(words)
 
     def action_close(self) -> None:
         self.dismiss(None)

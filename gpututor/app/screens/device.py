@@ -74,7 +74,6 @@ class DeviceScreen(OnceScreen[DeviceAnswer]):
         *(Binding(str(number), f"tab({number - 1})", show=False) for number in range(1, 6)),
         Binding("s", "scenario(1)", show=False),
         Binding("r,f5,ctrl+s", "run", show=False),
-        Binding("S", "scenario(-1)", show=False),
         Binding("c", "case(1)", show=False),
         Binding("C", "case(-1)", show=False),
         Binding("question_mark,f1", "help", show=False),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import textwrap
+from collections.abc import Sequence
 
 from textual import events
 from textual.app import ComposeResult
@@ -45,6 +46,21 @@ ABOUT = {
         " its waits where those are longer. What backward() computes counts for the line that calls it.",
         "● marks the line that costs most, ! a line with a hazard.",
     ),
+    "Figures": (
+        "What both attempts made the devices do in the same call, and in words by how much the left one differs. Fewer"
+        " copies, waits and kernels are mostly what makes the time shorter.",
+        "Inputs are drawn anew for each run: where their shapes differ, amounts differ for that reason too.",
+        "Below, both times are on one scale, with what they were spent on: each moment counts once, computing before"
+        " copying before waiting before idle.",
+    ),
+    "Lines of both": (
+        "Lines are paired by their text, wherever they stand, and those come first whose cost differs most: − costs"
+        " less in the left attempt, + costs more, = costs the same. Times are of all calls of the run together.",
+    ),
+    "Both timelines": (
+        "The left attempt is above, the other one below, on one scale: zooming and moving changes both. What stands"
+        " below each other happened at the same time after the start.",
+    ),
     "Hazards": (
         "A hazard is when two streams, or a copy and the host, use the same memory, one of them writes it, and nothing"
         " says which comes first. The values may still be right here; on a real GPU they need not be.",
@@ -73,33 +89,44 @@ MORE_KEYS = {
 """Keys that the last line of the screen has no room for."""
 OF_THE_SCREEN = (
     ("Tab  Shift+Tab", "The next tab, the one before."),
-    ("c C  s S", "Another call of your function, another scenario."),
+    ("c C  s", "Another call of your function, another scenario."),
     ("r", "Back, and run the checks again."),
+    ("S", "Write a picture of the screen into exports."),
     ("Esc  q  d", "Back."),
+)
+OF_THE_COMPARISON = (
+    ("Tab  Shift+Tab", "The next page, the one before."),
+    ("v V", "Beside another attempt, or the baseline."),
+    ("c C  s", "Another call of your function, another scenario."),
+    ("S", "Write a picture of the screen into exports."),
+    ("Esc  q", "Back."),
 )
 
 
 class DeviceHelp(HelpScreen):
     """Any of its keys closes it."""
 
-    def __init__(self, tab: str, tab_keys: list[Key], screen_keys: list[Key]) -> None:
+    def __init__(
+        self, tab: str, tab_keys: list[Key], screen_keys: list[Key], more: Sequence[Key] = OF_THE_SCREEN
+    ) -> None:
+        """`more`: keys of the screen, with sentences; those of `screen_keys` that are among them are left out."""
         super().__init__(Pane.RESULTS)
-        self._tab, self._tab_keys, self._screen_keys = tab, tab_keys, screen_keys
+        self._tab, self._tab_keys, self._screen_keys, self._more = tab, tab_keys, screen_keys, more
 
     def compose(self) -> ComposeResult:
         with Vertical(classes="dialog -tall"):
             yield PlainText(f"{self._tab}: how to read it, and its keys", classes="title")
             with VerticalScroll(id="keys"):
-                yield _Text(self._tab, self._tab_keys, self._screen_keys)
+                yield _Text(self._tab, self._tab_keys, self._screen_keys, self._more)
             yield PlainText("↓ ↑ Space scroll   Esc closes", classes="foot")
 
 
 class _Text(Static):
     """The help, its lines broken so that the keys have a column of their own."""
 
-    def __init__(self, tab: str, tab_keys: list[Key], screen_keys: list[Key]) -> None:
+    def __init__(self, tab: str, tab_keys: list[Key], screen_keys: list[Key], more: Sequence[Key]) -> None:
         super().__init__()
-        self._tab, self._tab_keys, self._screen_keys = tab, tab_keys, screen_keys
+        self._tab, self._tab_keys, self._screen_keys, self._more = tab, tab_keys, screen_keys, more
 
     def on_resize(self, event: events.Resize) -> None:
         width = event.size.width
@@ -109,9 +136,10 @@ class _Text(Static):
         parts += [help_line(key, _sentence(words), width) for key, words in self._tab_keys if key != "Space"]
         parts += [help_line(*entry, width) for entry in MORE_KEYS.get(self._tab, ())]
         parts.append(("\nThe screen\n", "bold $text-accent"))
-        known = [key for key in self._screen_keys if key[0] not in ("c", "s", "r")]
+        told = {key for keys, _ in self._more for key in keys.split()}
+        known = [key for key in self._screen_keys if key[0] not in told]
         parts += [help_line(key, _sentence(words), width) for key, words in known]
-        parts += [help_line(*entry, width) for entry in OF_THE_SCREEN]
+        parts += [help_line(*entry, width) for entry in self._more]
         self.update(Content.assemble(*parts))
 
 

@@ -30,6 +30,8 @@ class Tools:
     """The folder for what is written."""
     find_others: Callable[[RunView], tuple[Other, ...]]
     """What an attempt can be set beside; reads files."""
+    save_screen: Callable[[Callable[[str], object]], None]
+    """Writes a picture of the screen, and tells the function it is given what came of it, later."""
 
 
 @dataclass
@@ -45,6 +47,7 @@ class DeviceToolsScreen(DeviceScreen):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("v", "compare", show=False),
         Binding("x", "export", show=False),
+        Binding("S", "save_screen", show=False),
     ]
     MORE_KEYS = ("v compare", "x export")
 
@@ -69,7 +72,7 @@ class DeviceToolsScreen(DeviceScreen):
         """Set the attempt beside another."""
         view = self.view
         if view is not None:
-            screen = CompareScreen(view, lambda: self._tools.find_others(view))
+            screen = CompareScreen(view, lambda: self._tools.find_others(view), self._tools.save_screen)
             self.app.push_screen(screen, self._after_comparison)
 
     def _after_comparison(self, line: int | None) -> None:
@@ -86,6 +89,10 @@ class DeviceToolsScreen(DeviceScreen):
             return
         self.show_news("Writing the trace …")
         threading.Thread(target=lambda: self.post_message(Exported(self._export(view))), daemon=True).start()
+
+    def action_save_screen(self) -> None:
+        """Write a picture of the screen."""
+        self._tools.save_screen(self.show_news)
 
     def _export(self, view: RunView) -> str:
         from gpututor.app.exports import export_trace
