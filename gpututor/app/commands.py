@@ -82,6 +82,7 @@ COMMANDS = (
         "toggle_comment", ("ctrl+underscore", "f11"), (), "Comment", "Comment lines out, or in again.", EDITING, True
     ),
     Command("find", ("ctrl+f",), (), "Find", "Find and replace in your file.", EDITING, True),
+    Command("select_all", ("alt+a",), (), "Select all", "Select your whole file.", EDITING, True),
     Command("complete", ("ctrl+@", "ctrl+space"), (), "Complete", "Show the names that can stand here.", EDITING, True),
     Command("lines_up", ("alt+up",), (), "Line up", "Move the line, or the selected ones, up.", EDITING, True),
     Command("lines_down", ("alt+down",), (), "Line down", "Move the line, or the selected ones, down.", EDITING, True),

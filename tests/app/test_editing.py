@@ -197,3 +197,16 @@ async def test_python_is_coloured(desk: Desk) -> None:
         line = editor.get_line(0)
         assert line.plain == "def twice(number):"
         assert any(span.start == 0 and span.end == 3 and span.style.color == keyword for span in line.spans)  # type: ignore[union-attr]
+
+
+async def test_the_whole_text_is_a_key_away(desk: Desk) -> None:
+    async with desk.start() as pilot:
+        editor = main_screen(pilot).panes.editor
+        await pilot.press("e", "ctrl+end", "x", "ctrl+home", "y")
+        assert editor.text == f"y{desk.course.exercises[0].starter}x"
+        await pilot.press("ctrl+shift+end")
+        assert editor.selected_text == editor.text[1:]
+        await pilot.press("alt+a", "z")
+        assert editor.text == "z"
+        await pilot.press("ctrl+z")
+        assert editor.text != "z"

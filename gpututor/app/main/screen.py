@@ -134,6 +134,9 @@ class MainScreen(FindScreen):
     def _tell_of_tabs(self) -> None:
         self.status.show_news("Each tab at the start of a line became four spaces.")
 
+    def action_select_all(self) -> None:
+        self.panes.editor.action_select_all()
+
     def action_toggle_comment(self) -> None:
         self.panes.editor.action_toggle_comment()
 

@@ -231,6 +231,8 @@ class CodeArea(TextArea):
     def _over(self, strip: Strip, column: int, text: str, part: str, width: int) -> Strip:
         """Put a text over what stands from a column on, on the same background."""
         end = column + len(text)
+        if column < 0 or not strip.cell_length:
+            return strip  # a terminal of few columns has no room for the editor's text
         before, below, after = Segment.divide(strip, (column, end, max(width, end)))
         background = next((segment.style.bgcolor for segment in below if segment.style), None)
         style = Style(bgcolor=background) + self._part(part)

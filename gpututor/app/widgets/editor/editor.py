@@ -26,6 +26,10 @@ class Editor(CodeArea):
         Binding("shift+tab", "dedent", "Dedent", show=False),
         Binding("ctrl+underscore,f11", "toggle_comment", "Comment", show=False),
         Binding("home", "smart_home", "Line start", show=False),
+        Binding("ctrl+home", "text_start", "Text start", show=False),
+        Binding("ctrl+end", "text_end", "Text end", show=False),
+        Binding("ctrl+shift+home", "text_start(True)", "Select to text start", show=False),
+        Binding("ctrl+shift+end", "text_end(True)", "Select to text end", show=False),
         Binding("alt+up", "move_lines(-1)", "Lines up", show=False),
         Binding("alt+down", "move_lines(1)", "Lines down", show=False),
         Binding("alt+shift+down,shift+alt+down", "duplicate_lines", "Duplicate", show=False),
@@ -249,6 +253,12 @@ class Editor(CodeArea):
 
     def _put_lines(self, first: int, last: int, lines: list[str]) -> None:
         self.replace("\n".join(lines), (first, 0), (last, len(self.document[last])))
+
+    def action_text_start(self, select: bool = False) -> None:
+        self.move_cursor((0, 0), select=select)
+
+    def action_text_end(self, select: bool = False) -> None:
+        self.move_cursor(self.document.end, select=select)
 
     def action_smart_home(self) -> None:
         self.move_cursor(self.get_cursor_line_start_location(smart_home=True))
