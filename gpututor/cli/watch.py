@@ -14,13 +14,16 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Protocol
 
 from gpututor.cli.grade import add_device_arguments, check_one_device, print_event
 from gpututor.cli.hint import show_hints
+from gpututor.cli.keeping import Keeping
 from gpututor.cli.keyboard import Keyboard
 from gpututor.cli.places import check_own_file, chosen_course, chosen_workspace, open_progress, tell
+from gpututor.cli.still_grading import StillGrading
 from gpututor.course.exercise import Course, Exercise
 from gpututor.course.workspace import Workspace
 from gpututor.errors import GradingError, TutorError
@@ -57,6 +60,15 @@ class Desk:
     device: str = "auto"
     gpu: str | None = None
     gpus: int | None = None
+
+
+@dataclass(frozen=True)
+class _Grading:
+    """One submission that is being graded."""
+
+    number: int
+    request: GradeRequest
+    keeping: Keeping
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -105,9 +117,9 @@ class Watcher:
         """Whether the learner was told so."""
         self._run = 0
         """The number of the newest grading; what older ones say is not heard."""
-        self._source: str | None = None
-        """What is being graded."""
-        self._events: queue.SimpleQueue[tuple[int, GradingEvent | TutorError]] = queue.SimpleQueue()
+        self._is_on = False
+        """Whether its end is still to come."""
+        self._events: queue.SimpleQueue[tuple[_Grading, GradingEvent | TutorError]] = queue.SimpleQueue()
         self._turn = threading.Lock()
 
     def watch(self, exercise: Exercise, keyboard: Keyboard) -> int:
@@ -195,8 +207,8 @@ class Watcher:
     def _stop(self) -> None:
         """Let nobody hear any more of the grading that is on."""
         self._run += 1
-        if self._source is not None:
-            self._source = None
+        if self._is_on:
+            self._is_on = False
             print("  stopped", flush=True)
         self._client.cancel()
 
@@ -212,55 +224,61 @@ class Watcher:
             tell(error)
             self._tell_how_to_go_on(None)
             return
-        self._source = source
-        desk = self._desk
+        desk, keeping = self._desk, Keeping(self._desk.course)
         request = GradeRequest(
             str(self._exercise.folder), source, self._path.name, device=desk.device, gpu=desk.gpu, gpus=desk.gpus
         )
-        threading.Thread(target=self._grade, args=(self._run, request), daemon=True).start()
+        self._is_on = True
+        grading = _Grading(self._run, keeping.asked(request), keeping)
+        threading.Thread(target=self._grade, args=(grading,), daemon=True).start()
 
-    def _grade(self, run: int, request: GradeRequest) -> None:
+    def _grade(self, grading: _Grading) -> None:
         with self._turn:
             try:
-                if run != self._run:
-                    return
-                for event in self._client.grade(request):
-                    self._events.put((run, event))
-                    if run != self._run and not isinstance(event, Graded | Cancelled):
-                        self._client.cancel()  # stopped in the moment before the client had begun
+                ended = self._hear(grading)
             except TutorError as error:
-                self._events.put((run, error))
+                ended = error
             except Exception as error:
-                self._events.put(
-                    (run, GradingError(f"The grader stopped in an unexpected way: {error!r}", "Save again."))
-                )
+                ended = GradingError(f"The grader stopped in an unexpected way: {error!r}", "Save again.")
+        if isinstance(ended, Graded) and grading.number == self._run:
+            self._events.put((grading, ended))
+            return
+        grading.keeping.discard()
+        if isinstance(ended, TutorError):
+            self._events.put((grading, ended))
+
+    def _hear(self, grading: _Grading) -> GradingEvent | TutorError:
+        """Pass on what happens; returns how it ended."""
+        if grading.number != self._run:
+            return Cancelled()
+        with StillGrading() as still:
+            for event in still.heard(self._client.grade(grading.request)):
+                if isinstance(event, Graded | Cancelled):
+                    return event
+                self._events.put((grading, event))
+                if grading.number != self._run:
+                    self._client.cancel()  # stopped in the moment before the client had begun
+        return GradingError("The grader ended without a report.", "Save again.")
 
     def _tell_events(self) -> None:
         while True:
             try:
-                run, event = self._events.get_nowait()
+                grading, event = self._events.get_nowait()
             except queue.Empty:
                 return
-            if run != self._run or self._source is None:
-                continue
-            if isinstance(event, TutorError):
+            if grading.number != self._run or not self._is_on:
+                if isinstance(event, Graded):
+                    grading.keeping.discard()
+            elif isinstance(event, TutorError):
+                self._is_on = False
                 tell(event)
-                self._source = None
                 self._tell_how_to_go_on(None)
-                continue
-            print_event(event, self._source)
-            if isinstance(event, Graded):
-                self._end(event.report, self._source)
-
-    def _end(self, report: Report, source: str) -> None:
-        self._source = None
-
-        def record() -> None:
-            with open_progress(self._desk.course) as progress:
-                progress.record(report, source)
-
-        self._guarded(record)
-        self._tell_how_to_go_on(report)
+            else:
+                print_event(event, grading.request.submission)
+                if isinstance(event, Graded):
+                    self._is_on = False
+                    self._guarded(partial(grading.keeping.keep, event.report, grading.request.submission))
+                    self._tell_how_to_go_on(event.report)
 
     def _tell_how_to_go_on(self, report: Report | None) -> None:
         print()

@@ -102,6 +102,7 @@ def test_a_file_is_graded_at_the_start_and_at_every_save_and_each_is_recorded(se
     session.file.write_text(RIGHT)
     session.until_printed("✓ Passed")
     until(lambda: attempts() == ["failed", "passed"], "the attempts")
+    assert all(request.recording_folder for request in session.client.requests), "as `grade` records it"
     session.until_printed("n and Enter go on to 1.2 Twice 2.")
     assert [request.submission for request in session.client.requests][1:] == [RIGHT]
 
