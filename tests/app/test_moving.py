@@ -10,6 +10,7 @@ from textual.widgets import Input
 
 from gpututor.app.commands import COMMANDS, Pane
 from gpututor.app.standing import State, lesson_rows, listed
+from gpututor.app.words import reflowed
 from gpututor.course.catalogue import load_course
 from gpututor.paths import builtin_course
 from gpututor.progress.store import ExerciseProgress
@@ -364,3 +365,19 @@ async def test_the_task_stands_beside_the_code_also_when_one_comes_back_to_the_c
         assert main_screen(pilot).panes.current is Pane.CODE
         await until_shown(pilot, "─ Task ─")
         assert main_screen(pilot).panes.reader.text.startswith(desk.course.exercises[0].task)
+
+
+async def test_next_after_a_lesson_is_its_exercise(desk: Desk) -> None:
+    async with desk.start() as pilot:
+        screen = main_screen(pilot)
+        await pilot.press("n", "n")
+        assert (screen.exercise.label, screen.panes.current) == ("2.1", Pane.LESSON)
+        await pilot.press("n")
+        assert (screen.exercise.label, screen.panes.current) == ("2.1", Pane.TASK)
+        await pilot.press("n")
+        assert screen.exercise.label == "2.2"
+
+
+def test_before_it_is_drawn_markdown_stands_as_plain_text() -> None:
+    text = "# Two\n\nOne\n`line` **now**.\n\n- a\n  b\n- c\n\n    code(\n    )\n\n1. first\n   too\n2. second"
+    assert reflowed(text) == "Two\n\nOne line now.\n\n• a b\n• c\n\n    code(\n    )\n\n1. first too\n2. second"

@@ -109,11 +109,11 @@ async def test_a_slash_searches_as_one_types_and_enter_opens_the_place(told: Des
         await until_shown(pilot, "A page-locked buffer is quick to copy.")
         await pilot.press("enter")
         await until_shown(pilot, "A page-locked buffer is quick to copy.")
-        assert pilot.app.screen is screen
-        assert screen.panes.current is Pane.LESSON
+        assert main_screen(pilot).is_current
+        assert screen.panes.current == "lesson"
         assert screen.exercise.label == "1.1", "reading a lesson leaves the exercise open"
         await pilot.press("backspace")
-        assert screen.panes.current is Pane.TASK
+        assert screen.panes.current == "task"
 
 
 async def test_a_task_that_was_found_is_opened_with_its_exercise(told: Desk) -> None:
@@ -140,7 +140,7 @@ async def test_nothing_found_is_said_and_enter_stays(told: Desk) -> None:
         await pilot.press("enter", "down", "enter")
         assert isinstance(pilot.app.screen, SearchScreen)
         await pilot.press("escape")
-        assert pilot.app.screen is main_screen(pilot)
+        assert main_screen(pilot).is_current
 
 
 async def test_the_words_are_there_again_at_the_next_search(told: Desk) -> None:
