@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -78,3 +79,18 @@ def moment(written: str, now: datetime) -> str:
             return f"yesterday {clock}"
     day = f"{local.day} {_MONTHS[local.month - 1]}"
     return f"{day} {clock}" if local.year == today.year else f"{day} {local.year}"
+
+
+def reflowed(markdown: str) -> str:
+    """Markdown as plain text with a line for each paragraph, for the moment before it is drawn as Markdown."""
+    blocks = []
+    for block in markdown.split("\n\n"):
+        if block.startswith(("    ", "```", "|")):
+            blocks.append(block)
+            continue
+        lines = re.sub(r"\n +(?=\S)", " ", block)
+        if not re.match(r"([-*]|\d+\.) ", lines):
+            lines = lines.replace("\n", " ")
+        lines = re.sub(r"^#+ ", "", re.sub(r"^[-*] ", "• ", lines, flags=re.MULTILINE))
+        blocks.append(lines.replace("`", "").replace("**", ""))
+    return "\n\n".join(blocks)

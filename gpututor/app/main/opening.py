@@ -14,6 +14,7 @@ from gpututor.app.links import with_links
 from gpututor.app.main.around import AroundScreen
 from gpututor.app.main.saving import Learner
 from gpututor.app.messages import ExerciseChosen, LessonChosen, PaneChosen
+from gpututor.app.standing import State
 from gpututor.app.widgets.panes import READING
 from gpututor.course.exercise import Exercise, Lesson
 from gpututor.errors import CourseError
@@ -93,12 +94,22 @@ class OpenScreen(AroundScreen):
         return next(lesson for lesson in self.learner.course.lessons if lesson.slug == slug)
 
     def action_next_exercise(self) -> None:
+        if self.panes.current is Pane.LESSON and self._is_to_do:
+            self.show_pane(Pane.TASK)  # what comes after a lesson is its exercise, not the one behind it
+            return
         following = self.learner.course.after(self.exercise)
         if following is None:
             self.status.show_news("This is the last exercise of the course.")
             return
         new_lesson = following.lesson_slug != self.exercise.lesson_slug
         self.open_exercise(following, Pane.LESSON if new_lesson else Pane.TASK)
+
+    @property
+    def _is_to_do(self) -> bool:
+        """Whether the exercise that is open belongs to the lesson that is shown, and was not begun yet."""
+        rows = (row for lesson in self.lessons for row in lesson.exercises)
+        state = next(row.state for row in rows if row.key == self.exercise.key)
+        return state is State.TO_DO and self.lesson.slug == self.exercise.lesson_slug
 
     def action_previous_exercise(self) -> None:
         exercises = self.learner.course.exercises

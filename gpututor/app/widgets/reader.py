@@ -11,6 +11,7 @@ from textual.widgets import Static
 
 from gpututor.app.messages import LinkFollowed
 from gpututor.app.widgets.own_style import OwnStyle
+from gpututor.app.words import reflowed
 
 if TYPE_CHECKING:
     from textual.geometry import Offset
@@ -74,7 +75,7 @@ class Reader(VerticalScroll, OwnStyle, can_focus=True):
         self._offsets[self._place] = self.scroll_y
         self._text, self._place, self._wanted = text, place, None
         if self._markdown is None:
-            self._plain.update(text)
+            self._plain.update(reflowed(text))
         else:
             self.call_later(self._draw, text)
 
