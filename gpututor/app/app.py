@@ -29,7 +29,7 @@ from gpututor.course.workspace import Workspace, make_workspace
 from gpututor.errors import CourseError, TutorError, UsageError
 from gpututor.paths import builtin_course, default_workspace, log_file, progress_file
 from gpututor.progress.store import ProgressStore
-from gpututor.settings import SettingsFile
+from gpututor.settings import SettingsFile, prepare_to_write
 
 if TYPE_CHECKING:
     from textual.command import Provider
@@ -222,6 +222,7 @@ class GpututorApp(App[None]):
         """The palette: every command, every exercise, the theme."""
         if not isinstance(screen, MainScreen):
             return
+        prepare_to_write()  # for another theme
         for command in COMMANDS:
             yield SystemCommand(command.title, command.help, getattr(screen, f"action_{command.id}"))
         for exercise in self._course.exercises:

@@ -168,3 +168,16 @@ async def test_without_motion_nothing_slides_and_no_cursor_blinks(desk: Desk) ->
     async with desk.start() as pilot:
         assert pilot.app.animation_level == "none"
         assert main_screen(pilot).panes.editor.cursor_blink is False
+
+
+async def test_in_the_terminals_theme_what_is_chosen_is_white_on_blue_or_reversed(desk: Desk) -> None:
+    """Red on blue, or the terminal's own text colour on blue, cannot be read everywhere."""
+    write(f'theme = "{TERMINAL.name}"\n')
+    judge_all(desk)
+    async with desk.start((140, 40)) as pilot:
+        async for name in looks(pilot):
+            for each in segments(pilot.app):
+                colours = (each.style.color, each.style.bgcolor) if each.style and not each.style.reverse else None
+                if colours and each.text.strip() and colours[1] is not None and colours[1].name == "blue":
+                    assert colours[0] is not None, (name, each.text)
+                    assert colours[0].name == "bright_white", (name, each.text)

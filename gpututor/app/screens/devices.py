@@ -25,7 +25,7 @@ from gpututor.errors import TutorError
 from gpututor.health import NOTE, OK, WRONG, Finding
 from gpututor.paths import log_file
 from gpututor.plain_text import visible
-from gpututor.settings import OWN_GPU, SettingsFile
+from gpututor.settings import OWN_GPU, SettingsFile, prepare_to_write
 from gpututor.trace.units import size
 
 if TYPE_CHECKING:
@@ -102,6 +102,9 @@ class DevicesScreen(PagesScreen["Inventory"]):
         runs = Vertical(PlainText("Your runs happen on", classes="lead"), self._devices, self._plan)
         gpu = Vertical(PlainText("\n".join(VIRTUAL_GPU), classes="explained"), self._models_heading(), self._models)
         super().__init__("Devices", {"Where runs happen": runs, "Virtual GPU": gpu, "What is here": self._found})
+
+    def on_mount(self) -> None:
+        prepare_to_write()
 
     def shown(self, number: int) -> None:
         self._draw()

@@ -20,7 +20,7 @@ from gpututor.app.widgets.plain import PlainText
 from gpututor.app.words import short_path
 from gpututor.errors import TutorError, WorkspaceError
 from gpututor.plain_text import visible
-from gpututor.settings import OWN_GPU, SETTINGS, Setting, Settings, SettingsFile, Value
+from gpututor.settings import OWN_GPU, SETTINGS, Setting, Settings, SettingsFile, Value, prepare_to_write
 
 _TITLE_WIDTH = 14
 _SHOWN = {
@@ -63,6 +63,7 @@ class SettingsScreen(OnceModal[None]):
             yield PlainText("← → changes   Enter the next one   Esc closes", classes="foot")
 
     def on_mount(self) -> None:
+        prepare_to_write()
         try:
             self._settings.create()
         except OSError as error:
@@ -90,11 +91,12 @@ class SettingsScreen(OnceModal[None]):
     def _line(self, setting: Setting) -> Content:
         value = getattr(self._settings.now, setting.key)
         shown = f"◂ {_shown(setting, value)} ▸" if _choices(setting) else _shown(setting, value)
+        plain = self.app.no_color or self.app.native_ansi_color
         return Content.assemble(
             (f"{setting.title:<{_TITLE_WIDTH}}", "bold"),
             shown,
             "\n",
-            (" " * _TITLE_WIDTH + setting.help, "" if self.app.no_color else "$foreground-muted"),
+            (" " * _TITLE_WIDTH + setting.help, "" if plain else "$foreground-muted"),
         )
 
     @property
