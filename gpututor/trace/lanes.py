@@ -107,6 +107,11 @@ class Lane:
     def __len__(self) -> int:
         return int(self.start.size)
 
+    @property
+    def finish(self) -> int:
+        """When everything is over; what takes no time is given a nanosecond here too."""
+        return int(self._reached[-1])
+
     def visible(self, begin: int, end: int, columns: int) -> Cells:
         """The time from `begin` to `end` in so many cells of the same length; at least a nanosecond for each."""
         edges = edges_of(begin, end, columns)

@@ -28,8 +28,7 @@ class Picture:
             lane for number in range(len(processes)) for lane in _Sorter(processes, number).lanes()
         )
         self.begin = min((int(lane.start[0]) for lane in self.lanes), default=0)
-        self.finish = max((int(lane.end.max()) for lane in self.lanes), default=0)
-        self.finish = max(self.finish, self.begin + 1)
+        self.finish = max((lane.finish for lane in self.lanes), default=1)
         self.untimed = sum(int((_work(rows) & ~rows.timed).sum()) for _, rows in processes)
         """How many kernels, copies and collectives there are of which nobody knows when they ran."""
         self.stops = self._stops()

@@ -160,6 +160,16 @@ def test_a_hazard_that_no_work_met_and_missing_memory_belong_to_the_host() -> No
     assert (host.hazard >= 0).tolist() == [False, True, False]
 
 
+def test_what_comes_last_and_takes_no_time_is_seen_too() -> None:
+    program = Program()
+    program.kernel(1, 50 * US)
+    program.now = 100 * US
+    program.out_of_memory(4, 1 << 40)
+    picture = picture_of(program)
+    cells = lane_of(picture, "host").visible(picture.begin, picture.finish, 10)
+    assert (cells.count[-1], cells.kind[-1], bool(cells.hazard[-1])) == (1, Span.OUT_OF_MEMORY, True)
+
+
 def test_stops_are_visited_in_the_order_of_time_and_back() -> None:
     program = Program()
     earlier = program.kernel(1, 50 * US, stream=1)

@@ -134,6 +134,9 @@ def _glyph(lane: Lane, cells: Cells, place: tuple[int, int, int], part: tuple[in
             return Glyph("░", role)
         case Span.COMPUTE:
             return Glyph("▪", role)
+        case Span.LAUNCH if cells.wait[column]:
+            # However short: a wait tells more than the launches around it.
+            return Glyph("░", ROLES[Span.WAIT])
         case Span.LAUNCH:
             return Glyph("|", role)
         case Span.RANGE:

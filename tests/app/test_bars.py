@@ -1,0 +1,146 @@
+"""How a lane is drawn: every event leaves a mark, kinds differ without colours, names stand where there is room."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpututor.app.widgets.device.bars import columns_of, draw
+from gpututor.app.widgets.device.window import Window
+from gpututor.trace.events import Kind
+from gpututor.trace.lanes import Lane, Span
+from gpututor.trace.picture import Picture
+from gpututor.trace.rows import Rows
+from tests.unit.trace.programs import US, Program
+
+
+def picture_of(program: Program) -> Picture:
+    return Picture([("", Rows(program.trace))])
+
+
+def lane_of(picture: Picture, name: str) -> Lane:
+    return next(lane for lane in picture.lanes if lane.name == name)
+
+
+def drawn(program: Program, name: str, columns: int = 20, rows: int = 1) -> list[str]:
+    picture = picture_of(program)
+    window = Window.whole(picture.begin, picture.finish, columns)
+    lines = draw(picture, lane_of(picture, name), window, rows=rows)
+    return ["".join(glyph.character for glyph in line) for line in lines]
+
+
+def kernels(*times: tuple[int, int], name: str = "aten::mm") -> Program:
+    program = Program()
+    for start, end in times:
+        program.trace.add(Kind.KERNEL, name, "cuda:0", launched=start, start=start, end=end)
+    return program
+
+
+def test_the_ends_of_a_bar_are_drawn_to_an_eighth_of_a_cell() -> None:
+    program = kernels((1_000, 3_250), (8_000, 10_000))
+    program.trace.add(Kind.RANGE, "all", "cpu", launched=0, start=0, end=10_000)
+    assert drawn(program, "default stream", 10) == [" ██▎    ██"]
+
+
+def test_a_bar_that_begins_within_a_cell_is_drawn_in_reverse() -> None:
+    program = kernels((1_500, 4_000))
+    program.trace.add(Kind.RANGE, "all", "cpu", launched=0, start=0, end=10_000)
+    picture = picture_of(program)
+    line = draw(picture, lane_of(picture, "default stream"), Window.whole(0, 10_000, 10))[0]
+    assert [(glyph.character, glyph.reverse) for glyph in line[:4]] == [
+        (" ", False),
+        ("▌", True),
+        ("█", False),
+        ("█", False),
+    ]
+
+
+def test_the_height_of_small_kernels_says_how_busy_the_device_is() -> None:
+    program = kernels(*((number * 100, number * 100 + 50) for number in range(100)))
+    program.trace.add(Kind.RANGE, "all", "cpu", launched=0, start=0, end=10_000)
+    assert drawn(program, "default stream", 10) == ["▄" * 10]
+    assert drawn(program, "default stream", 10, rows=2) == [" " * 10, "█" * 10]
+
+
+def test_two_long_bars_that_touch_are_told_apart() -> None:
+    assert drawn(kernels((0, 10_000), (10_000, 20_000)), "default stream", 8)[0].count("▉") == 1
+
+
+def test_names_stand_on_bars_that_are_long_enough_and_are_cut_with_a_mark() -> None:
+    assert drawn(kernels((0, 20_000)), "default stream") == ["█ mm ███████████████"]
+    long_name = kernels((0, 20_000), name="aten::native_layer_norm_backward")
+    assert drawn(long_name, "default stream") == ["█ native_layer_no… █"]
+    assert drawn(kernels((0, 20_000), name="aten::字😀\x1b["), "default stream")[0].startswith("█ ??")
+
+
+def test_copies_waits_and_launches_differ_without_colours() -> None:
+    program = Program()
+    program.copy(1, 100 * US)
+    program.kernel(2, 100 * US)
+    program.wait(3)
+    host = drawn(program, "host", 60)[0]
+    assert {"▒", "|", "░"} <= set(host)
+    assert "█" not in host
+    assert drawn(program, "to the device", 60)[0].strip().startswith("▒ 1.00 MiB ▒▒")
+
+
+def test_a_short_copy_says_by_an_arrow_which_way_it_went() -> None:
+    program = Program()
+    program.copy(1, 1 * US)
+    program.kernel(2, 100 * US)
+    program.copy(3, 1 * US, up=False)
+    assert set(drawn(program, "to the device")[0]) == {" ", "→"}
+    above, below = drawn(program, "to the host", rows=2)
+    assert set(above) == {" "}
+    assert set(below) == {" ", "←"}
+
+
+def test_a_wait_is_seen_however_many_launches_are_around_it() -> None:
+    program = Program()
+    for number in range(200):
+        program.kernel(1, 1 * US)
+        if number == 100:
+            program.read(2, 1 * US, launch=1 * US)
+    assert drawn(program, "host")[0].count("░") == 1
+
+
+def test_a_hazard_is_marked_on_its_bar_and_missing_memory_on_the_host() -> None:
+    program = kernels((0, 50_000))
+    program.trace.add(Kind.HAZARD, "read after write", "cuda:0", launched=0, start=0, end=0)
+    program.now = 50_000
+    program.out_of_memory(3, 1 << 40)
+    assert drawn(program, "default stream")[0][0] == "!"
+    assert drawn(program, "host")[0][-1] == "×"
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 3_000), st.integers(0, 400)), min_size=1, max_size=40),
+    st.integers(1, 120),
+    st.integers(1, 2),
+    st.integers(0, 3_000),
+    st.sampled_from([1, 2, 16]),
+)
+def test_every_event_leaves_a_mark_where_it_is(
+    times: list[tuple[int, int]], columns: int, rows: int, around: int, closer: int
+) -> None:
+    program = kernels(*((start, start + length) for start, length in times))
+    picture = picture_of(program)
+    window = Window.whole(picture.begin, picture.finish, columns).zoomed(1 / closer, around)
+    lane = lane_of(picture, "default stream")
+    lines = draw(picture, lane, window, rows=rows)
+    assert [len(line) for line in lines] == [columns] * rows
+    for number in range(len(lane)):
+        for column in columns_of(lane, number, window):
+            assert any(line[column].character != " " or line[column].reverse or line[column].on_bar for line in lines)
+    marked = {column for number in range(len(lane)) for column in columns_of(lane, number, window)}
+    for column in set(range(columns)) - marked:
+        assert all(line[column].character == " " for line in lines), "and nothing stands where nothing was"
+
+
+def test_the_event_under_the_cursor_is_marked_in_its_own_columns() -> None:
+    picture = picture_of(kernels((0, 5_000), (5_000, 10_000)))
+    window = Window.whole(0, 10_000, 10)
+    lane = lane_of(picture, "default stream")
+    assert lane.span.tolist() == [Span.KERNEL, Span.KERNEL]
+    line = draw(picture, lane, window, selected=1)[0]
+    assert [glyph.selected for glyph in line] == [False] * 5 + [True] * 5
