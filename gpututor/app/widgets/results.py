@@ -105,7 +105,7 @@ class Results(Vertical, OwnStyle, can_focus=True):
             self._mount_rows(self._waiting)
             where = device_words(device)
             text = where if where.startswith(scenario) else f"{scenario}: {where}"
-            self._headings[scenario] = PlainText(text, classes="scenario")
+            self._headings[scenario] = PlainText(text, classes="scenario" if self._headings else "scenario -first")
             self.body.mount(self._headings[scenario])
         for heading in self._headings.values():
             heading.display = len(self._headings) > 1
