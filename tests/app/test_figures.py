@@ -169,3 +169,15 @@ async def test_the_list_of_lines_can_be_clicked(timed: Desk) -> None:
         screen = await see(pilot, "lines")
         await pilot.click(screen.query_one("LinesTab OptionList", OptionList), offset=(4, 1))
         await until(pilot, lambda: main_screen(pilot).panes.editor.cursor_location[0] == 3, "for the line")
+
+
+async def test_the_line_that_one_is_led_to_is_seen_from_its_start(timed: Desk) -> None:
+    lines = (f"    for i in range({number}):\n        x = work({number})  # {'long ' * 20}\n" for number in range(12))
+    async with timed.start() as pilot:
+        await run(pilot, timed, f"def twice(number):\n{''.join(lines)}    return 2 * number\n")
+        await see(pilot, "lines")
+        await pilot.press("enter")
+        editor = main_screen(pilot).panes.editor
+        await until(pilot, lambda: editor.cursor_location == (5, 4) and editor.size.height > 0, "for the line")
+        await until_shown(pilot, "6     for i in range(2):")
+        assert editor.scroll_offset.x == 0

@@ -24,6 +24,7 @@ from gpututor.trace.units import duration, size
 
 _PALE = "$foreground-muted"
 _MOST, _HAZARD = "●", "!"
+_LEGEND = f"All calls of the run together   {_MOST} costs most   {_HAZARD} hazard   memory: all taken"
 _NUMBER, _BAR = 6, 8
 
 
@@ -66,6 +67,7 @@ class LinesTab(Vertical):
         self.list = OptionList(markup=False, compact=True)
         self._head = Static("")
         self._words = Static("", classes="words")
+        self._legend = Static(Content(_LEGEND).stylize(_PALE), classes="legend")
         self._view: RunView | None = None
         self._by_cost = True
         self._drawn_width = 0
@@ -74,6 +76,7 @@ class LinesTab(Vertical):
         yield self._head
         yield self.list
         yield self._words
+        yield self._legend
 
     def show(self, view: RunView) -> None:
         """Show the costs of a run, of all its calls together."""
@@ -178,8 +181,7 @@ class LinesTab(Vertical):
             words = "This line did nothing on a device."
         else:
             words = cost_in_words(cost, self._view.run.times)
-        legend = f"{_MOST} costs most   {_HAZARD} hazard   memory: all that was taken"
-        self._words.update(Content.assemble((visible(words), ""), "\n", (legend, _PALE)))
+        self._words.update(Content(visible(words).replace(f"{visible(self._view.file_name)}:", "line ")))
 
     @property
     def _line(self) -> int | None:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _PALE = "$foreground-muted"
 _COLOURS = {"mine": "$primary", "baseline": "$secondary", "other": "$foreground 50%", "floor": "$success"}
 _TIME = 8
-_MOST_LABEL, _MOST_NOTE = 30, 30
+_MOST_LABEL, _MOST_NOTE = 48, 30
 _SHARES = (
     ("█", "computing", "$primary"),
     ("▓", "copying", "$accent"),
@@ -87,7 +87,7 @@ def _lines(view: RunView, width: int) -> Iterator[Content]:
 def _group(group: Bars, width: int) -> Iterator[Content]:
     """The bars of one scale."""
     yield Content(group.heading).stylize("bold")
-    label = min(_MOST_LABEL, width // 3, max(len(one.words) for one in group.bars))
+    label = min(_MOST_LABEL, width // 2, max(len(one.words) for one in group.bars))
     note = min(_MOST_NOTE, max(len(one.note) for one in group.bars))
     room = max(4, width - label - _TIME - note - 6)
     top = max(max(one.time_ns, one.high_ns) for one in group.bars)

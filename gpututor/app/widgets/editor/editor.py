@@ -62,7 +62,8 @@ class Editor(CodeArea):
         self._marked_line = row if marked else None
         self.move_cursor((row, indent))
         # `center=True` would centre sideways too, and hide how the lines begin.
-        self.scroll_to(x=0, y=max(0, row - self.size.height // 2), animate=False)
+        # Forced: an editor that is only being shown does not know yet that it can scroll sideways.
+        self.scroll_to(x=0, y=max(0, row - self.size.height // 2), animate=False, force=True)
         self.redraw()
 
     def show_match(self, match: Match) -> None:
