@@ -69,26 +69,22 @@ ABOUT = {
     ),
 }
 """How to read each tab, in paragraphs."""
-MORE_KEYS = {
+KEYS_OF = {
     "Timeline": (
-        ("h l  j k", "As the arrow keys."),
-        ("g G", "To the first and to the last event of the row."),
-        ("z", "Zoom to the event."),
-        ("N", "To the hazard or wait before."),
+        ("← →  h l", "The event before, the next one; the row's first and last are g and G."),
+        ("↑ ↓  k j", "Another row, at the same time."),
+        ("+ -", "Zoom, around the event."),
+        ("z  0", "Zoom to the event; see everything."),
+        ("[ ]", "Earlier and later; shift and an arrow key too."),
+        ("n N", "The next hazard or wait of the host, the one before."),
+        ("Enter", "Go to the line of your file that caused the event."),
         ("Space", "From a launch to what was launched, and back."),
         ("PgUp PgDn", "Scroll the words below."),
     ),
-    "Memory": (
-        ("h l  j k", "As the arrow keys."),
-        ("g G", "To the beginning and to the end."),
-    ),
-    "Times": (("j k  g G", "Scroll; to the top and to the end."),),
-    "Lines": (("j k  g G", "From line to line; to the first and the last."),),
-    "Hazards": (("j k  g G", "From one to the next; to the first and the last."),),
 }
-"""Keys that the last line of the screen has no room for."""
+"""Keys in sentences, for tabs with more of them than the last line of the screen has room for."""
 OF_THE_SCREEN = (
-    ("Tab  Shift+Tab", "The next tab, the one before."),
+    ("1-5", "The tabs; Tab and Shift+Tab go through them."),
     ("c C  s", "Another call of your function, another scenario."),
     ("r", "Back, and run the checks again."),
     ("S", "Write a picture of the screen into exports."),
@@ -133,8 +129,8 @@ class _Text(Static):
         parts: list[Content | str | tuple[str, str]] = []
         for paragraph in ABOUT[self._tab]:
             parts.append("\n".join(textwrap.wrap(paragraph, max(20, width))) + "\n\n")
-        parts += [help_line(key, _sentence(words), width) for key, words in self._tab_keys if key != "Space"]
-        parts += [help_line(*entry, width) for entry in MORE_KEYS.get(self._tab, ())]
+        in_short = [(key, _sentence(words)) for key, words in self._tab_keys]
+        parts += [help_line(*entry, width) for entry in KEYS_OF.get(self._tab, in_short)]
         parts.append(("\nThe screen\n", "bold $text-accent"))
         told = {key for keys, _ in self._more for key in keys.split()}
         known = [key for key in self._screen_keys if key[0] not in told]
