@@ -227,6 +227,30 @@ async def test_a_click_on_a_narrow_tab_goes_there(desk: Desk) -> None:
             assert screen.panes.current is pane
 
 
+@pytest.mark.parametrize("size", [(40, 10), (60, 20), *SIZES], ids=str)
+@pytest.mark.parametrize("keys", [*[(pane.digit,) for pane in Pane], ("1", "v"), ("1", "slash", "t"), ("4",)], ids=str)
+async def test_no_footer_is_cut(desk: Desk, size: tuple[int, int], keys: tuple[str, ...]) -> None:
+    async with desk.start(size) as pilot:
+        await run_checks(pilot)
+        await pilot.press("escape", *keys)
+        await pilot.pause()
+        line = main_screen(pilot).key_line.render()
+        assert line.plain.strip()
+        assert len(line.plain.rstrip()) <= size[0]
+
+
+@pytest.mark.parametrize("size", [*SIZES, (170, 45)], ids=str)
+async def test_every_title_of_the_course_is_whole_in_the_list(desk: Desk, size: tuple[int, int]) -> None:
+    desk.course = load_course(builtin_course())
+    async with desk.start(size) as pilot:
+        await pilot.press("1")
+        course = main_screen(pilot).panes.course.list
+        await until(pilot, lambda: course.region.area > 0, "for the list")
+        await pilot.pause()
+        assert course.option_count == len(desk.course.lessons) + len(desk.course.exercises)
+        assert not [str(row.prompt) for row in course.options if "…" in str(row.prompt)]
+
+
 # The palette
 
 

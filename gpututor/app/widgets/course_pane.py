@@ -16,7 +16,7 @@ from gpututor.app.widgets.course_list import CourseList
 from gpututor.app.widgets.plain import PlainText
 
 _VIEWS: tuple[State | None, ...] = (None, State.TO_DO, State.STARTED, State.PASSED)
-KEYS = (("Enter", "To the list"), ("↓ ↑", "Choose"), ("Esc", "Show all"))
+KEYS = (("Enter", "To the list"), ("Esc", "Show all"), ("↓ ↑", "Choose"))
 """What the keys do while words are typed."""
 
 

@@ -126,8 +126,12 @@ class KeyLine(Widget):
             self.refresh()
 
     def render(self) -> Content:
-        own = Content.assemble(*(self._named(key, title) for key, title in self._keys))
         kept = list(self._commands[-2:])
+        room = self.size.width - sum(self._key(id).cell_length for id in kept)
+        own = Content("")
+        for key in self._keys:
+            wider = Content.assemble(own, self._named(*key))
+            own = wider if wider.cell_length < room else own
         for id in self._commands[:-2]:
             candidate = [*kept[:-2], id, *kept[-2:]]
             if own.cell_length + sum(self._key(each).cell_length for each in candidate) < self.size.width:
