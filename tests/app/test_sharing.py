@@ -12,10 +12,9 @@ from textual.pilot import Pilot
 
 from gpututor.app.desk import SETTLED_NS
 from gpututor.app.screens.dialogs import QuestionDialog
-from gpututor.paths import drafts_folder
 from tests.app.conftest import Desk, main_screen, until, until_shown
 from tests.app.screen import screen_text
-from tests.app.test_files import backups, is_asking, start_conflict
+from tests.app.test_files import is_asking, start_conflict
 
 SEEN_WITHIN_S = 0.2
 
@@ -111,12 +110,12 @@ async def test_line_ends_that_another_program_changed_stay_as_it_left_them(desk:
 @pytest.mark.parametrize(("answer", "first"), [("m", "m=1def"), ("f", "theirs")])
 async def test_after_the_answer_quitting_goes_on_by_itself(desk: Desk, answer: str, first: str) -> None:
     async with desk.start() as pilot:
-        tick = stop_ticking(pilot)
+        start_ticking = stop_ticking(pilot)
         await pilot.press("e", *"m=1")
         desk.file().write_text("theirs = 1\n")
         await pilot.press("ctrl+q")
         await until(pilot, lambda: is_asking(pilot), "for the question")
-        main_screen(pilot).tick = tick  # type: ignore[method-assign]
+        start_ticking()
         await pilot.press("d", "escape")
         await until(pilot, lambda: isinstance(pilot.app.screen, QuestionDialog), "for the question again")
         await pilot.press(answer)
@@ -157,181 +156,13 @@ async def test_quitting_while_a_question_is_open_waits_for_the_answer_to_that_qu
 
 
 def stop_ticking(pilot: Pilot[None]) -> Callable[[], None]:
-    """From now on only commands look at the file."""
-    screen = main_screen(pilot)
-    tick = screen.tick
-    screen.tick = lambda: None  # type: ignore[method-assign]
-    return tick
+    """From now on only commands look at the file; until what is returned is called."""
+    timers = list(main_screen(pilot)._timers)
+    for timer in timers:
+        timer.pause()
 
+    def start() -> None:
+        for timer in timers:
+            timer.resume()
 
-# Files that are not there, or are no text
-
-
-async def test_a_file_that_is_removed_is_told_and_saving_writes_it_anew(desk: Desk) -> None:
-    file = desk.file()
-    async with desk.start(size=(100, 30)) as pilot:
-        file.unlink()
-        await until_shown(pilot, "Another program removed your file. ^s writes it anew.")
-        assert not is_asking(pilot)
-        await pilot.press("e", "escape")
-        assert not file.exists(), "only an edit or a command writes it anew"
-        await pilot.press("ctrl+s")
-        await until(pilot, file.exists, "for the file")
-        await until(pilot, lambda: "file removed" not in screen_text(pilot.app), "for the word")
-        assert file.read_text() == main_screen(pilot).editor_text
-
-
-async def test_a_removed_file_comes_back_with_the_next_edit_or_from_outside(desk: Desk) -> None:
-    file = desk.file()
-    async with desk.start(size=(100, 30)) as pilot:
-        text = file.read_text()
-        file.unlink()
-        await until_shown(pilot, "file removed")
-        await pilot.press("e", *"m=1")
-        await until(pilot, lambda: file.exists() and file.read_text() == "m=1" + text, "for the autosave")
-        await until(pilot, lambda: "file removed" not in screen_text(pilot.app), "for the word")
-        file.unlink()
-        await until_shown(pilot, "file removed")
-        file.write_text(text)
-        await until(pilot, lambda: main_screen(pilot).editor_text == text, "for the text")
-        await until(pilot, lambda: "file removed" not in screen_text(pilot.app), "for the word")
-
-
-def make_folder(file: Path) -> None:
-    file.unlink()
-    file.mkdir()
-
-
-def make_bytes(file: Path) -> None:
-    file.write_bytes(b"\xff\xfe\x00")
-
-
-def make_huge(file: Path) -> None:
-    file.write_bytes(b"#" * (2 << 20))
-
-
-def mend(file: Path, text: str) -> None:
-    if file.is_dir():
-        file.rmdir()
-    file.write_text(text)
-
-
-SPOILT = [
-    (make_folder, "cannot be read: Not an ordinary file", "move this away"),
-    (make_bytes, "is not UTF-8 text (line 1)", "Save it as UTF-8 in your editor"),
-    (make_huge, "is larger than 1 MiB", "A solution is a short Python file"),
-]
-
-
-@pytest.mark.parametrize(("spoil", "words", "advice"), SPOILT)
-async def test_a_file_that_becomes_unreadable_is_told_once_with_its_name_and_what_to_do(
-    desk: Desk, spoil: Callable[[Path], None], words: str, advice: str
-) -> None:
-    async with desk.start(size=(140, 40)) as pilot:
-        screen, text = main_screen(pilot), desk.file().read_text()
-        spoil(desk.file())
-        await until(pilot, lambda: is_asking(pilot), "for the dialog")
-        for told in (desk.file().name, words, advice):
-            await until_shown(pilot, told)
-        await pilot.press("escape", "e", *"m=1")
-        for _ in range(5):
-            screen._first_edit_at = 0.0
-            screen.tick()
-            await pilot.pause()
-        assert not is_asking(pilot), "typing goes on"
-        assert "not saved: ^s tells why" in screen_text(pilot.app)
-        await pilot.press("ctrl+s")
-        await until_shown(pilot, words)
-        assert desk.client.requests == []
-        await pilot.press("escape")
-        assert [kept.read_text() for kept in drafts_folder().iterdir()] == ["m=1" + text]
-        mend(desk.file(), text)
-        await until(
-            pilot, lambda: desk.file().is_file() and desk.file().read_text() == "m=1" + text, "for the autosave"
-        )
-        assert list(drafts_folder().iterdir()) == [], "what is saved needs no draft"
-
-
-@pytest.mark.parametrize(("spoil", "words", "advice"), SPOILT)
-async def test_a_file_that_is_unreadable_from_the_start_opens_once_it_is_mended(
-    desk: Desk, spoil: Callable[[Path], None], words: str, advice: str
-) -> None:
-    spoil(desk.file())
-    async with desk.start(size=(140, 40)) as pilot:
-        screen = main_screen(pilot)
-        for told in (desk.file().name, words, advice):
-            await until_shown(pilot, told)
-        await pilot.press("escape", "e", *"abc", "ctrl+s")
-        await until_shown(pilot, words)
-        await pilot.press("escape")
-        mend(desk.file(), "a = 1\n")
-        await until(pilot, lambda: screen.editor_text == "a = 1\n", "for the text")
-        await pilot.press("m")
-        await until(pilot, lambda: desk.file().read_text() == "ma = 1\n", "for the autosave")
-
-
-async def test_a_file_that_is_no_text_can_be_reset_here(desk: Desk) -> None:
-    make_bytes(desk.file())
-    async with desk.start() as pilot:
-        await until(pilot, lambda: is_asking(pilot), "for the dialog")
-        await pilot.press("escape", "x", "y")
-        await until(pilot, lambda: main_screen(pilot).editor_text == main_screen(pilot).exercise.starter, "the starter")
-        assert [kept.read_bytes() for kept in (desk.workspace_folder / ".backups").iterdir()] == [b"\xff\xfe\x00"]
-
-
-async def test_the_program_can_be_left_though_the_file_cannot_be_written_and_the_text_is_offered_again(
-    desk: Desk,
-) -> None:
-    async with desk.start(size=(100, 30)) as pilot:
-        text = desk.file().read_text()
-        stop_ticking(pilot)
-        await pilot.press("e", *"m=1")
-        make_folder(desk.file())
-        await pilot.press("ctrl+q")
-        await until_shown(pilot, "Your text is kept apart")
-        await pilot.press("s")
-        assert pilot.app.is_running
-        await pilot.press("ctrl+q")
-        await until(pilot, lambda: is_asking(pilot), "for the question")
-        await pilot.press("l")
-        await until(pilot, lambda: not pilot.app.is_running, "for the end")
-    mend(desk.file(), text)
-    async with desk.start(size=(100, 30)) as pilot:
-        await until_shown(pilot, "There is text here that was not saved last time")
-        assert desk.file().read_text() == text, "nothing is written before the answer"
-        await pilot.press("d")
-        await until_shown(pilot, "- m=1def")
-        await pilot.press("escape")
-        await until(pilot, lambda: is_asking(pilot), "for the question again")
-        await pilot.press("m")
-        await until(pilot, lambda: desk.file().read_text() == "m=1" + text, "for the text")
-        assert backups(desk) == [text]
-    async with desk.start() as pilot:
-        await pilot.pause()
-        assert not is_asking(pilot)
-
-
-async def test_a_draft_that_is_not_wanted_is_kept_in_the_backups(desk: Desk) -> None:
-    async with desk.start() as pilot:
-        await pilot.press("e", *"m=1")
-        desk.file().write_text("theirs = 1\n")
-        main_screen(pilot).rescue()
-    async with desk.start() as pilot:
-        await until(pilot, lambda: is_asking(pilot), "for the question")
-        await pilot.press("escape")
-        await until(pilot, lambda: main_screen(pilot).editor_text == "theirs = 1\n", "for the file's text")
-        assert [kept[:6] for kept in backups(desk)] == ["m=1def"]
-    assert desk.file().read_text() == "theirs = 1\n"
-    assert list(drafts_folder().iterdir()) == []
-
-
-async def test_text_that_is_typed_after_a_conflict_was_put_off_survives_kill_9(desk: Desk) -> None:
-    async with desk.start() as pilot:
-        await start_conflict(desk, pilot)
-        await until(pilot, lambda: len(list(drafts_folder().iterdir())) == 1, "for the draft")
-        await pilot.press("escape", *"23")
-        draft = next(iter(drafts_folder().iterdir()))
-        await until(pilot, lambda: draft.read_text().startswith("m=123def"), "for the newer draft")
-        await pilot.press("ctrl+s", "m")
-        await until(pilot, lambda: desk.file().read_text().startswith("m=123def"), "for the file")
-        assert not draft.exists()
+    return start
