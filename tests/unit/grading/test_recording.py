@@ -43,6 +43,14 @@ def test_figures_of_all_calls_together() -> None:
     assert Recording(()).peak_bytes == 0
 
 
+def test_processes_of_one_call_run_side_by_side() -> None:
+    ranks = [replace(CALL, words=f"call 1 of 2, rank {rank}", elapsed_ns=9000 + rank) for rank in range(2)]
+    run = replace(RUN, calls=(*ranks, replace(CALL, words="call 2 of 2, rank 0", elapsed_ns=5)))
+    assert run.elapsed_ns == 9006
+    assert run.floor_ns == 200
+    assert replace(SLOW, calls=tuple(ranks)).elapsed_ns == 9001
+
+
 def _with(path: tuple[str | int, ...], value: object) -> Any:
     data = json.loads(json.dumps(RECORDING.to_json()))
     part = data

@@ -80,11 +80,6 @@ def nanoseconds(words: str) -> int:
     return round(float(number.replace(",", "")) * _UNITS[unit])
 
 
-def total_ns(baseline: BaselineRecording) -> int:
-    """Of all its calls."""
-    return sum(call.elapsed_ns for call in baseline.calls)
-
-
 def _heading(run: RunRecording) -> str:
     number = len(cases_of(run))
     return f"{f'The {number} calls together' if number > 1 else 'The call'}, {run.times}"
@@ -94,7 +89,7 @@ def _whole(view: RunView, run: RunRecording, speeds: Iterable[Verdict]) -> Itera
     first = run.baselines[0] if run.baselines else None
     yield TimeBar(f"this attempt ({view.attempt})", run.elapsed_ns, _beside(run.elapsed_ns, first), "mine")
     for one in run.baselines:
-        yield TimeBar(visible(one.name), total_ns(one), "what it is compared with", "baseline")
+        yield TimeBar(visible(one.name), one.elapsed_ns, "what it is compared with", "baseline")
     for other in view.others:
         theirs = next((each for each in other.recording.runs if each.scenario == run.scenario), None)
         if theirs is not None and theirs.elapsed_ns and theirs.times == run.times:
@@ -104,16 +99,16 @@ def _whole(view: RunView, run: RunRecording, speeds: Iterable[Verdict]) -> Itera
         if baseline is not None and run.times == "modelled":
             limit = limit_of(verdict.sentence) or 1.0
             note = f"{limit:.3g} × {visible(baseline.name)}"
-            yield TimeBar("allowed", round(limit * total_ns(baseline)), note, "limit")
+            yield TimeBar("allowed", round(limit * baseline.elapsed_ns), note, "limit")
     if run.floor_ns:
         yield TimeBar("the floor", run.floor_ns, "no program can be faster here", "floor")
 
 
 def _beside(time_ns: int, baseline: BaselineRecording | None) -> str:
     """`0.09 × baseline.py`"""
-    if baseline is None or not total_ns(baseline):
+    if baseline is None or not baseline.elapsed_ns:
         return ""
-    return f"{time_ns / total_ns(baseline):.2f} × {visible(baseline.name)}"
+    return f"{time_ns / baseline.elapsed_ns:.2f} × {visible(baseline.name)}"
 
 
 def _of_other(mine: RunRecording, theirs: RunRecording) -> str:
@@ -128,7 +123,7 @@ def _of_other(mine: RunRecording, theirs: RunRecording) -> str:
 def _its_baseline(run: RunRecording, verdict: Verdict) -> BaselineRecording | None:
     """The baseline whose time the verdict's figures name."""
     found = _MODELLED.match(verdict.measured)
-    named = [one for one in run.baselines if found and duration(total_ns(one)) == found[1]]
+    named = [one for one in run.baselines if found and duration(one.elapsed_ns) == found[1]]
     return next(iter(named or run.baselines), None)
 
 
