@@ -102,6 +102,19 @@ def main_screen(pilot: Pilot[None]) -> MainScreen:
     return screen
 
 
+def stop_ticking(pilot: Pilot[None]) -> Callable[[], None]:
+    """From now on only commands look at the file; until what is returned is called."""
+    timers = list(main_screen(pilot)._timers)
+    for timer in timers:
+        timer.pause()
+
+    def start() -> None:
+        for timer in timers:
+            timer.resume()
+
+    return start
+
+
 @pytest.fixture
 def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Desk:
     monkeypatch.setenv("GPUTUTOR_HOME", str(tmp_path / "home"))

@@ -13,7 +13,7 @@ from gpututor.app.screens.dialogs import QuestionDialog
 from gpututor.app.screens.diff import DiffDialog
 from gpututor.errors import ProgressError
 from gpututor.progress.store import ProgressStore
-from tests.app.conftest import Desk, main_screen, until, until_shown
+from tests.app.conftest import Desk, main_screen, stop_ticking, until, until_shown
 from tests.app.screen import SIZES, assert_golden, screen_text
 
 
@@ -38,8 +38,7 @@ async def test_typing_is_saved_by_itself_and_not_graded(desk: Desk) -> None:
 @pytest.mark.parametrize("leave", [("f3",), ("ctrl+n",), ("ctrl+q",), ("f1",)])
 async def test_leaving_the_editor_saves_at_once(desk: Desk, leave: tuple[str, ...]) -> None:
     async with desk.start() as pilot:
-        screen = main_screen(pilot)
-        screen.tick = lambda: None  # type: ignore[method-assign]  # only leaving may save here
+        stop_ticking(pilot)  # only leaving may save here
         await pilot.press("e", *"x=1", *leave)
         await until(pilot, lambda: desk.file().read_text().startswith("x=1def"), "for the file")
 
@@ -129,13 +128,12 @@ async def test_in_a_conflict_escape_decides_nothing_and_the_next_save_asks_again
 
 async def test_quitting_in_a_conflict_asks_first(desk: Desk) -> None:
     async with desk.start() as pilot:
-        screen = main_screen(pilot)
-        tick, screen.tick = screen.tick, lambda: None  # type: ignore[method-assign]
+        start_ticking = stop_ticking(pilot)
         await pilot.press("e", *"m=1")
         desk.file().write_text("theirs = 1\n")
         await pilot.press("ctrl+q")
         await until(pilot, lambda: is_asking(pilot), "for the question")
-        screen.tick = tick  # type: ignore[method-assign]
+        start_ticking()
         assert pilot.app.is_running
 
 

@@ -11,7 +11,7 @@ import pytest
 from benchmarks.terminal import Terminal
 from gpututor.course.catalogue import load_course
 from gpututor.course.workspace import make_workspace
-from tests.app.conftest import Desk, main_screen, until, until_shown
+from tests.app.conftest import Desk, main_screen, stop_ticking, until, until_shown
 from tests.app.in_terminal import start
 from tests.app.screen import screen_text
 from tests.app.test_files import is_asking
@@ -59,12 +59,12 @@ async def test_an_editor_with_a_window_opens_at_the_cursor_with_all_edits_saved_
     async with desk.start() as pilot:
         screen = main_screen(pilot)
         await pilot.press("e", *"m=1", "down")
-        screen.tick = lambda: None  # type: ignore[method-assign]  # only the command may save
+        start_ticking = stop_ticking(pilot)  # only the command may save
         await pilot.press("shift+f4")
         await until(pilot, lambda: words_of(code) != [], "for the editor")
         assert words_of(code) == ["--goto", f"{desk.file()}:2"]
         await until_shown(pilot, "Your file is open in code. What you save there is seen here.")
-        del screen.tick
+        start_ticking()
         await until(pilot, lambda: screen.editor_text.endswith(RIGHT), "for the reload")
         assert screen.editor_text.startswith("m=1def")
         assert not is_asking(pilot)

@@ -8,11 +8,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from textual.pilot import Pilot
 
 from gpututor.app.desk import SETTLED_NS
 from gpututor.app.screens.dialogs import QuestionDialog
-from tests.app.conftest import Desk, main_screen, until, until_shown
+from tests.app.conftest import Desk, main_screen, stop_ticking, until, until_shown
 from tests.app.screen import screen_text
 from tests.app.test_files import is_asking, start_conflict
 
@@ -153,16 +152,3 @@ async def test_quitting_while_a_question_is_open_waits_for_the_answer_to_that_qu
         await pilot.press("m")
         await until(pilot, lambda: not pilot.app.is_running, "for the end")
     assert desk.file().read_text().startswith("m=1def")
-
-
-def stop_ticking(pilot: Pilot[None]) -> Callable[[], None]:
-    """From now on only commands look at the file; until what is returned is called."""
-    timers = list(main_screen(pilot)._timers)
-    for timer in timers:
-        timer.pause()
-
-    def start() -> None:
-        for timer in timers:
-            timer.resume()
-
-    return start

@@ -8,10 +8,9 @@ from pathlib import Path
 import pytest
 
 from gpututor.paths import drafts_folder
-from tests.app.conftest import Desk, main_screen, until, until_shown
+from tests.app.conftest import Desk, main_screen, stop_ticking, until, until_shown
 from tests.app.screen import screen_text
 from tests.app.test_files import backups, is_asking, start_conflict
-from tests.app.test_sharing import stop_ticking
 
 
 async def test_a_file_that_is_removed_is_told_and_saving_writes_it_anew(desk: Desk) -> None:
