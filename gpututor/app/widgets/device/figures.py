@@ -38,9 +38,12 @@ def figures_of(name: str, rows: Rows, elapsed_ns: int, device: str) -> ProcessFi
     hazards = hazards_of(rows)
     rates = dict.fromkeys(rows.accelerators(), _rates(device))
     advice = find(rows, (), {key: value for key, value in rates.items() if value is not None}, None)
+    curves = memory_curves(rows)
+    for curve in curves:
+        curve.held(curve.peak.number)  # what lives how long is found out with the first question
     return ProcessFigures(
         name,
-        memory_curves(rows),
+        curves,
         time_shares(rows, elapsed_ns),
         hazards,
         tuple(one for one in advice if one.rule != "out of memory")[:MOST_ADVICE],
