@@ -147,3 +147,12 @@ async def test_the_screen_closes_with_its_own_key_too(desk: Desk) -> None:
         assert isinstance(pilot.app.screen, DevicesScreen)
         await pilot.press("shift+f1")
         await until(pilot, lambda: pilot.app.screen is main_screen(pilot), "for the main screen")
+
+
+async def test_on_a_small_screen_the_last_model_is_reached(desk: Desk) -> None:
+    async with desk.start() as pilot:
+        await pilot.press("D", "2")
+        await until_shown(pilot, "● the exercise's own")
+        assert model_names()[-1] not in screen_text(pilot.app)
+        await pilot.press("end")
+        await until_shown(pilot, f"○ {model_names()[-1]}")

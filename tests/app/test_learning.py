@@ -8,7 +8,7 @@ import pytest
 
 from gpututor.app.commands import Pane
 from gpututor.app.screens.diff import CONTINUED, DiffDialog, diff_lines
-from gpututor.app.screens.finished import FinishedScreen
+from gpututor.app.screens.finished import Finished, FinishedScreen
 from gpututor.app.screens.progress import ProgressScreen, standing_of
 from gpututor.app.teaching import lesson_about, to_remember
 from gpututor.course.catalogue import load_course
@@ -152,6 +152,19 @@ async def test_the_finished_course_is_told_and_points_at_what_is_worth_repeating
         await until_shown(pilot, "You have passed every exercise of the course: all 4, in 2 lessons.")
         await pilot.press("w")
         await until_shown(pilot, "4 of 4 exercises passed")
+
+
+async def test_a_long_summary_scrolls_and_what_comes_next_stays_in_sight(desk: Desk) -> None:
+    remember = "\n".join(f"- Point {number}, long enough to be more than one line of a dialog." for number in range(20))
+    async with desk.start() as pilot:
+        lesson = main_screen(pilot).lessons[0]
+        finished = Finished(lesson, remember, "2.1 Twice 1", "Lesson 2, Small things.")
+        pilot.app.push_screen(FinishedScreen(finished))
+        await until_shown(pilot, "• Point 0")
+        for words in ("Next: 2.1 Twice 1.", "n opens 2.1", "minutes were planned"):
+            assert words in screen_text(pilot.app)
+        await pilot.press("end")
+        await until_shown(pilot, "• Point 19")
 
 
 def test_each_lesson_of_the_course_says_what_to_remember() -> None:

@@ -43,10 +43,9 @@ async def test_each_setting_says_what_it_is_and_a_change_holds_at_once_and_is_ke
     async with desk.start() as pilot:
         await pilot.press("comma")
         await until_shown(pilot, "Settings")
-        text = screen_text(pilot.app)
         for setting in SETTINGS:
-            assert setting.title in text
-            assert setting.help in text
+            await until_shown(pilot, setting.title)
+            await until_shown(pilot, setting.help)
         await pilot.press("right")
         await until(pilot, lambda: pilot.app.theme == "day", "for the light colours")
         await pilot.press("left", "j", "j", "j", "enter")
@@ -200,3 +199,14 @@ async def test_costs_that_are_hidden_stay_hidden(desk: Desk) -> None:
         assert not main_screen(pilot).panes.editor.costs_on
         await pilot.press("comma", *"jjjjjj", "right")
         await until(pilot, lambda: main_screen(pilot).panes.editor.costs_on, "for the costs")
+
+
+async def test_with_faults_in_the_file_all_settings_are_still_reached(desk: Desk) -> None:
+    write('them = "day"\nmotion = "some"\ncosts = 3\ngpu = "T5"\nx = 1\n')
+    async with desk.start() as pilot:
+        await pilot.press("comma")
+        await until_shown(pilot, "◂ night ▸")
+        for setting in SETTINGS:
+            await until_shown(pilot, setting.help)
+            await pilot.press("j")
+        await until_shown(pilot, "Esc closes")

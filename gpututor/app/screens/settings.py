@@ -9,7 +9,7 @@ from typing import ClassVar
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Vertical
+from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
 from textual.widgets import Input, OptionList
 from textual.widgets.option_list import Option
@@ -51,14 +51,14 @@ class SettingsScreen(OnceModal[None]):
         self._list = OptionList(id="settings", markup=False, compact=True)
         self._text = Input(id="text", compact=True)
         self._drawn: tuple[Settings, tuple[str, ...]] | None = None
-        self._faults = PlainText("", classes="faults")
+        self._faults = PlainText("")
 
     def compose(self) -> ComposeResult:
         with Vertical(classes="dialog -settings"):
             yield PlainText("Settings", classes="title")
             yield self._list
             yield self._text
-            yield self._faults
+            yield VerticalScroll(self._faults, classes="faults")
             yield PlainText(f"File: {short_path(self._settings.path)}", classes="file")
             yield PlainText("← → changes   Enter the next one   Esc closes", classes="foot")
 
@@ -85,8 +85,12 @@ class SettingsScreen(OnceModal[None]):
         self._list.set_options(Option(self._line(setting), id=setting.key) for setting in SETTINGS)
         self._list.highlighted = row
         self._text.display = self._text.has_focus
-        self._faults.update("\n".join(f"! {fault}" for fault in self._settings.faults))
-        self._faults.display = bool(self._settings.faults)
+        path = self._settings.path
+        # The path stands below.
+        faults = [fault.replace(str(path), path.name) for fault in self._settings.faults]
+        self._faults.update("\n".join(f"! {fault}" for fault in faults))
+        self.query_one(".faults").display = bool(faults)
+        self.query_one(".dialog").set_class(bool(faults), "-faults")
 
     def _line(self, setting: Setting) -> Content:
         value = getattr(self._settings.now, setting.key)
