@@ -42,7 +42,7 @@ def echo_times_s(terminal: Terminal, keys: int = KEYS) -> list[float]:
     random_numbers = random.Random(7)
     times: list[float] = []
     while len(times) < keys:
-        terminal.press("ctrl+end", "enter")
+        terminal.press("ctrl+end", "enter", "enter")
         terminal.rest(0.3)
         word = ""
         for _ in range(WORD):
@@ -196,6 +196,36 @@ def descendants(pid: int) -> set[int]:
     return found - {pid}
 
 
+# The timeline
+
+
+def show_timeline(runs: int = 5) -> None:
+    print("\ntimeline of 20,000 events            median   longest   (limit: 300 ms to open it)")
+    with tempfile.TemporaryDirectory() as home, started("recording app", home, (140, 40)) as terminal:
+        open_code(terminal)
+        terminal.press("f5")
+        terminal.until_shown("d shows what it did")
+        terminal.rest(2)
+        opened, moved = [], []
+        for _ in range(runs):
+            sent = time.perf_counter()
+            terminal.press("f10")
+            terminal.until_shown("default stream")
+            opened.append(terminal.read_at - sent)
+            for key in ("right", "+", "right", "right", "+", "right", "-", "down", "-"):
+                before = terminal.grid.text
+                sent = time.perf_counter()
+                terminal.press(key)
+                terminal.until(lambda screen, before=before: screen != before, f"for {key}", 2)  # type: ignore[misc]
+                moved.append(terminal.read_at - sent)
+                terminal.rest(0.2)
+            terminal.press("escape")
+            terminal.until_shown("Results")
+            terminal.rest(0.5)
+    for name, times in (("first opened", opened[:1]), ("opened again", opened[1:]), ("moved, zoomed", moved)):
+        print(f"{name:>35}  {statistics.median(times) * 1e3:5.0f} ms  {max(times) * 1e3:5.0f} ms")
+
+
 # The longest step of the event loop
 
 
@@ -203,7 +233,8 @@ SESSION: tuple[str, ...] = (
     *("f2", *["down"] * 12, "enter", "f1", "escape", "3", "4"),
     *("ctrl+end", "enter", *"for each in x", "ctrl+home", "f5", "5", "j", "space", "f12", "f3", "h", "h", "h"),
     *("s", "y", "escape", "n", "n", "n", "2", "1", "g", "enter", "2", "n", "f9", "2", "r", "p", "?", "escape"),
-    *("1", "j", "j", "G", "enter", "2", "G", "ctrl+p", *"memory", "escape", "x", "escape"),
+    *("1", "j", "j", "G", "enter", "2", "G", "ctrl+p", *"memory", "escape", "x", "escape", "d", "2", "3", "4", "5"),
+    *("escape", "/", *"bandwidth", "escape", ";", "escape", "a", "escape", ",", "escape", "D", "escape", "w", "escape"),
 )
 """What a learner presses in an evening, somewhat faster."""
 
@@ -227,7 +258,7 @@ def show_steps() -> None:
             print(f"{size[0]:>5}x{size[1]} {seconds * 1e3:6.1f} ms  {', '.join(names[:4]) or 'layout and drawing'}")
 
 
-PARTS = {"echo": show_echo, "cancel": show_cancel, "steps": show_steps}
+PARTS = {"echo": show_echo, "cancel": show_cancel, "timeline": show_timeline, "steps": show_steps}
 
 
 def main(parts: list[str]) -> None:

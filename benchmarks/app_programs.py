@@ -17,6 +17,7 @@ from textual.widgets import TextArea
 
 LINES = 200
 STREAMED_VERDICTS = 2000
+RECORDED_EVENTS = 20_000
 PROGRAM_TEXT = '"""Two hundred lines."""\n\nimport torch\n\n' + "".join(
     f"def step_{number}(x: torch.Tensor, scale: float = {number}.5) -> torch.Tensor:\n"
     f'    """Scale what comes, and add {number}."""\n'
@@ -34,11 +35,12 @@ class BareEditor(App[None]):
 
 
 class StreamingClient:
-    """Says a verdict every millisecond, two thousand of them, then a report with as many printed lines."""
+    """Says many verdicts, with a pause after each, then a report with as many printed lines, and a recording."""
 
-    def __init__(self, verdicts: int, pause_s: float) -> None:
+    def __init__(self, verdicts: int, pause_s: float, events: int) -> None:
         self._verdicts = verdicts
         self._pause_s = pause_s
+        self._events = events
         self._cancelled = False
 
     def warm(self) -> None:
@@ -62,6 +64,11 @@ class StreamingClient:
                 yield Cancelled()
                 return
             time.sleep(self._pause_s)
+        if self._events and request.recording_folder is not None:
+            from tests.app.recordings import long_trace, make_recording
+
+            trace = long_trace(self._events, file=request.file_name)
+            make_recording(Path(request.recording_folder), trace, file=request.file_name)
         output = "".join(f"printed line {number}\n" for number in range(self._verdicts))
         key = "/".join(part.partition("_")[2] for part in Path(request.exercise_folder).parts[-2:])
         environment = Environment("0.1.0", "2.13.0", "3.11.4", "Linux", "process", 7)
@@ -76,7 +83,7 @@ class StreamingClient:
         self._cancelled = True
 
 
-def gpututor_app(verdicts: int = 12, pause_s: float = 0.02) -> App[None]:
+def gpututor_app(verdicts: int = 12, pause_s: float = 0.02, events: int = 0) -> App[None]:
     """The app on the built-in course, the first exercise's file of two hundred lines, with a client that streams."""
     from gpututor.app.app import GpututorApp
     from gpututor.app.idle import IdleCollector
@@ -95,7 +102,7 @@ def gpututor_app(verdicts: int = 12, pause_s: float = 0.02) -> App[None]:
         course=course,
         workspace=workspace,
         progress=progress,
-        client=StreamingClient(verdicts, pause_s),
+        client=StreamingClient(verdicts, pause_s, events),
         collector=IdleCollector(),
     )
 
@@ -136,9 +143,11 @@ def main(name: str) -> None:
             gpututor_app().run()
         case "streaming app":
             gpututor_app(STREAMED_VERDICTS, 0.001).run()
+        case "recording app":
+            gpututor_app(events=RECORDED_EVENTS).run()
         case "timed app":
             slowest: list[tuple[float, list[str]]] = []
-            app = gpututor_app()
+            app = gpututor_app(events=RECORDED_EVENTS)
             time_steps(slowest)
             app.run()
             from gpututor.paths import data_folder
@@ -147,4 +156,5 @@ def main(name: str) -> None:
 
 
 if __name__ == "__main__":
+    sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # the tests know how to make a recording
     main(sys.argv[1])

@@ -35,6 +35,8 @@ KEYS = {
     "f10": b"\x1b[21~",
     "f12": b"\x1b[24~",
     "shift+f5": b"\x1b[15;2~",
+    "right": b"\x1b[C",
+    "left": b"\x1b[D",
     "up": b"\x1b[A",
     "down": b"\x1b[B",
     "end": b"\x1b[F",

@@ -19,6 +19,7 @@ from textual.theme import Theme
 
 from gpututor.app import themes
 from gpututor.app.commands import COMMANDS, Pane
+from gpututor.app.escape import notice_escape_sooner
 from gpututor.app.grader import Client
 from gpututor.app.idle import LOOK_EVERY_S, START_AFTER_S, IdleCollector
 from gpututor.app.main.saving import Learner
@@ -256,6 +257,7 @@ def run(course_folder: Path | None = None, workspace_folder: Path | None = None)
         check_not_missing(course)
     progress = ProgressStore(progress_file(course.place))
     client = GradingClient()
+    notice_escape_sooner()
     try:
         GpututorApp(
             course=course,
