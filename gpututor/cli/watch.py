@@ -88,6 +88,9 @@ def main(arguments: argparse.Namespace) -> int:
     clears = sys.stdout.isatty() and os.environ.get("TERM", "dumb") != "dumb"
     try:
         return Watcher(desk, client, clears=clears).watch(exercise, Keyboard())
+    except KeyboardInterrupt:
+        print()  # behind the ^C that the terminal shows
+        raise
     finally:
         client.close()
 

@@ -96,7 +96,7 @@ def test_on_a_terminal_ctrl_c_and_ctrl_d_leave_without_a_traceback(
         with contextlib.suppress(OSError):
             while chunk := os.read(terminal, 65536):
                 seen += chunk.decode("utf-8", "replace")
-        assert process.wait(PATIENCE_S) == code
+        assert process.wait(PATIENCE_S) == code, seen
         assert "Traceback" not in seen
 
 
