@@ -266,6 +266,19 @@ async def test_typing_goes_on_while_the_child_hangs_and_the_file_s_names_stay(de
         assert editor.text == "alpha = 1\nalpha"
 
 
+async def test_while_names_are_looked_for_tab_inserts_nothing_and_enter_opens_a_line(desk: Desk) -> None:
+    command = [sys.executable, "-c", "import time; time.sleep(600)"]
+    async with desk.start() as pilot:
+        editor = await write(pilot, "qwertz", command=command)
+        await open_list(pilot)
+        await until_shown(pilot, "looking …")
+        await pilot.press("tab")
+        assert editor.text == "qwertz"
+        await open_list(pilot)
+        await pilot.press("enter")
+        assert editor.text == "qwertz\n"
+
+
 async def test_late_names_are_dropped(desk: Desk) -> None:
     async with desk.start() as pilot:
         await write(pilot, "alpha = 1\nal")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from textual import events
 from textual.pilot import Pilot
 
 from gpututor.app.widgets.editor.editor import Editor
@@ -179,7 +180,7 @@ async def test_a_replacement_that_holds_the_needle_is_not_replaced_again(desk: D
 
 async def test_replacing_all_is_counted_and_undone_in_one_step(desk: Desk) -> None:
     async with desk.start() as pilot:
-        editor = await find(pilot, TEXT, *"one", "tab", *"1", "alt+a")
+        editor = await find(pilot, TEXT, *"one", "tab", *"1", "alt+l")
         await until_shown(pilot, "3 replaced")
         assert editor.text == "1 two\nTwo 1\n  1\n"
         await pilot.press("escape", "ctrl+z")
@@ -191,11 +192,11 @@ async def test_an_expression_is_an_option_and_a_bad_one_is_said(desk: Desk) -> N
         editor = await find(pilot, TEXT, "alt+r", *"^(t", "ctrl+e")
         await until_shown(pilot, "not valid")
         await until_shown(pilot, "Not a regular expression: missing )")
-        await pilot.press(*"w)", "tab", *"\\1\\1", "alt+a")
+        await pilot.press(*"w)", "tab", *"\\1\\1", "alt+l")
         await until_shown(pilot, "1 replaced")
         assert editor.text == "one two\nTwTwo one\n  one\n"
         await pilot.press(*"\\7")
-        await pilot.press("shift+tab", "ctrl+u", *"(o)n", "alt+a")
+        await pilot.press("shift+tab", "ctrl+u", *"(o)n", "alt+l")
         await until_shown(pilot, "Not a replacement: invalid group reference 7")
 
 
@@ -235,6 +236,15 @@ async def test_letters_right_behind_the_key_are_the_needle(desk: Desk) -> None:
         burst(pilot.app, *"x", "ctrl+f", *"two")
         await until_shown(pilot, "1 of 2")
         assert editor.text == f"x{TEXT}"
+
+
+async def test_keys_with_alt_are_no_text_though_terminals_send_their_letter(desk: Desk) -> None:
+    async with desk.start() as pilot:
+        await find(pilot, "on one\n", *"on")
+        await until_shown(pilot, "1 of 2")
+        pilot.app.post_message(events.Key("alt+w", "w"))
+        await until_shown(pilot, "1 of 1")
+        assert "● word" in screen_text(pilot.app)
 
 
 async def test_from_another_pane_the_key_leads_to_the_code(desk: Desk) -> None:

@@ -53,6 +53,19 @@ async def test_a_line_that_just_fits_has_no_mark(desk: Desk) -> None:
         assert any("›" in line and "y" in line for line in lines)
 
 
+async def test_a_line_opened_behind_a_long_one_is_seen_from_its_start(desk: Desk) -> None:
+    async with desk.start() as pilot:
+        editor = await code(pilot, "    x = " + "1 + " * 30 + "1")
+        await pilot.press("end")
+        await until(pilot, lambda: editor.scroll_offset.x > 0, "to scroll sideways")
+        await pilot.press("enter", "y")
+        await until(pilot, lambda: editor.scroll_offset.x == 0, "to scroll back")
+        await pilot.press("up", "end")
+        await until(pilot, lambda: editor.scroll_offset.x > 0, "to scroll sideways")
+        await pilot.press("home", *["right"] * 3)
+        await until(pilot, lambda: editor.scroll_offset.x == 0, "to scroll back")
+
+
 async def test_the_cursor_is_never_under_a_mark(desk: Desk) -> None:
     async with desk.start() as pilot:
         editor = await code(pilot, "abc" * 100)

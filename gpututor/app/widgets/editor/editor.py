@@ -9,17 +9,16 @@ from typing import ClassVar
 from textual import events
 from textual.binding import Binding, BindingType
 from textual.widgets import TextArea
-from textual.widgets.text_area import Selection
 
 from gpututor.app.messages import EditorLeft, TabsReplaced
 from gpututor.app.widgets.editor import indentation
 from gpututor.app.widgets.editor.brackets import PARTNERS
 from gpututor.app.widgets.editor.completion_list import CompletionList
-from gpututor.app.widgets.editor.drawing import CodeArea
 from gpututor.app.widgets.editor.finding import Match
+from gpututor.app.widgets.editor.whole_lines import LinesArea
 
 
-class Editor(CodeArea):
+class Editor(LinesArea):
     """Edits one text. Knows nothing of files."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -94,7 +93,7 @@ class Editor(CodeArea):
                 name = self.completions.chosen
                 self.completions.close()
                 if name is None:
-                    return False
+                    return key == "tab"
                 row, column = self.cursor_location
                 start = column - len(self.word_before_cursor)
                 self.replace(name, (row, start), (row, column), maintain_selection_offset=False)
@@ -217,44 +216,6 @@ class Editor(CodeArea):
             return
         self.replace("", (row, target), (row, column), maintain_selection_offset=False)
 
-    def action_dedent(self) -> None:
-        self._change_lines(indentation.dedented)
-
-    def action_toggle_comment(self) -> None:
-        self._change_lines(indentation.comment_toggled)
-
-    def action_move_lines(self, by: int) -> None:
-        """Move the selected lines, or the cursor's, up (-1) or down (1)."""
-        first, last = self._selected_rows()
-        other = first - 1 if by < 0 else last + 1
-        if self.read_only or not 0 <= other < self.document.line_count:
-            return
-        selection = self.selection
-        lines = [self.document[row] for row in range(min(first, other), max(last, other) + 1)]
-        lines = [*lines[1:], lines[0]] if by < 0 else [lines[-1], *lines[:-1]]
-        self._put_lines(min(first, other), max(last, other), lines)
-        (top, top_column), (end, end_column) = selection
-        self.selection = Selection((top + by, top_column), (end + by, end_column))
-
-    def action_duplicate_lines(self) -> None:
-        """Put the selected lines, or the cursor's, a second time below."""
-        if self.read_only:
-            return
-        first, last = self._selected_rows()
-        selection = self.selection
-        lines = [self.document[row] for row in range(first, last + 1)]
-        self._put_lines(first, last, lines * 2)
-        (top, top_column), (end, end_column) = selection
-        self.selection = Selection((top + len(lines), top_column), (end + len(lines), end_column))
-
-    def _selected_rows(self) -> tuple[int, int]:
-        """The first and the last row of the selection; one that it only ends at the start of does not count."""
-        first, last = min(self.selection)[0], max(self.selection)[0]
-        return first, last - 1 if last > first and max(self.selection)[1] == 0 else last
-
-    def _put_lines(self, first: int, last: int, lines: list[str]) -> None:
-        self.replace("\n".join(lines), (first, 0), (last, len(self.document[last])))
-
     def action_text_start(self, select: bool = False) -> None:
         self.move_cursor((0, 0), select=select)
 
@@ -269,28 +230,12 @@ class Editor(CodeArea):
         """Scroll back sideways where the cursor stays in sight: a line without its start cannot be read."""
         row, column = self.cursor_location
         width = self.scrollable_content_region.width - self.gutter_width
-        if column < width or column <= len(indentation.indent_of(self.document[row])):
+        # The text area keeps two columns free behind the cursor.
+        if self._cells(self.document[row][:column]) + 3 <= width or column <= len(
+            indentation.indent_of(self.document[row])
+        ):
             # Only after the refresh is the cursor where it belongs, and the text area has scrolled to it.
             self.call_after_refresh(self.scroll_to, x=0, animate=False)
-
-    def _change_lines(self, change: indentation.Change) -> None:
-        """Rewrite the selected lines, keeping the selection on the same characters."""
-        selection = self.selection
-        first, last = self._selected_rows()
-        before = [self.document[row] for row in range(first, last + 1)]
-        after = change(before)
-        if after == before or self.read_only:
-            return
-        self._put_lines(first, last, after)
-
-        def moved(location: tuple[int, int]) -> tuple[int, int]:
-            row, column = location
-            if not first <= row <= last:
-                return location
-            grown = len(after[row - first]) - len(before[row - first])
-            return row, max(0, min(column + grown, len(after[row - first])))
-
-        self.selection = Selection(moved(selection.start), moved(selection.end))
 
     def on_text_area_changed(self) -> None:
         if self._marked_line is not None:
@@ -300,6 +245,8 @@ class Editor(CodeArea):
 
     def on_text_area_selection_changed(self) -> None:
         self.look_at_brackets()
+        if self.scroll_offset.x and self.selection.is_empty:
+            self._show_line_start()
         self._follow_word()
 
     def on_blur(self) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from textual import on
+from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
@@ -30,18 +30,22 @@ class Word(Widget, can_focus=True):
             super().__init__()
             self.word = word
 
-    def __init__(self, words: str, *, is_choice: bool = False) -> None:
-        """`is_choice`: it is on or off, and says which."""
+    def __init__(self, words: str, letter: str = "", *, is_choice: bool = False) -> None:
+        """`letter` of the words presses it together with Alt. `is_choice`: it is on or off, and says which."""
         super().__init__()
         self._words = words
+        self._key_at = words.index(letter) if letter else None
         self._is_choice = is_choice
         self.is_on = False
 
     def render(self) -> Content:
+        words = Content(self._words)
+        if self._key_at is not None:
+            words = words.stylize("underline", self._key_at, self._key_at + 1)
         if not self._is_choice:
-            return Content.assemble((self._words, "underline"))
+            return words.stylize("$text-accent")
         mark = "●" if self.is_on else "○"
-        return Content.assemble((f"{mark} {self._words}", "$text-accent bold" if self.is_on else "$foreground-muted"))
+        return Content.assemble(f"{mark} ", words).stylize("$text-accent bold" if self.is_on else "$foreground-muted")
 
     def action_press(self) -> None:
         if self._is_choice:
@@ -51,6 +55,14 @@ class Word(Widget, can_focus=True):
 
     def on_click(self) -> None:
         self.action_press()
+
+
+class Field(Input):
+    """A line to type in that leaves keys with Alt to others: terminals send their letter with them."""
+
+    async def _on_key(self, event: events.Key) -> None:
+        if event.key.startswith("alt+"):
+            event.prevent_default()
 
 
 class FindBar(Vertical):
@@ -63,18 +75,18 @@ class FindBar(Vertical):
         Binding("up,shift+enter", "go(-1)", show=False),
         Binding("alt+r", "press('regex')", show=False),
         Binding("alt+w", "press('whole-word')", show=False),
-        Binding("alt+a", "press('all')", show=False),
+        Binding("alt+l", "press('all')", show=False),
     ]
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
-        self._find = Input(compact=True, classes="find")
-        self._by = Input(compact=True, classes="by")
+        self._find = Field(compact=True, classes="find")
+        self._by = Field(compact=True, classes="by")
         self._words = {
-            "regex": Word("regex", is_choice=True),
-            "whole-word": Word("word", is_choice=True),
+            "regex": Word("regex", "r", is_choice=True),
+            "whole-word": Word("word", "w", is_choice=True),
             "this": Word("this one"),
-            "all": Word("all"),
+            "all": Word("all", "l"),
         }
         self._counted = PlainText("", classes="counted")
 
