@@ -99,6 +99,11 @@ class MemoryCurve:
         return int(self.allocated[self._peak]) if self._peak >= 0 else self.before
 
     @property
+    def least_bytes(self) -> int:
+        """The least that was allocated at any time."""
+        return min(self.before, int(self.allocated.min())) if self.allocated.size else self.before
+
+    @property
     def peak_at(self) -> int:
         """When it was reached first."""
         return int(self.moments[self._peak]) if self._peak >= 0 else self.begin

@@ -6,11 +6,26 @@ import pytest
 from textual.widgets import OptionList
 
 from gpututor.app.commands import Pane
+from gpututor.app.widgets.device.figures import ProcessFigures
 from gpututor.app.widgets.device.lines import LinesTab
 from gpututor.app.widgets.device.memory import MemoryTab
+from gpututor.app.widgets.device.view import LoadedCase, RunView
+from gpututor.grading.recording import CallRecording, Recording, RunRecording
+from gpututor.trace.memory_curve import memory_curves
+from gpututor.trace.rows import Rows
 from tests.app.conftest import Desk, main_screen, until, until_shown
 from tests.app.screen import SIZES, assert_golden, screen_text
 from tests.app.seen import TABS, Timed, run, see
+from tests.unit.trace.test_memory_curve import MIB, Memory
+
+
+def view_with(figures: ProcessFigures) -> RunView:
+    """A call of which these figures are known."""
+    call = CallRecording("", "", 1000, 0, 0, None, 3, 0)
+    recording = Recording((RunRecording("one GPU", "cuda:0", "modelled", (call,), (), ()),))
+    loaded = LoadedCase((), ())
+    vars(loaded)["figures"] = (figures,)
+    return RunView(recording, 0, 0, 1, "1.1", "a.py", None, loaded)
 
 
 @pytest.fixture
@@ -157,6 +172,32 @@ async def test_the_keys_of_a_tab_stand_in_the_last_line(timed: Desk) -> None:
         await see(pilot, "memory")
         last = screen_text(pilot.app).rstrip().splitlines()[-1]
         assert all(words in last for words in ("read", "change by change", "v compare", "x export", "Esc back"))
+
+
+async def test_changes_above_much_that_stays_are_seen_and_the_axis_says_so(timed: Desk) -> None:
+    async with timed.start() as pilot:
+        await run(pilot, timed)
+        await see(pilot, "memory")
+        assert "not from 0" not in screen_text(pilot.app)
+        await pilot.press("c")
+        await until_shown(pilot, "call 2 of 2")
+        await until(pilot, lambda: "peak 40.0 MiB" in screen_text(pilot.app), "for the other call")
+        assert "not from 0" not in screen_text(pilot.app), "24 of 40 MiB stay"
+
+
+def test_a_curve_that_hardly_moves_is_drawn_from_above_zero() -> None:
+    memory = Memory(before=1000 * MIB)
+    row = memory.take(10, 3, 8 * MIB)
+    memory.free(500, 8 * MIB, row)
+    memory.take(900, 4, 4 * MIB)
+    figures = ProcessFigures("", memory_curves(Rows(memory.trace)), (), (), (), True)
+    tab = MemoryTab()
+    tab.show(view_with(figures))
+    lines = str(tab.render()).splitlines()
+    axis = next(number for number, line in enumerate(lines) if "≈" in line)
+    assert "998 MiB" in lines[axis]
+    assert any("not from 0" in line for line in lines)
+    assert " " not in lines[axis - 1].partition("┤")[2].rstrip(), "what stays is seen too"
 
 
 async def test_a_tab_that_is_not_read_yet_says_so() -> None:

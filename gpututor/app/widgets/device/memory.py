@@ -26,6 +26,8 @@ _BAR = 8
 _AXES, _HIGHEST = 3, 14
 """Lines below a curve, and the most of the curve itself."""
 _PALE = "$foreground-muted"
+_MUCH = 0.7
+"""Of the peak: what never goes below it is drawn from above zero."""
 _NEAR_FULL = 0.5
 """Of the device's memory: from there on the curve is drawn against all of it."""
 
@@ -143,6 +145,9 @@ class _Drawing:
         self._capacity = capacity
         near = bool(capacity) and (curve.peak_bytes >= _NEAR_FULL * capacity or bool(curve.refused))
         self._top = max(capacity if near else 0, curve.peak_bytes)
+        least = curve.least_bytes
+        # Where little changes above much that stays, the changes are what is looked for.
+        self._bottom = max(0, least - (self._top - least) // 4) if least > _MUCH * self._top else 0
 
     def head(self) -> list[Content]:
         """The peak, and what was refused."""
@@ -170,9 +175,9 @@ class _Drawing:
         """The curve with its axes."""
         curve, columns = self._curve, self._columns
         at = curve.column_of(self._cursor.moment, columns)
-        highest = [reading.allocated for reading in curve.highest(columns)]
+        highest = [reading.allocated - self._bottom for reading in curve.highest(columns)]
         lines = []
-        for level, row in enumerate(area(highest, self._top, height)):
+        for level, row in enumerate(area(highest, self._top - self._bottom, height)):
             cursor = row[at] if row[at] != " " else "│"
             cells = Content.assemble(
                 (row[:at], "$primary"), (cursor, "reverse" if row[at] != " " else "bold"), (row[at + 1 :], "$primary")
@@ -184,16 +189,18 @@ class _Drawing:
             axis[tick.column] = "┬"
             if tick.column + len(tick.label) <= columns:
                 labels[tick.column : tick.column + len(tick.label)] = tick.label
-        lines.append(Content(f"{'0':>{_LABELS}} └{''.join(axis)}").stylize(_PALE))
-        if curve.timed:
-            lines.append(Content(f"{'':{_LABELS + 2}}{''.join(labels).rstrip()}").stylize(_PALE))
+        bottom, corner = (size(self._bottom), "≈") if self._bottom else ("0", "└")
+        lines.append(Content(f"{bottom:>{_LABELS}} {corner}{''.join(axis)}").stylize(_PALE))
+        note = "not from 0" if self._bottom else ""
+        lines.append(Content(f"{note:{_LABELS + 2}}{''.join(labels)}".rstrip()).stylize(_PALE))
         return [*lines, self._marks(at)]
 
     def _label(self, level: int, height: int) -> str:
         """The size at the upper edge of a line: at the top, and about half way down."""
         if level == 0:
             return size(self._top)
-        return size(self._top * (height - level) / height) if height >= 6 and level == height // 2 else ""
+        middle = self._bottom + (self._top - self._bottom) * (height - level) / height
+        return size(middle) if height >= 6 and level == height // 2 else ""
 
     def _marks(self, cursor: int) -> Content:
         """Where the peak is, what was refused, and the cursor, each with its word where there is room."""
