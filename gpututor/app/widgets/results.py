@@ -145,6 +145,7 @@ class Results(Vertical, OwnStyle, can_focus=True):
     def stop(self) -> None:
         """The run was cancelled."""
         self._end_progress()
+        self._device.update(self._on_device)
         self._say("■ Stopped. Nothing was recorded.", "-neutral")
 
     def broke(self) -> None:

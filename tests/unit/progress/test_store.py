@@ -14,7 +14,8 @@ import pytest
 
 from gpututor.errors import ProgressError
 from gpututor.grading.report import Outcome, Report
-from gpututor.progress import database
+from gpututor.progress import database, records
+from gpututor.progress import store as store_module
 from gpututor.progress.store import Attempt, ExerciseProgress, ProgressStore
 from tests.unit.progress.reports import report
 
@@ -270,3 +271,24 @@ def test_a_source_with_half_a_surrogate_pair_is_kept(path: Path) -> None:
     kept = store.attempt(store.record(report(), "x = '\ud800'\n"))
     assert kept is not None
     assert kept.source == "x = '?'\n"
+
+
+def test_the_best_of_many_attempts_is_found_without_reading_them_all(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = ProgressStore(path)
+    for number in range(40):
+        store.record(report(outcome=Outcome.PASSED, elapsed_s=1 + (7 * number) % 40))
+    with sqlite3.connect(path) as connection:
+        connection.execute("UPDATE attempts SET report = '[' WHERE id = 3")
+    read: list[str] = []
+
+    def noted(text: str) -> Report:
+        read.append(text)
+        return records.read_record(text)
+
+    monkeypatch.setattr(store_module, "read_record", noted)
+    best = store.best("tensors/born")
+    assert best is not None
+    assert best.report.elapsed_s == 1
+    assert len(read) == 1
