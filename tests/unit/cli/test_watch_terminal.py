@@ -21,6 +21,9 @@ from gpututor.course.catalogue import load_course
 from gpututor.course.workspace import make_workspace
 from tests.unit.cli.test_watch import PATIENCE_S, RIGHT
 
+INTERRUPTED = (130, -signal.SIGINT)
+"""A shell tells both as 130. Python ends itself by the signal where an `exec`, as dataclasses do, was interrupted."""
+
 
 @contextlib.contextmanager
 def on_a_terminal(*words: str) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
@@ -83,9 +86,9 @@ def test_on_a_terminal_with_the_real_judge_a_learner_fails_mends_goes_on_and_lea
         assert process.wait(PATIENCE_S) == 0
 
 
-@pytest.mark.parametrize(("key", "code"), [(b"\x03", 130), (b"\x04", 0)], ids=["ctrl-c", "ctrl-d"])
+@pytest.mark.parametrize(("key", "codes"), [(b"\x03", INTERRUPTED), (b"\x04", (0,))], ids=["ctrl-c", "ctrl-d"])
 def test_on_a_terminal_ctrl_c_and_ctrl_d_leave_without_a_traceback(
-    course_folder: Path, tmp_path: Path, key: bytes, code: int
+    course_folder: Path, tmp_path: Path, key: bytes, codes: tuple[int, ...]
 ) -> None:
     workspace, _ = make_workspace(tmp_path / "mine", load_course(course_folder))
     folders = ["--course", str(course_folder), "--workspace", str(workspace.folder)]
@@ -96,7 +99,7 @@ def test_on_a_terminal_ctrl_c_and_ctrl_d_leave_without_a_traceback(
         with contextlib.suppress(OSError):
             while chunk := os.read(terminal, 65536):
                 seen += chunk.decode("utf-8", "replace")
-        assert process.wait(PATIENCE_S) == code, seen
+        assert process.wait(PATIENCE_S) in codes, seen
         assert "Traceback" not in seen
 
 
@@ -129,5 +132,5 @@ def test_without_a_terminal_it_watches_until_it_is_told_to_end(course_folder: Pa
     assert seen.count("✓ Passed") == 2
     assert not re.search("\x1b", seen), "no control sequences where no terminal is"
     process.send_signal(signal.SIGINT)
-    assert process.wait(PATIENCE_S) == 130
+    assert process.wait(PATIENCE_S) in INTERRUPTED
     process.stdout.close()
