@@ -24,6 +24,7 @@ _MORE = {
     EDITING: (
         ("Tab  Shift+Tab", "Indent and dedent."),
         ("^z  ^y", "Undo and redo."),
+        ("Alt+r Alt+w Alt+l", "When finding: an expression, whole words; replace all."),
         ("Esc", "Leave the editor; letters are commands outside it."),
     ),
     _IN_TEXTS: (
