@@ -36,6 +36,9 @@ STEPS: dict[str, tuple[str, ...]] = {
     "models": ("D", "2"),
     "progress": ("w",),
     "palette": ("ctrl+p",),
+    "search": ("slash", "t", "w"),
+    "attempts": ("a",),
+    "device": ("d",),
 }
 LEAST = {NIGHT.name: 4.5, DAY.name: 4.5, CONTRAST.name: 7.0}
 """What WCAG 2 calls AA and AAA for text of usual size."""
@@ -75,8 +78,8 @@ def segments(app: App[Any]) -> Iterator[Segment]:
 
 
 def is_text(segment: Segment) -> bool:
-    """Whether it holds more than blanks, lines and bars."""
-    return any(not character.isspace() and not 0x2500 <= ord(character) <= 0x259F for character in segment.text)
+    """Whether it holds more than blanks, lines, bars, and the dots of a grid."""
+    return any(not one.isspace() and one != "·" and not 0x2500 <= ord(one) <= 0x259F for one in segment.text)
 
 
 def contrast(segment: Segment) -> float:
