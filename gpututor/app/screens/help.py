@@ -24,7 +24,7 @@ _MORE = {
     EDITING: (
         ("Tab  Shift+Tab", "Indent and dedent."),
         ("^z  ^y", "Undo and redo."),
-        ("Alt+r Alt+w Alt+l", "When finding: an expression, whole words; replace all."),
+        ("Alt+r w l", "When finding: an expression, whole words; replace all."),
         ("Esc", "Leave the editor; letters are commands outside it."),
     ),
     _IN_TEXTS: (
@@ -101,7 +101,7 @@ def help_content(pane: Pane, width: int) -> Content:
 
 
 def _keys(command: Command) -> str:
-    return "  ".join(key_name(key) for key in (*command.letters, *command.keys))
+    return "  ".join(dict.fromkeys(key_name(key) for key in (*command.letters, *command.keys)))
 
 
 def help_line(keys: str, help_: str, width: int) -> Content:
