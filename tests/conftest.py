@@ -21,6 +21,8 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Generator[Path, None, None
     folder = tmp_path_factory.mktemp("home")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("GPUTUTOR_HOME", str(folder))
+        for name in ("VISUAL", "EDITOR", "TMUX", "TERM_PROGRAM"):
+            patch.delenv(name, raising=False)  # no test opens the editor of the person who runs it
         yield folder
 
 
