@@ -100,6 +100,7 @@ RUNNING = ("4", "ctrl+s", "f12", "d", "escape")
 
 def modules_after(program: str, folder: Path, *words: str) -> set[str]:
     write_course(folder / "course", exercises=2, lessons=2)
+    (folder / "course" / "01_lesson_1" / "lesson.md").write_text("# Code\n\n    x = 1\n\n```\nsome text\n```\n")
     load_course(folder / "course")
     done = subprocess.run(
         [sys.executable, "-c", program, str(folder), *words], capture_output=True, text=True, cwd=ROOT, timeout=120
@@ -120,6 +121,7 @@ def test_until_something_was_run_numpy_is_not_imported(tmp_path: Path, monkeypat
     modules = modules_after(AN_EVENING, tmp_path, *READING, *AROUND)
     assert "markdown_it" in modules
     assert {*NEVER, "numpy"} & modules == set()
+    assert sum(name.startswith("pygments.lexers.") for name in modules) < 12, "a language is guessed"
 
 
 def test_the_process_of_the_app_never_imports_torch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

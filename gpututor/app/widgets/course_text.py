@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 
 from textual.app import ComposeResult
 from textual.content import Content
@@ -67,8 +68,15 @@ class FoldedFence(MarkdownFence):
         return iter(())
 
     def set_content(self, content: Content) -> None:
-        self._content = self._highlighted_code = content
-        self.refresh(layout=True)
+        if content is not self._content:
+            self._content = self._highlighted_code = content
+            self.refresh(layout=True)
+
+    @classmethod
+    @lru_cache(maxsize=256)
+    def highlight(cls, code: str, language: str, ansi: bool = False, dark: bool = False) -> Content:
+        """Code whose language is not named is Python's. Textual would guess, by 500 imports, and at each new style."""
+        return super().highlight(code, language or "python", ansi, dark)
 
     def get_content_width(self, container: Size, viewport: Size) -> int:
         return container.width
