@@ -101,9 +101,7 @@ def _gpu_fault(name: str) -> str:
 SETTINGS = (
     Setting("theme", "Theme", "The colours; terminal: your terminal's own sixteen.", THEMES, _theme_fault),
     Setting("editor", "Own editor", "What opens your file; empty: $VISUAL, else $EDITOR.", (), _editor_fault),
-    Setting(
-        "auto_run", "Run checks", "When the checks run; ^s and r always run them.", RUNS
-    ),
+    Setting("auto_run", "Run checks", "When the checks run; ^s and r always run them.", RUNS),
     Setting("motion", "Motion", "None: nothing slides, and no cursor blinks.", MOTIONS),
     Setting(
         "device",
