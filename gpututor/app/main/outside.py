@@ -104,9 +104,7 @@ def _run(command: EditorCommand, *, apart: bool = False) -> TutorError | None:
             check=False,
         )
     except OSError as error:
-        return UsageError(
-            f"{program} cannot be started: {error.strerror or error}.", f"Look at {command.origin}."
-        )
+        return UsageError(f"{program} cannot be started: {error.strerror or error}.", f"Look at {command.origin}.")
     if ended.returncode == 0:
         return None
     said = (ended.stderr or b"").decode("utf-8", "replace").strip().rpartition("\n")[2]
