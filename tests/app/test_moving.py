@@ -315,6 +315,19 @@ async def test_where_one_is_is_noted_also_without_quitting(desk: Desk, monkeypat
         await until(pilot, lambda: '"results"' in (screen.learner.progress.place() or ""), "for the place")
 
 
+async def test_leaving_before_the_file_is_open_forgets_no_place(desk: Desk) -> None:
+    place = f'["{desk.course.exercises[0].key}", "code", 1, 4]'
+    progress = desk.progress()
+    progress.keep_place(place)
+    progress.close()
+    async with desk.start() as pilot:
+        screen = main_screen(pilot)
+        screen._desk = None
+        screen.panes.editor.move_cursor((0, 0))
+        screen.keep_place()
+        assert screen.learner.progress.place() == place
+
+
 @pytest.mark.parametrize("place", ["", "nothing", "[1, 2]", '["x/y", "code", 3, 4]', '["{key}", "cellar", 0, 0]', "[]"])
 async def test_a_place_that_is_not_there_any_more_is_the_task(desk: Desk, place: str) -> None:
     with_key = place.replace("{key}", desk.course.exercises[0].key)

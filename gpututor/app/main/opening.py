@@ -138,6 +138,8 @@ class OpenScreen(AroundScreen):
 
     def keep_place(self) -> None:
         """Note where the learner is, when it is another place than before."""
+        if self._desk is None:
+            return  # nothing is open yet, or it cannot be read
         row, column = self.panes.editor.cursor_location
         place = json.dumps([self.exercise.key, self.panes.current, row, column])
         if place != self._kept_place:
