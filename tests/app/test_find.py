@@ -255,6 +255,18 @@ async def test_from_another_pane_the_key_leads_to_the_code(desk: Desk) -> None:
         await until_shown(pilot, "1 of 1")
 
 
+async def test_the_current_match_differs_from_the_others_in_every_theme(desk: Desk) -> None:
+    async with desk.start() as pilot:
+        editor = await find(pilot, TEXT, *"one")
+        for theme in sorted(pilot.app.available_themes):
+            pilot.app.theme = theme
+            await pilot.pause()
+            other, current = (
+                editor.get_component_rich_style(f"code--{part}", partial=True) for part in ("match", "current-match")
+            )
+            assert current.reverse or current.bgcolor != other.bgcolor, theme
+
+
 @pytest.mark.parametrize("size", [(80, 24), (100, 30), (140, 40)], ids=str)
 async def test_the_find_bar_fits(desk: Desk, size: tuple[int, int]) -> None:
     async with desk.start(size) as pilot:
