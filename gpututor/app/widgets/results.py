@@ -47,6 +47,7 @@ class Results(Vertical, OwnStyle, can_focus=True):
         self._news = PlainText("", classes="news")
         self._source: list[str] = []
         self._rows: dict[tuple[str, str], VerdictRow] = {}
+        self._first_failure: VerdictRow | None = None
         self._headings: dict[str, PlainText] = {}
         self._is_new = False
         """Whether the pane was not looked at since the results came: then it opens at their start."""
@@ -125,10 +126,11 @@ class Results(Vertical, OwnStyle, can_focus=True):
             return
         line = verdict.line or 0
         row = VerdictRow(verdict, self._source[line - 1] if 0 < line <= len(self._source) else "")
-        if verdict.status.has_details and self.first_failure is None:
+        if verdict.status.has_details and self._first_failure is None:
+            self._first_failure = row
             row.open()
         self._rows[key] = row
-        if len(self._rows) <= MOST_ROWS:
+        if len(self._rows) <= MOST_ROWS or row is self._first_failure:
             self._waiting.append(row)
         if self._mounting is not None:
             self._mounting.resume()
@@ -195,7 +197,7 @@ class Results(Vertical, OwnStyle, can_focus=True):
     @property
     def first_failure(self) -> VerdictRow | None:
         """The first check that did not pass, for whatever reason, and has something to say."""
-        return next((row for row in self._rows.values() if row.verdict.status.has_details), None)
+        return self._first_failure
 
     @property
     def sections(self) -> list[Section]:
@@ -226,7 +228,7 @@ class Results(Vertical, OwnStyle, can_focus=True):
 
     def _show_start(self) -> None:
         """Scroll to the top; to the first failure when the whole of it cannot be seen from there."""
-        if not all(row.virtual_region.height for row in self._rows.values()):
+        if not all(row.virtual_region.height for row in self._steps()):
             if self.is_on_screen:  # its rows have no places yet
                 self.call_after_refresh(self._show_start)
             return
@@ -251,11 +253,11 @@ class Results(Vertical, OwnStyle, can_focus=True):
     def action_first(self) -> None:
         self.body.scroll_home(animate=False)
         for row in self._steps()[:1]:
-            row.focus()
+            row.focus(scroll_visible=False)
 
     def action_last(self) -> None:
         for row in self._steps()[-1:]:
-            row.focus()
+            row.focus(scroll_visible=False)
         self.body.scroll_end(animate=False)
 
     def _steps(self) -> list[Widget]:
@@ -270,6 +272,7 @@ class Results(Vertical, OwnStyle, can_focus=True):
         self._end_progress()
         self.report = None
         self._rows.clear()
+        self._first_failure = None
         self._waiting.clear()
         self._headings.clear()
         self._news.display = False
