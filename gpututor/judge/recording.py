@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
+import json
 import traceback
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import astuple, fields
+from dataclasses import fields
 from pathlib import Path
 from typing import Any, Literal
 
@@ -22,6 +24,7 @@ from gpututor.grading.recording import (
     write_recording,
 )
 from gpututor.judge.timing.floor import peak_of, written_bytes
+from gpututor.plain_text import shortened
 from gpututor.trace.columns import TYPES, Trace
 from gpututor.trace.events import Kind
 from gpututor.trace.files import write_trace
@@ -34,6 +37,10 @@ _EVENT_BYTES = 81
 """What an event takes in a file at most; see `gpututor.trace.columns.TYPES`."""
 _MOST_HAZARDS = 20
 """At one line."""
+_LONGEST_HAZARD = 300
+"""Characters of the sentence."""
+_MOST_LINES = 2000
+"""What a person may have written has fewer; a trace may name any number."""
 
 
 class Recorder:
@@ -110,7 +117,7 @@ class Recorder:
     def _write(self, trace: Trace, events: int, name: str) -> int:
         """Write the trace, or as much of its beginning as there is room for; how many events that were."""
         assert self._folder is not None
-        kept = min(events, self._left_bytes // _EVENT_BYTES)
+        kept = max(0, min(events, (self._left_bytes - _tables_bytes(trace)) // _EVENT_BYTES))
         self._left_out += events - kept
         if events and not kept:
             return 0
@@ -176,11 +183,20 @@ class _Lines:
 
     def costs(self) -> tuple[LineCost, ...]:
         """By line; a line that only ran operators on the CPU is not among them."""
-        found = [
-            LineCost(line=line, hazards=tuple(self._hazards.get(line, ()))[:_MOST_HAZARDS], **_amounts(figures))
-            for line, figures in sorted(self._figures.items())
-        ]
-        return tuple(one for one in found if any(astuple(one)[1:]))
+        costly = [line for line in self._figures if line in self._hazards or any(self._figures[line].values())]
+        return tuple(
+            LineCost(line=line, hazards=self._hazards_at(line), **_amounts(self._figures[line]))
+            for line in sorted(costly)[:_MOST_LINES]
+        )
+
+    def _hazards_at(self, line: int) -> tuple[str, ...]:
+        found = itertools.islice(self._hazards.get(line, ()), _MOST_HAZARDS)
+        return tuple(shortened(sentence, _LONGEST_HAZARD) for sentence in found)
+
+
+def _tables_bytes(trace: Trace) -> int:
+    """What names, devices and files take in a trace's file: a submission may give everything a name of its own."""
+    return sum(len(json.dumps(table.texts())) for table in (trace.names, trace.devices, trace.files))
 
 
 def _amounts(figures: Counter[str]) -> dict[str, Any]:

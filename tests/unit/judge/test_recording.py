@@ -94,6 +94,30 @@ def test_a_recording_is_bounded_and_says_what_is_missing(tmp_path: Path, monkeyp
     assert found.runs[0].lines[0].kernels == 20_000, "figures are of everything"
 
 
+def test_names_of_a_submission_s_own_are_bounded_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MOST_BYTES", 1 << 16)
+    traces = []
+    for number in range(3):
+        traces.append(small_trace())
+        for event in range(20):
+            traces[-1].add(Kind.KERNEL, f"{number}{event}" + 900 * "\U0001f600", "cuda:0", start=0, end=1)
+    found = recorded(tmp_path, a_run(*traces, small_trace()))
+    assert sum(path.stat().st_size for path in tmp_path.glob("*.trace")) <= 1 << 16
+    assert [call.trace for call in found.runs[0].calls] == ["", "", "", "run1_4.trace"]
+    assert [call.dropped for call in found.runs[0].calls] == [25, 25, 25, 0]
+    assert found.left_out.startswith("75 events")
+
+
+def test_lines_and_their_hazards_are_bounded(tmp_path: Path) -> None:
+    trace = Trace(None)
+    for line in range(1, 4001):
+        trace.add(Kind.KERNEL, 500 * "n", "cuda:0", start=0, end=1, file=FILE_NAME, line=line)
+        trace.add(Kind.HAZARD, "read after write", "cuda:0", partner=2 * line - 2, file=FILE_NAME, line=line)
+    (run,) = recorded(tmp_path, a_run(trace)).runs
+    assert len(run.lines) == 2000
+    assert {len(sentence) for line in run.lines for sentence in line.hazards} == {300}
+
+
 def test_nothing_is_written_where_nobody_asks(tmp_path: Path) -> None:
     Recorder(None, (), 1).add(a_run(small_trace()), "", FILE_NAME)
     assert not list(tmp_path.iterdir())
@@ -165,3 +189,33 @@ def test_what_ran_before_an_error_is_kept(client: GradingClient, exercise_folder
     source = "calls = []\ndef twice(number):\n    calls.append(1)\n    assert len(calls) < 2\n    return 2 * number\n"
     assert graded(client, exercise_folder, tmp_path / "rec", source).outcome is Outcome.ERROR
     assert len(read_recording(tmp_path / "rec").runs[0].calls) == 1
+
+
+def test_the_call_that_stopped_is_kept_as_far_as_it_came(
+    client: GradingClient, exercise_folder: Path, tmp_path: Path
+) -> None:
+    source = (
+        "import torch\n\n\ndef twice(number):\n    x = torch.ones(1 << 20, device='cuda')\n"
+        "    torch.empty(1 << 40, device='cuda')\n    return x\n"
+    )
+    assert graded(client, exercise_folder, tmp_path / "rec", source).outcome is Outcome.OUT_OF_MEMORY
+    recording = read_recording(tmp_path / "rec")
+    [call] = recording.runs[0].calls
+    assert call.stopped
+    assert call.words.endswith("which stopped with an error")
+    assert (call.peak_bytes, call.peak_line) == (4 << 20, 5)
+    path = recording.trace_path(call)
+    assert path is not None
+    assert [event.line for event in read_trace(str(path)) if event.kind is Kind.OUT_OF_MEMORY] == [6]
+
+
+def test_a_trace_of_a_failed_call_that_nobody_can_read_changes_nothing(
+    client: GradingClient, exercise_folder: Path, tmp_path: Path
+) -> None:
+    source = (
+        "from gpututor.trace.columns import Trace\n\n\ndef twice(number):\n"
+        "    Trace.to_json = lambda trace: {'length': -1}\n    raise ValueError('on purpose')\n"
+    )
+    report = graded(client, exercise_folder, tmp_path / "rec", source)
+    assert report.outcome in (Outcome.ERROR, Outcome.NEEDS_REVIEW)
+    assert read_recording(tmp_path / "rec").runs[0].calls == ()
