@@ -44,7 +44,9 @@ def echo_times_s(terminal: Terminal, keys: int = KEYS) -> list[float]:
     while len(times) < keys:
         terminal.press("ctrl+end", "enter", "enter")
         terminal.rest(0.3)
-        word = ""
+        word = f"qz{len(times)}"  # stands nowhere else
+        terminal.press(*word)
+        terminal.until_shown(word)
         for _ in range(WORD):
             word += random_numbers.choice("abcdefghijklmnopqrstuvwxyz")
             wanted = word

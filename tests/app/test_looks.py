@@ -26,6 +26,10 @@ STEPS: dict[str, tuple[str, ...]] = {
     "help": ("f1",),
     "reset": ("x",),
     "solution": ("s", "y"),
+    "filter": ("1", "slash", "2"),
+    "search": ("slash", *"small"),
+    "jump": ("semicolon",),
+    "everything": ("r", "v"),
 }
 
 

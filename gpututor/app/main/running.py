@@ -113,7 +113,8 @@ class RunScreen(AttemptsScreen):
     def _show_verdict(self, message: CheckAnswered) -> None:
         if self._is_shown(message.run):
             self.panes.results.add_verdict(message.verdict)
-            self.show_keys()
+            if message.verdict.status.has_details:
+                self.show_keys()
 
     @on(SubmissionGraded)
     def _keep_report(self, message: SubmissionGraded) -> None:
