@@ -9,6 +9,7 @@ bytes are written to the terminal to the moment at which the screen that shows t
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import random
@@ -25,6 +26,7 @@ PROGRAMS = str(Path(__file__).with_name("app_programs.py"))
 REAL_APP = "from gpututor.cli.main import main; main([])"
 KEYS = 150
 WORD = 25
+_WORDS = itertools.count()
 ENDLESS = "born_on_the_device"
 ENDLESS_TEXT = "def make_grid(height, width, device):\n    while True: pass\n"
 Size = tuple[int, int]
@@ -44,7 +46,7 @@ def echo_times_s(terminal: Terminal, keys: int = KEYS) -> list[float]:
     while len(times) < keys:
         terminal.press("ctrl+end", "enter", "enter")
         terminal.rest(0.3)
-        word = f"qz{len(times)}"  # stands nowhere else
+        word = f"qz{next(_WORDS)}z"  # stands nowhere else
         terminal.press(*word)
         terminal.until_shown(word)
         for _ in range(WORD):
