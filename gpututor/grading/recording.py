@@ -63,6 +63,8 @@ class CallRecording:
     """How many things the devices did."""
     dropped: int
     """How many of them are not in the trace."""
+    stopped: bool = False
+    """Whether the file stopped in it with an error: it is known as far as it came."""
 
     def __post_init__(self) -> None:
         if self.trace and (Path(self.trace).name != self.trace or self.trace in (".", "..")):

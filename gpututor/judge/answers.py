@@ -7,7 +7,7 @@ from typing import Any
 from gpututor.checks.core import Call, MemoryUse, Span
 from gpututor.errors import GradingError
 from gpututor.plain_text import visible
-from gpututor.trace.columns import Trace
+from gpututor.trace.columns import Trace, TraceError
 from gpututor.wire.frames import Frame, FrameError
 from gpututor.wire.messages import Failure
 from gpututor.wire.sizes import LONGEST_NAME, MOST_NAMES, Sizes
@@ -27,9 +27,11 @@ class WorkerBroke(GradingError):
 class SubmissionFailed(Exception):
     """The worker says that the submission could not be loaded or called."""
 
-    def __init__(self, failure: Failure) -> None:
+    def __init__(self, failure: Failure, trace: Trace | None = None) -> None:
         super().__init__(failure.message)
         self.failure = failure
+        self.trace = trace
+        """What the devices did in the call that failed, where it is known."""
 
 
 def expect(frame: Frame, event: str) -> None:
@@ -48,8 +50,11 @@ def read_call(frame: Frame, drawn: dict[str, Any], source: str, sizes: Sizes, wa
 
     Raises what `expect` does, `ValueRefused` and `TraceError`.
     """
-    expect(frame, "returned")
     header = frame.header
+    try:
+        expect(frame, "returned")
+    except SubmissionFailed as failed:
+        raise SubmissionFailed(failed.failure, _trace_of_failed(header, sizes)) from None
     line = header.get("line")
     trace = Trace.from_json(header.get("trace"), limit=sizes.events)
     if trace.dropped:
@@ -69,6 +74,14 @@ def read_call(frame: Frame, drawn: dict[str, Any], source: str, sizes: Sizes, wa
         files=files,
         folder=folder,
     )
+
+
+def _trace_of_failed(header: dict[str, Any], sizes: Sizes) -> Trace | None:
+    """For people to look at: no verdict depends on it, and one that cannot be read is none."""
+    try:
+        return Trace.from_json(header.get("trace"), limit=sizes.events)
+    except TraceError:
+        return None
 
 
 def files_of(frame: Frame, wanted: tuple[str, ...]) -> tuple[dict[str, bytes], dict[str, str], tuple[bytes, ...]]:

@@ -50,6 +50,8 @@ class Observation:
     """What the worker says was replaced in it."""
     outside: tuple[int, ...] = ()
     """At which lines, the worker says, the file used a device between calls."""
+    stopped: Call | None = None
+    """The call in which the file stopped with an error: what was drawn for it and what the devices did, no more."""
 
 
 def conduct(
@@ -75,6 +77,7 @@ def conduct(
     channel.begin(time.monotonic() + exercise.limits.wall_s, exercise.limits.output_kib << 10)
     repeated: list[tuple[Call, ...]] = []
     trouble: Trouble | None = None
+    stopped: Call | None = None
     stage, last_drawn = "loads", dict[str, Any]()
     try:
         expect(conversation.ask(load_question(exercise, spec, submission, given_source, plan, sizes)), "loaded")
@@ -90,6 +93,8 @@ def conduct(
     except SubmissionFailed as failed:
         which = call_in_words(len(repeated), exercise.cases, last_drawn) if stage == "runs" else ""
         trouble = troubles.from_failure(failed.failure, stage, exercise, source, which)
+        if failed.trace is not None:
+            stopped = Call(last_drawn, {}, None, failed.trace)
         if stage == "runs" or trouble.worker_lives:
             _leave(worker, conversation)
     except DeadlinePassed:
@@ -105,7 +110,7 @@ def conduct(
     channel.drain_printed()
     machine = seen_by_checks(spec, worker.devices)
     firsts = tuple(calls[0] for calls in repeated)
-    observation = Observation(Run(machine, firsts, source, exercise.entry, tuple(repeated)), trouble)
+    observation = Observation(Run(machine, firsts, source, exercise.entry, tuple(repeated)), trouble, stopped=stopped)
     observation.printed, observation.printed_dropped_bytes = channel.printed.text, channel.printed.dropped_bytes
     observation.changed, observation.outside = tuple(conversation.changed), tuple(conversation.outside)
     for call in firsts:

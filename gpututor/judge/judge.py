@@ -182,7 +182,7 @@ class _Grading:
                 observation.run = replace(observation.run, baselines=baselines)
             if trouble is None:
                 observation.run = with_opened(self._pool, self.exercise, plan, observation.run)
-            recorder.add(observation.run, device, submission.file_name)
+            recorder.add(observation.run, device, submission.file_name, observation.stopped)
             self._suspicions += suspicions_of(observation.run, spec, observation.changed)
             self._suspicions += outside_in_words(observation.outside)
             self._judge(observation, spec, code, solution)

@@ -7,13 +7,13 @@ import json
 import traceback
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 
-from gpututor.checks.core import Call, Check, Machine, Run, call_in_words, tensors_by_path
+from gpututor.checks.core import Call, Check, Machine, Run, Span, call_in_words, tensors_by_path
 from gpututor.grading.recording import (
     MOST_BYTES,
     BaselineRecording,
@@ -57,23 +57,32 @@ class Recorder:
         self._left_bytes = MOST_BYTES
         self._left_out = 0
 
-    def add(self, run: Run, device: str, file_name: str) -> None:
-        """One run, with its baselines. `file_name` is how the traces call the submission."""
+    def add(self, run: Run, device: str, file_name: str, stopped: Call | None = None) -> None:
+        """One run, with its baselines. `file_name` is how the traces call the submission.
+
+        `stopped` is the call that ended the run with an error, where its trace is known.
+        """
         if self._folder is None:
             return
         try:
             Path(self._folder).mkdir(parents=True, exist_ok=True)
-            self._runs.append(self._run(run, device, file_name))
+            self._runs.append(self._run(run, device, file_name, stopped))
             write_recording(Recording(tuple(self._runs), self._left_out_in_words()), self._folder)
         except Exception:  # the grading goes on
             traceback.print_exc()
             self._folder = None
 
-    def _run(self, run: Run, device: str, file_name: str) -> RunRecording:
+    def _run(self, run: Run, device: str, file_name: str, stopped: Call | None) -> RunRecording:
         number = len(self._runs) + 1
         floors = [self._floor_ns(part, run.machine) for call in run.calls for part in call.ranks or (call,)]
         lines = _Lines(file_name)
         calls = self._calls(run.calls, floors, f"run{number}", lines)
+        if stopped is not None and len(stopped.trace):
+            words = call_in_words(len(run.calls), self._cases, stopped.drawn)[2:-1] or "the call"
+            told = self._call(
+                _timed(stopped), f"{words}, which stopped with an error", 0, f"run{number}_stopped.trace", lines
+            )
+            calls += (replace(told, stopped=True),)
         baselines = tuple(
             BaselineRecording(name, self._calls(of_it, floors, f"run{number}_{place}", _Lines(name)))
             for place, (name, of_it) in enumerate(run.baselines.items(), 1)
@@ -143,6 +152,12 @@ class Recorder:
         if not self._left_out:
             return ""
         return f"{self._left_out:,} events are not in the traces: one recording holds {MOST_BYTES >> 20} MiB."
+
+
+def _timed(stopped: Call) -> Call:
+    """A call that did not return, with a span from the first to the last thing that its devices did."""
+    rows = Rows(stopped.trace)
+    return replace(stopped, span=Span(rows.begin, rows.finish, rows.finish))
 
 
 class _Lines:

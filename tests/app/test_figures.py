@@ -9,7 +9,7 @@ from gpututor.app.commands import Pane
 from gpututor.app.widgets.device.figures import ProcessFigures
 from gpututor.app.widgets.device.lines import LinesTab
 from gpututor.app.widgets.device.memory import MemoryTab
-from gpututor.app.widgets.device.view import LoadedCase, RunView
+from gpututor.app.widgets.device.view import LoadedCase, RunView, first_view
 from gpututor.grading.recording import CallRecording, Recording, RunRecording
 from gpututor.trace.memory_curve import memory_curves
 from gpututor.trace.rows import Rows
@@ -26,6 +26,15 @@ def view_with(figures: ProcessFigures) -> RunView:
     loaded = LoadedCase((), ())
     vars(loaded)["figures"] = (figures,)
     return RunView(recording, 0, 0, 1, "1.1", "a.py", None, loaded)
+
+
+def test_the_call_that_stopped_is_shown_before_longer_ones() -> None:
+    long = CallRecording("call 1 of 2", "a.trace", 9000, 0, 0, None, 90, 0)
+    stopped = CallRecording("call 2 of 2, which stopped with an error", "b.trace", 10, 0, 0, None, 3, 0, stopped=True)
+    recording = Recording((RunRecording("one GPU", "cuda:0", "modelled", (long, stopped), (), ()),))
+    view = first_view(recording, attempt=1, title="1.1", file_name="a.py", source=None)
+    assert view is not None
+    assert view.case.words == stopped.words
 
 
 @pytest.fixture

@@ -136,9 +136,7 @@ class LinesTab(Vertical):
     def _heading(self) -> Content:
         assert self._view is not None
         order = "by time (o: as in the file)" if self._by_cost else "as in the file (o: by time)"
-        words = Content(f"{'line':>{_NUMBER - 2}}  {order}").truncate(
-            _NUMBER + self._room, ellipsis=True, pad=True
-        )
+        words = Content(f"{'line':>{_NUMBER - 2}}  {order}").truncate(_NUMBER + self._room, ellipsis=True, pad=True)
         return Content.assemble(words, "  ", *(f"{one.heading:>{one.width}}" for one in self._columns())).stylize(_PALE)
 
     def _row(self, number: int, cost: LineCost | None, top: int, *, is_most: bool) -> Content:

@@ -50,6 +50,11 @@ class Case:
     def events(self) -> int:
         return sum(call.events for call in self.calls)
 
+    @property
+    def worth(self) -> tuple[bool, int, int]:
+        """How much there is to see: the call that stopped first, then what took longest, or has most events."""
+        return any(call.stopped for call in self.calls), self.work_ns, self.events
+
 
 @dataclass(frozen=True)
 class ProcessRows:
@@ -178,10 +183,10 @@ def cases_of(run: RunRecording) -> tuple[Case, ...]:
 
 
 def most_work(run: RunRecording) -> int:
-    """The position of the case that shows most: it took longest, or has most events where there are no times."""
+    """The position of the case that shows most; see `Case.worth`."""
     cases = cases_of(run)
     shown = [number for number, case in enumerate(cases) if any(call.trace for call in case.calls)]
-    return max(shown, key=lambda number: (cases[number].work_ns, cases[number].events), default=0)
+    return max(shown, key=lambda number: cases[number].worth, default=0)
 
 
 def first_view(recording: Recording, *, attempt: int, title: str, file_name: str, source: str | None) -> RunView | None:
@@ -190,7 +195,7 @@ def first_view(recording: Recording, *, attempt: int, title: str, file_name: str
     if not runs:
         return None
     views = [RunView(recording, number, 0, attempt, title, file_name, source).of_run(number) for number in runs]
-    return max(views, key=lambda view: (view.case.work_ns, view.case.events))
+    return max(views, key=lambda view: view.case.worth)
 
 
 def load(view: RunView) -> RunView:
