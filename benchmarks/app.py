@@ -1,6 +1,6 @@
 """How the app feels, through a pseudo-terminal: what a key costs, a cancel, a timeline, and the longest step.
 
-    python benchmarks/app.py [PART …]          echo, cancel, timeline, steps; all without a word
+    python -m benchmarks.app [PART …]          echo, cancel, timeline, steps; all without a word
 
 Prints figures beside the limits that they should keep; asserts nothing. A figure of time is from the moment at which
 bytes are written to the terminal to the moment at which the screen that shows their effect was read from it.
@@ -20,7 +20,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from terminal import Terminal
+from tests.app.terminal import Terminal
 
 PROGRAMS = str(Path(__file__).with_name("app_programs.py"))
 REAL_APP = "from gpututor.cli.main import main; main([])"

@@ -119,7 +119,7 @@ def time_steps(slowest: list[tuple[float, list[str]]], at_least_s: float = 0.005
     def timed_run(handle: asyncio.Handle) -> None:
         names.clear()
         started = time.thread_time()
-        run(handle)  # type: ignore[arg-type]
+        run(handle)
         elapsed_s = time.thread_time() - started
         if elapsed_s >= at_least_s:
             slowest.append((elapsed_s, names.copy()))

@@ -11,7 +11,6 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from benchmarks.terminal import Terminal
 from gpututor.app.app import GpututorApp
 from gpututor.app.main.screen import MainScreen
 from gpututor.course.catalogue import load_course
@@ -19,6 +18,7 @@ from gpututor.course.workspace import Workspace
 from gpututor.paths import progress_file
 from gpututor.progress.store import ProgressStore
 from tests.app.scripted import ScriptedClient
+from tests.app.terminal import Terminal
 
 ROOT = Path(__file__).resolve().parents[2]
 

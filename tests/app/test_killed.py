@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.terminal import Terminal
 from gpututor.course.catalogue import load_course
 from gpututor.course.workspace import make_workspace
 from tests.app.in_terminal import start
+from tests.app.terminal import Terminal
 from tests.unit.course.tiny import FILES, write_course
 
 PERIOD_S = 1.0

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.terminal import Terminal
 from gpututor.course.catalogue import load_course
 from gpututor.course.workspace import make_workspace
 from tests.app.conftest import Desk, main_screen, stop_ticking, until, until_shown
 from tests.app.in_terminal import start
 from tests.app.screen import screen_text
+from tests.app.terminal import Terminal
 from tests.app.test_files import is_asking
 from tests.unit.course.tiny import write_course
 

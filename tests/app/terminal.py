@@ -1,4 +1,4 @@
-"""A program in a pseudo-terminal: keys go in, and its screen is read as text. For benchmarks and tests.
+"""A program in a pseudo-terminal: keys go in, and its screen is read as text. For tests and benchmarks.
 
 Knows as much of a terminal as Textual's output needs: absolute positions, text, clearing. Colours are passed over.
 """
