@@ -274,3 +274,33 @@ async def test_the_find_bar_fits(desk: Desk, size: tuple[int, int]) -> None:
         await until_shown(pilot, "2 of 3")
         await until(pilot, lambda: main_screen(pilot).is_saved, "for the text to be saved")
         await assert_golden(pilot, "find")
+
+
+async def test_what_another_program_wrote_meanwhile_is_searched_anew_before_it_is_replaced(desk: Desk) -> None:
+    desk.file().write_text("one = 1\ntwo = 2\n")
+    async with desk.start() as pilot:
+        editor = editor_of(pilot)
+        await pilot.press("e", "ctrl+f")
+        await until(pilot, lambda: bar_of(pilot).has_focus_within, "for the bar")
+        await pilot.press(*"two", "tab", "x")
+        await until_shown(pilot, "1 of 1")
+        desk.file().write_text("zero = 0\none = 1\ntwo = 2\n")
+        await until(pilot, lambda: editor.text.startswith("zero"), "for the reload")
+        await pilot.press("enter", "enter")
+        await until(pilot, lambda: "two" not in editor.text, "for the replacement")
+        assert editor.text == "zero = 0\none = 1\nx = 2\n"
+
+
+async def test_the_bar_goes_away_where_its_match_was_taken_away(desk: Desk) -> None:
+    desk.file().write_text("one = 1\ntwo = 2\n")
+    async with desk.start() as pilot:
+        editor = editor_of(pilot)
+        await pilot.press("e", "ctrl+f")
+        await until(pilot, lambda: bar_of(pilot).has_focus_within, "for the bar")
+        await pilot.press(*"two")
+        await until_shown(pilot, "1 of 1")
+        desk.file().write_text("")
+        await until(pilot, lambda: editor.text == "", "for the reload")
+        await pilot.press("tab", "x", "enter", "escape")
+        await until(pilot, lambda: editor.has_focus, "for the editor")
+        assert editor.text == ""

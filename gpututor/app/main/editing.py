@@ -24,6 +24,8 @@ class EditScreen(OutsideScreen):
     _completer: Completer | None = None
     _matches: tuple[Match, ...] = ()
     _current: int | None = None
+    _searched = ""
+    """The text that the matches are places of: another program may write a newer one at any moment."""
     _search_from = (0, 0)
     """Where the search begins while the needle is being typed."""
     _question = 0
@@ -55,7 +57,7 @@ class EditScreen(OutsideScreen):
             return False
         self._bar.close()
         editor = self.panes.editor
-        if self._current is not None:
+        if self._current is not None and self._searched == self.editor_text:
             editor.move_cursor(self._matches[self._current][0])
         self._matches, self._current = (), None
         editor.show_matches((), None)
@@ -113,9 +115,9 @@ class EditScreen(OutsideScreen):
         from gpututor.app.widgets.editor.finding import BadPattern, find_all
 
         assert self._bar is not None
-        self._current = None
+        self._current, self._searched = None, self.editor_text
         try:
-            self._matches = tuple(find_all(self._bar.needle, self.editor_text))
+            self._matches = tuple(find_all(self._bar.needle, self._searched))
         except BadPattern as error:
             self._matches = ()
             self._bar.show_count("not valid", nothing=True)
@@ -146,6 +148,7 @@ class EditScreen(OutsideScreen):
 
     @on(MatchWanted)
     def _go_on(self, message: MatchWanted) -> None:
+        self._search_what_changed()
         if not self._matches:
             return
         here = self.panes.editor.cursor_location
@@ -166,6 +169,7 @@ class EditScreen(OutsideScreen):
         from gpututor.app.widgets.editor.finding import BadPattern, replaced, replacement
 
         assert self._bar is not None
+        self._search_what_changed()
         editor = self.panes.editor
         if editor.read_only or not self._matches:
             return
@@ -190,9 +194,16 @@ class EditScreen(OutsideScreen):
         self._search()
 
     def on_text_area_changed(self) -> None:
-        editor = self.panes.editor
-        if self._bar is not None and self._bar.is_open and editor.has_focus:
-            self._look_again()
+        self._search_what_changed()
+
+    def _search_what_changed(self) -> None:
+        """While the bar is open, find the matches of a text that is not the one that was searched."""
+        if self._bar is None or not self._bar.is_open or self._searched == self.editor_text:
+            return
+        if self.panes.editor.has_focus:
+            self._look_again()  # the cursor stays where the learner types
+        else:
+            self._search()
 
     # Completion
 
