@@ -105,8 +105,9 @@ class Desk:
 
     def take_theirs(self, mine: str) -> tuple[str, Path]:
         """End a conflict with the file's text; returns it, and where the editor's text was kept."""
-        text = self.read()
+        # First: where it cannot be kept, the conflict is still there, and the file is nobody's to write over.
         kept = back_up_text(self._as_file(mine), self.path.name, self.backups)
+        text = self.read()
         self.forget_draft()
         return text, kept
 

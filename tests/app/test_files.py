@@ -211,3 +211,19 @@ async def test_a_terminal_that_is_closed_in_a_conflict_keeps_both_texts(desk: De
         await pilot.press("m")
         await until(pilot, lambda: desk.file().read_text().startswith("m=1def"), "for my text")
         assert backups(desk) == ["theirs = 1\n"]
+
+
+async def test_where_nothing_can_be_kept_taking_theirs_costs_nobody_s_text(desk: Desk) -> None:
+    async with desk.start() as pilot:
+        (desk.workspace_folder / ".backups").write_text("in the way")
+        await start_conflict(desk, pilot)
+        await pilot.press("f")
+        await until_shown(pilot, "The file cannot be used")
+        await pilot.press("c")
+        await until_shown(pilot, "not saved: ^s tells why")
+        assert not is_asking(pilot)
+        await pilot.press("ctrl+s")
+        await until_shown(pilot, "changed on disk and in the editor")
+        assert desk.file().read_text() == "theirs = 1\n"
+        assert main_screen(pilot).editor_text.startswith("m=1def")
+        await pilot.press("escape")

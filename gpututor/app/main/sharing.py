@@ -251,8 +251,9 @@ class SharingScreen(DeskScreen):
                 text, kept = self._desk.take_theirs(self.editor_text)
                 self._take(text)
         except (TutorError, OSError) as error:
-            self._waiting = None
+            self._put_off, self._waiting = theirs, None  # asked again by a command: not at once, over what is told here
             self.show_error(error)
+            self.show_standing()
             return
         self.status.show_news("" if kept is None else f"Kept: .backups/{kept.name}")
         self.show_standing()
