@@ -229,3 +229,14 @@ def test_every_outcome_has_room_in_the_list() -> None:
     from gpututor.grading.words import OUTCOME_TITLES
 
     assert max(len(OUTCOME_TITLES[outcome]) for outcome in Outcome) <= 21
+
+
+async def test_two_answers_of_one_moment_close_the_list_once(desk: Desk) -> None:
+    attempts(desk, WRONG, RIGHT)
+    async with desk.start() as pilot:
+        screen = await open_history(pilot)
+        await until(pilot, lambda: 0 in screen._attempts, "for the newest")
+        screen.action_choose("report")  # as keys do that were sent here before the first one had acted
+        screen.action_close()
+        await until_shown(pilot, "Results")
+        assert pilot.app.screen is main_screen(pilot)

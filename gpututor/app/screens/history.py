@@ -13,10 +13,10 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Container, Vertical, VerticalScroll
 from textual.message import Message
-from textual.screen import Screen
 from textual.widgets import Static
 
 from gpututor.app.screens.diff import DiffLine, DiffView, diff_lines
+from gpututor.app.screens.once import OnceScreen
 from gpututor.app.widgets.attempt_list import HEADER, AttemptList
 from gpututor.app.widgets.plain import PlainText
 from gpututor.app.words import moment, sentence
@@ -71,7 +71,7 @@ class BestFound(Message):
     id: int
 
 
-class HistoryScreen(Screen[Chosen | None]):
+class HistoryScreen(OnceScreen[Chosen | None]):
     """Dismissed with what the learner wants next."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
