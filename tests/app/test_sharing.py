@@ -152,3 +152,18 @@ async def test_quitting_while_a_question_is_open_waits_for_the_answer_to_that_qu
         await pilot.press("m")
         await until(pilot, lambda: not pilot.app.is_running, "for the end")
     assert desk.file().read_text().startswith("m=1def")
+
+
+async def test_beginning_an_exercise_anew_never_asks_about_another_one(desk: Desk) -> None:
+    """The exercise that is left has a conflict, which comes first."""
+    async with desk.start() as pilot:
+        stop_ticking(pilot)
+        screen = main_screen(pilot)
+        await pilot.press("e", *"m=1")
+        desk.file().write_text("theirs = 1\n")
+        screen.begin_again(desk.course.exercises[1].key)
+        await until(pilot, lambda: is_asking(pilot), "for the question")
+        await pilot.press("m")
+        await until_shown(pilot, "Start 1.2")
+        assert screen.exercise.key == desk.course.exercises[1].key
+        await pilot.press("n")

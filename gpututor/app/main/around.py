@@ -89,12 +89,21 @@ class AroundScreen(LearnScreen):
                 case Choice("exercise", key):
                     self.post_message(ExerciseChosen(key))
                 case Choice("again", key):
-                    self.post_message(ExerciseChosen(key))
-                    self.call_later(self.action_reset)
+                    self.call_later(self.begin_again, key)
                 case _:
                     return
 
         self.app.push_screen(ProgressScreen(self.learner.course, self.learner.progress), go_on)
+
+    def begin_again(self, key: str) -> None:
+        """Open an exercise, and ask whether its file is to be put back to the starter."""
+        exercise = next(one for one in self.learner.course.exercises if one.key == key)
+        leaves = self._desk is not None and exercise.key != self.exercise.key
+        # What is asked about the file that is left comes first: else its answer would begin that one anew.
+        if leaves and not self.save_or_ask(partial(self.begin_again, key), leaving=True):
+            return
+        self.post_message(ExerciseChosen(key))
+        self.call_later(self.action_reset)
 
     # Runs that nobody asks for
 
