@@ -12,6 +12,7 @@ from textual.widget import Widget
 
 from gpututor.app.commands import BY_ID, FOOTERS, Pane, shown_key
 from gpututor.app.messages import CommandChosen, PaneChosen
+from gpututor.plain_text import visible
 
 
 class _Tab(NamedTuple):
@@ -28,6 +29,7 @@ class TabLine(Widget):
         self._title = ""
 
     def show(self, current: Pane, title: str) -> None:
+        title = visible(title)
         if (current, title) != (self._current, self._title):
             self._current, self._title = current, title
             self.refresh()
@@ -85,11 +87,13 @@ class StatusLine(Widget):
         self._standing = ""
 
     def show_news(self, text: str) -> None:
+        text = visible(text)
         if text != self._news:
             self._news = text
             self.refresh()
 
     def show_standing(self, text: str) -> None:
+        text = visible(text)
         if text != self._standing:
             self._standing = text
             self.refresh()

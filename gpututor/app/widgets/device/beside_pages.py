@@ -19,6 +19,7 @@ from gpututor.app.widgets.device.line_pairs import LinePair, cost_ns, line_pairs
 from gpututor.app.widgets.device.places import code
 from gpututor.app.widgets.device.times import stacked
 from gpututor.grading.recording import LineCost
+from gpututor.plain_text import visible
 from gpututor.trace.comparison import Difference, in_one_sentence, ratio_words
 from gpututor.trace.units import duration
 
@@ -84,7 +85,7 @@ def _shares(pair: Pair, width: int) -> Iterator[Content]:
     """What the time of both was spent on, on one scale."""
     sides = (f"attempt {pair.left.attempt}", pair.left), (pair.other.short, pair.right)
     rows = [
-        (name, f"{one.name} {shares.device}".strip(), shares)
+        (name, visible(f"{one.name} {shares.device}").strip(), shares)
         for name, view in sides
         if view.loaded is not None
         for one in view.loaded.figures

@@ -121,8 +121,8 @@ def _wrong(view: RunView, figures: ProcessFigures, before: str) -> Iterator[_Ent
             times = f" ({len(found):,} times)" if len(found) > 1 else ""
             of = f" of {size(view.run.memory_bytes)}" if view.run.memory_bytes else ""
             sentence = (
-                f"✗ Out of memory: {before}{place_words(place, view.file_name)} asks {curve.device} for {size(asked)}"
-                f"{times}, and {size(allocated)}{of} are allocated already."
+                f"✗ Out of memory: {before}{place_words(place, view.file_name)} asks {visible(curve.device)} "
+                f"for {size(asked)}{times}, and {size(allocated)}{of} are allocated already."
             )
             yield _entry(view, sentence, "$text-error bold", [place], _REMEDY_FOR_MEMORY)
 

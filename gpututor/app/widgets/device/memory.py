@@ -13,6 +13,7 @@ from gpututor.app.messages import LineChosen
 from gpututor.app.widgets.device.places import code_at, line_of, place_words
 from gpututor.app.widgets.device.window import Window, ticks
 from gpututor.grading.words import count
+from gpututor.plain_text import visible
 from gpututor.trace.charts import area, bar
 from gpututor.trace.units import duration, share, size
 
@@ -60,7 +61,9 @@ class MemoryTab(Widget, can_focus=True):
         """Draw the memory of a call; the cursor is at the peak."""
         self._view = view
         figures = view.loaded.figures if view.loaded is not None else ()
-        self._curves = [(f"{one.name} {curve.device}".strip(), curve) for one in figures for curve in one.curves]
+        self._curves = [
+            (visible(f"{one.name} {curve.device}").strip(), curve) for one in figures for curve in one.curves
+        ]
         self._chosen = max(range(len(self._curves)), key=lambda at: self._curves[at][1].peak_bytes, default=0)
         self._cursor = self._curves[self._chosen][1].peak if self._curves else None
         self.refresh()

@@ -15,6 +15,7 @@ from textual.widgets import Static
 
 from gpututor.app.widgets.device.time_bars import Bars, TimeBar, all_bars
 from gpututor.app.widgets.device.view import RunView
+from gpututor.plain_text import visible
 from gpututor.trace.charts import bar, parts
 from gpututor.trace.units import duration, share
 
@@ -119,10 +120,10 @@ def _shares(view: RunView, width: int) -> Iterator[Content]:
         return
     several = len(view.case.calls) > 1 or len(view.run.calls) > 1
     timed = [one for one in view.loaded.figures if one.timed]
-    found = [(f"{one.name} {each.device}".strip(), each) for one in timed for each in one.shares]
+    found = [(visible(f"{one.name} {each.device}").strip(), each) for one in timed for each in one.shares]
     if not found:
         return
-    what = f" in {view.case.words}" if several else ""
+    what = f" in {visible(view.case.words)}" if several else ""
     yield Content(f"What the device's time was spent on{what}").stylize("bold").truncate(width, ellipsis=True)
     for name, shares in found:
         label = f"  {name:<8} " if len(found) > 1 else "  "

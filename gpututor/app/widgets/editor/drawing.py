@@ -16,6 +16,7 @@ from gpututor.app.widgets.editor.brackets import Brackets, Location, find_bracke
 from gpututor.app.widgets.editor.colours import KINDS, Span, python_spans
 from gpututor.app.widgets.editor.costs import LineCosts, cost_in_words, short_forms
 from gpututor.app.widgets.editor.finding import Match
+from gpututor.plain_text import without_steering
 
 if TYPE_CHECKING:
     from gpututor.grading.recording import LineCost as Cost
@@ -192,6 +193,8 @@ class CodeArea(TextArea):
         if row >= self.document.line_count:
             return strip
         line = self.document[row]
+        if not line.isprintable():
+            strip = Strip([Segment(without_steering(text), style) for text, style, _ in strip], strip.cell_length)
         width = self.scrollable_content_region.width
         shift = self.scroll_offset.x
         gutter = self.gutter_width
