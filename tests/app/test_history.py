@@ -240,3 +240,13 @@ async def test_two_answers_of_one_moment_close_the_list_once(desk: Desk) -> None
         screen.action_close()
         await until_shown(pilot, "Results")
         assert pilot.app.screen is main_screen(pilot)
+
+
+async def test_half_a_character_in_the_editor_does_not_keep_the_last_report_away(desk: Desk) -> None:
+    attempts(desk, WRONG)
+    async with desk.start() as pilot:
+        screen = main_screen(pilot)
+        screen.panes.editor.replace_all("x = '\ud800'\n")
+        screen.show_last_report()
+        screen.show_pane(Pane.RESULTS)
+        await until_shown(pilot, "your file has changed since")

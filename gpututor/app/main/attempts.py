@@ -162,6 +162,6 @@ class AttemptsScreen(EditScreen):
             return
         report = attempt.report
         text = self.editor_text
-        same = hashlib.sha256(text.encode()).hexdigest() == report.submission_sha256
+        same = hashlib.sha256(text.encode("utf-8", "replace")).hexdigest() == report.submission_sha256
         news = "This is your last run." if same else "This is your last run; your file has changed since."
         results.show_report(report, text if same else attempt.source or "", news)
