@@ -8,6 +8,7 @@ import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 
+from gpututor.cli.fitting import columns, fitting
 from gpututor.cli.keeping import Keeping
 from gpututor.cli.places import check_own_file, chosen_course, chosen_workspace
 from gpututor.cli.still_grading import StillGrading
@@ -22,6 +23,8 @@ from gpututor.plain_text import lines_of, visible
 
 SEEDS = 2**32
 """How many seeds there are: the judge draws from these, and every generator takes them."""
+_SENTENCE_AT = 13
+"""The column where the sentence of a check begins."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -144,7 +147,7 @@ def _seed(word: str) -> int:
 def _follow(events: Iterator[GradingEvent], exercise: Exercise, source: str, *, quiet: bool) -> Report:
     """Print what happens as it happens; returns the report."""
     if not quiet:
-        print(f"{exercise.label} {exercise.title}", flush=True)
+        print(fitting(f"{exercise.label} {exercise.title}"), flush=True)
     for event in events:
         if not quiet:
             print_event(event, source)
@@ -159,9 +162,10 @@ def print_event(event: GradingEvent, source: str) -> None:
         case Graded(report):
             _print_end(report)
         case RunStarted(scenario, device):
-            print(f"\n{visible(scenario)}: {visible(device_words(device))}", flush=True)
+            print(fitting(f"\n{visible(scenario)}: {visible(device_words(device))}"), flush=True)
         case TimingAdvanced(sentence, 0):
-            print(f"  {'timing':<10} {visible(sentence)}: pairs of calls, which can take a minute", flush=True)
+            words = f"  {'timing':<10} {visible(sentence)}: pairs of calls, which can take a minute"
+            print(fitting(words, _SENTENCE_AT), flush=True)
         case VerdictReached(verdict):
             _print_verdict(verdict, lines_of(source))
         case _:
@@ -169,7 +173,7 @@ def print_event(event: GradingEvent, source: str) -> None:
 
 
 def _print_verdict(verdict: Verdict, lines: list[str]) -> None:
-    print(f"  {mark(verdict.status):<10} {visible(verdict.sentence)}", flush=True)
+    print(fitting(f"  {mark(verdict.status):<10} {visible(verdict.sentence)}", _SENTENCE_AT), flush=True)
     at = ""
     if verdict.line is not None and 0 < verdict.line <= len(lines):
         at = f"{verdict.line}: {lines[verdict.line - 1].strip()}"
@@ -187,8 +191,9 @@ def _print_verdict(verdict: Verdict, lines: list[str]) -> None:
 
 def _labelled(label: str, text: str) -> str:
     first, rest = f"      {label:<10}", " " * 16
+    width = max(24, (columns(most=116) or 116) - len(rest))
     paragraphs = visible(text).splitlines() or [""]
-    wrapped = [line for paragraph in paragraphs for line in textwrap.wrap(paragraph, 100) or [""]]
+    wrapped = [line for paragraph in paragraphs for line in textwrap.wrap(paragraph, width) or [""]]
     return "\n".join((first if number == 0 else rest) + line for number, line in enumerate(wrapped))
 
 
@@ -201,11 +206,11 @@ def _print_end(report: Report) -> None:
         if run.output_dropped_bytes:
             print(f"  … {count(run.output_dropped_bytes, 'byte')} more were not kept")
     environment = report.environment
-    print(f"\n{outcome_line(report)}")
+    print(fitting(f"\n{outcome_line(report)}"))
     for text in filter(None, [report.reason, *to_look_at(report)]):
-        print(textwrap.indent(visible(text), "  "))
+        print(fitting(textwrap.indent(visible(text), "  ")))
     known = evidence(report)
-    print(f"  device {visible(device_words(report.device))}{'; ' + known if known else ''}")
+    print(fitting(f"  device {visible(device_words(report.device))}{'; ' + known if known else ''}", 4))
     parts = [f"isolation {environment.isolation}", f"worker {environment.workers}" if environment.workers else ""]
     parts += [f"driver {environment.driver}" if environment.driver else "", f"seed {environment.seed}"]
-    print(f"  {visible('; '.join(filter(None, parts)))}; {elapsed(report)}")
+    print(fitting(f"  {visible('; '.join(filter(None, parts)))}; {elapsed(report)}", 4))

@@ -18,6 +18,7 @@ from functools import partial
 from pathlib import Path
 from typing import Protocol
 
+from gpututor.cli.fitting import fitting
 from gpututor.cli.grade import add_device_arguments, check_one_device, print_event
 from gpututor.cli.hint import show_hints
 from gpututor.cli.keeping import Keeping
@@ -203,7 +204,7 @@ class Watcher:
         self._gone_at = now if self._gone_at is None else self._gone_at
         if not self._is_gone and now - self._gone_at >= GONE_AFTER_S:
             self._is_gone, self._stamp = True, None
-            print(f"{visible(str(self._path))} is gone. It is graded again when it is back.", flush=True)
+            print(fitting(f"{visible(str(self._path))} is gone. It is graded again when it is back."), flush=True)
 
     # Grading
 
@@ -220,7 +221,7 @@ class Watcher:
         self._stop()
         self._changed_at = None
         print(CLEAR if self._clears else "", end="" if self._clears else "\n")
-        print(f"{self._exercise.label} {visible(self._exercise.title)}", flush=True)
+        print(fitting(f"{self._exercise.label} {visible(self._exercise.title)}"), flush=True)
         try:
             source = self._desk.workspace.read(self._exercise)
         except TutorError as error:
@@ -290,8 +291,8 @@ class Watcher:
             if following is None:
                 print("This was the last exercise of the course.")
             else:
-                print(f"n and Enter go on to {following.label} {visible(following.title)}.")
-        print(f"Watching {visible(str(self._path))}: saving it grades it again.\n{KEYS}", flush=True)
+                print(fitting(f"n and Enter go on to {following.label} {visible(following.title)}."))
+        print(fitting(f"Watching {visible(str(self._path))}: saving it grades it again.\n{KEYS}"), flush=True)
 
 
 def _stamp(path: Path) -> Stamp | None:
