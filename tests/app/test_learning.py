@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
+from gpututor import checks
 from gpututor.app.commands import Pane
 from gpututor.app.screens.diff import CONTINUED, DiffDialog, diff_lines
 from gpututor.app.screens.finished import Finished, FinishedScreen
 from gpututor.app.screens.progress import ProgressScreen, standing_of
-from gpututor.app.teaching import lesson_about, to_remember
+from gpututor.app.teaching import in_general, lesson_about, to_remember
 from gpututor.course.catalogue import load_course
 from gpututor.grading.report import Status
+from gpututor.judge.verdicts import OWN
 from gpututor.paths import builtin_course
 from gpututor.progress.history import solutions_opened
 from gpututor.progress.review import Mistake
@@ -189,6 +193,33 @@ def test_kinds_of_checks_belong_to_the_lessons_that_teach_them() -> None:
     assert about("memory") == "memory_and_layout"
     assert about("precision") == "precision"
     assert about("no_such_check") == "somewhere"
+    assert [about(check) for check in OWN] == ["", "", ""], "every exercise has the grader's own"
+
+
+def test_each_kind_of_check_is_told_in_general_words() -> None:
+    modules = [path.read_text() for path in Path(checks.__file__).parent.glob("*.py")]
+    kinds = {kind for text in modules for kind in re.findall(r"\bname: str = \"(\w+)\"", text)}
+    kinds |= {kind for text in modules for kind in re.findall(r"^NAME = \"(\w+)\"", text, re.MULTILINE)}
+    assert {"parity", "speed", "unmodified"} < kinds
+    for kind in (*OWN, *sorted(kinds)):
+        assert in_general(Mistake(kind, "f() does it", 1, ("a/b",))) != "f() does it", kind
+    assert in_general(Mistake("my_own", "f() does it", 1, ("a/b",))) == "f() does it"
+
+
+async def test_what_does_not_load_or_run_is_told_in_general_and_without_a_lesson(desk: Desk) -> None:
+    desk.client.judge = lambda request: report(
+        request,
+        replace(verdict("loads", Status.FAILED), sentence="The file loads and defines twice()"),
+        replace(verdict("runs", Status.FAILED), sentence="twice() runs to its end"),
+    )
+    async with desk.start() as pilot:
+        await run_checks(pilot)
+        await pilot.press("w")
+        await until_shown(pilot, "1 ×  The file loads")
+        text = screen_text(pilot.app)
+        assert "1 ×  It runs to its end" in text
+        assert "defines twice()" not in text
+        assert "▸" not in text[text.index("What failed most often") :]
 
 
 @pytest.mark.parametrize("size", [(80, 24), (140, 40)], ids=str)
@@ -221,7 +252,7 @@ async def test_the_screen_of_progress_opens_lessons_and_exercises(desk: Desk) ->
         await run_checks(pilot)
         await pilot.press("n", "w")
         await until_shown(pilot, "What failed most often")
-        assert "The check called placement holds" in screen_text(pilot.app)
+        assert "1 ×  Where the outputs live" in screen_text(pilot.app)
         await pilot.press("j", "enter")
         await until(pilot, lambda: "# Lesson 2" in screen.panes.reader.text, "for the lesson")
         await pilot.press("w")

@@ -16,7 +16,7 @@ from textual.widgets.option_list import Option
 
 from gpututor.app.screens.pages import PagesScreen
 from gpututor.app.standing import LessonRow, State, lesson_rows
-from gpututor.app.teaching import lesson_about
+from gpututor.app.teaching import in_general, lesson_about
 from gpututor.course.exercise import Course, Exercise
 from gpututor.errors import TutorError
 from gpututor.grading.words import count
@@ -38,7 +38,7 @@ class Standing:
 
     lessons: tuple[LessonRow, ...]
     mistakes: tuple[tuple[Mistake, str], ...]
-    """Each with the slug of the lesson that teaches it."""
+    """Each with the slug of the lesson that teaches it; empty where none does."""
     best_times: dict[str, str]
     repeats: tuple[Repeat, ...]
 
@@ -137,8 +137,10 @@ class ProgressScreen(PagesScreen[Choice]):
         yield _heading("What failed most often, and the lesson that it belongs to")
         titles = {lesson.slug: f"{lesson.number} {lesson.title}" for lesson in standing.lessons}
         for mistake, slug in standing.mistakes[:MOST_MISTAKES]:
-            words = f"{mistake.times:>4} ×  {mistake.sentence}\n{'':<8}▸ {titles.get(slug, _GONE)}"
-            yield Option(visible(words), id=f"lesson {slug} {mistake.check}")
+            words = f"{mistake.times:>4} ×  {in_general(mistake)}"
+            if slug:
+                words += f"\n{'':<8}▸ {titles.get(slug, _GONE)}"
+            yield Option(visible(words), id=f"lesson {slug} {mistake.check}", disabled=not slug)
 
     def _time_rows(self, standing: Standing) -> Iterator[Option]:
         found = [(self._exercise(key), figures) for key, figures in standing.best_times.items()]
