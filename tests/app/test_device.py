@@ -96,6 +96,22 @@ async def test_before_the_first_run_it_says_what_to_do_and_does_it(desk: Desk) -
         await until_shown(pilot, "d shows what it did")
 
 
+async def test_during_the_first_run_it_says_that_one_is_under_way(desk: Desk) -> None:
+    desk.client.holds = True
+    async with desk.start() as pilot:
+        await pilot.press("r")
+        await until(pilot, lambda: main_screen(pilot).running, "for the run")
+        await open_device(pilot)
+        assert "A run is under way." in screen_text(pilot.app)
+        assert "Nothing has been run yet" not in screen_text(pilot.app)
+        await pilot.press("escape")
+        desk.client.holds = False
+        desk.client.released.set()
+        await until(pilot, lambda: not main_screen(pilot).running, "for the verdicts")
+        await open_device(pilot)
+        assert "A run is under way." not in screen_text(pilot.app)
+
+
 async def test_an_attempt_without_a_recording_says_so(desk: Desk) -> None:
     desk.client.records = False
     async with desk.start() as pilot:

@@ -21,6 +21,10 @@ NOTHING_RUN = (
     "Nothing has been run yet.\n\nr saves your file and runs the checks. Then this screen shows what the device did:"
     " when each kernel and copy ran, what the host waited for, and which of your lines caused it."
 )
+RUNNING = (
+    "A run is under way.\n\nWhen it has ended, d shows what the device did: when each kernel and copy ran, what the"
+    " host waited for, and which of your lines caused it."
+)
 NOT_RECORDED = (
     "Of attempt {number} nothing was recorded: it is too old, or nothing ran on a device.\n\nr runs the checks again."
 )
@@ -79,7 +83,7 @@ class SeeScreen(RunScreen):
     def see_attempt(self, attempt: Attempt | None) -> None:
         """Show what the device did in an attempt at the exercise that is open."""
         if attempt is None:
-            screen = self.make_device_screen(None, NOTHING_RUN)
+            screen = self.make_device_screen(None, RUNNING if self.running else NOTHING_RUN)
         else:
             known = self._last_view[1] if self._last_view is not None and self._last_view[0] == attempt.id else None
             nothing = NOT_RECORDED.format(number=attempt.number)
