@@ -12,8 +12,10 @@ from textual.app import App, ComposeResult
 
 from gpututor.app.commands import Pane
 from gpututor.app.widgets.editor.editor import Editor
+from gpututor.app.widgets.verdict_row import VerdictRow
 from tests.app.conftest import Desk, main_screen, until
 from tests.app.screen import SIZES
+from tests.app.test_path import run_checks
 
 KEYS = st.lists(st.sampled_from([*"abcxyz", "backspace", "delete", "left", "right", "home", "end"]), max_size=60)
 DEFAULT_START = "def twice(number):"
@@ -120,3 +122,23 @@ async def test_letters_right_behind_the_key_that_goes_to_the_editor_are_text(des
         burst(pilot.app, "f4", *"q=1")
         await until(pilot, lambda: desk.file().read_text().startswith("q=1" + DEFAULT_START), "for the text")
         assert pilot.app.is_running
+
+
+@pytest.mark.parametrize("size", [(80, 24), (140, 40)], ids=str)
+async def test_letters_right_behind_next_are_commands_and_no_text_of_the_next_file(
+    desk: Desk, size: tuple[int, int]
+) -> None:
+    async with desk.start(size) as pilot:
+        screen = main_screen(pilot)
+        await pilot.press("e")
+        await until(pilot, lambda: pilot.app.focused is screen.panes.editor, "for the focus")
+        await run_checks(pilot)
+        await until(pilot, lambda: isinstance(pilot.app.focused, VerdictRow), "for the focus")
+        before = desk.file(1).read_text()
+        focused: list[object] = []
+        screen.watch(screen, "focused", lambda widget: focused.append(widget), init=False)
+        burst(pilot.app, "n", "t", "t", "t")
+        await until(pilot, lambda: screen.exercise.key == desk.course.exercises[1].key, "for the next exercise")
+        await until(pilot, lambda: pilot.app.focused is screen.panes.reader, "for the focus")
+        assert screen.panes.editor not in focused
+        assert screen.panes.editor.text == before

@@ -78,8 +78,10 @@ class Panes(Horizontal, OwnStyle):
             classes["left-course"] = pane is Pane.COURSE
         self.update_classes(classes)
         if focus:
-            if pane is not Pane.CODE and self._types_text:
-                # At once: letters that come before the refresh are commands already, not text.
+            focused = self.screen.focused
+            if focused is not None and self.pane_of(focused) is not pane:
+                # At once: letters that come before the refresh are commands already, not text. And a pane that is
+                # hidden while it has the focus would give it to its neighbour, such as the editor.
                 self.screen.set_focus(None)
             self._focused.clear()
             # Only after the refresh is a pane displayed that was hidden, and a hidden one cannot have the focus.
@@ -90,12 +92,6 @@ class Panes(Horizontal, OwnStyle):
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(FOCUS_WITHIN_S):
                 await self._focused.wait()
-
-    @property
-    def _types_text(self) -> bool:
-        """Whether letters are text: in the editor, or in the find bar below it."""
-        focused = self.screen.focused
-        return focused is not None and self.pane_of(focused) is Pane.CODE
 
     def read(self, pane: Pane, text: str, place: str) -> None:
         """Put the text of one of the reading panes in the reader; `place` is the name it is remembered by."""
