@@ -102,7 +102,7 @@ def _entries(view: RunView) -> Iterator[_Entry]:
         yield _heading("Most worth changing")
         yield from worth
     elif figures:
-        yield _text("Nothing else stands out: no change that a trace can tell of would save 2 % of the time.")
+        yield _text("No advice from the trace alone; the checks in Results say more.")
 
 
 def _wrong(view: RunView, figures: ProcessFigures, before: str) -> Iterator[_Entry]:
