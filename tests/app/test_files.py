@@ -227,3 +227,22 @@ async def test_where_nothing_can_be_kept_taking_theirs_costs_nobody_s_text(desk:
         assert desk.file().read_text() == "theirs = 1\n"
         assert main_screen(pilot).editor_text.startswith("m=1def")
         await pilot.press("escape")
+
+
+async def test_who_is_typing_is_not_asked_under_the_fingers(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with desk.start() as pilot:
+        screen = main_screen(pilot)
+        now = 100.0
+        monkeypatch.setattr(screen, "_clock", lambda: now)
+        await pilot.press("e", "x")
+        desk.file().write_text("theirs = 1\n")
+        for letter in "more":
+            now += 0.9
+            await pilot.press(letter)
+            screen.tick()
+            assert not is_asking(pilot)
+        await until_shown(pilot, "you are asked as soon as your keys rest")
+        assert screen.editor_text.startswith("xmore")
+        assert desk.file().read_text() == "theirs = 1\n"
+        now += 1.1
+        await until(pilot, lambda: is_asking(pilot), "for the question")

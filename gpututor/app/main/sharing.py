@@ -23,6 +23,8 @@ DRAFT_TEXT = (
     "It could not be written into the file, and was kept apart. Whichever you do not take is kept in .backups.\n\n"
     "Esc takes what the file holds."
 )
+ASK_AFTER_S = 1.0
+"""How long the keys must rest before a question comes that nobody asked for: the next letter would answer it."""
 LOOKS_BEFORE_TELLING = 2
 """Other editors take a file away for a moment when they save: only what stays wrong is told."""
 
@@ -52,7 +54,7 @@ class SharingScreen(DeskScreen):
             self._try_to_open()
             return
         try:
-            self._look()
+            self._look(unasked=True)
         except (TutorError, OSError) as error:
             self._looks_in_vain += 1
             if self._looks_in_vain >= LOOKS_BEFORE_TELLING:
@@ -67,8 +69,11 @@ class SharingScreen(DeskScreen):
     def _look_at_once(self) -> None:
         self.tick()
 
-    def _look(self) -> None:
-        """Take what others did to the file, or ask. Raises `WorkspaceError` or `OSError` for what cannot be read."""
+    def _look(self, *, unasked: bool = False) -> None:
+        """Take what others did to the file, or ask. Raises `WorkspaceError` or `OSError` for what cannot be read.
+
+        `unasked`: no command of the learner's waits for it, and who is typing is not asked under the fingers.
+        """
         assert self._desk is not None
         change = self._desk.look(self.editor_text)
         if isinstance(change, Gone):
@@ -85,6 +90,10 @@ class SharingScreen(DeskScreen):
                 self._take(text)
                 self.status.show_news("Reloaded: another program changed the file.")
             case Conflict(theirs) if theirs != self._put_off:
+                if unasked and self._clock() - self._last_edit_at < ASK_AFTER_S:
+                    self.status.show_news("The file changed on disk too: you are asked as soon as your keys rest.")
+                    return
+                self.status.show_news("")
                 self._ask_about(theirs)
             case _:
                 return
