@@ -11,8 +11,12 @@ from textual.app import App
 from textual.geometry import Size
 from textual.pilot import Pilot
 
+from tests.parameters import mostly_long
+
 GOLDENS = Path(__file__).parent / "goldens"
 SIZES = ((80, 24), (100, 30), (140, 40))
+TRIED_SIZES = mostly_long(SIZES, [(80, 24), (140, 40)])
+"""As parameters of tests: that between the others is tried where there is time."""
 
 
 def screen_lines(app: App[Any]) -> list[str]:

@@ -10,7 +10,7 @@ from gpututor.app.screens.device import DeviceScreen
 from gpututor.app.widgets.device.beside_timelines import TimelinesPage
 from gpututor.app.widgets.device.chart import Chart
 from tests.app.conftest import Desk, main_screen, until, until_shown
-from tests.app.screen import SIZES, assert_golden, screen_text
+from tests.app.screen import TRIED_SIZES, assert_golden, screen_text
 from tests.app.seen import SOURCE, Timed, run, see
 
 SLOWER = SOURCE
@@ -39,7 +39,7 @@ async def two_attempts(pilot: Pilot[None], desk: Desk) -> None:
     await run(pilot, desk, FASTER)
 
 
-@pytest.mark.parametrize("size", SIZES, ids=str)
+@pytest.mark.parametrize("size", TRIED_SIZES, ids=str)
 @pytest.mark.parametrize("page", ["figures", "lines", "timelines"])
 async def test_the_comparison_looks_as_agreed(timed: Desk, page: str, size: tuple[int, int]) -> None:
     async with timed.start(size) as pilot:

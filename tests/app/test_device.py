@@ -18,8 +18,9 @@ from gpututor.trace.columns import Trace
 from gpututor.trace.events import Kind
 from tests.app.conftest import Desk, main_screen, until, until_shown
 from tests.app.recordings import make_recording, small_trace
-from tests.app.screen import SIZES, assert_golden, screen_lines, screen_text
+from tests.app.screen import TRIED_SIZES, assert_golden, screen_lines, screen_text
 from tests.app.test_path import run_checks
+from tests.parameters import mostly_long
 
 GPU = "cuda:0"
 
@@ -132,7 +133,7 @@ async def test_a_trace_that_is_not_there_any_more_is_told(desk: Desk) -> None:
         assert "The trace of with number=1 is not on this disk any more." in screen_text(pilot.app)
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", mostly_long(range(12), range(3)))
 async def test_a_damaged_trace_is_told_or_drawn_and_breaks_nothing(desk: Desk, seed: int) -> None:
     chance = random.Random(seed)
     async with desk.start() as pilot:
@@ -438,7 +439,7 @@ async def test_a_line_chosen_in_any_tab_is_shown(desk: Desk) -> None:
         await until(pilot, lambda: main_screen(pilot).panes.current is Pane.CODE, "for the code")
 
 
-@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("size", TRIED_SIZES)
 async def test_the_timeline_looks_as_it_should(desk: Desk, size: tuple[int, int]) -> None:
     async with desk.start(size) as pilot:
         await run_and_open(pilot)

@@ -14,7 +14,7 @@ from gpututor.grading.recording import CallRecording, Recording, RunRecording
 from gpututor.trace.memory_curve import memory_curves
 from gpututor.trace.rows import Rows
 from tests.app.conftest import Desk, main_screen, until, until_shown
-from tests.app.screen import SIZES, assert_golden, screen_text
+from tests.app.screen import TRIED_SIZES, assert_golden, screen_text
 from tests.app.seen import TABS, Timed, run, see
 from tests.unit.trace.test_memory_curve import MIB, Memory
 
@@ -43,7 +43,7 @@ def timed(desk: Desk) -> Desk:
     return desk
 
 
-@pytest.mark.parametrize("size", SIZES, ids=str)
+@pytest.mark.parametrize("size", TRIED_SIZES, ids=str)
 @pytest.mark.parametrize("tab", TABS[1:])
 async def test_the_tab_looks_as_agreed(timed: Desk, tab: str, size: tuple[int, int]) -> None:
     async with timed.start(size) as pilot:

@@ -14,7 +14,7 @@ from gpututor.app.screens.diff import DiffDialog
 from gpututor.errors import ProgressError
 from gpututor.progress.store import ProgressStore
 from tests.app.conftest import Desk, main_screen, stop_ticking, until, until_shown
-from tests.app.screen import SIZES, assert_golden, screen_text
+from tests.app.screen import TRIED_SIZES, assert_golden, screen_text
 
 
 def is_asking(pilot: Pilot[None]) -> bool:
@@ -59,7 +59,7 @@ async def start_conflict(desk: Desk, pilot: Pilot[None]) -> None:
     await until(pilot, lambda: is_asking(pilot), "for the question")
 
 
-@pytest.mark.parametrize("size", SIZES, ids=str)
+@pytest.mark.parametrize("size", TRIED_SIZES, ids=str)
 async def test_a_conflict_looks_as_agreed(desk: Desk, size: tuple[int, int]) -> None:
     async with desk.start(size) as pilot:
         await start_conflict(desk, pilot)

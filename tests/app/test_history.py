@@ -17,7 +17,7 @@ from gpututor.app.words import moment
 from gpututor.grading.events import GradeRequest
 from gpututor.grading.report import Outcome
 from tests.app.conftest import Desk, main_screen, until, until_shown
-from tests.app.screen import SIZES, assert_golden, screen_lines, screen_text
+from tests.app.screen import TRIED_SIZES, assert_golden, screen_lines, screen_text
 from tests.app.scripted import judge_by_text
 
 NOW = datetime(2026, 1, 4, 15, 4, 5, tzinfo=UTC)
@@ -51,7 +51,7 @@ async def open_history(pilot: Pilot[None]) -> HistoryScreen:
     return screen
 
 
-@pytest.mark.parametrize("size", SIZES, ids=str)
+@pytest.mark.parametrize("size", TRIED_SIZES, ids=str)
 async def test_the_list_looks_as_agreed(desk: Desk, size: tuple[int, int]) -> None:
     attempts(desk, None, WRONG, STILL_WRONG, RIGHT)
     async with desk.start(size) as pilot:

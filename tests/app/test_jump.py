@@ -14,6 +14,7 @@ from gpututor.course.catalogue import load_course
 from tests.app.conftest import Desk, main_screen, until, until_shown
 from tests.app.screen import screen_lines
 from tests.app.test_path import run_checks
+from tests.parameters import mostly_long
 from tests.unit.course.tiny import write_course
 
 SIZES = [(80, 24), (100, 30), (140, 40), (180, 50), (40, 12)]
@@ -39,7 +40,7 @@ def letter_before(pilot: Pilot[None], words: str) -> str:
     raise AssertionError(f"no letter before {words!r}: {screen_lines(pilot.app)}")
 
 
-@pytest.mark.parametrize("size", SIZES, ids=str)
+@pytest.mark.parametrize("size", mostly_long(SIZES, [(80, 24), (140, 40)]), ids=str)
 @pytest.mark.parametrize("keys", [(), ("1",), ("2",), ("e", "escape"), ("r",), ("h",)], ids=str)
 async def test_no_letter_is_cut_and_none_hides_another(
     desk: Desk, size: tuple[int, int], keys: tuple[str, ...]

@@ -10,7 +10,7 @@ from textual.pilot import Pilot
 from gpututor.app.commands import BY_ID, COMMANDS, FOOTERS, Pane
 from gpututor.course.catalogue import load_course
 from tests.app.conftest import Desk, main_screen, until, until_shown
-from tests.app.screen import SIZES, assert_golden, screen_lines, screen_text
+from tests.app.screen import TRIED_SIZES, assert_golden, screen_lines, screen_text
 from tests.app.scripted import ScriptedClient, failure, report, verdict
 from tests.app.test_path import RIGHT, run_checks
 from tests.unit.course.tiny import write_course
@@ -43,7 +43,7 @@ async def settle(pilot: Pilot[None]) -> None:
         await pilot.pause()
 
 
-@pytest.mark.parametrize("size", SIZES, ids=str)
+@pytest.mark.parametrize("size", TRIED_SIZES, ids=str)
 @pytest.mark.parametrize("name", STEPS)
 async def test_the_screen_looks_as_agreed(desk: Desk, name: str, size: tuple[int, int]) -> None:
     async with desk.start(size) as pilot:
@@ -53,7 +53,7 @@ async def test_the_screen_looks_as_agreed(desk: Desk, name: str, size: tuple[int
         await assert_golden(pilot, name)
 
 
-@pytest.mark.parametrize("size", SIZES, ids=str)
+@pytest.mark.parametrize("size", TRIED_SIZES, ids=str)
 async def test_the_welcome_looks_as_agreed(desk: Desk, size: tuple[int, int]) -> None:
     async with desk.start(size, first=True) as pilot:
         await pilot.pause()

@@ -17,6 +17,7 @@ from gpututor.progress.store import ExerciseProgress
 from tests.app.conftest import Desk, main_screen, until, until_shown
 from tests.app.screen import screen_lines, screen_text
 from tests.app.test_path import RIGHT, run_checks
+from tests.parameters import mostly_long
 from tests.unit.course.tiny import write_course
 
 SIZES = [(80, 24), (100, 30), (140, 40)]
@@ -68,7 +69,7 @@ def test_words_in_any_order_and_case_narrow_the_list(long_desk: Desk) -> None:
     assert [row.label for _, kept in listed(passed, "", State.PASSED) for row in kept] == ["1.1"]
 
 
-@pytest.mark.parametrize("size", SIZES, ids=str)
+@pytest.mark.parametrize("size", mostly_long(SIZES, [(80, 24), (140, 40)]), ids=str)
 async def test_a_slash_in_the_list_opens_a_line_whose_words_narrow_it_at_once(
     long_desk: Desk, size: tuple[int, int]
 ) -> None:
@@ -133,7 +134,7 @@ async def test_nothing_found_is_said(long_desk: Desk) -> None:
         await until(pilot, lambda: len(listed_labels(pilot)) == 20, "for the whole list")
 
 
-@pytest.mark.parametrize("size", SIZES, ids=str)
+@pytest.mark.parametrize("size", mostly_long(SIZES, [(80, 24), (140, 40)]), ids=str)
 async def test_v_shows_what_is_to_do_started_passed_and_all(long_desk: Desk, size: tuple[int, int]) -> None:
     async with long_desk.start(size) as pilot:
         await pass_first(pilot)
@@ -203,7 +204,7 @@ async def test_one_two_and_three_columns_of_panes_by_width(desk: Desk) -> None:
         assert panes.editor.size.width - panes.editor.gutter_width >= 72
 
 
-@pytest.mark.parametrize("size", SIZES, ids=str)
+@pytest.mark.parametrize("size", mostly_long(SIZES, [(80, 24), (140, 40)]), ids=str)
 async def test_every_title_of_the_course_is_whole_beside_the_tabs(desk: Desk, size: tuple[int, int]) -> None:
     titles = [f"{exercise.label} {exercise.title}" for exercise in load_course(builtin_course()).exercises]
     async with desk.start(size) as pilot:
@@ -227,7 +228,7 @@ async def test_a_click_on_a_narrow_tab_goes_there(desk: Desk) -> None:
             assert screen.panes.current is pane
 
 
-@pytest.mark.parametrize("size", [(40, 10), (60, 20), *SIZES], ids=str)
+@pytest.mark.parametrize("size", mostly_long([(40, 10), (60, 20), *SIZES], [(80, 24)]), ids=str)
 @pytest.mark.parametrize("keys", [*[(pane.digit,) for pane in Pane], ("1", "v"), ("1", "slash", "t"), ("4",)], ids=str)
 async def test_no_footer_is_cut(desk: Desk, size: tuple[int, int], keys: tuple[str, ...]) -> None:
     async with desk.start(size) as pilot:
@@ -239,7 +240,7 @@ async def test_no_footer_is_cut(desk: Desk, size: tuple[int, int], keys: tuple[s
         assert len(line.plain.rstrip()) <= size[0]
 
 
-@pytest.mark.parametrize("size", [*SIZES, (170, 45)], ids=str)
+@pytest.mark.parametrize("size", mostly_long([*SIZES, (170, 45)], [(80, 24), (170, 45)]), ids=str)
 async def test_every_title_of_the_course_is_whole_in_the_list(desk: Desk, size: tuple[int, int]) -> None:
     desk.course = load_course(builtin_course())
     async with desk.start(size) as pilot:

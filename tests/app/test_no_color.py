@@ -11,7 +11,7 @@ from gpututor.course.catalogue import load_course
 from gpututor.course.workspace import make_workspace
 from tests.app.conftest import Desk, main_screen
 from tests.app.in_terminal import start
-from tests.app.screen import SIZES, assert_golden
+from tests.app.screen import TRIED_SIZES, assert_golden
 from tests.app.test_looks import settle
 from tests.unit.course.tiny import write_course
 
@@ -33,7 +33,7 @@ EVENING = (
 _GRAPHICS = re.compile(r"\x1b\[([\d;:]*)m")
 
 
-@pytest.mark.parametrize("size", SIZES, ids=str)
+@pytest.mark.parametrize("size", TRIED_SIZES, ids=str)
 async def test_without_colours_every_screen_has_the_same_text(
     desk: Desk, monkeypatch: pytest.MonkeyPatch, size: tuple[int, int]
 ) -> None:

@@ -20,6 +20,7 @@ from tests.app.conftest import Desk, main_screen, until
 from tests.app.screen import screen_text
 from tests.app.scripted import failure, report, verdict
 from tests.app.test_settings_screen import write
+from tests.parameters import mostly_long
 
 STEPS: dict[str, tuple[str, ...]] = {
     "course": ("1", "j"),
@@ -109,7 +110,7 @@ def judge_all(desk: Desk) -> None:
     )
 
 
-@pytest.mark.parametrize("theme", LEAST)
+@pytest.mark.parametrize("theme", mostly_long(LEAST, ["day"]))
 async def test_text_can_be_read(desk: Desk, theme: str) -> None:
     write(f'theme = "{theme}"\n')
     judge_all(desk)
@@ -137,7 +138,7 @@ async def test_the_terminals_theme_uses_its_sixteen_colours_only(desk: Desk) -> 
             assert found == set()
 
 
-@pytest.mark.parametrize("theme", [theme.name for theme in OWN])
+@pytest.mark.parametrize("theme", mostly_long([theme.name for theme in OWN], ["night"]))
 async def test_without_colours_there_are_none(desk: Desk, theme: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
     write(f'theme = "{theme}"\n')

@@ -14,7 +14,7 @@ from gpututor.app.commands import Pane
 from gpututor.app.widgets.editor.editor import Editor
 from gpututor.app.widgets.verdict_row import VerdictRow
 from tests.app.conftest import Desk, main_screen, until
-from tests.app.screen import SIZES
+from tests.app.screen import TRIED_SIZES
 from tests.app.test_path import run_checks
 
 KEYS = st.lists(st.sampled_from([*"abcxyz", "backspace", "delete", "left", "right", "home", "end"]), max_size=60)
@@ -116,7 +116,7 @@ async def test_a_letter_right_behind_a_command_that_leaves_the_editor_is_no_text
     assert desk.file().read_text().startswith("x=1" + DEFAULT_START)
 
 
-@pytest.mark.parametrize("size", SIZES, ids=str)
+@pytest.mark.parametrize("size", TRIED_SIZES, ids=str)
 async def test_letters_right_behind_the_key_that_goes_to_the_editor_are_text(desk: Desk, size: tuple[int, int]) -> None:
     async with desk.start(size) as pilot:
         burst(pilot.app, "f4", *"q=1")

@@ -15,8 +15,12 @@ from pathlib import Path
 
 import pytest
 
+from tests.parameters import mostly_long
+
 _ROOT = Path(__file__).parents[2]
 PAGES = [_ROOT / "README.md", *(_ROOT / "docs" / name for name in ("virtual-gpu.md", "trace.md", "real-devices.md"))]
+QUICK = [page for page in PAGES if page.name in ("README.md", "real-devices.md")]
+"""The others take up to half a minute each."""
 _BLOCK = re.compile(r"^```(python|console)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _PROGRAMS = {
     "python": [sys.executable],
@@ -41,7 +45,7 @@ def ended(command: list[str], folder: Path) -> str:
     return done.stdout
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", mostly_long(PAGES, QUICK), ids=lambda page: page.name)
 def test_every_block_of_a_page_does_what_it_says(page: Path, tmp_path: Path) -> None:
     (tmp_path / "pytest.ini").write_text("[pytest]\n")
     for kind, text in blocks(page):

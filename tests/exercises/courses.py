@@ -14,6 +14,10 @@ SECOND_OF_EACH_LESSON = [
     for exercise in COURSE.exercises
 ]
 """The others where there is time: the gate tries them, too."""
+TWO_OF_EACH_LESSON = [
+    pytest.param(exercise, id=exercise.slug, marks=[] if exercise.number <= 2 else [pytest.mark.long])
+    for exercise in COURSE.exercises
+]
 LESSONS = [pytest.param(lesson, id=lesson.slug) for lesson in COURSE.lessons]
 WRONG_SOLUTIONS = [
     pytest.param(exercise, path, id=f"{exercise.slug}-{path.stem}")

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from tests.unit.cli.tracing import trace
 
 NEEDS_20_GIB = """\
@@ -52,6 +54,7 @@ def test_the_exit_code_is_that_of_the_first_gpu_and_the_others_still_run(tmp_pat
     assert note == "  T4: ended with exit code 1: OSError: no"
 
 
+@pytest.mark.long
 def test_a_program_that_mostly_launches_compares_hosts(tmp_path: Path) -> None:
     (tmp_path / "script.py").write_text(
         "import torch\nx = torch.ones(3, device='cuda')\nfor _ in range(500):\n    x = x + 1\n"

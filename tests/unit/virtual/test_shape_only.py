@@ -58,14 +58,16 @@ def _compare(program: Callable[[], object], **machine: Any) -> list[Any]:
     return events
 
 
-@pytest.mark.parametrize("training", [True, False], ids=["training", "evaluating"])
+@pytest.mark.parametrize(
+    "training", [True, pytest.param(False, marks=pytest.mark.long)], ids=["training", "evaluating"]
+)
 @pytest.mark.parametrize("kind", sorted(set(LAYERS) - _BY_VALUES))
 def test_a_layer_has_the_same_trace_and_memory_as_with_values(kind: str, training: bool) -> None:
     events = _compare(lambda: _train_layer(kind, train=training))
     assert any(one.kind == "kernel" and one.device == "cuda:0" for one in events)
 
 
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+@pytest.mark.parametrize("dtype", [torch.bfloat16, pytest.param(torch.float16, marks=pytest.mark.long)], ids=str)
 @pytest.mark.parametrize(
     "kind", ["Linear", "Conv2d same", "BatchNorm2d", "LayerNorm", "GroupNorm", "TransformerEncoder"]
 )
@@ -73,7 +75,7 @@ def test_a_layer_in_half_precision_has_the_same_trace(kind: str, dtype: torch.dt
     _compare(lambda: _train_layer(kind, dtype=dtype))
 
 
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+@pytest.mark.parametrize("dtype", [torch.bfloat16, pytest.param(torch.float16, marks=pytest.mark.long)], ids=str)
 @pytest.mark.parametrize("kind", ["Linear", "Conv2d same", "BatchNorm2d", "LSTM", "GroupNorm", "TransformerEncoder"])
 def test_a_layer_under_autocast_has_the_same_trace(kind: str, dtype: torch.dtype) -> None:
     _compare(lambda: _train_layer(kind, autocast=dtype))

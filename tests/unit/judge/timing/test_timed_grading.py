@@ -112,6 +112,7 @@ def test_on_the_virtual_gpu_wasted_work_is_too_slow_and_its_line_is_named(grade_
     assert grade_timed(TWICE, "virtual")[1].got == speed.got
 
 
+@pytest.mark.long
 def test_on_the_cpu_the_baseline_itself_is_never_too_slow(grade_timed: GradeTimed) -> None:
     report, speed = grade_timed(BASELINE, "cpu")
 
