@@ -361,7 +361,7 @@ async def test_a_text_is_shown_again_where_it_was_left(desk: Desk) -> None:
         await until_shown(pilot, "Write twice(number).")
         await pilot.press("2")
         await until(pilot, lambda: reader.scroll_y == left, "for the place of before")
-        await pilot.press("n", "n")
+        await pilot.press("n", "n", "n")  # its exercise, the one behind it, the next lesson
         await until(pilot, lambda: main_screen(pilot).exercise.label == "2.1" and reader.scroll_y == 0, "for the top")
 
 

@@ -78,7 +78,8 @@ def test_on_a_terminal_with_the_real_judge_a_learner_fails_mends_goes_on_and_lea
         assert f"{CLEAR}1.1 Twice 1\n" in seen
         assert "✓ Passed" in seen
         os.write(terminal, b"n\n")
-        assert "1.2 Twice 2" in read_until(terminal, "q quit: a letter, then Enter.")
+        read_until(terminal, f"{CLEAR}1.2 Twice 2\n")  # the prompt of before may come first
+        read_until(terminal, "q quit: a letter, then Enter.")
         modules = Path(f"/proc/{process.pid}/maps")
         if modules.exists():
             assert "torch" not in modules.read_text(), "what a person looks at never imports torch"
