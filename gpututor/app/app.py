@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import signal
 import sys
 from collections.abc import Callable, Iterable
@@ -163,15 +162,24 @@ class GpututorApp(App[None]):
         error = sys.exc_info()[1] or self._exception
         if error is not None:
             write_log(error)
-        with contextlib.suppress(Exception):
-            self._rescue()
+        kept = self._rescued_in_words()
         self.bell()
         self.panic(
             Text(
                 f"gpututor stopped in an unexpected way: {error!r}\n"
-                f"Your file is saved; start gpututor again to go on. The log is {log_file()}"
+                f"{kept} Start gpututor again to go on. The log is {log_file()}"
             )
         )
+
+    def _rescued_in_words(self) -> str:
+        try:
+            self._rescue()
+        except Exception:
+            return "Your last edits could not be kept."
+        desks = [screen for screen in self.screen_stack if isinstance(screen, MainScreen) and screen.panes.has_editor]
+        if all(desk.is_saved for desk in desks):
+            return "Your file is saved."
+        return "Your last edits are kept apart, and are offered when you open the exercise again."
 
     def _show_error(self, error: TutorError) -> None:
         from gpututor.app.screens.dialogs import error_dialog

@@ -14,6 +14,8 @@ from typing import Any, BinaryIO
 from gpututor.trace.columns import TYPES, Columns, Trace, TraceError
 
 VERSION = 2
+MOST_EVENTS = 1 << 27
+"""More than any trace holds: what says that it has more is not read."""
 _TABLES = ("names", "devices", "files")
 
 
@@ -44,6 +46,8 @@ def read_trace(path: str) -> Trace:
             head = json.loads(file.readline())
             if head["version"] != VERSION:
                 raise TraceError(f"{path} is of another version")
+            if type(head["length"]) is not int or not 0 <= head["length"] <= MOST_EVENTS:
+                raise TraceError(f"{path} is not a trace: it says that it has {head['length']!r} events")
             tables = Trace(None)
             for table in _TABLES:
                 for text in head[table][1:]:

@@ -308,6 +308,18 @@ async def test_the_cursor_that_was_left_is_in_sight(desk: Desk) -> None:
         assert main_screen(pilot).panes.editor.cursor_location[0] == 299
 
 
+async def test_a_line_that_became_short_meanwhile_is_shown_from_its_start(desk: Desk) -> None:
+    desk.file().write_text(f"x = '{'long ' * 60}'\n")
+    async with desk.start((140, 40)) as pilot:
+        await pilot.press("e", "end")
+        await until(pilot, lambda: main_screen(pilot).panes.editor.scroll_offset.x > 0, "for the line's end")
+        await pilot.press("ctrl+q")
+    desk.file().write_text("x = 'no longer than this'\n")
+    async with desk.start((140, 40)) as pilot:
+        await until_shown(pilot, "1 x = 'no longer than this'")
+        assert main_screen(pilot).panes.editor.scroll_offset.x == 0
+
+
 async def test_where_one_is_is_noted_also_without_quitting(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gpututor.app.main.screen.KEEP_PLACE_EVERY_S", 0.05)
     async with desk.start() as pilot:

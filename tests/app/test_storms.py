@@ -122,3 +122,15 @@ async def test_a_fault_of_ours_saves_what_is_open_and_says_where_the_log_is(
     assert "gpututor stopped in an unexpected way: Unforeseen('[/red] in our code')" in said
     assert "Your file is saved" in said
     assert "Traceback" not in said
+
+
+async def test_a_fault_of_ours_says_so_when_the_file_cannot_be_saved(
+    desk: Desk, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_: MainScreen) -> None:
+        raise OSError("full")
+
+    monkeypatch.setattr(MainScreen, "rescue", refuse)
+    with pytest.raises(Unforeseen):
+        await break_while_typing(desk)
+    assert "Your last edits could not be kept." in capsys.readouterr().err

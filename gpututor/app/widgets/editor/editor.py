@@ -65,6 +65,11 @@ class Editor(LinesArea):
         self.scroll_to(x=0, y=max(0, row - self.size.height // 2), animate=False, force=True)
         self.redraw()
 
+    def show_cursor(self) -> None:
+        """Scroll to where the cursor is. What an editor that was not displayed scrolled to means nothing."""
+        self.scroll_to(x=0, animate=False, force=True)
+        self.scroll_cursor_visible()
+
     def show_match(self, match: Match) -> None:
         """Put the cursor on what was found, with all of it in sight."""
         start, end = match
