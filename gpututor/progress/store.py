@@ -44,6 +44,9 @@ _PASSED = "SELECT id, run_ns FROM attempts WHERE exercise = ? AND outcome = 'pas
 _AFTER_ALL = 1 << 62
 """No attempt has an id like this."""
 
+_BRIEFLY_MS = 200
+"""How long to wait for another process that is writing, for what need not be kept."""
+
 Answer = TypeVar("Answer")
 
 
@@ -152,8 +155,7 @@ class ProgressStore:
         return None if key is None else str(key)
 
     def set_current_exercise(self, key: str) -> None:
-        statement = "INSERT OR REPLACE INTO choices (name, value) VALUES ('current_exercise', ?)"
-        self._do(lambda connection: connection.execute(statement, (key,)))
+        self._choose("current_exercise", key)
 
     def place(self) -> str | None:
         """Where in the current exercise the learner left off, as `keep_place` was told."""
@@ -161,8 +163,7 @@ class ProgressStore:
         return None if kept is None else str(kept)
 
     def keep_place(self, place: str) -> None:
-        statement = "INSERT OR REPLACE INTO choices (name, value) VALUES ('place', ?)"
-        self._do(lambda connection: connection.execute(statement, (place,)))
+        self._choose("place", place)
 
     def hints_used(self, key: str) -> int:
         return int(self._one("SELECT used FROM hints WHERE exercise = ?", key) or 0)
@@ -184,6 +185,19 @@ class ProgressStore:
     def rows(self, statement: str, *values: str | int) -> list[tuple[Any, ...]]:
         """What one statement answers; it is its own transaction."""
         return self._do(lambda connection: connection.execute(statement, values).fetchall())
+
+    def _choose(self, name: str, value: str) -> None:
+        """Note where the learner is. It can be lost, and a learner who moves about waits for it."""
+        statement = "INSERT OR REPLACE INTO choices (name, value) VALUES (?, ?)"
+
+        def note(connection: sqlite3.Connection) -> None:
+            connection.execute(f"PRAGMA busy_timeout = {_BRIEFLY_MS}")
+            try:
+                connection.execute(statement, (name, value))
+            finally:
+                connection.execute(f"PRAGMA busy_timeout = {int(database.BUSY_TIMEOUT_S * 1000)}")
+
+        self._do(note)
 
     def _one(self, statement: str, *values: str) -> Any:
         """The first value of the first row, None when there is no row."""

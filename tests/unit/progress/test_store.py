@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sqlite3
 import subprocess
 import sys
 import threading
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,6 +18,7 @@ from gpututor.errors import ProgressError
 from gpututor.grading.report import Outcome, Report
 from gpututor.progress import database, records
 from gpututor.progress import store as store_module
+from gpututor.progress.database import BUSY_TIMEOUT_S
 from gpututor.progress.store import Attempt, ExerciseProgress, ProgressStore
 from tests.unit.progress.reports import report
 
@@ -292,3 +295,19 @@ def test_the_best_of_many_attempts_is_found_without_reading_them_all(
     assert best is not None
     assert best.report.elapsed_s == 1
     assert len(read) == 1
+
+
+def test_where_one_is_waits_only_briefly_for_a_process_that_writes(tmp_path: Path) -> None:
+    store = ProgressStore(tmp_path / "progress.sqlite3")
+    with contextlib.closing(sqlite3.connect(store.path, isolation_level=None)) as other:
+        other.execute("BEGIN EXCLUSIVE")
+        before = time.monotonic()
+        with pytest.raises(ProgressError, match="locked"):
+            store.set_current_exercise("a/b")
+        with pytest.raises(ProgressError, match="locked"):
+            store.keep_place("here")
+        assert time.monotonic() - before < BUSY_TIMEOUT_S / 2
+        other.execute("ROLLBACK")
+    store.keep_place("here")
+    assert store.place() == "here"
+    assert store.rows("PRAGMA busy_timeout") == [(BUSY_TIMEOUT_S * 1000,)]
