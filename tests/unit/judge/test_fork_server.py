@@ -29,7 +29,7 @@ from tests.unit.judge.conftest import Grade
 from tests.unit.judge.test_grading import RIGHT, failure, gone, time_limit, wait_for
 from tests.unit.judge.test_workers import QUIET_FORKS
 
-BOTH = ("process", pytest.param("bubblewrap", marks=pytest.mark.isolation))
+BOTH = (pytest.param("process", marks=pytest.mark.long), pytest.param("bubblewrap", marks=pytest.mark.isolation))
 ISOLATIONS: dict[str, type[Isolation]] = {"process": Process, "bubblewrap": Bubblewrap}
 
 

@@ -46,10 +46,10 @@ def got(report: Report) -> str:
     ("bomb", "outcome", "words"),
     [
         (FORKS, Outcome.ERROR, "it was stopped"),
-        (QUIET_FORKS, Outcome.ERROR, "it was stopped"),
+        pytest.param(QUIET_FORKS, Outcome.ERROR, "it was stopped", marks=pytest.mark.long),
         (THREADS, Outcome.ERROR, "it was stopped"),
         (MEMORY, Outcome.OUT_OF_MEMORY, "GiB; it was stopped"),
-        (SPREAD_MEMORY, Outcome.OUT_OF_MEMORY, "GiB; it was stopped"),
+        pytest.param(SPREAD_MEMORY, Outcome.OUT_OF_MEMORY, "GiB; it was stopped", marks=pytest.mark.long),
         (FILES, Outcome.ERROR, "MiB; it was stopped"),
         (SMALL_FILES, Outcome.ERROR, "more; it was stopped"),
     ],

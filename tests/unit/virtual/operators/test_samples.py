@@ -11,6 +11,7 @@ import torch
 
 from gpututor.devices.virtual import virtual_gpu
 from gpututor.devices.virtual.operators.second_ways import unsupported
+from tests.parameters import mostly_long
 from tests.unit.virtual.operators import samples
 
 pytestmark = pytest.mark.filterwarnings("ignore:Sparse:UserWarning")
@@ -48,7 +49,7 @@ def _supported(dtype: torch.dtype) -> list[Any]:
     return [op for op in samples.operators(dtype) if samples.name_of(op) not in _UNSUPPORTED]
 
 
-@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("dtype", mostly_long(DTYPES, [torch.float32]), ids=str)
 def test_a_draw_of_operators_is_right_in_value_and_placement(dtype: torch.dtype) -> None:
     operators = _supported(dtype)
     drawn = random.Random(2).sample(operators, len(operators) // _EVERY)
