@@ -124,3 +124,9 @@ def test_whatever_the_tensors_are_there_is_a_price(
     assert found.bytes >= 0
     assert 0 <= found.fill <= 1
     assert launches(name, tensors=len(inputs)) > 0
+
+
+@pytest.mark.parametrize("name", ["nonzero", "argwhere", "unique_consecutive"])
+def test_what_counts_before_it_writes_has_a_price_without_inputs(name: str) -> None:
+    found = price(spec("T4"), name, [], [((), "float32")], 0.0, tf32=False, convolution_tf32=False)
+    assert math.isfinite(found.seconds)

@@ -225,19 +225,22 @@ def test_a_grandchild_does_not_outlive_a_timeout(grade: Grade, exercise_folder: 
 
 
 def test_a_daemon_does_not_outlive_a_submission_that_returns(grade: Grade, tmp_path: Path) -> None:
-    note = tmp_path / "pid"
+    note = str(tmp_path / "pid-")
 
     report = grade(
-        "import os, signal\n\n\ndef twice(number):\n"
+        "import os, signal\n\ncalls = []\n\n\ndef twice(number):\n"
+        f"    calls.append({note!r} + str(len(calls)))\n"
         "    if os.fork() == 0:\n        os.setsid()\n        if os.fork() == 0:\n"
-        f"            open({str(note)!r}, 'w').write(str(os.getpid()))\n"
+        "            open(calls[-1], 'w').write(str(os.getpid()))\n"
         "            os.close(1)\n            os.close(2)\n            signal.pause()\n        os._exit(0)\n"
-        f"    while not (os.path.exists({str(note)!r}) and os.path.getsize({str(note)!r})):\n        pass\n"
+        "    while not (os.path.exists(calls[-1]) and os.path.getsize(calls[-1])):\n        pass\n"
         "    return 2 * number\n"
     )
 
     assert report.outcome is Outcome.PASSED
-    wait_for(lambda: gone(int(note.read_text())))
+    daemons = [int(path.read_text()) for path in tmp_path.glob("pid-*")]
+    assert len(daemons) == 3
+    wait_for(lambda: all(gone(pid) for pid in daemons))
 
 
 def test_noise_on_every_descriptor_is_no_answer(grade: Grade) -> None:

@@ -28,11 +28,11 @@ def sort(gpu: Attainable, name: str, inputs: Tensors, outputs: Tensors) -> tuple
         case "searchsorted" | "bucketize" if len(inputs) > 1 and outputs:
             bounds = inputs[0 if short_name(name) == "searchsorted" else 1]
             return _searched(gpu, bounds, inputs, outputs)
-        case "nonzero" | "argwhere":
+        case "nonzero" | "argwhere" if inputs:
             # Counted, then chosen, then the places are split into one index for each dimension.
             read, written = total_bytes(inputs), total_bytes(outputs)
             return gpu.moved_s(2 * read + 3 * written), gpu.filled(prod(inputs[0][0]) / 4)
-        case "unique_consecutive":
+        case "unique_consecutive" if inputs:
             return gpu.moved_s(4 * total_bytes(inputs) + 2 * total_bytes(outputs)), gpu.filled(prod(inputs[0][0]) / 4)
         case "randperm":
             elements = max((prod(one[0]) for one in outputs), default=1)
