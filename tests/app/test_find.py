@@ -255,6 +255,7 @@ async def test_from_another_pane_the_key_leads_to_the_code(desk: Desk) -> None:
         await until_shown(pilot, "1 of 1")
 
 
+@pytest.mark.long
 async def test_the_current_match_differs_from_the_others_in_every_theme(desk: Desk) -> None:
     async with desk.start() as pilot:
         editor = await find(pilot, TEXT, *"one")

@@ -123,6 +123,7 @@ async def test_text_can_be_read(desk: Desk, theme: str) -> None:
     assert {each for each in pale if each[1] < LEAST[theme]} == set()
 
 
+@pytest.mark.long
 async def test_the_terminals_theme_uses_its_sixteen_colours_only(desk: Desk) -> None:
     write(f'theme = "{TERMINAL.name}"\n')
     judge_all(desk)
@@ -174,6 +175,7 @@ async def test_without_motion_nothing_slides_and_no_cursor_blinks(desk: Desk) ->
         assert main_screen(pilot).panes.editor.cursor_blink is False
 
 
+@pytest.mark.long
 async def test_in_the_terminals_theme_what_is_chosen_is_white_on_blue_or_reversed(desk: Desk) -> None:
     """Red on blue, or the terminal's own text colour on blue, cannot be read everywhere."""
     write(f'theme = "{TERMINAL.name}"\n')

@@ -157,7 +157,7 @@ class OpenScreen(AroundScreen):
         if pane is Pane.CODE and self._cursor_is_new:
             self._cursor_is_new = False
             # Only a displayed editor knows its size, and so how far to scroll.
-            self.call_after_refresh(self.panes.editor.show_cursor)
+            self.call_after_refresh(self.panes.editor.scroll_to_cursor)
         self._show_around()
 
     def _show_text(self, pane: Pane) -> None:

@@ -80,6 +80,7 @@ def _emptied(tensors: list[Tensor]) -> list[Tensor]:
 
 
 @pytest.mark.long
+@pytest.mark.long
 def test_no_type_and_no_empty_tensor_is_without_a_price(seen: _Seen) -> None:
     changes: list[Callable[[list[Tensor]], list[Tensor]]] = [_emptied]
     for one in ("bool", "float8_e4m3fn", "complex64", "complex128", "bfloat16", "float64", "int64", "bits16"):
@@ -97,6 +98,7 @@ def test_no_type_and_no_empty_tensor_is_without_a_price(seen: _Seen) -> None:
     assert wrong == []
 
 
+@pytest.mark.long
 def test_a_price_is_found_quickly_enough_to_be_found_for_each_new_shape(seen: _Seen) -> None:
     # A bound on the work, not on the time: Python calls that one price makes.
     def calls(name: str, inputs: list[Tensor], outputs: list[Tensor]) -> int:
@@ -118,6 +120,7 @@ def test_a_price_is_found_quickly_enough_to_be_found_for_each_new_shape(seen: _S
         assert calls(name, inputs, outputs) < 60 + 10 * (len(inputs) + len(outputs)), name
 
 
+@pytest.mark.long
 def test_every_operator_of_op_db_has_a_price_and_views_have_none(seen: _Seen) -> None:
     assert len(seen) > 500
     assert {kind_of(name) for name in seen} >= {"matmul", "convolution", "pool", "fft", "linalg", "sort"}

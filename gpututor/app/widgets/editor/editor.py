@@ -65,7 +65,7 @@ class Editor(LinesArea):
         self.scroll_to(x=0, y=max(0, row - self.size.height // 2), animate=False, force=True)
         self.redraw()
 
-    def show_cursor(self) -> None:
+    def scroll_to_cursor(self) -> None:
         """Scroll to where the cursor is. What an editor that was not displayed scrolled to means nothing."""
         self.scroll_to(x=0, animate=False, force=True)
         self.scroll_cursor_visible()
