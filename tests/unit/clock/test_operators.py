@@ -80,7 +80,6 @@ def _emptied(tensors: list[Tensor]) -> list[Tensor]:
 
 
 @pytest.mark.long
-@pytest.mark.long
 def test_no_type_and_no_empty_tensor_is_without_a_price(seen: _Seen) -> None:
     changes: list[Callable[[list[Tensor]], list[Tensor]]] = [_emptied]
     for one in ("bool", "float8_e4m3fn", "complex64", "complex128", "bfloat16", "float64", "int64", "bits16"):
