@@ -172,9 +172,13 @@ class GpututorApp(App[None]):
         )
 
     def _rescued_in_words(self) -> str:
+        """Save what is open, whatever else is broken; what became of it."""
+        from gpututor.app.log import write_log
+
         try:
             self._rescue()
-        except Exception:
+        except Exception as error:
+            write_log(error)
             return "Your last edits could not be kept."
         desks = [screen for screen in self.screen_stack if isinstance(screen, MainScreen) and screen.panes.has_editor]
         if all(desk.is_saved for desk in desks):
