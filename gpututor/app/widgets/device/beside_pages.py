@@ -8,7 +8,7 @@ from typing import ClassVar
 from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Vertical, VerticalScroll
+from textual.containers import Vertical
 from textual.content import Content
 from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option
@@ -17,6 +17,7 @@ from gpututor.app.messages import LineChosen
 from gpututor.app.widgets.device.beside import Pair
 from gpututor.app.widgets.device.line_pairs import LinePair, cost_ns, line_pairs
 from gpututor.app.widgets.device.places import code
+from gpututor.app.widgets.device.sheet import Sheet
 from gpututor.app.widgets.device.times import stacked
 from gpututor.grading.recording import LineCost
 from gpututor.plain_text import visible
@@ -27,37 +28,11 @@ _PALE = "$foreground-muted"
 _FIGURE, _NAME = 11, 18
 
 
-class FiguresPage(VerticalScroll, can_focus=True):
+class FiguresPage(Sheet[Pair]):
     """Amounts in columns, with the differences in words."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("j", "scroll_down", show=False),
-        Binding("k", "scroll_up", show=False),
-    ]
-    KEYS = "↑↓ scroll"
-
-    def __init__(self, *, id: str | None = None) -> None:
-        super().__init__(id=id)
-        self._text = Static("")
-        self._pair: Pair | None = None
-
-    def compose(self) -> ComposeResult:
-        yield self._text
-
-    def show(self, pair: Pair) -> None:
-        self._pair = pair
-        self._draw()
-
-    def take_focus(self) -> None:
-        self.focus()
-
-    def on_resize(self, event: events.Resize) -> None:
-        self._draw()
-
-    def _draw(self) -> None:
-        if self._pair is not None:
-            width = max(40, self.scrollable_content_region.width)
-            self._text.update(Content("\n").join(_figures(self._pair, width)))
+    def lines(self, shown: Pair, width: int) -> Iterator[Content]:
+        return _figures(shown, width)
 
 
 def _figures(pair: Pair, width: int) -> Iterator[Content]:

@@ -4,15 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from textwrap import wrap
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
-from textual import events
-from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
-from textual.containers import VerticalScroll
 from textual.content import Content
-from textual.widgets import Static
 
+from gpututor.app.widgets.device.sheet import Sheet
 from gpututor.app.widgets.device.time_bars import Bars, TimeBar, all_bars
 from gpututor.app.widgets.device.view import RunView
 from gpututor.plain_text import visible
@@ -38,40 +34,11 @@ _LEGEND = (
 )
 
 
-class TimesTab(VerticalScroll, can_focus=True):
-    """Bars that can be compared; it only scrolls."""
+class TimesTab(Sheet[RunView]):
+    """The times of a run in bars, and the shares of a call once its trace is read."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("j", "scroll_down", show=False),
-        Binding("k", "scroll_up", show=False),
-        Binding("g", "scroll_home", show=False),
-        Binding("G", "scroll_end", show=False),
-    ]
-    KEYS = "↑↓ scroll"
-
-    def __init__(self, *, id: str | None = None) -> None:
-        super().__init__(id=id)
-        self._text = Static("")
-        self._view: RunView | None = None
-
-    def compose(self) -> ComposeResult:
-        yield self._text
-
-    def show(self, view: RunView) -> None:
-        """Draw the times of a run, and the shares of a call once its trace is read."""
-        self._view = view
-        self._draw()
-
-    def take_focus(self) -> None:
-        self.focus()
-
-    def on_resize(self, event: events.Resize) -> None:
-        self._draw()
-
-    def _draw(self) -> None:
-        if self._view is not None:
-            width = max(40, self.scrollable_content_region.width)
-            self._text.update(Content("\n").join(_lines(self._view, width)))
+    def lines(self, shown: RunView, width: int) -> Iterator[Content]:
+        return _lines(shown, width)
 
 
 def _lines(view: RunView, width: int) -> Iterator[Content]:
