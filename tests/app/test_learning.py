@@ -107,7 +107,7 @@ async def test_a_finished_lesson_is_a_moment_and_n_goes_on(desk: Desk) -> None:
         for words in ("2 exercises, 2 attempts; 10 minutes were planned.", "Next: 2.1 Twice 1.", "n opens 2.1"):
             assert words in text
         assert "Read on" not in text
-        await assert_golden(pilot, "finished", only=".dialog")
+        await assert_golden(pilot, "finished")
         await pilot.press("n")
         await until(pilot, lambda: screen.exercise.label == "2.1", "for the next lesson")
         assert screen.panes.current is Pane.LESSON, "a new lesson begins with its text"
@@ -240,10 +240,10 @@ async def test_progress_looks_as_agreed(desk: Desk, size: tuple[int, int]) -> No
         await run_checks(pilot)
         await pilot.press("w")
         await until_shown(pilot, "1 of 4 exercises passed")
-        await assert_golden(pilot, "progress", only=".dialog")
+        await assert_golden(pilot, "progress")
         await pilot.press("tab")
         await until_shown(pilot, "once tried, not passed yet")
-        await assert_golden(pilot, "repeating", only=".dialog")
+        await assert_golden(pilot, "repeating")
 
 
 async def test_the_screen_of_progress_opens_lessons_and_exercises(desk: Desk) -> None:
