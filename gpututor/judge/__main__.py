@@ -13,6 +13,7 @@ import contextlib
 import importlib
 import os
 import queue
+import sys
 import threading
 import traceback
 from collections.abc import Callable
@@ -62,10 +63,10 @@ class Server:
         from gpututor.judge.judge import broken_report, grade, with_seed
 
         def emit(event: GradingEvent) -> None:
-            if number > self._cancelled_up_to:
+            if not self._is_cancelled(number):
                 self._answer(number, event)
 
-        if number <= self._cancelled_up_to:
+        if self._is_cancelled(number):
             self._answer(number, Cancelled())
             return
         request = with_seed(request)
@@ -73,15 +74,22 @@ class Server:
             try:
                 end: GradingEvent = Graded(grade(request, self._pool, emit))
             except WorkerLost:
+                if self._is_cancelled(number):
+                    raise
                 # As far as can be told the submission did nothing to it: once more.
                 end = Graded(grade(request, self._pool, emit))
         except Exception as error:
-            traceback.print_exc()
+            if not self._is_cancelled(number):  # else it is about a worker that was killed, whatever it blames
+                traceback.print_exc()
             end = Graded(broken_report(request, error, self._pool.isolation))
-        self._answer(number, Cancelled() if number <= self._cancelled_up_to else end)
+        self._answer(number, Cancelled() if self._is_cancelled(number) else end)
+
+    def _is_cancelled(self, number: int) -> bool:
+        return number <= self._cancelled_up_to
 
     def _answer(self, number: int, event: GradingEvent) -> None:
-        write_frame(self._answers, {"id": number, **event_to_json(event)})
+        with contextlib.suppress(BrokenPipeError):  # nobody hears it: `_listen` is about to end everything
+            write_frame(self._answers, {"id": number, **event_to_json(event)})
 
     def _listen(self) -> None:
         try:
@@ -93,6 +101,7 @@ class Server:
                 else:
                     self._waiting.put((header["id"], request_from_json(header["request"])))
         except (FrameError, OSError):
+            self._cancelled_up_to = sys.maxsize
             self._pool.kill_all()
             os._exit(0)
 

@@ -1,0 +1,70 @@
+"""A grading that is stopped is nobody's fault: nothing of it is in the log, and it is not begun once more."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import pytest
+
+from gpututor.errors import CourseError
+from gpututor.grading.events import GradeRequest
+from gpututor.judge.__main__ import Server
+from gpututor.judge.isolation import Process
+from gpututor.judge.workers.spares import Spares
+from gpututor.judge.workers.worker import WorkerLost
+from gpututor.wire.frames import read_frame, write_frame
+
+
+class Stopping:
+    """Grades by hearing that it is to stop, and then breaking: its worker was killed."""
+
+    def __init__(self, error: Exception, end_of_input: bool) -> None:
+        requests = io.BytesIO()
+        if not end_of_input:
+            write_frame(requests, {"op": "cancel", "id": 3})
+        requests.seek(0)
+        self.answers = io.BytesIO()
+        self.server = Server(requests, self.answers, Spares(Process()))
+        self.error = error
+        self.gradings = 0
+
+    def grade(self, *_: object) -> None:
+        self.gradings += 1
+        with pytest.raises(SystemExit):
+            self.server._listen()
+        raise self.error
+
+
+@pytest.mark.parametrize("end_of_input", [False, True], ids=["cancelled", "the app is gone"])
+@pytest.mark.parametrize("error", [CourseError("baseline.py does not run", ""), WorkerLost("gone", "")], ids=repr)
+def test_what_breaks_in_a_grading_that_was_stopped_is_not_logged(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+    error: Exception,
+    end_of_input: bool,
+) -> None:
+    def leave(code: int) -> None:
+        raise SystemExit(code)
+
+    stopping = Stopping(error, end_of_input)
+    monkeypatch.setattr("gpututor.judge.judge.grade", stopping.grade)
+    monkeypatch.setattr("os._exit", leave)
+    monkeypatch.setattr(stopping.server._pool, "kill_all", lambda: None)
+    stopping.server._grade(3, GradeRequest(str(tmp_path), "", "a.py"))
+    assert capfd.readouterr().err == ""
+    assert stopping.gradings == 1
+    stopping.answers.seek(0)
+    assert read_frame(stopping.answers).header == {"id": 3, "event": "cancelled"}
+
+
+def test_what_breaks_in_a_grading_that_is_wanted_is_logged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    def broken(*_: object) -> None:
+        raise CourseError("baseline.py does not run", "")
+
+    monkeypatch.setattr("gpututor.judge.judge.grade", broken)
+    Server(io.BytesIO(), io.BytesIO(), Spares(Process()))._grade(3, GradeRequest(str(tmp_path), "", "a.py"))
+    assert "CourseError: baseline.py does not run" in capfd.readouterr().err
