@@ -150,12 +150,22 @@ class ProgressStore:
         return {key: ExerciseProgress(attempts, bool(passed), used) for key, attempts, passed, used in rows}
 
     def current_exercise(self) -> str | None:
-        """The key of the exercise where the learner left off."""
+        """The key of the exercise where the learner left off in the app."""
         key = self._one("SELECT value FROM choices WHERE name = 'current_exercise'")
         return None if key is None else str(key)
 
     def set_current_exercise(self, key: str) -> None:
         self._choose("current_exercise", key)
+
+    def exercise_opened_last(self) -> str | None:
+        """The key of the exercise that was opened last, in the app or by `gpututor watch`."""
+        names = "('current_exercise', 'watched_exercise')"  # what is chosen anew gets the highest rowid
+        key = self._one(f"SELECT value FROM choices WHERE name IN {names} ORDER BY rowid DESC LIMIT 1")
+        return None if key is None else str(key)
+
+    def set_watched_exercise(self, key: str) -> None:
+        """`gpututor watch` opens one: where the app opens stays as it is."""
+        self._choose("watched_exercise", key)
 
     def place(self) -> str | None:
         """Where in the current exercise the learner left off, as `keep_place` was told."""

@@ -93,6 +93,22 @@ def test_hints_and_the_current_exercise_are_kept(path: Path) -> None:
     assert again.summary() == {"tensors/born": ExerciseProgress(hints_used=2)}
 
 
+def test_what_is_watched_is_opened_last_and_the_app_s_exercise_stays(path: Path) -> None:
+    store = ProgressStore(path)
+    assert store.exercise_opened_last() is None
+    for open_one, key, app_s in (
+        (store.set_watched_exercise, "a", None),
+        (store.set_current_exercise, "b", "b"),
+        (store.set_watched_exercise, "c", "b"),
+        (store.set_watched_exercise, "d", "b"),
+        (store.set_current_exercise, "b", "b"),
+        (store.set_watched_exercise, "a", "b"),
+    ):
+        open_one(key)
+        store.keep_place("somewhere")
+        assert (store.exercise_opened_last(), store.current_exercise()) == (key, app_s)
+
+
 def test_a_report_of_another_schema_is_left_out_and_still_counted(path: Path) -> None:
     store = ProgressStore(path)
     store.record(report())
