@@ -221,6 +221,12 @@ class Report:
         return "; ".join(dict.fromkeys(run.device for run in self.runs)) or "none"
 
     @property
+    def loads_nowhere(self) -> bool:
+        """Whether no check could be made, as the file loads in no scenario."""
+        answers = {(verdict.check, verdict.status) for verdict in self.verdicts if verdict.status is not Status.NOT_RUN}
+        return answers == {("loads", Status.FAILED)}
+
+    @property
     def first_failure(self) -> Verdict | None:
         return next((verdict for verdict in self.verdicts if verdict.status.is_failure), None)
 

@@ -30,6 +30,8 @@ OUTCOME_TITLES = {
     Outcome.INTERNAL_ERROR: "! The grader broke",
 }
 
+DOES_NOT_RUN = "✗ Does not run yet"
+"""The title of a report on a file with an error that keeps it from loading."""
 COLD_S = 0.3
 """Seconds of waiting for a worker from which a grading is called cold."""
 _TOLD = [status for status in Status if status not in (Status.PASSED, Status.FAILED)]
@@ -47,16 +49,27 @@ def count(number: int, one: str, many: str = "") -> str:
 
 
 def device_words(device: str) -> str:
-    """The device for people; what is only modelled says so."""
-    is_modelled = "virtual" in device and not device.startswith("no ")
+    """The device for people; what is only modelled says so, also where the virtual machine has no GPU."""
+    is_modelled = "virtual" in device or device.startswith("no ")
     return f"{device} (modelled)" if is_modelled and "modelled" not in device else device
 
 
+def outcome_title(report: Report) -> str:
+    """`✗ Failed`; a file with an error that keeps it from loading is told so."""
+    is_unready = report.outcome is Outcome.ERROR and report.loads_nowhere
+    return DOES_NOT_RUN if is_unready else OUTCOME_TITLES[report.outcome]
+
+
 def outcome_line(report: Report) -> str:
-    """`✗ Failed: 1 of 4 checks passed, 2 not run`; with `, 3 of 10 points` where checks are worth different points."""
-    title = OUTCOME_TITLES[report.outcome]
+    """`✗ Failed: 1 of 4 checks passed, 2 not run`; with `, 3 of 10 points` where checks are worth different points.
+
+    Of a file that does not load nothing is counted: `✗ Does not run yet: no checks were made`.
+    """
+    title = outcome_title(report)
     total = len(report.verdicts)
-    if report.outcome is Outcome.PASSED:
+    if report.loads_nowhere:
+        parts = ["no checks were made"]
+    elif report.outcome is Outcome.PASSED:
         parts = [f"all {count(total, 'check')}"] if total > 1 else []
     else:
         by_status = Counter(verdict.status for verdict in report.verdicts)

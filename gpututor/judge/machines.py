@@ -56,15 +56,13 @@ def _name_and_memory(machine: MachineSpec, available: Sequence[dict[str, object]
 
 
 def in_words(spec: MachineSpec, available: Sequence[dict[str, object]]) -> str:
-    """`cuda:0, virtual T4`; `2 x virtual T4`; `no GPU (virtual machine)`; `cuda:0, NVIDIA H200`."""
+    """`cuda:0, virtual T4`; `2 x virtual T4`; `no GPU, only the CPU`; `cuda:0, NVIDIA H200`."""
     if spec.kind != "virtual":
         described = [str(device["description"]) for device in available if device["name"] == spec.device]
         return f"{spec.device}, {described[0]}" if described else spec.device
     if spec.device == "cpu":
         others = [backend for backend in spec.backends if backend != "cuda"]
-        return (
-            f"no CUDA GPU, {' and '.join(others)} reported (virtual machine)" if others else "no GPU (virtual machine)"
-        )
+        return f"no CUDA GPU, {' and '.join(others)} reported" if others else "no GPU, only the CPU"
     return f"{spec.device}, virtual {spec.gpu}" if spec.gpus == 1 else f"{spec.gpus} x virtual {spec.gpu}"
 
 

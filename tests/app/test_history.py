@@ -15,10 +15,10 @@ from gpututor.app.screens import history
 from gpututor.app.screens.history import HistoryScreen
 from gpututor.app.words import moment
 from gpututor.grading.events import GradeRequest
-from gpututor.grading.report import Outcome
+from gpututor.grading.report import Outcome, Status
 from tests.app.conftest import Desk, main_screen, until, until_shown
 from tests.app.screen import TRIED_SIZES, assert_golden, screen_lines, screen_text
-from tests.app.scripted import judge_by_text
+from tests.app.scripted import ScriptedClient, judge_by_text, report, verdict
 
 NOW = datetime(2026, 1, 4, 15, 4, 5, tzinfo=UTC)
 WRONG = "def twice(number):\n    return number\n"
@@ -60,6 +60,21 @@ async def test_the_list_looks_as_agreed(desk: Desk, size: tuple[int, int]) -> No
         await until_shown(pilot, "Since attempt 2, 1 change:")
         await until_shown(pilot, "best")
         await assert_golden(pilot, "history")
+
+
+async def test_a_file_that_does_not_run_yet_is_called_so_and_no_check_is_counted(desk: Desk) -> None:
+    loads = verdict("loads", Status.FAILED, got="SyntaxError: invalid syntax, at line 1", line=1)
+    desk.client = ScriptedClient(
+        lambda request: report(request, loads, verdict("parity", Status.NOT_RUN), outcome=Outcome.ERROR)
+    )
+    async with desk.start() as pilot:
+        await pilot.press("r")
+        await until_shown(pilot, "✗ Does not run yet: no checks were made")
+        await open_history(pilot)
+        await until_shown(pilot, "Attempt 1: ✗ Does not run yet: no checks were made")
+        [row] = [line for line in screen_lines(pilot.app) if line.startswith("▸")]
+        assert "Does not run yet" in row
+        assert " of " not in row
 
 
 async def test_each_attempt_is_compared_with_the_one_before(desk: Desk) -> None:
@@ -226,9 +241,9 @@ def test_moments_in_words(written: str, words: str) -> None:
 
 
 def test_every_outcome_has_room_in_the_list() -> None:
-    from gpututor.grading.words import OUTCOME_TITLES
+    from gpututor.grading.words import DOES_NOT_RUN, OUTCOME_TITLES
 
-    assert max(len(OUTCOME_TITLES[outcome]) for outcome in Outcome) <= 21
+    assert max(map(len, (DOES_NOT_RUN, *OUTCOME_TITLES.values()))) <= 21
 
 
 async def test_two_answers_of_one_moment_close_the_list_once(desk: Desk) -> None:

@@ -18,7 +18,7 @@ from textual.strip import Strip
 
 from gpututor.app.words import moment
 from gpututor.grading.report import Outcome, Status
-from gpututor.grading.words import OUTCOME_TITLES
+from gpututor.grading.words import outcome_title
 from gpututor.progress.store import Attempt
 from gpututor.trace.units import duration, size
 
@@ -142,7 +142,7 @@ class AttemptList(ScrollView, can_focus=True):
     def _cells(self, number: str, attempt: Attempt, base: Style) -> list[Segment]:
         report = attempt.report
         passed = sum(verdict.status is Status.PASSED for verdict in report.verdicts)
-        checks = f"{passed} of {len(report.verdicts)}" if report.verdicts else ""
+        checks = f"{passed} of {len(report.verdicts)}" if report.verdicts and not report.loads_nowhere else ""
         time = duration(attempt.run_ns) if attempt.run_ns else ""
         memory = size(attempt.peak_bytes) if attempt.peak_bytes else ""
         colour = "passed" if report.outcome is Outcome.PASSED else "failed"
@@ -150,7 +150,7 @@ class AttemptList(ScrollView, can_focus=True):
         return [
             Segment(number, base),
             Segment(f"{moment(report.started_at, self._now()):<15.15} ", base + self._style("muted")),
-            Segment(f"{OUTCOME_TITLES[report.outcome]:<21.21} ", base + self._style(colour)),
+            Segment(f"{outcome_title(report):<21.21} ", base + self._style(colour)),
             Segment(f"{checks:>8} {time:>8} {memory:>9}", base),
             Segment(best, base + self._style("passed")),
         ]

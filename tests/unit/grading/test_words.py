@@ -7,7 +7,16 @@ from dataclasses import replace
 import pytest
 
 from gpututor.grading.report import Outcome, Placement, Report, RunSummary, Status, Times
-from gpututor.grading.words import GLYPHS, OUTCOME_TITLES, evidence, mark, outcome_line, points_line, to_look_at
+from gpututor.grading.words import (
+    GLYPHS,
+    OUTCOME_TITLES,
+    device_words,
+    evidence,
+    mark,
+    outcome_line,
+    points_line,
+    to_look_at,
+)
 from tests.unit.grading.test_report import report, said
 
 
@@ -32,6 +41,22 @@ def test_nothing_but_a_pass_carries_its_glyph() -> None:
         (
             report(Outcome.FAILED, said("loads", of=0), said("parity", Status.FAILED), said("x", Status.NOT_RUN)),
             "✗ Failed: 1 of 3 checks passed, 1 not run",
+        ),
+        (
+            report(Outcome.ERROR, said("loads", Status.FAILED, of=0), said("x", Status.NOT_RUN)),
+            "✗ Does not run yet: no checks were made",
+        ),
+        (
+            report(Outcome.TIMEOUT, said("loads", Status.FAILED, of=0), said("x", Status.NOT_RUN)),
+            "✗ Took too long: no checks were made",
+        ),
+        (
+            report(
+                Outcome.ERROR,
+                *(said("loads", Status.FAILED, of=0, scenario="no GPU"), said("x", Status.NOT_RUN, scenario="no GPU")),
+                *(said("loads", of=0), said("x")),
+            ),
+            "✗ Stopped by an error: 2 of 4 checks passed, 1 not run",
         ),
         (
             report(Outcome.TOO_SLOW, said("parity"), said("speed", Status.TOO_SLOW)),
@@ -73,6 +98,12 @@ def test_how_times_and_placement_are_known_is_told_once() -> None:
     assert evidence(replace(none, runs=(ran("modelled", "traced"),) * 2)) == "times modelled; placement traced"
     both = replace(none, runs=(ran("modelled", "traced"), ran("measured", "corroborated"), ran("", "")))
     assert evidence(both) == "times modelled and measured; placement traced and corroborated"
+
+
+def test_what_is_only_modelled_says_so_also_without_a_gpu() -> None:
+    assert device_words("2 x virtual T4") == "2 x virtual T4 (modelled)"
+    assert device_words("no GPU, only the CPU") == "no GPU, only the CPU (modelled)"
+    assert device_words("cuda:0, NVIDIA H100") == "cuda:0, NVIDIA H100"
 
 
 def test_a_suspicion_is_for_a_person_to_look_at() -> None:

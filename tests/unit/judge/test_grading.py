@@ -356,7 +356,7 @@ def test_every_scenario_has_a_run_of_its_own(grade: Grade, exercise_folder: Path
     assert report.outcome is Outcome.PASSED
     assert [run.scenario for run in report.runs] == ["0 GPUs", "1 GPUs", "2 GPUs"]
     assert [run.device for run in report.runs] == [
-        "no GPU (virtual machine)",
+        "no GPU, only the CPU",
         "cuda:0, virtual T4",
         "2 x virtual T4",
     ]

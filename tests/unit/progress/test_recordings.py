@@ -93,7 +93,7 @@ def test_an_attempt_without_a_recording_is_kept_all_the_same(store: ProgressStor
 def test_a_run_without_times_has_none(store: ProgressStore, recordings: Recordings) -> None:
     part = recordings.begin()
     assert part is not None
-    write_recording(Recording((RunRecording("no GPU", "no GPU (virtual machine)", "", (), (), ()),)), part)
+    write_recording(Recording((RunRecording("no GPU", "no GPU, only the CPU", "", (), (), ()),)), part)
     kept = store.attempt(keep_attempt(store, recordings, report(), "", part))
     assert kept is not None
     assert (kept.run_ns, kept.peak_bytes, kept.source) == (None, 0, "")
