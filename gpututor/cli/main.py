@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import errno
 import importlib
 import os
@@ -10,10 +9,14 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from gpututor import __version__
 from gpututor.cli.places import tell
 from gpututor.errors import TutorError, UsageError
+
+if TYPE_CHECKING:
+    import argparse
 
 INTERRUPTED = 130
 """What shells say of a command that Ctrl-C ended."""
@@ -89,6 +92,10 @@ def _forget_output() -> None:
 
 
 def _do(words: list[str]) -> int:
+    if not words:
+        return _start_app()  # by far the most frequent: argparse and fourteen parsers are 15 ms
+    import argparse
+
     verb = _verb_in(words)
     module = importlib.import_module(verb.module) if verb else None
     parser = _parser()
@@ -103,6 +110,10 @@ def _do(words: list[str]) -> int:
     arguments = parser.parse_args(words)
     if module is not None:
         return int(module.main(arguments))
+    return _start_app(arguments.course, arguments.workspace)
+
+
+def _start_app(course: Path | None = None, workspace: Path | None = None) -> int:
     import gc
 
     # A lone Esc is told from the beginning of another key by a wait: 100 ms in Textual, 30 ms in fish.
@@ -111,12 +122,14 @@ def _do(words: list[str]) -> int:
     try:
         from gpututor.app.app import run  # Textual
 
-        return run(arguments.course, arguments.workspace)
+        return run(course, workspace)
     finally:
         gc.enable()
 
 
 def _parser() -> argparse.ArgumentParser:
+    import argparse
+
     parser = argparse.ArgumentParser(
         prog="gpututor",
         description="Learn GPU acceleration with PyTorch, exercise by exercise. Without a verb the app starts.",

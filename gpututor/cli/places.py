@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import sys
 from collections.abc import Iterator
@@ -14,6 +13,8 @@ from gpututor.errors import TutorError, UsageError, WorkspaceError
 from gpututor.plain_text import visible
 
 if TYPE_CHECKING:
+    import argparse
+
     from gpututor.course.exercise import Course, Exercise
     from gpututor.course.workspace import Workspace
     from gpututor.progress.store import ProgressStore
