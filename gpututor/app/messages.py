@@ -82,6 +82,8 @@ class LineChosen(Message):
     """The learner wants to see a line of the file, from 1."""
 
     line: int
+    of: str | None = None
+    """The text that it is a line of, and that was edited since; None: the file as it is."""
 
 
 @dataclass

@@ -77,6 +77,35 @@ async def test_a_file_that_does_not_run_yet_is_called_so_and_no_check_is_counted
         assert " of " not in row
 
 
+@pytest.mark.parametrize("key", ["f", "enter"])
+async def test_from_an_older_attempt_one_comes_to_where_its_line_stands_now(desk: Desk, key: str) -> None:
+    attempts(desk, WRONG, RIGHT)
+    desk.file().write_text("import torch\n\n\n" + WRONG)
+    async with desk.start() as pilot:
+        main = main_screen(pilot)
+        await open_history(pilot)
+        await pilot.press("j", "enter")
+        await until_shown(pilot, "This is attempt 1, an older one")
+        await pilot.press(key)
+        await until(pilot, lambda: main.panes.editor.cursor_location[0] == 4, "for the line")
+        assert "removed since" not in screen_text(pilot.app)
+
+
+@pytest.mark.parametrize("now", [RIGHT, "# new\n" + RIGHT, ""])
+async def test_a_line_of_an_older_attempt_that_is_gone_is_told(desk: Desk, now: str) -> None:
+    attempts(desk, WRONG, RIGHT)
+    desk.file().write_text(now)
+    async with desk.start() as pilot:
+        main = main_screen(pilot)
+        await open_history(pilot)
+        await pilot.press("j", "enter")
+        await until_shown(pilot, "This is attempt 1, an older one")
+        await pilot.press("f")
+        await until_shown(pilot, "Line 2 of that run was changed or removed since. It stood here.")
+        row = main.panes.editor.cursor_location[0]
+        assert "return" in main.editor_text.split("\n")[row] or not now
+
+
 async def test_each_attempt_is_compared_with_the_one_before(desk: Desk) -> None:
     attempts(desk, WRONG, WRONG, RIGHT)
     async with desk.start() as pilot:

@@ -119,6 +119,24 @@ async def test_several_scenarios_are_told_apart(desk: Desk) -> None:
         await until(pilot, lambda: rows[3].is_open, "for the second failure to open")
 
 
+async def test_the_machine_of_a_check_is_in_sight_however_far_its_heading_is_above(desk: Desk) -> None:
+    def judge(request: GradeRequest) -> Report:
+        here = [verdict(f"check {number}") for number in range(20)]
+        there = [verdict(f"check {number}", scenario="no GPU") for number in range(30)]
+        return report(request, *here, *there, failure(scenario="no GPU"))
+
+    desk.client = ScriptedClient(judge)
+    async with desk.start() as pilot:
+        await pilot.press("r")
+        await until_shown(pilot, "Create it there: pass device=.")
+        await until_shown(pilot, "no GPU: cuda:0, virtual T4 (modelled)")
+        assert "The check called check 0 holds" not in screen_text(pilot.app), "the heading itself is out of sight"
+        await pilot.press("g")
+        await until_shown(pilot, "The check called check 0 holds")
+        assert screen_text(pilot.app).count("one GPU: cuda:0") == 1
+        assert "no GPU: cuda:0" not in screen_text(pilot.app)
+
+
 @pytest.mark.parametrize("size", [(80, 24), (100, 30)], ids=str)
 async def test_a_pass_is_shown_from_its_top_however_long_the_list(desk: Desk, size: tuple[int, int]) -> None:
     def judge(request: GradeRequest) -> Report:

@@ -102,12 +102,22 @@ class MainScreen(FindScreen):
 
     @on(LineChosen)
     def _go_to_line(self, message: LineChosen) -> None:
-        self._show_line(message.line)
+        line, is_there = message.line, True
+        if message.of is not None:
+            from gpututor.app.lines_now import line_now
 
-    def _show_line(self, line: int) -> None:
+            line, is_there = line_now(message.of, self.editor_text, line)
         self.show_pane(Pane.CODE)
+        gone = "" if is_there else f"Line {message.line} of that run was changed or removed since. It stood here."
         # Only a displayed editor knows its size, and so how far to scroll.
-        self.call_after_refresh(self.panes.editor.go_to_line, line, marked=True)
+        self.call_after_refresh(self._mark_line, line, gone)
+
+    def _mark_line(self, line: int, gone: str) -> None:
+        """Go to a line; `gone`: why it is not the one that was asked for."""
+        self.panes.editor.go_to_line(line, marked=not gone)
+        if gone:
+            self._told_at_cursor = self.panes.editor.words_at_cursor()  # which would take the place of these
+            self.status.show_news(gone)
 
     # Commands
 
@@ -116,10 +126,10 @@ class MainScreen(FindScreen):
 
     def action_go_to_failure(self) -> None:
         row = self.panes.results.first_failure
-        if row is None or row.verdict.line is None:
+        if row is None or row.place is None:
             self.status.show_news("No failed check points at a line.")
             return
-        self._show_line(row.verdict.line)
+        self.post_message(row.place)
 
     def action_open_check(self) -> None:
         if isinstance(self.focused, VerdictRow):

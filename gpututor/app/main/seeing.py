@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import threading
 from functools import partial
 from typing import TYPE_CHECKING
@@ -100,23 +99,4 @@ class SeeScreen(RunScreen):
         if answer == "run":
             self.start_run()
         elif answer is not None and attempt is not None:
-            self._show_line_of(attempt, answer)
-
-    def _show_line_of(self, attempt: Attempt, line: int) -> None:
-        """Go to where a line of the attempt is now."""
-        text = self.editor_text
-        now = line_now(attempt.source if attempt.source is not None else text, text, line)
-        if now is None:
-            self.status.show_news(f"Line {line} of attempt {attempt.number} is not in your file any more.")
-        self.post_message(LineChosen(now if now is not None else line))
-
-
-def line_now(then: str, now: str, line: int) -> int | None:
-    """Where a line of an older text stands now, both from 1; None where it was changed or taken away."""
-    if then == now:
-        return line
-    matcher = difflib.SequenceMatcher(None, then.split("\n"), now.split("\n"), autojunk=False)
-    for block in matcher.get_matching_blocks():
-        if block.a <= line - 1 < block.a + block.size:
-            return line + block.b - block.a
-    return None
+            self.post_message(LineChosen(answer, attempt.source))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from textual.widget import Widget
@@ -58,9 +58,11 @@ def everything(report: Report) -> list[Section]:
     return [Section(outcome_line(report), first), *checks, *_outputs(report, most_lines=None)]
 
 
-def details_of(verdict: Verdict, source_line: str = "") -> list[tuple[str, str]]:
-    """(label, text) of what a check says beyond its sentence."""
-    line = "" if verdict.line is None else f"{verdict.line}  {source_line}".rstrip()
+def details_of(verdict: Verdict, source_lines: Sequence[str] = ()) -> list[tuple[str, str]]:
+    """(label, text) of what a check says beyond its sentence. `source_lines`: those of the text, where it is known."""
+    line = "" if verdict.line is None else f"{verdict.line}"
+    if verdict.line is not None and 0 < verdict.line <= len(source_lines):
+        line = f"{line}  {source_lines[verdict.line - 1].strip()}".rstrip()
     details = [
         ("Expected", verdict.expected),
         ("Got", verdict.got),

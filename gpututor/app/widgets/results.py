@@ -10,6 +10,7 @@ from textual.containers import Vertical, VerticalScroll
 from textual.timer import Timer
 from textual.widget import Widget
 
+from gpututor.app.widgets.machines import Machines
 from gpututor.app.widgets.output import Section, everything, output_blocks
 from gpututor.app.widgets.own_style import OwnStyle
 from gpututor.app.widgets.plain import PlainText
@@ -17,7 +18,6 @@ from gpututor.app.widgets.verdict_row import VerdictRow
 from gpututor.grading.report import Report, Verdict
 from gpututor.grading.run_progress import RunProgress
 from gpututor.grading.words import device_words, elapsed, outcome_line
-from gpututor.plain_text import lines_of
 
 _TITLE_STATES = ("-passed", "-failed", "-neutral")
 _TICK_S = 0.5
@@ -45,10 +45,10 @@ class Results(Vertical, OwnStyle, can_focus=True):
         self._title = PlainText("", classes="title")
         self._device = PlainText("", classes="device")
         self._news = PlainText("", classes="news")
-        self._source: list[str] = []
+        self._machines = Machines(self.body)
+        self._source = ""
         self._rows: dict[tuple[str, str], VerdictRow] = {}
         self._first_failure: VerdictRow | None = None
-        self._headings: dict[str, PlainText] = {}
         self._is_new = False
         """Whether the pane was not looked at since the results came: then it opens at their start."""
         self._progress: RunProgress | None = None
@@ -62,6 +62,7 @@ class Results(Vertical, OwnStyle, can_focus=True):
     def compose(self) -> ComposeResult:
         yield self._title
         yield self._device
+        yield self._machines
         with self.body:
             yield self._news
 
@@ -78,7 +79,7 @@ class Results(Vertical, OwnStyle, can_focus=True):
     def begin(self, source: str) -> None:
         """A run begins on the text `source`."""
         self._clear()
-        self._source = lines_of(source)
+        self._source = source
         self._on_device = ""
         self._progress = RunProgress()
         if self._ticking is not None:
@@ -102,14 +103,8 @@ class Results(Vertical, OwnStyle, can_focus=True):
             self._progress.scenario_started(number, of)
         self._on_device = f"On {device_words(device)}"
         self._device.update(self._on_device)
-        if scenario not in self._headings:
-            self._mount_rows(self._waiting)
-            where = device_words(device)
-            text = where if where.startswith(scenario) else f"{scenario}: {where}"
-            self._headings[scenario] = PlainText(text, classes="scenario" if self._headings else "scenario -first")
-            self.body.mount(self._headings[scenario])
-        for heading in self._headings.values():
-            heading.display = len(self._headings) > 1
+        self._mount_rows(self._waiting)
+        self._machines.begin(scenario, device)
 
     def call_began(self, number: int, of: int) -> None:
         if self._progress is not None:
@@ -124,8 +119,7 @@ class Results(Vertical, OwnStyle, can_focus=True):
         key = (verdict.scenario, verdict.check)
         if key in self._rows:
             return
-        line = verdict.line or 0
-        row = VerdictRow(verdict, self._source[line - 1] if 0 < line <= len(self._source) else "")
+        row = VerdictRow(verdict, self._source)
         if verdict.status.has_details and self._first_failure is None:
             self._first_failure = row
             row.open()
@@ -274,7 +268,7 @@ class Results(Vertical, OwnStyle, can_focus=True):
         self._rows.clear()
         self._first_failure = None
         self._waiting.clear()
-        self._headings.clear()
+        self._machines.forget()
         self._news.display = False
         self._news.set_class(False, "-older")
         self.body.remove_children([child for child in self.body.children if child is not self._news])

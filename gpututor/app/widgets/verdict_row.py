@@ -13,6 +13,7 @@ from gpututor.app.widgets.output import DETAIL_CHARACTERS, DETAIL_LINES, bounded
 from gpututor.app.widgets.plain import PlainText
 from gpututor.grading.report import Verdict
 from gpututor.grading.words import mark
+from gpututor.plain_text import lines_of
 
 
 class VerdictRow(Vertical, can_focus=True):
@@ -22,10 +23,11 @@ class VerdictRow(Vertical, can_focus=True):
         Binding("enter", "go_to_line", show=False),
     ]
 
-    def __init__(self, verdict: Verdict, source_line: str = "") -> None:
+    def __init__(self, verdict: Verdict, source: str = "") -> None:
+        """`source`: the text that was graded; empty where it is not known."""
         super().__init__(classes=f"-{verdict.status.name.lower().replace('_', '-')}")
         self.verdict = verdict
-        self._source_line = source_line.strip()
+        self._source = source
 
     @property
     def is_open(self) -> bool:
@@ -39,7 +41,8 @@ class VerdictRow(Vertical, can_focus=True):
             with Horizontal(classes="figures"):
                 yield PlainText("", classes="label")
                 yield PlainText(self.verdict.measured, classes="text")
-        for label, text in details_of(self.verdict, self._source_line):
+        lines = lines_of(self._source) if self.verdict.line is not None else []
+        for label, text in details_of(self.verdict, lines):
             with Horizontal(classes="detail"):
                 yield PlainText(label, classes="label")
                 yield PlainText(bounded(text, DETAIL_LINES, DETAIL_CHARACTERS), classes="text")
@@ -52,9 +55,14 @@ class VerdictRow(Vertical, can_focus=True):
         self.post_message(CheckOpened())
         self.call_after_refresh(self.scroll_visible)
 
+    @property
+    def place(self) -> LineChosen | None:
+        """The line that the check points at, of the text that was graded; None where it points at none."""
+        return None if self.verdict.line is None else LineChosen(self.verdict.line, self._source or None)
+
     def action_go_to_line(self) -> None:
-        if self.verdict.line is not None:
-            self.post_message(LineChosen(self.verdict.line))
+        if self.place is not None:
+            self.post_message(self.place)
         else:
             self.action_open_or_close()
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from gpututor.app.lines_now import rows_now
 from gpututor.trace.units import duration, size
 
 if TYPE_CHECKING:
@@ -30,30 +30,13 @@ class LineCosts:
         """The costs by row, from 0, of a text that was edited since; a changed line has none any more."""
         if lines != self._seen:
             self._seen = list(lines)
-            rows = _rows_now(self._lines, self._seen)
+            rows = rows_now(self._lines, self._seen)
             self._rows = {rows[row]: cost for row, cost in self._costs.items() if row in rows}
         return self._rows
 
     def stale(self, lines: Sequence[str]) -> bool:
         """Whether the text was edited since."""
         return lines != self._lines
-
-
-def _rows_now(old: Sequence[str], new: Sequence[str]) -> dict[int, int]:
-    """Where each line of `old` stands in `new`, by rows; changed lines are missing."""
-    most = min(len(old), len(new))
-    head = next((row for row in range(most) if old[row] != new[row]), most)
-    tail = next((back for back in range(most - head) if old[-1 - back] != new[-1 - back]), most - head)
-    rows = {row: row for row in range(head)}
-    rows.update((len(old) - 1 - back, len(new) - 1 - back) for back in range(tail))
-    # What is left lies between the first and the last edit: few lines, or few edits.
-    middle = (
-        [line.strip() for line in old[head : len(old) - tail]],
-        [line.strip() for line in new[head : len(new) - tail]],
-    )
-    for block in difflib.SequenceMatcher(None, *middle, autojunk=False).get_matching_blocks():
-        rows.update((head + block.a + step, head + block.b + step) for step in range(block.size))
-    return rows
 
 
 def short_forms(cost: Cost, *, stale: bool) -> tuple[str, ...]:
