@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
 import time
 from dataclasses import dataclass
@@ -124,6 +123,8 @@ class Desk:
 
     @property
     def draft_file(self) -> Path:
+        import hashlib
+
         place = hashlib.sha256(os.fsencode(os.path.abspath(self.path))).hexdigest()[:16]
         return drafts_folder() / f"{self.path.stem}.{place}.py"
 

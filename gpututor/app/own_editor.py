@@ -37,6 +37,13 @@ class EditorCommand:
     """What chose it: `$VISUAL`, `$EDITOR`, `the settings` or `VS Code's terminal`."""
 
 
+OPENED = {
+    Place.SPLIT: "{} is beside this. What you save there is seen here.",
+    Place.TMUX_WINDOW: "{} has a tmux window of its own. What you save there is seen here.",
+    Place.OUTSIDE: "Your file is open in {}. What you save there is seen here.",
+}
+"""What there is to say when an editor that leaves the terminal to the app was opened."""
+
 THE_SETTINGS = "the settings"
 ROOM_BESIDE = 100
 """So many columns must there be for an editor beside the app; with fewer it gets a tmux window of its own."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 from dataclasses import dataclass, field
@@ -193,6 +192,8 @@ class Course:
             return ""
         name = self.id or self.folder.name
         plain = re.sub(r"[^A-Za-z0-9_-]+", "-", name)
+        import hashlib
+
         return plain if plain == name else f"{plain}-{hashlib.sha256(name.encode()).hexdigest()[:8]}"
 
     @property

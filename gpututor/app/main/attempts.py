@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import threading
 from datetime import datetime
 from functools import cached_property, partial
@@ -160,6 +159,8 @@ class AttemptsScreen(EditScreen):
         if attempt is None:
             results.show_nothing("○ Not run yet. ^s saves your file and runs the checks.", f"On {self.planned_device}")
             return
+        import hashlib
+
         report = attempt.report
         text = self.editor_text
         same = hashlib.sha256(text.encode("utf-8", "replace")).hexdigest() == report.submission_sha256

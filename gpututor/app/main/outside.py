@@ -9,6 +9,7 @@ import subprocess
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from textual import on
 from textual.app import SuspendNotSupported
@@ -16,15 +17,11 @@ from textual.app import SuspendNotSupported
 from gpututor.app.commands import Pane
 from gpututor.app.main.sharing import SharingScreen
 from gpututor.app.messages import OwnEditorEnded
-from gpututor.app.own_editor import EditorCommand, Place, editor_command
 from gpututor.app.widgets.verdict_row import VerdictRow
 from gpututor.errors import TutorError, UsageError
 
-_OPENED = {
-    Place.SPLIT: "{} is beside this. What you save there is seen here.",
-    Place.TMUX_WINDOW: "{} has a tmux window of its own. What you save there is seen here.",
-    Place.OUTSIDE: "Your file is open in {}. What you save there is seen here.",
-}
+if TYPE_CHECKING:
+    from gpututor.app.own_editor import EditorCommand
 
 
 class OutsideScreen(SharingScreen):
@@ -34,6 +31,8 @@ class OutsideScreen(SharingScreen):
         """Open the file outside, at the cursor or at the failure that is looked at; all edits are saved before."""
         if not self.save_or_ask(self.action_open_in_editor):
             return
+        from gpututor.app.own_editor import OPENED, Place, editor_command
+
         try:
             command = editor_command(
                 self.learner.workspace.path_of(self.exercise),
@@ -49,7 +48,7 @@ class OutsideScreen(SharingScreen):
         if command.place is Place.TERMINAL:
             self._run_in_place(command)
             return
-        self.status.show_news(_OPENED[command.place].format(command.program))
+        self.status.show_news(OPENED[command.place].format(command.program))
         threading.Thread(target=self._run_apart, args=(command,), daemon=True).start()
 
     def _line_of_interest(self) -> int:
