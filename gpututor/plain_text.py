@@ -23,11 +23,6 @@ def visible(text: str) -> str:
     return _UNSAFE.sub(lambda match: _escape(ord(match[0])), text)
 
 
-def without_steering(text: str) -> str:
-    """`text` without what `visible` writes out: for where each character has a column, and these have none."""
-    return _UNSAFE.sub("", text)
-
-
 def with_newlines(text: str) -> str:
     """`text` with a newline for each `\\r` and `\\r\\n`: the only ends of lines that Python knows."""
     return text.replace("\r\n", "\n").replace("\r", "\n")

@@ -32,7 +32,7 @@ class EditScreen(OutsideScreen):
     """The number of the newest question for names."""
     _after_dot = False
     """Whether that question is for attributes."""
-    _told_cost = ""
+    _told_at_cursor = ""
 
     @property
     def completer(self) -> Completer:
@@ -254,9 +254,9 @@ class EditScreen(OutsideScreen):
             self.status.show_news(f"Costs of lines: {LEGEND}" if editor.costs_on else "Costs of lines are hidden.")
 
     def on_text_area_selection_changed(self) -> None:
-        words = self.panes.editor.cost_words()
-        if words != self._told_cost:
-            self._told_cost = words
+        words = self.panes.editor.words_at_cursor()
+        if words != self._told_at_cursor:
+            self._told_at_cursor = words
             self.status.show_news(words)
 
     # Lines

@@ -11,19 +11,21 @@ from rich.style import Style
 from rich.text import Text
 from textual.strip import Strip
 from textual.widgets import TextArea
+from textual.widgets.text_area import DocumentNavigator
 
 from gpututor.app.widgets.editor.brackets import Brackets, Location, find_brackets
+from gpututor.app.widgets.editor.code_text import CodeDocument, CodeLines, sign_words, unseen_columns, with_signs
 from gpututor.app.widgets.editor.colours import KINDS, Span, python_spans
 from gpututor.app.widgets.editor.costs import LineCosts, cost_in_words, short_forms
 from gpututor.app.widgets.editor.finding import Match
-from gpututor.plain_text import without_steering
+from gpututor.plain_text import lines_of
 
 if TYPE_CHECKING:
     from gpututor.grading.recording import LineCost as Cost
 
 LEFT, RIGHT = "‹", "›"
 """What stands where a line goes on beyond the edge."""
-_PARTS = ("marked", "match", "current-match", "bracket", "unmatched", "cut", "cost", "stale-cost")
+_PARTS = ("marked", "match", "current-match", "bracket", "unmatched", "unseen", "cut", "cost", "stale-cost")
 
 
 class CodeArea(TextArea):
@@ -93,27 +95,39 @@ class CodeArea(TextArea):
 
         `times`: modelled, measured or empty. `of` is the text that ran, by default the one that is shown.
         """
-        lines = self.document.lines if of is None else of.splitlines() + [""] * of.endswith("\n")
+        lines = self.document.lines if of is None else lines_of(of)
         self._costs = LineCosts(costs, lines, times) if costs else None
         self.redraw()
 
-    def cost_words(self) -> str:
-        """What the cursor's line cost, in words; empty where nothing is known or shown."""
+    def words_at_cursor(self) -> str:
+        """What there is to know there: what a sign stands for, else what the line cost where that is shown."""
+        row, column = self.cursor_location
+        if words := sign_words(self.document[row][column : column + 1]):
+            return words
         if self._costs is None or not self._costs_on:
             return ""
-        cost = self._costs.by_row(self.document.lines).get(self.cursor_location[0])
+        cost = self._costs.by_row(self.document.lines).get(row)
         if cost is None:
             return ""
         return cost_in_words(cost, self._costs.times, stale=self._costs.stale(self.document.lines))
 
     # Drawing
 
+    def _set_document(self, text: str, language: str | None) -> None:
+        super()._set_document("", language)
+        self.document = CodeDocument(text)
+        self.wrapped_document = CodeLines(self.document, tab_width=self.indent_width)
+        self.navigator = DocumentNavigator(self.wrapped_document)
+        self._rewrap_and_refresh_virtual_size()
+
     def get_line(self, line_index: int) -> Text:
-        line = super().get_line(line_index)
+        line = Text(with_signs(self.document[line_index]), end="", no_wrap=True)
         self._look_at_text()
         if self._colours_on:
             for start, end, kind in self._spans[line_index]:
                 line.stylize(self._part(kind), start, end)
+        for column in unseen_columns(self.document[line_index]):
+            line.stylize(self._part("unseen"), column, column + 1)
         if line_index == self._marked_line:
             line.stylize(self._part("marked"))
         return line
@@ -193,8 +207,6 @@ class CodeArea(TextArea):
         if row >= self.document.line_count:
             return strip
         line = self.document[row]
-        if not line.isprintable():
-            strip = Strip([Segment(without_steering(text), style) for text, style, _ in strip], strip.cell_length)
         width = self.scrollable_content_region.width
         shift = self.scroll_offset.x
         gutter = self.gutter_width
@@ -209,8 +221,11 @@ class CodeArea(TextArea):
             strip = self._over(strip, end - (0 if note else 1), RIGHT + " " * bool(note), "cut", width)
         return strip
 
+    def get_column_width(self, row: int, column: int) -> int:
+        return self._cells(self.document[row][:column])
+
     def _cells(self, line: str) -> int:
-        return cell_len(line.expandtabs(self.indent_width))
+        return cell_len(with_signs(line).expandtabs(self.indent_width))
 
     def _cursor_end(self, row: int, left: int) -> int:
         """The column behind the cursor, if it is in that row."""
