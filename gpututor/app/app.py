@@ -16,7 +16,7 @@ from textual.binding import BindingType
 from textual.screen import Screen
 from textual.theme import Theme
 
-from gpututor.app import themes
+from gpututor.app import style_sheets, themes
 from gpututor.app.commands import COMMANDS, Pane
 from gpututor.app.escape import notice_escape_sooner
 from gpututor.app.grader import Client
@@ -36,12 +36,6 @@ if TYPE_CHECKING:
 
     from gpututor.grading.inventory import Inventory
 
-STYLES = (
-    *("panes", "course", "reader", "search", "editor", "results", "dialogs", "welcome"),
-    *("settings", "around", "device", "figures", "history", "themes"),
-)
-"""The style sheets, one a room; later ones win."""
-
 
 def palette_provider() -> type[Provider]:
     """What fills the palette; imported when it is first opened."""
@@ -53,7 +47,7 @@ def palette_provider() -> type[Provider]:
 class GpututorApp(App[None]):
     """A terminal trainer. Everything that it works on is handed in."""
 
-    CSS_PATH: ClassVar[list[str | PurePath]] = [f"styles/{name}.tcss" for name in STYLES]
+    CSS_PATH: ClassVar[list[str | PurePath]] = [style_sheets.path_of(name) for name in style_sheets.FIRST]
     TITLE = "gpututor"
     ENABLE_COMMAND_PALETTE = True
     COMMANDS: ClassVar[set[type[Provider] | Callable[[], type[Provider]]]] = {palette_provider}
@@ -206,6 +200,7 @@ class GpututorApp(App[None]):
     def _welcome(self) -> Screen[Any]:
         from gpututor.app.screens.welcome import WelcomeScreen
 
+        style_sheets.read_later(self.stylesheet)
         first = self._first_exercise()
         return WelcomeScreen(
             self._new_workspace, len(self._course.lessons), len(self._course.exercises), f"{first.label} {first.title}"

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, ClassVar
 from textual import on
 from textual.binding import BindingType
 
+from gpututor.app import style_sheets
 from gpututor.app.commands import Pane, bindings
 from gpututor.app.grader import Client
 from gpututor.app.main.finding import FindScreen
@@ -66,6 +67,7 @@ class MainScreen(FindScreen):
 
     async def _after_first_paint(self) -> None:
         self.grader.warm()
+        style_sheets.read_later(self.app.stylesheet)
         await asyncio.to_thread(_import_the_rest)
         await self.panes.add_editor()
         self.return_to(self._place)
