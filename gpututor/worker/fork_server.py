@@ -34,6 +34,7 @@ from gpututor.processes import (
     reap_orphans,
     status_of_child,
 )
+from gpututor.worker import huge_pages
 from gpututor.worker.__main__ import begin, warm_up
 from gpututor.worker.namespaces import close_all_but, in_namespaces_of_its_own, run_and_exit
 from gpututor.worker.refused import leave_keys
@@ -51,6 +52,7 @@ def main() -> int:
     # What is here now is never looked at by a child's garbage collector, which would copy the pages.
     gc.collect()
     gc.freeze()
+    huge_pages.gather()
     try:
         server.serve()
     finally:

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import builtins
 import functools
+import itertools
+import operator
 import sys
-from collections.abc import Iterable, Iterator
-from types import BuiltinFunctionType, FunctionType, MappingProxyType, MethodType, ModuleType
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from types import BuiltinFunctionType, CellType, FunctionType, MethodType, ModuleType
 from typing import Any
 
 import torch
@@ -33,29 +35,28 @@ CHANGED_BY_TORCH = frozenset({"Storage", "manual_seed"})
 OF_SYS = ("settrace", "gettrace", "setprofile", "getprofile", "_getframe", "exc_info", "getrefcount", "getsizeof")
 MOST_NAMED = 20
 
-Space = dict[str, Any] | MappingProxyType[str, Any]
 _CONSTANTS = (int, float, str, bytes, tuple, frozenset, torch.dtype, torch.device)
 _ABSENT = object()
+_CODE, _DEFAULTS = operator.attrgetter("__code__"), operator.attrgetter("__defaults__")
 
 
 class Seal:
-    """Remembers; `changed()` names what is not as it was. Takes some milliseconds to make, and one to compare."""
+    """Remembers; `changed()` names what is not as it was.
 
-    def __init__(self) -> None:
-        self._entries: list[tuple[Space, str, object, str]] = []
-        self._codes: list[tuple[FunctionType, object, object, tuple[object, ...], str]] = []
-        self._cells: list[tuple[Any, object, str]] = []
+    To look costs a part of a millisecond, as it is done after every call: the values of a module or class are read and
+    compared in one go, and looked at one by one only where they differ.
+    """
+
+    def __init__(self, known: _Functions | None = None) -> None:
+        self._spaces: list[_Space] = []
+        self._functions = _Functions(known)
         self._seen: set[tuple[int, str]] = set()
-        self._seen_objects: set[int] = set()
 
     def add(self, owner: ModuleType | type, names: Iterable[str], words: str = "") -> None:
         """Watch these names of a module or class, also those that it only inherits, or does not have."""
-        words = words or _name_of(owner)
-        space: Space = vars(owner)
-        for name in names:
-            if (id(owner), name) not in self._seen:
-                self._seen.add((id(owner), name))
-                self._entry(space, name, f"{words}.{name}")
+        new = [name for name in names if (id(owner), name) not in self._seen]
+        self._seen.update((id(owner), name) for name in new)
+        self._watch(vars(owner), new, (words or _name_of(owner)) + ".")
 
     def add_module(self, module: ModuleType) -> None:
         """Watch the functions, classes and constants of one of our modules, and those of its classes."""
@@ -68,32 +69,91 @@ class Seal:
     def add_tables(self, module: ModuleType) -> None:
         """Watch what is in its constant dicts by now."""
         for name, table in list(vars(module).items()):
-            if type(table) is dict and name.isupper() and id(table) not in self._seen_objects:
-                self._seen_objects.add(id(table))
-                for key in list(table):
-                    self._entry(table, key, f"{module.__name__}.{name}[{str(key)[:60]}]")
+            if type(table) is dict and name.isupper() and (id(table), "") not in self._seen:
+                self._seen.add((id(table), ""))
+                self._watch(table, list(table), f"{module.__name__}.{name}[", "]")
 
-    def changed(self, _absent: object = _ABSENT) -> list[str]:
+    def renewed(self) -> Seal:
+        """A seal over the same names, as they are now: much less work than to look for them once more."""
+        seal = Seal(self._functions)
+        for space in self._spaces:
+            seal._take(space.renewed(), space.values)
+        return seal
+
+    def changed(self) -> list[str]:
         """What is another now than when the seal was made, each once; at most `MOST_NAMED`."""
-        found = [words for space, name, value, words in self._entries if space.get(name, _absent) is not value]
-        for function, code, defaults, more, words in self._codes:
-            same = function.__code__ is code and function.__defaults__ is defaults
-            if not same or (more and _more(function) != more):
-                found.append(words)
-        found += [words for cell, content, words in self._cells if cell.cell_contents is not content]
-        return list(dict.fromkeys(found))[:MOST_NAMED]
+        found = [words for space in self._spaces for words in space.changed()]
+        return list(dict.fromkeys(found + self._functions.changed()))[:MOST_NAMED]
 
-    def _entry(self, space: Any, name: str, words: str) -> None:
-        value = space.get(name, _ABSENT)
-        self._entries.append((space, name, value, words))
-        for function in _functions_in(value):
-            self._function(function, words)
+    def _watch(self, space: Mapping[Any, Any], names: Sequence[Any], before: str, after: str = "") -> None:
+        self._take(_Space(space, names, before, after))
 
-    def _function(self, function: FunctionType, words: str) -> None:
-        if id(function) in self._seen_objects:
+    def _take(self, space: _Space, known: Sequence[object] = ()) -> None:
+        """`known`: values of the same names, whose functions are watched by now."""
+        self._spaces.append(space)
+        for name, value, old in itertools.zip_longest(space.names, space.values, known, fillvalue=_ABSENT):
+            if value is not old:
+                for function in _functions_in(value):
+                    self._functions.add(function, space.words(name))
+
+
+class _Space:
+    """Names of one module, class or table, and their values."""
+
+    def __init__(self, space: Mapping[Any, Any], names: Sequence[Any], before: str, after: str) -> None:
+        self.names = names
+        self._space, self._before, self._after = space, before, after
+        self.values = self._read()
+
+    def renewed(self) -> _Space:
+        """The same names with their values of now; of a table also what was added to it."""
+        names = list(self._space) if self._after else self.names
+        return _Space(self._space, names, self._before, self._after)
+
+    def words(self, name: object) -> str:
+        return f"{self._before}{str(name)[:60]}{self._after}"
+
+    def changed(self, _all: Any = all, _map: Any = map, _is: Any = operator.is_) -> list[str]:
+        values = self._read()
+        if _all(_map(_is, values, self.values)):
+            return []
+        return [
+            self.words(name)
+            for name, now, before in zip(self.names, values, self.values, strict=True)
+            if now is not before
+        ]
+
+    def _read(self, _map: Any = map, _absent: object = _ABSENT) -> list[object]:
+        return list(_map(self._space.get, self.names, itertools.repeat(_absent)))
+
+
+class _Functions:
+    """Functions of Python, with their code, their defaults, and what their closures hold."""
+
+    def __init__(self, known: _Functions | None) -> None:
+        """`known`: those that are watched as they were at an earlier time."""
+        self._known = known
+        self._seen: set[int] = set()
+        self._watched: list[FunctionType] = []
+        self._codes: list[object] = []
+        self._defaults: list[object] = []
+        self._words: list[str] = []
+        self._named: list[tuple[FunctionType, tuple[object, ...], str]] = []
+        self._cells: list[tuple[CellType, object, str]] = []
+
+    def __contains__(self, function: FunctionType) -> bool:
+        return id(function) in self._seen or (self._known is not None and function in self._known)
+
+    def add(self, function: FunctionType, words: str) -> None:
+        if function in self:
             return
-        self._seen_objects.add(id(function))
-        self._codes.append((function, function.__code__, function.__defaults__, _more(function), words))
+        self._seen.add(id(function))
+        self._watched.append(function)
+        self._codes.append(function.__code__)
+        self._defaults.append(function.__defaults__)
+        self._words.append(words)
+        if more := _more(function):
+            self._named.append((function, more, words))
         for cell in function.__closure__ or ():
             try:
                 content = cell.cell_contents
@@ -102,7 +162,16 @@ class Seal:
             if isinstance(content, FunctionType | BuiltinFunctionType | MethodType | type):
                 self._cells.append((cell, content, words))
                 for inner in _functions_in(content):
-                    self._function(inner, words)
+                    self.add(inner, words)
+
+    def changed(self, _all: Any = all, _map: Any = map, _is: Any = operator.is_) -> list[str]:
+        found = [] if self._known is None else self._known.changed()
+        for read, before in ((_CODE, self._codes), (_DEFAULTS, self._defaults)):
+            if not _all(_map(_is, _map(read, self._watched), before)):
+                now = list(map(read, self._watched))
+                found += [words for one, old, words in zip(now, before, self._words, strict=True) if one is not old]
+        found += [words for function, more, words in self._named if _more(function) != more]
+        return found + [words for cell, content, words in self._cells if _content(cell) is not content]
 
 
 def seal_of_code() -> Seal:
@@ -193,6 +262,13 @@ def _more(function: FunctionType) -> tuple[object, ...]:
     """The identities of its defaults that have names."""
     named = function.__kwdefaults__
     return () if not named else tuple((name, id(value)) for name, value in named.items())
+
+
+def _content(cell: CellType) -> object:
+    try:
+        return cell.cell_contents
+    except ValueError:  # emptied
+        return _ABSENT
 
 
 def _name_of(owner: ModuleType | type) -> str:

@@ -17,12 +17,18 @@ def code_of_worker() -> Seal:
     return seal_of_code()
 
 
+@functools.cache
+def code_of_machine(*, virtual: bool) -> Seal:
+    """As a machine of that kind has it: made in the first one, and renewed in every later one."""
+    return seal_of_machine(_replaced() if virtual else [])
+
+
 class Sealed:
     """One scenario's seal, made in the machine before the submission is loaded."""
 
     def __init__(self, machine: EnteredMachine) -> None:
         self._recorder, self._trace = machine.recorder, machine.recorder.trace
-        self._seals = (code_of_worker(), seal_of_machine(_replaced(machine)))
+        self._seals = (code_of_worker(), code_of_machine(virtual=machine.virtual is not None).renewed())
         self._held = _held(machine)
         self._noticed: dict[str, None] = {}
         self._machine = machine.virtual
@@ -53,17 +59,22 @@ class _Held:
 
     def __init__(self, words: str, held: object, *attributes: str) -> None:
         self._words, self._object, self._class = words, held, type(held)
-        self._methods = frozenset(name for name in dir(type(held)) if callable(getattr(type(held), name, None)))
         self._attributes = tuple((name, getattr(held, name)) for name in attributes)
 
     def changed(self) -> list[str]:
         found = [] if type(self._object) is self._class else [self._words]
-        hidden = self._methods.intersection(getattr(self._object, "__dict__", ()))
+        methods = _methods(self._class)  # type: ignore[arg-type]
+        hidden = methods.intersection(getattr(self._object, "__dict__", ()))
         found += [f"{self._words}.{name}" for name in sorted(hidden)]
         for name, value in self._attributes:
             if getattr(self._object, name, None) is not value:
                 found.append(f"{self._words}.{name}")
         return found
+
+
+@functools.cache
+def _methods(of: type) -> frozenset[str]:
+    return frozenset(name for name in dir(of) if callable(getattr(of, name, None)))
 
 
 def _held(machine: EnteredMachine) -> list[_Held]:
@@ -91,10 +102,8 @@ def _held(machine: EnteredMachine) -> list[_Held]:
     return found
 
 
-def _replaced(machine: EnteredMachine) -> list[tuple[object, str]]:
+def _replaced() -> list[tuple[object, str]]:
     """What the virtual GPU stands in for."""
-    if machine.virtual is None:
-        return []
     from gpututor.devices.virtual.patch_table import CUDA_BUILD, PATCHES, TIME
 
     return [(patch.owner_object(), patch.name) for patch in (*PATCHES, *CUDA_BUILD, *TIME)]

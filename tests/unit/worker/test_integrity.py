@@ -19,9 +19,9 @@ from gpututor.devices.recorder import Recorder
 from gpututor.devices.virtual.operators import overloads
 from gpututor.trace.columns import Trace
 from gpututor.wire.messages import MachineSpec
-from gpututor.worker.integrity import Seal
+from gpututor.worker.integrity import Seal, seal_of_machine
 from gpututor.worker.machines import EnteredMachine, entered
-from gpututor.worker.sealed import Sealed, code_of_worker
+from gpututor.worker.sealed import Sealed, _replaced, code_of_machine, code_of_worker
 from gpututor.worker.submission import call, load
 
 SPEC = MachineSpec("one GPU", "virtual", 0, 1, ("cuda",), "T4", None)
@@ -136,6 +136,32 @@ def test_the_bodies_of_what_is_no_plain_function_count_too() -> None:
     wrapper: Any = outer
     wrapper.__closure__[0].cell_contents = _nothing
     assert seal.changed() == ["module.outer"]
+
+
+def test_a_renewed_seal_watches_what_a_new_one_would(machine: EnteredMachine) -> None:
+    def watched(seal: Seal) -> list[str]:
+        return sorted(space.words(name) for space in seal._spaces for name in space.names)
+
+    renewed, new = code_of_machine(virtual=True).renewed(), seal_of_machine(_replaced())
+    assert watched(renewed) == watched(new)
+    assert renewed.changed() == new.changed() == []
+
+
+def test_a_renewed_seal_takes_the_values_of_now_and_the_code_of_then() -> None:
+    module = types.ModuleType("module")
+    functions: list[Any] = [FunctionType(_nothing.__code__, {}), FunctionType(_nothing.__code__, {})]
+    vars(module).update(first=functions[0], TABLE={"a": functions[1]})
+    seal = Seal()
+    seal.add_module(module)
+    seal.add_tables(module)
+    vars(module).update(first=print)
+    vars(module)["TABLE"]["b"] = 1
+    assert seal.changed() == ["module.first"]
+    renewed = seal.renewed()
+    assert renewed.changed() == []
+    vars(module)["TABLE"]["b"] = 2
+    functions[1].__code__ = (lambda: 1).__code__
+    assert renewed.changed() == ["module.TABLE[b]", "module.TABLE[a]"]
 
 
 def test_other_defaults_are_named(machine: EnteredMachine, patch: pytest.MonkeyPatch) -> None:
