@@ -117,6 +117,8 @@ class Call:
     """Each tensor among the arguments, by path: a digest of its shape, dtype and values before the call."""
     after: dict[str, str] = field(default_factory=dict)
     """The same after it."""
+    fp32_precision: str = ""
+    """`torch.backends.cuda.matmul.fp32_precision` after it: `tf32` where products of float32 may now use TF32."""
     files: dict[str, bytes] = field(default_factory=dict)
     """What the call wrote of the files that a check wants, by name; those that are not there are left out."""
     folder: dict[str, str] = field(default_factory=dict)

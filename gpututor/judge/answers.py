@@ -71,6 +71,7 @@ def read_call(frame: Frame, drawn: dict[str, Any], source: str, sizes: Sizes, wa
         memory=_memory(header.get("memory")),
         before=_digests(header.get("before")),
         after=_digests(header.get("after")),
+        fp32_precision=str(header.get("fp32_precision"))[:20],
         files=files,
         folder=folder,
     )

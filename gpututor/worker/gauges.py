@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any, Protocol
@@ -9,6 +10,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 import torch
 
 from gpututor.devices.real.backends import Backend, backends
+from gpututor.wire.observed import ValueRefused
+from gpututor.wire.walk import tensors_in
 
 if TYPE_CHECKING:
     from gpututor.devices.virtual import VirtualMachine
@@ -22,6 +25,9 @@ class Gauge(Protocol):
 
     def settle(self) -> int:
         """Wait until all devices are idle; the time then."""
+
+    def handed_over(self, result: object) -> None:
+        """The function returned this: from now on its caller reads it."""
 
     def allocated(self) -> dict[str, int]:
         """What tensors hold now."""
@@ -37,7 +43,9 @@ class VirtualGauge:
     """Of a virtual machine: exact."""
 
     def __init__(self, machine: VirtualMachine) -> None:
-        self._machine = machine
+        from gpututor.devices.virtual.work import hazards
+
+        self._machine, self._hazards = machine, hazards
 
     def now(self) -> int:
         return self._machine.clock.host.now
@@ -46,6 +54,11 @@ class VirtualGauge:
         clock = self._machine.clock
         clock.host.wait_until(clock.finish())
         return clock.host.now
+
+    def handed_over(self, result: object) -> None:
+        if self._machine.pending_copies:
+            with contextlib.suppress(ValueRefused):  # the packer says so
+                self._hazards.on_host(self._machine, tensors_in(result).values())
 
     def allocated(self) -> dict[str, int]:
         return {gpu.name: gpu.memory.allocated for gpu in self._machine.gpus}
@@ -74,6 +87,9 @@ class RealGauge:
                 self._backend.synchronise(index)
         return perf_counter_ns()
 
+    def handed_over(self, result: object) -> None:
+        """No record of races is kept here."""
+
     def allocated(self) -> dict[str, int]:
         backend = self._backend
         return {} if backend is None else {f"{backend.kind}:{i}": backend.allocated(i) for i in self._indices()}
@@ -95,7 +111,7 @@ class RealGauge:
 
 
 class Around:
-    """What the gauges say around one call: `begin()`, the call, `returned()`, and at its end `memory()`."""
+    """What the gauges say around one call: `begin()`, the call, `returned(result)`, and at its end `memory()`."""
 
     def __init__(self, gauge: Gauge) -> None:
         self._gauge = gauge
@@ -111,9 +127,10 @@ class Around:
         gauge.reset_peaks()
         self.span["started"] = gauge.now()
 
-    def returned(self) -> None:
+    def returned(self, result: object) -> None:
         gauge = self._gauge
         self.span["returned"] = gauge.now()
+        gauge.handed_over(result)
         self.span["finished"] = gauge.settle()
         self._after, self._peaks = gauge.allocated(), gauge.peaks()
 

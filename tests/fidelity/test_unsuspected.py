@@ -37,7 +37,7 @@ def test_a_program_of_the_corpus_is_not_suspected(program: Program) -> None:
         recorder.enabled = True
         outcome(program)
         torch.cuda.set_device(0)
-        around.returned()
+        around.returned(None)
         sealed.recorded(recorder.trace.limit or 0)
         recorder.enabled = False
         found: dict[str, Any] = around.memory(left=False)

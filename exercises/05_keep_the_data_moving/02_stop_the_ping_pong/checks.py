@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from gpututor.checks import launches, parity, placement, structure, syncs, transfers
+from gpututor.checks import launches, parity, placement, races, structure, syncs, transfers
 
 
 def reference(batch: torch.Tensor, weights: torch.Tensor) -> dict[str, torch.Tensor]:
@@ -38,6 +38,11 @@ checks = [
         at_most=1,
         why="Bringing the confidences home needs one wait. Any other one stops the device for nothing.",
         advice="Look for .cpu(), .numpy(), .item(), an if or a print before the end, on what lives on the device.",
+    ),
+    races(
+        why="A copy that does not block is still on its way when the function returns: whoever reads it then"
+        " may read what was in that memory before.",
+        advice="Bring the confidences home with .cpu(), which waits until they are there; or wait before you return.",
     ),
     launches(
         (6, 24),

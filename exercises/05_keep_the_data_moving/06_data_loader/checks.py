@@ -6,7 +6,8 @@ from typing import Any
 
 import torch
 
-from gpututor.checks import called, parity, placement, source, structure, syncs, transfers
+from gpututor.checks import Check, Finding, Run, called, parity, placement, source, structure, syncs, transfers
+from gpututor.trace.events import Kind
 
 
 def reference(
@@ -24,6 +25,18 @@ def copies(drawn: dict[str, Any], machine: Any) -> int:
     return 2 * -(-len(drawn["labels"]) // int(drawn["batch_size"]))
 
 
+def unread(run: Run) -> Finding | None:
+    """A loader draws a seed when it is iterated, and stacks the pictures and the labels of each batch, on the CPU."""
+    for call in run.calls:
+        names = [event.name for event in call.trace if event.kind is Kind.KERNEL and event.device == "cpu"]
+        batches = copies(call.drawn, run.machine) // 2
+        read = names.count("aten::stack") // 2 if "aten::random_" in names else 0
+        if read < batches:
+            got = f"{read or 'none'}{run.which(call)}"
+            return Finding(f"{batches} batches that come out of a DataLoader", got, run.line_of(call))
+    return None
+
+
 checks = [
     structure(reference, advice="A list with a tuple (x, y) for each batch, the last one included; x in float32."),
     source(
@@ -31,6 +44,14 @@ checks = [
         why="Each option does its own part: workers read the next batches while the device computes, and pinned memory"
         " lets the host go on while a batch is copied.",
         advice="DataLoader(dataset, batch_size=batch_size, num_workers=workers, pin_memory=True).",
+    ),
+    Check(
+        "loaded",
+        lambda _: "All batches come out of the DataLoader",
+        unread,
+        needs=("source",),
+        why="Only a loader that is iterated has its workers read ahead. One that is made and left aside does nothing.",
+        advice="Let the loop be over the loader: `for pictures, labels in loader:`.",
     ),
     placement(
         why="The model that will see these batches is on the device.",

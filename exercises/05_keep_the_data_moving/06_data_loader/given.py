@@ -5,10 +5,23 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from torch.utils.data import TensorDataset
+from torch.utils.data import Dataset
 
 SIZES = ((26, 8, 12, 10), (15, 4, 7, 9), (5, 1, 5, 1))
 """Pictures, how many are in a batch, height and width, for each case."""
+
+
+class Pictures(Dataset[tuple[torch.Tensor, torch.Tensor]]):
+    """Pairs of a picture and its label."""
+
+    def __init__(self, pictures: torch.Tensor, labels: torch.Tensor) -> None:
+        self._pictures, self._labels = pictures, labels
+
+    def __len__(self) -> int:
+        return len(self._labels)
+
+    def __getitem__(self, index: int) -> tuple[torch.Tensor, torch.Tensor]:
+        return self._pictures[index], self._labels[index]
 
 
 def draw(seed: int, case: int) -> dict[str, Any]:
@@ -25,5 +38,5 @@ def draw(seed: int, case: int) -> dict[str, Any]:
 
 def build(drawn: dict[str, Any], device: torch.device) -> dict[str, Any]:
     """The data set stays in host memory."""
-    dataset = TensorDataset(drawn["pictures"], drawn["labels"])
+    dataset = Pictures(drawn["pictures"], drawn["labels"])
     return {"dataset": dataset, "batch_size": drawn["batch_size"], "workers": drawn["workers"], "device": device}

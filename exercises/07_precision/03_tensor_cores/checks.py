@@ -40,6 +40,15 @@ def find_inexact(run: Run) -> Finding | None:
     return None
 
 
+def find_switch(run: Run) -> Finding | None:
+    """TF32 is allowed after a call."""
+    for call in run.calls:
+        if call.fp32_precision == "tf32":
+            got = f"TF32 is still allowed{run.which(call)}"
+            return Finding("products of float32 as they were before the call", got, run.line_of(call))
+    return None
+
+
 def exact_sentence(machine: Machine) -> str:
     return "Exact products run in full float32"
 
@@ -67,6 +76,14 @@ checks = [
         why="The switch is global: all float32 products of the program see it, also those that must not.",
         advice="Ask what torch.get_float32_matmul_precision() was, set it, multiply, and put it back.",
         baselines=("baseline.py",),
+    ),
+    Check(
+        "switch",
+        lambda _: "TF32 is off again when project() returns",
+        find_switch,
+        needs=("structure",),
+        why="The switch is global: the next float32 product of the program may be somebody else's, and meant exactly.",
+        advice="Ask what torch.get_float32_matmul_precision() was, set it, multiply, and put it back.",
     ),
     speed(
         1.15,

@@ -92,6 +92,14 @@ def leak_found(run: Run) -> Finding | None:
     return None
 
 
+def training_found(run: Run) -> Finding | None:
+    for call in run.calls:
+        if isinstance(call.output["model"], ObservedModule) and call.output["model"].training:
+            got = f"a model in training mode{run.which(call)}"
+            return Finding("a model in evaluation mode", got, run.line_of(call))
+    return None
+
+
 def graph_found(run: Run) -> Finding | None:
     for call in run.calls:
         scores = call.output["scores"]
@@ -138,6 +146,15 @@ checks = [
         why="All positions go through the layers at once, on the device. Fewer products there: the CPU did the work.",
         advice="Call the model once, after model.to(device), with the tokens that you moved.",
         on=lambda machine: machine.virtual and machine.device != "cpu",
+    ),
+    Check(
+        "trained",
+        lambda _: "The model is in evaluation mode",
+        training_found,
+        ("structure",),
+        "In training mode the layers go another way, drop out at random where they are told to, and believe is_causal"
+        " without a look at the mask.",
+        "Call model.eval() before you score.",
     ),
     Check(
         "no_leak",

@@ -41,7 +41,7 @@ def _call(machine: EnteredMachine, function: Any, drawn: dict[str, Any]) -> Call
     recorder.enabled = True
     try:
         output = function(**arguments)
-        around.returned()
+        around.returned(output)
     finally:
         recorder.enabled = False
     del output

@@ -16,6 +16,7 @@ from gpututor.errors import CourseError
 from gpututor.trace.columns import Trace
 from gpututor.trace.events import Kind
 from gpututor.wire.observed import ObservedObject
+from tests.unit.checks.recorded import recorded
 from tests.unit.checks.runs import GPU, NO_GPU, found, observed, run_of
 
 REAL = replace(GPU, virtual=False)
@@ -109,3 +110,23 @@ def test_races_are_looked_for_where_they_can_be_seen() -> None:
 def test_one_call_is_no_comparison() -> None:
     with pytest.raises(CourseError, match="repeats=1"):
         determinism(1)
+
+
+ON_ITS_WAY = """
+import torch
+
+def work(x):
+    doubled = x.cuda() * 2
+    home = doubled.to("cpu", non_blocking=True)
+    WAIT
+    return {"doubled": [home]}
+"""
+
+
+def test_a_result_that_is_still_on_its_way_home_is_a_race() -> None:
+    finding = found(races(), recorded(ON_ITS_WAY.replace("WAIT", ""), {"x": X}))
+
+    assert "reads memory of the host that aten::_to_copy at work_" in finding.got
+    assert "the host does not wait for it" in finding.got
+    assert finding.line == 8
+    assert races().find(recorded(ON_ITS_WAY.replace("WAIT", "torch.cuda.synchronize()"), {"x": X})) is None

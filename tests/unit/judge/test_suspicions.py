@@ -179,7 +179,7 @@ def test_real_runs_are_not_suspected(tmp_path: Path, name: str) -> None:
             around.begin()
             machine.recorder.enabled = True
             output, _line = call_learners(function, {}, path)
-            around.returned()
+            around.returned(output)
             machine.recorder.enabled = False
             packer = Packer(machine.view)
             node = packer.pack(output)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import isfinite
 from typing import Any
 
@@ -37,8 +38,19 @@ def _batches_added(_: Any, left: Any, right: Any, *__: Any, **___: Any) -> int:
     return int(2 * left.numel() * right.shape[-1])
 
 
+def _whatever_comes_out(packet: Any) -> Callable[..., Any]:
+    """The formula of a product whose `out_dtype`, which it does not know, stands among the arguments."""
+    formula = flop_registry[packet]
+
+    def count(*args: Any, **kwargs: Any) -> Any:
+        return formula(*args[:-1] if type(args[-1]) is torch.dtype else args, **kwargs)
+
+    return count
+
+
 _FORMULAS = {
     **flop_registry,
+    **{packet: _whatever_comes_out(packet) for packet in (aten.addmm, aten.bmm, aten.baddbmm)},
     **{twin: flop_registry[other] for twin, other in _TWINS.items() if other in flop_registry},
     aten.mkldnn_convolution: _convolution_forward,
     aten._slow_conv2d_forward: _convolution_forward,

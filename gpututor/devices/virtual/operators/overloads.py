@@ -10,6 +10,7 @@ import torch
 
 from gpututor.devices.virtual import private
 from gpututor.devices.virtual.clock.kinds import kind_of
+from gpututor.devices.virtual.operators import wider_products
 from gpututor.devices.virtual.operators.kernels import kernels
 
 Waits = Callable[[tuple[Any, ...]], bool]
@@ -130,6 +131,8 @@ _QUICK: dict[Any, Any] = {
     _aten._foreach_div_.ScalarList: torch._foreach_div_, _aten._foreach_addcdiv_.ScalarList: torch._foreach_addcdiv_,
 }
 # fmt: on
+_OTHERWISE = wider_products.calls()
+"""What the CPU does not have and other operators of it give."""
 _CUDA_NAMES = {
     "aten::_scaled_dot_product_flash_attention_for_cpu": "aten::_scaled_dot_product_flash_attention",
     "aten::_scaled_dot_product_flash_attention_for_cpu_backward": "aten::_scaled_dot_product_flash_attention_backward",
@@ -192,7 +195,7 @@ class Operator:
         is_view = any(one.alias_info is not None and not one.alias_info.is_write for one in schema.returns)
         aliases = [one.alias_info for one in schema.returns]
         self.func = func
-        self.call = _collective(func) if func.namespace in _COLLECTIVES else _QUICK.get(func, func._op)
+        self.call = _collective(func) if func.namespace in _COLLECTIVES else _QUICK.get(func) or _OTHERWISE.get(func, func._op)
         """The operator by its shortest way from Python."""
         self.rule = RULES.get(func) or RULES.get(func.namespace)
         self.name = _CUDA_NAMES.get(schema.name, schema.name)

@@ -7,7 +7,7 @@ import torch
 from gpututor.devices.virtual.face import devices as cuda
 from gpututor.devices.virtual.face import refusals
 from gpututor.devices.virtual.face.refused import refused
-from gpututor.devices.virtual.modules import autocast, compiling, control_flow, lazy, optimisers
+from gpututor.devices.virtual.modules import autocast, compiling, control_flow, encoders, lazy, optimisers
 from gpututor.devices.virtual.modules import moving as modules
 from gpututor.devices.virtual.patch_table.rows import each
 from gpututor.devices.virtual.patches import Patch
@@ -35,6 +35,11 @@ PATCHES: tuple[Patch, ...] = (
         __exit__=optimisers.leave_range,
     ),
     *each("torch.nn.Module", "a parameter becomes virtual in place", _apply=modules.apply_to_tensors),
+    *each(
+        "torch.nn.TransformerEncoderLayer",
+        "the fused layer of CUDA goes by the mask, whatever `is_causal` says",
+        _sa_block=encoders.attend,
+    ),
     *each(
         "torch.nn.parameter.UninitializedTensorMixin",
         "a parameter without a shape remembers its device",

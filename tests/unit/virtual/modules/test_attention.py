@@ -16,7 +16,7 @@ from torch.nn.functional import scaled_dot_product_attention
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 from torch.utils.checkpoint import checkpoint, checkpoint_sequential, set_checkpoint_early_stop
 
-from gpututor.devices.virtual import VirtualMachine
+from gpututor.devices.virtual import VirtualMachine, virtual_gpu
 
 GPU = torch.device("cuda:0")
 
@@ -76,6 +76,30 @@ def test_the_fast_path_of_a_transformer_gives_the_slow_ones_values(
     torch.testing.assert_close(fast.clone(), slow.detach(), rtol=1e-4, atol=1e-5)
     for one, other in zip(fast_attention, slow_attention, strict=True):
         torch.testing.assert_close(one.clone(), other.detach(), rtol=1e-4, atol=1e-5)
+
+
+def _scored(model: nn.Module, x: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+    with torch.inference_mode():
+        scores: torch.Tensor = model(x, mask=mask, is_causal=True).cpu()
+    return scores
+
+
+@pytest.mark.parametrize("heads", [2, 1])
+@pytest.mark.parametrize("training", [False, True])
+def test_a_mask_counts_beside_is_causal_where_the_fused_layer_would_run(training: bool, heads: int) -> None:
+    """As on the CPU, whose own fused layer runs while no virtual GPU is there."""
+    torch.manual_seed(0)
+    layer = nn.TransformerEncoderLayer(4, heads, 8, dropout=0.0, batch_first=True)
+    model = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False).train(training)
+    x, nothing = torch.randn(2, 5, 4), torch.zeros(5, 5)
+    wanted = _scored(model, x, nothing)
+    causal = _scored(model, x, nn.Transformer.generate_square_subsequent_mask(5))
+    assert torch.allclose(wanted, causal, atol=1e-4) is (training or heads == 1)
+    with virtual_gpu(1, "T4"):
+        got = _scored(model.cuda(), x.cuda(), nothing.cuda())
+        on_host = _scored(model.cpu(), x, nothing)
+    torch.testing.assert_close(got, wanted)
+    torch.testing.assert_close(on_host, wanted)
 
 
 @pytest.mark.parametrize(
