@@ -195,7 +195,8 @@ class Operator:
         is_view = any(one.alias_info is not None and not one.alias_info.is_write for one in schema.returns)
         aliases = [one.alias_info for one in schema.returns]
         self.func = func
-        self.call = _collective(func) if func.namespace in _COLLECTIVES else _QUICK.get(func) or _OTHERWISE.get(func, func._op)
+        own = _QUICK.get(func) or _OTHERWISE.get(func, func._op)
+        self.call = _collective(func) if func.namespace in _COLLECTIVES else own
         """The operator by its shortest way from Python."""
         self.rule = RULES.get(func) or RULES.get(func.namespace)
         self.name = _CUDA_NAMES.get(schema.name, schema.name)
