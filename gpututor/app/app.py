@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from textual import events, on
 from textual.app import App, SystemCommand
 from textual.binding import BindingType
+from textual.filter import LineFilter
 from textual.screen import Screen
 from textual.theme import Theme
 
@@ -24,6 +25,7 @@ from gpututor.app.idle import LOOK_EVERY_S, START_AFTER_S, IdleCollector
 from gpututor.app.main.saving import Learner
 from gpututor.app.main.screen import MainScreen
 from gpututor.app.messages import SettingsChanged
+from gpututor.app.without_colours import WithoutColours
 from gpututor.course.exercise import Course, Exercise
 from gpututor.course.workspace import Workspace, make_workspace
 from gpututor.errors import CourseError, TutorError, UsageError
@@ -35,6 +37,8 @@ if TYPE_CHECKING:
     from textual.command import Provider
 
     from gpututor.grading.inventory import Inventory
+
+_WITHOUT_COLOURS = (WithoutColours(),)
 
 
 def palette_provider() -> type[Provider]:
@@ -52,6 +56,7 @@ class GpututorApp(App[None]):
     ENABLE_COMMAND_PALETTE = True
     COMMANDS: ClassVar[set[type[Provider] | Callable[[], type[Provider]]]] = {palette_provider}
     BINDINGS: ClassVar[list[BindingType]] = []
+    no_color = False
 
     def __init__(
         self,
@@ -92,11 +97,19 @@ class GpututorApp(App[None]):
         """Let the chosen colours and motion hold from now on."""
         chosen = self.settings.now
         theme = self.get_theme(chosen.theme) or themes.NIGHT
-        # Without colours the terminal's own cannot show what is chosen: greys can.
-        self._applied_theme = self.theme = themes.NIGHT.name if theme.ansi and self.no_color else theme.name
+        self._applied_theme = self.theme = theme.name
         if (chosen.motion == "none") is not self._is_still:
             self._is_still = not self._is_still
             self.animation_level = "none" if self._is_still else self._full_motion
+
+    @property
+    def current_theme(self) -> Theme:
+        """The chosen one; without colours, that which has none."""
+        return themes.WITHOUT_COLOURS if self.no_color else super().current_theme
+
+    def get_line_filters(self) -> Sequence[LineFilter]:
+        """What changes the styles of all that is drawn."""
+        return _WITHOUT_COLOURS if self.no_color else super().get_line_filters()
 
     @on(SettingsChanged)
     def _take_settings(self) -> None:

@@ -5,7 +5,12 @@ Text has a contrast of at least 4.5:1 on what it stands on, in `contrast` 7:1; a
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 from textual.theme import Theme
+
+if TYPE_CHECKING:
+    from textual.app import App
 
 NIGHT = Theme(
     name="night",
@@ -110,4 +115,27 @@ TERMINAL = Theme(
     },
 )
 
+WITHOUT_COLOURS = Theme(
+    name="without colours",
+    primary="#ffffff",
+    foreground="#ffffff",
+    background="#000000",
+    surface="#000000",
+    panel="#000000",
+    dark=True,
+    variables={
+        **dict.fromkeys(("foreground-muted", "text-muted", "text-disabled", "panel-lighten-2"), "#949494"),
+        **dict.fromkeys(("text", "primary-muted", "block-cursor-blurred-background"), "#ffffff"),
+        **dict.fromkeys(("input-selection-background", "screen-selection-background"), "#ffffff"),
+    },
+)
+"""Black, white and grey, for `without_colours` to make the terminal's own, reversed and dim of them."""
+
+
+def chosen_style(app: App[Any]) -> str:
+    """How what is chosen stands out in a line. Of the terminal's own colours nobody knows which fit together."""
+    return "bold reverse" if app.native_ansi_color else "bold $text on $primary-muted"
+
+
 OWN = (NIGHT, DAY, TERMINAL, CONTRAST)
+"""Those that can be chosen."""

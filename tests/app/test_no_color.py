@@ -1,18 +1,26 @@
-"""Without colours: the same text on every screen, and nothing but shades of grey on the terminal."""
+"""Without colours: the same text on every screen, in the terminal's own two, with what is chosen reversed."""
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
+from rich.segment import Segment
+from rich.style import Style
+from textual.app import App
+from textual.color import Color
+from textual.geometry import Size
 
+from gpututor.app.without_colours import WithoutColours
 from gpututor.course.catalogue import load_course
 from gpututor.course.workspace import make_workspace
-from tests.app.conftest import Desk, main_screen
+from tests.app.conftest import Desk, main_screen, until, until_shown
 from tests.app.in_terminal import start
 from tests.app.screen import TRIED_SIZES, assert_golden
 from tests.app.test_looks import settle
+from tests.app.test_path import run_checks
 from tests.unit.course.tiny import write_course
 
 WALK = {
@@ -48,18 +56,10 @@ async def test_without_colours_every_screen_has_the_same_text(
         assert main_screen(pilot).is_active
 
 
-def hues(graphics: str) -> list[str]:
-    """What of the numbers of a terminal sequence asks for a colour other than black, white and grey."""
-    numbers, found = graphics.replace(":", ";").split(";"), []
-    while numbers:
-        number = int(numbers.pop(0) or 0)
-        if number in (38, 48) and numbers[:1] == ["2"]:
-            red_green_blue, numbers = numbers[1:4], numbers[4:]
-            found += [";".join(red_green_blue)] if len(set(red_green_blue)) > 1 else []
-        elif number in (38, 48) or 30 <= number <= 37 or 40 <= number <= 47 or 90 <= number <= 107:
-            found.append(graphics)
-            break
-    return found
+def colours_in(graphics: str) -> list[str]:
+    """What of the numbers of a terminal sequence asks for a colour: also a grey, and the terminal's own."""
+    numbers = graphics.replace(":", ";").split(";")
+    return [number for number in numbers if number and (30 <= int(number) <= 49 or 90 <= int(number) <= 107)]
 
 
 def test_without_colours_no_colour_goes_to_the_terminal(tmp_path: Path) -> None:
@@ -70,12 +70,90 @@ def test_without_colours_no_colour_goes_to_the_terminal(tmp_path: Path) -> None:
             terminal.press(key)
             terminal.rest(0.1)
         sequences = set(_GRAPHICS.findall(terminal.output.decode(errors="replace")))
-    assert len(sequences) > 10, "nothing was drawn"
-    assert {sequence: hues(sequence) for sequence in sequences if hues(sequence)} == {}
+    assert len(sequences) > 3, "nothing was drawn"
+    assert {sequence for sequence in sequences if colours_in(sequence)} == set()
 
 
-def test_colours_are_told_from_greys() -> None:
-    assert hues("1;38;2;9;9;9;48;2;0;0;0") == hues("0") == hues("") == hues("7;4") == []
-    assert hues("38;2;9;8;9") == ["9;8;9"]
-    assert hues("31") == ["31"]
-    assert hues("48;5;12") == ["48;5;12"]
+def test_colours_are_told_from_attributes() -> None:
+    assert colours_in("0") == colours_in("") == colours_in("1;2;3;4;7") == []
+    for graphics in ("38;2;9;9;9", "48;5;12", "31", "1;39", "49", "97", "38:2:1:2:3"):
+        assert colours_in(graphics), graphics
+
+
+CHOSEN = {
+    "the tab": ("1", "1 Course"),
+    "the row of the list": ("1", "Twice 1"),
+    "the check": ("5", "The check called placement holds"),
+    "the answer": ("x", "No, keep it"),
+    "the setting": ("comma", "Theme"),
+    "the device": ("D", "auto"),
+    "the lesson": ("w", "1 Small things"),
+    "what was found": ("slash", *"twice", "Twice"),
+    "the command": ("ctrl+p", "Course"),
+    "the attempt": ("a", "2 Jan"),
+    "the tab of the device": ("d", "1 Timeline"),
+    "the letter": ("semicolon", "a"),
+}
+"""Keys, and the text that they put the cursor on."""
+
+
+@pytest.mark.parametrize("what", CHOSEN)
+async def test_without_colours_what_is_chosen_is_reversed(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    *keys, text = CHOSEN[what]
+    async with desk.start() as pilot:
+        await run_checks(pilot)
+        for key in keys:
+            await pilot.press(key)
+            await settle(pilot)
+        await until(pilot, lambda: text in reversed_text(pilot.app), f"for {text} to be reversed")
+
+
+def reversed_text(app: App[Any]) -> str:
+    strips = app.screen._compositor.render_strips(Size(*app.size))
+    return "\n".join(
+        "".join(each.text if each.style is not None and each.style.reverse else "\x00" for each in strip)
+        for strip in strips
+    )
+
+
+async def test_without_colours_what_is_below_a_dialog_is_dim(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    async with desk.start() as pilot:
+        await pilot.press("x")
+        await until_shown(pilot, "No, keep it")
+        top = pilot.app.screen._compositor.render_strips(Size(*pilot.app.size))[0]
+        assert all(each.style is not None and each.style.dim and not each.style.reverse for each in top)
+
+
+@pytest.mark.parametrize(
+    ("style", "wanted"),
+    [
+        ("#ffffff on #000000", "not dim not reverse"),
+        ("#949494 on #000000", "dim not reverse"),
+        ("#000000 on #ffffff", "not dim reverse"),
+        ("#949494 on #ffffff", "not dim reverse"),
+        ("#ffffff on #000000 reverse", "not dim reverse"),
+        ("#000000 on #ffffff reverse", "not dim not reverse"),
+        ("bold reverse", "bold not dim reverse"),
+        ("underline", "not dim not reverse underline"),
+        ("dim", "dim not reverse"),
+        ("default on default", "not dim not reverse"),
+    ],
+)
+def test_light_becomes_reversed_or_dim(style: str, wanted: str) -> None:
+    once = plain(Style.parse(style))
+    assert once == Style.parse(wanted)
+    assert plain(once) == once, "a screen below a letter is drawn twice"
+
+
+def plain(style: Style) -> Style:
+    made = WithoutColours().apply([Segment("x", style)], Color(0, 0, 0))[0].style
+    assert made is not None
+    return made
+
+
+def test_places_to_click_stay_without_colours() -> None:
+    assert plain(Style.parse("red") + Style(meta={"tab": 3})).meta == {"tab": 3}

@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from textual.await_complete import AwaitComplete
+from textual.filter import LineFilter
 from textual.screen import ModalScreen, Screen, ScreenResultType
+
+from gpututor.app.without_colours import Dim
+
+_BELOW = Dim()
 
 
 class OnceScreen(Screen[ScreenResultType]):
@@ -22,3 +29,8 @@ class OnceModal(ModalScreen[ScreenResultType], OnceScreen[ScreenResultType]):
 
     The modal screen is its first base, whose style sheets it has: of a second one Textual takes none.
     """
+
+    def get_line_filters(self) -> Sequence[LineFilter]:
+        """What changes the styles of what is below; without colours there is none to darken."""
+        filters = super().get_line_filters()
+        return (*filters, _BELOW) if self.app.no_color else filters

@@ -95,12 +95,11 @@ class SettingsScreen(OnceModal[None]):
     def _line(self, setting: Setting) -> Content:
         value = getattr(self._settings.now, setting.key)
         shown = f"◂ {_shown(setting, value)} ▸" if _choices(setting) else _shown(setting, value)
-        plain = self.app.no_color or self.app.native_ansi_color
         return Content.assemble(
             (f"{setting.title:<{_TITLE_WIDTH}}", "bold"),
             shown,
             "\n",
-            (" " * _TITLE_WIDTH + setting.help, "" if plain else "$foreground-muted"),
+            (" " * _TITLE_WIDTH + setting.help, "" if self.app.native_ansi_color else "$foreground-muted"),
         )
 
     @property

@@ -12,6 +12,7 @@ from textual.widget import Widget
 
 from gpututor.app.commands import BY_ID, FOOTERS, Pane, shown_key
 from gpututor.app.messages import CommandChosen, PaneChosen
+from gpututor.app.themes import chosen_style
 from gpututor.plain_text import visible
 
 
@@ -70,7 +71,7 @@ class TabLine(Widget):
     def _style(self, pane: Pane) -> str:
         if pane is not self._current:
             return "$foreground-muted"
-        return "bold reverse" if self.app.no_color or self.app.native_ansi_color else "bold $text on $primary-muted"
+        return chosen_style(self.app)
 
     def on_click(self, event: events.Click) -> None:
         name = event.style.meta.get("pane")

@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import ClassVar
 
 from textual import events, on
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
-from textual.containers import Vertical
 from textual.content import Content
-from textual.widgets import OptionList, Static
+from textual.widgets import OptionList
 from textual.widgets.option_list import Option
 
-from gpututor.app.messages import LineChosen
 from gpututor.app.widgets.device.beside import Pair
 from gpututor.app.widgets.device.line_pairs import LinePair, cost_ns, line_pairs
+from gpututor.app.widgets.device.list_page import ListPage
 from gpututor.app.widgets.device.places import code
 from gpututor.app.widgets.device.sheet import Sheet
 from gpututor.app.widgets.device.times import stacked
+from gpututor.app.widgets.plain import PlainText
 from gpututor.grading.recording import LineCost
 from gpututor.plain_text import visible
 from gpututor.trace.comparison import Difference, in_one_sentence, ratio_words
@@ -78,22 +76,13 @@ def _shares(pair: Pair, width: int) -> Iterator[Content]:
         yield from stacked(f"{label:<{max(map(len, labels))}}  ", shares, max(4, room * shares.whole // longest))
 
 
-class PairLinesPage(Vertical):
+class PairLinesPage(ListPage):
     """The lines of both files that cost anything, those first whose cost differs most."""
-
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("j", "list('cursor_down')", show=False),
-        Binding("k", "list('cursor_up')", show=False),
-        Binding("g", "list('first')", show=False),
-        Binding("G", "list('last')", show=False),
-    ]
-    KEYS = "↑↓ choose · Enter line"
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
-        self.list = OptionList(markup=False, compact=True)
-        self._head = Static("")
-        self._words = Static("", classes="words")
+        self._head = PlainText("")
+        self._words = PlainText("", classes="words")
         self._pair: Pair | None = None
         self._lines: list[LinePair] = []
 
@@ -110,9 +99,6 @@ class PairLinesPage(Vertical):
             line_pairs(left.source_lines, left.run.lines, right.source_lines, right.run.lines) if known else []
         )
         self._draw()
-
-    def take_focus(self) -> None:
-        self.list.focus()
 
     def on_resize(self, event: events.Resize) -> None:
         self._draw()
@@ -164,16 +150,8 @@ class PairLinesPage(Vertical):
         change = one.change_ns
         words = [f"{duration(abs(change))} {'more' if change > 0 else 'less'}"] if change else []
         told = ", ".join([*words, *([one.words] if one.words else [])]) or "no difference"
-        self._words.update(Content(f"{where}: in attempt {pair.left.attempt}, {told}."))
+        self._words.update(f"{where}: in attempt {pair.left.attempt}, {told}.")
 
-    @on(OptionList.OptionSelected)
-    def _choose(self, event: OptionList.OptionSelected) -> None:
-        event.stop()
-        line = self._lines[int(event.option.id or 0)].left_line
-        if line is None:
-            self.app.bell()
-        else:
-            self.post_message(LineChosen(line))
-
-    async def action_list(self, action: str) -> None:
-        await self.list.run_action(action)
+    def line_at(self, position: int) -> int | None:
+        """The line of the left file, which is in the editor."""
+        return self._lines[position].left_line

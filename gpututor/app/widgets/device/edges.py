@@ -11,6 +11,8 @@ from textual.message import Message
 from textual.style import Style
 from textual.widget import Widget
 
+from gpututor.app.themes import chosen_style
+
 Key = tuple[str, str]
 """A key, and what it does."""
 
@@ -56,7 +58,7 @@ class TabTitles(Widget):
     def _style(self, number: int) -> str:
         if number != self._current:
             return "$foreground-muted"
-        return "bold reverse" if self.app.no_color else "bold $text on $primary-muted"
+        return chosen_style(self.app)
 
 
 class Keys(Widget):

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
-from textual import on
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
-from textual.containers import Vertical
 from textual.content import Content
-from textual.widgets import OptionList
 from textual.widgets.option_list import Option
 
-from gpututor.app.messages import LineChosen
+from gpututor.app.widgets.device.list_page import ListPage
 from gpututor.app.widgets.device.places import code_at, line_of, place_words
 from gpututor.app.widgets.device.view import RunView
 from gpututor.plain_text import visible
@@ -38,20 +34,11 @@ class _Entry:
     """Only to be read: the cursor passes over it."""
 
 
-class HazardsTab(Vertical):
+class HazardsTab(ListPage):
     """A list of sentences."""
-
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("j", "list('cursor_down')", show=False),
-        Binding("k", "list('cursor_up')", show=False),
-        Binding("g", "list('first')", show=False),
-        Binding("G", "list('last')", show=False),
-    ]
-    KEYS = "↑↓ choose · Enter line"
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
-        self.list = OptionList(markup=False, compact=True)
         self._entries: list[_Entry] = []
 
     def compose(self) -> ComposeResult:
@@ -65,20 +52,9 @@ class HazardsTab(Vertical):
         )
         self.list.highlighted = next((at for at, one in enumerate(self._entries) if not one.is_text), None)
 
-    def take_focus(self) -> None:
-        self.list.focus()
-
-    @on(OptionList.OptionSelected)
-    def _choose(self, event: OptionList.OptionSelected) -> None:
-        event.stop()
-        line = self._entries[int(event.option.id or 0)].line
-        if line is None:
-            self.app.bell()
-        else:
-            self.post_message(LineChosen(line))
-
-    async def action_list(self, action: str) -> None:
-        await self.list.run_action(action)
+    def line_at(self, position: int) -> int | None:
+        """The line that an entry is about."""
+        return self._entries[position].line
 
 
 def _entries(view: RunView) -> Iterator[_Entry]:

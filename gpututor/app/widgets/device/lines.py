@@ -8,17 +8,16 @@ from typing import ClassVar
 from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Vertical
 from textual.content import Content
-from textual.widgets import OptionList, Static
+from textual.widgets import OptionList
 from textual.widgets.option_list import Option
 
-from gpututor.app.messages import LineChosen
+from gpututor.app.widgets.device.list_page import ListPage
 from gpututor.app.widgets.device.places import code
 from gpututor.app.widgets.device.view import RunView
 from gpututor.app.widgets.editor.costs import cost_in_words
+from gpututor.app.widgets.plain import PlainText
 from gpututor.grading.recording import LineCost
-from gpututor.plain_text import visible
 from gpututor.trace.charts import bar
 from gpututor.trace.units import duration, size
 
@@ -50,24 +49,19 @@ _COLUMNS = (
 )
 
 
-class LinesTab(Vertical):
+class LinesTab(ListPage):
     """A table of lines; `o` changes their order, Enter goes to a line."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("o", "sort", "Sort", show=False),
-        Binding("j", "list('cursor_down')", show=False),
-        Binding("k", "list('cursor_up')", show=False),
-        Binding("g", "list('first')", show=False),
-        Binding("G", "list('last')", show=False),
+        Binding("o", "sort", show=False),
     ]
     KEYS = "↑↓ choose · o order · Enter line"
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
-        self.list = OptionList(markup=False, compact=True)
-        self._head = Static("")
-        self._words = Static("", classes="words")
-        self._legend = Static(Content(_LEGEND).stylize(_PALE), classes="legend")
+        self._head = PlainText("")
+        self._words = PlainText("", classes="words")
+        self._legend = PlainText(_LEGEND, classes="legend")
         self._view: RunView | None = None
         self._by_cost = True
         self._drawn_width = 0
@@ -85,9 +79,6 @@ class LinesTab(Vertical):
             return  # the traces were read; the costs were there before
         self._view = view
         self._draw()
-
-    def take_focus(self) -> None:
-        self.list.focus()
 
     @property
     def by_cost(self) -> bool:
@@ -179,26 +170,22 @@ class LinesTab(Vertical):
             words = "This line did nothing on a device."
         else:
             words = cost_in_words(cost, self._view.run.times)
-        self._words.update(Content(visible(words).replace(f"{visible(self._view.file_name)}:", "line ")))
+        self._words.update(words.replace(f"{self._view.file_name}:", "line "))
 
     @property
     def _line(self) -> int | None:
         """The line with the cursor."""
         at = self.list.highlighted
-        return int(self.list.get_option_at_index(at).id or 0) if at is not None else None
+        return self.line_at(at) if at is not None else None
 
-    @on(OptionList.OptionSelected)
-    def _choose(self, event: OptionList.OptionSelected) -> None:
-        event.stop()
-        self.post_message(LineChosen(int(event.option.id or 1)))
+    def line_at(self, position: int) -> int | None:
+        """The line that a row shows."""
+        return int(self.list.get_option_at_index(position).id or 0)
 
     def action_sort(self) -> None:
         """By cost, or as in the file; the cursor stays on its line."""
         self._by_cost = not self._by_cost
         self._draw(self._line)
-
-    async def action_list(self, action: str) -> None:
-        await self.list.run_action(action)
 
 
 def time_of(cost: LineCost) -> int:

@@ -10,6 +10,7 @@ from textual.content import Content
 from textual.geometry import Offset
 from textual.widget import Widget
 
+from gpututor.app.themes import chosen_style
 from gpututor.plain_text import visible
 
 MOST_ROWS = 8
@@ -148,7 +149,7 @@ class CompletionList(Widget, can_focus=False):
             typed = min(len(self._word), len(name))
             row = Content.assemble(" ", name.stylize("bold", 0, typed), " " * (room - 1 - name.cell_length))
             if index == self._chosen:
-                row = row.stylize("reverse" if self.app.no_color else "$text on $primary-muted")
+                row = row.stylize(chosen_style(self.app))
             rows.append(row)
         return Content("\n").join(rows)
 
