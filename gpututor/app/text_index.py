@@ -73,7 +73,11 @@ class TextIndex:
             if all(word in passage.lowered for word in words)
         ]
         scored.sort(key=lambda each: each[:2])
-        return Found(tuple(passage for _, _, passage in scored[:MOST_FOUND]), len(scored))
+        # A heading is shown with the paragraph below it, which may have the words too.
+        places: dict[tuple[str, str], Passage] = {}
+        for _, _, passage in scored:
+            places.setdefault((passage.where, passage.text), passage)
+        return Found(tuple(places.values())[:MOST_FOUND], len(places))
 
 
 def _score(passage: Passage, words: list[str], together: str) -> int:

@@ -51,6 +51,21 @@ def test_names_come_before_headings_and_headings_before_texts() -> None:
     assert (first.where, second.where) == ("Task 7.1  Autocast", "Lesson 7  Precision › Autocast")
 
 
+def test_a_heading_and_the_paragraph_below_it_are_one_place(told: Desk) -> None:
+    (told.course.lessons[1].folder / "lesson.md").write_text(
+        "# Lesson 2\n\n## Streams\n\nStreams are queues.\n\nTwo streams run side by side.\n"
+    )
+    found = TextIndex(load_course(told.course.folder)).find("streams")
+    assert [passage.text for passage in found.passages] == ["Streams are queues.", "Two streams run side by side."]
+    assert (found.total, found.passages[0].line) == (2, 2), "the heading is the better place"
+
+
+def test_no_place_of_the_course_is_found_twice() -> None:
+    for query in ("stream", "copy", "device"):
+        shown = [(one.where, one.text) for one in TextIndex(load_course(builtin_course())).find(query).passages]
+        assert len(shown) == len(set(shown)) > 10
+
+
 def test_hints_and_solutions_are_not_searched(told: Desk) -> None:
     index = TextIndex(told.course)
     assert index.find("Look at the name").total == 0
