@@ -92,7 +92,7 @@ def conduct(
         conversation.check_silence()
     except SubmissionFailed as failed:
         which = call_in_words(len(repeated), exercise.cases, last_drawn) if stage == "runs" else ""
-        trouble = troubles.from_failure(failed.failure, stage, exercise, source, which)
+        trouble = troubles.from_failure(failed.failure, stage, exercise, source, which, failed.trace)
         if failed.trace is not None:
             stopped = Call(last_drawn, {}, None, failed.trace)
         if stage == "runs" or trouble.worker_lives:

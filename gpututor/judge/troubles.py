@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from gpututor.checks.core import Finding
 from gpututor.course.exercise import Exercise
 from gpututor.grading.report import Outcome
+from gpututor.judge.holders import held_when_refused
 from gpututor.judge.workers.watch import OverLimit
 from gpututor.plain_text import visible
+from gpututor.trace.columns import Trace
 from gpututor.wire.messages import Failure, FailureKind, signal_name
 
 
@@ -38,8 +40,13 @@ def _end(exercise: Exercise) -> str:
     return f"{exercise.entry}() runs to its end" if exercise.entry else "the script runs to its end"
 
 
-def from_failure(failure: Failure, stage: str, exercise: Exercise, source: str, which: str) -> Trouble:
-    """What the worker told: an exception, a syntax error, a missing function; `which` call it was, in words."""
+def from_failure(
+    failure: Failure, stage: str, exercise: Exercise, source: str, which: str, trace: Trace | None = None
+) -> Trouble:
+    """What the worker told: an exception, a syntax error, a missing function; `which` call it was, in words.
+
+    `trace` is what the devices did in it, where that is known.
+    """
     line = failure.line if failure.line and failure.line <= source.count("\n") + 1 else None
     said = ": ".join(filter(None, (failure.type_name, failure.message))) + (f", at line {line}" if line else "") + which
     outcome, expected, why, advice = _WORDS[failure.kind]
@@ -48,7 +55,10 @@ def from_failure(failure: Failure, stage: str, exercise: Exercise, source: str, 
     if "map_location" in failure.message:
         advice = _MAP_LOCATION
     words = {"entry": exercise.entry, "end": _end(exercise)}
-    finding = Finding(expected.format(**words), said, line, why, advice.format(**words))
+    advice = advice.format(**words)
+    if failure.kind == "out of memory" and trace is not None:
+        advice = f"{held_when_refused(trace)} {advice}".lstrip()
+    finding = Finding(expected.format(**words), said, line, why, advice)
     return Trouble(stage, outcome, finding, failure.traceback, worker_lives=True)
 
 

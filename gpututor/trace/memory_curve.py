@@ -37,6 +37,8 @@ class Refused:
     place: Place
     size_bytes: int
     allocated: int
+    number: int
+    """The last event that had happened; -1 for none."""
 
 
 class Reading(NamedTuple):
@@ -90,6 +92,7 @@ class MemoryCurve:
                 rows.place_of(int(rows.place[row])),
                 int(rows.size[row]),
                 int(rows.allocated[row]),
+                int(np.searchsorted(numbers, row)) - 1,
             )
             for row in np.flatnonzero(here & rows.of(Kind.OUT_OF_MEMORY))
         )

@@ -7,6 +7,8 @@ import pytest
 from gpututor import paths
 from gpututor.course.catalogue import load_course
 from gpututor.judge.troubles import from_failure
+from gpututor.trace.columns import Trace
+from gpututor.trace.events import Kind
 from gpututor.wire.messages import Failure
 
 
@@ -31,3 +33,44 @@ def test_the_advice_for_an_exception_is_about_its_cause(type_name: str, message:
     finding = from_failure(failure, "runs", exercise, "pass\n", "").finding
     assert advice in finding.advice
     assert finding.got == f"{type_name}: {message}, at line 1"
+
+
+MIB = 1 << 20
+
+
+def out_of_memory(*taken: tuple[int, int | None], before: int = 0) -> Trace:
+    """Memory, in MiB by line, was taken, and then more was refused; on another device there was enough."""
+    trace = Trace()
+    trace.add(Kind.ALLOCATE, "allocate", "cuda:1", size_bytes=MIB, allocated=MIB, launched=0, file="f", line=1)
+    held = before
+    for number, (mib, line) in enumerate(taken, 1):
+        held += mib
+        now = held * MIB
+        trace.add(
+            Kind.ALLOCATE, "", "cuda:0", size_bytes=mib * MIB, allocated=now, launched=number, file="f", line=line
+        )
+    now = held * MIB
+    trace.add(Kind.OUT_OF_MEMORY, "", "cuda:0", size_bytes=50 * MIB, allocated=now, launched=99, file="f", line=9)
+    return trace
+
+
+@pytest.mark.parametrize(
+    ("trace", "words"),
+    [
+        (
+            out_of_memory((10, 4), (2, 5), (30, 4), (1, 6), (1, 7), before=16),
+            "When memory ran out, cuda:0 held 60.0 MiB: 40.0 MiB from line 4 (2 tensors), 2.00 MiB from line 5,"
+            " 1.00 MiB from line 6, 1.00 MiB from other lines, 16.0 MiB from before the call. Look for",
+        ),
+        (out_of_memory((10, None)), "held 10.0 MiB: 10.0 MiB from outside your file. Look for"),
+        (out_of_memory(before=3), "held 3.00 MiB: 3.00 MiB from before the call. Look for"),
+        (out_of_memory(), "Nothing was on cuda:0 when memory ran out: 50.0 MiB alone are too much for it. Look for"),
+        (Trace(), "Look for a tensor"),
+        (None, "Look for a tensor"),
+    ],
+)
+def test_who_runs_out_of_memory_reads_which_lines_held_it(trace: Trace | None, words: str) -> None:
+    exercise = load_course(paths.builtin_course()).exercises[0]
+    failure = Failure("out of memory", "OutOfMemoryError", "CUDA out of memory", 9, "")
+    advice = from_failure(failure, "runs", exercise, "pass\n" * 9, "", trace).finding.advice
+    assert words in advice
