@@ -10,6 +10,7 @@ from pathlib import Path
 from gpututor.errors import CourseError, UsageError
 from gpututor.files import ordinary
 from gpututor.paths import builtin_course
+from gpututor.plain_text import visible
 
 OWN_ID = "gpututor"
 """The `id` of the course that comes with gpututor."""
@@ -101,7 +102,7 @@ class Exercise:
 
     @property
     def task(self) -> str:
-        return self._text("task.md")
+        return visible(self._text("task.md"))
 
     @property
     def starter(self) -> str:
@@ -124,7 +125,7 @@ class Exercise:
     @property
     def hints(self) -> tuple[str, ...]:
         """The steps of `hints.md`: each begins with a `##` heading; the heading stays in the text."""
-        return split_hints(self._text("hints.md"))
+        return split_hints(visible(self._text("hints.md")))
 
     @property
     def wrong_solutions(self) -> tuple[Path, ...]:
@@ -171,7 +172,7 @@ class Lesson:
 
     @property
     def text(self) -> str:
-        return _text_of(self.folder / "lesson.md")
+        return visible(_text_of(self.folder / "lesson.md"))
 
 
 @dataclass(frozen=True)

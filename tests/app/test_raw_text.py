@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import re
 
+import pytest
 from textual.geometry import Size
 from textual.pilot import Pilot
 
+from gpututor.course.catalogue import load_course
+from gpututor.errors import GradingError
 from gpututor.grading.events import GradeRequest
 from gpututor.grading.report import Report
 from gpututor.trace.columns import Trace
 from gpututor.trace.events import Kind
 from tests.app.conftest import Desk, main_screen, until, until_shown
+from tests.app.screen import screen_text
 from tests.app.scripted import failure, report, verdict
+from tests.app.seen import SOURCE, Timed, run
+from tests.app.test_settings_screen import write
 
 NASTY = "\x1b]0;t\x07\x1b[31m[bold]b[/nothing] [@click=app.quit]\u202e\x9b2J\r"
 _STEERING = re.compile("[\x00-\x1f\x7f-\x9f\u202e]")
@@ -83,3 +89,106 @@ async def test_a_file_with_control_characters_is_harmless_in_the_editor(desk: De
         await pilot.press("e")
         await until_shown(pilot, "y = 2")
         assert_harmless(pilot)
+
+
+MARKUP = "[red]x[/] [/] [b {$a} \\\\["
+"""A title that a course may have: what markup would make of it is another text, or an error."""
+
+
+@pytest.fixture
+def marked(desk: Desk) -> Desk:
+    """A course whose every title, summary and text is hostile."""
+    for lesson in desk.course.lessons:
+        for page in (lesson, *lesson.exercises):
+            name = "lesson.toml" if page is lesson else "exercise.toml"
+            file = page.folder / name
+            lines = file.read_text().splitlines()
+            lines[:2] = [f"title = '{MARKUP}'", f"summary = '{MARKUP} in short'"]
+            file.write_text("\n".join(lines) + "\n")
+        (lesson.folder / "lesson.md").write_text(TEXT)
+        for exercise in lesson.exercises:
+            (exercise.folder / "task.md").write_text(TEXT)
+            (exercise.folder / "hints.md").write_text(
+                f"## {NASTY[:-1]}\n\n{TEXT}\n\n## Then\n\nText.\n\n## Last\n\nText.\n"
+            )
+    return Desk(desk.folder, load_course(desk.course.folder), Timed())
+
+
+TEXT = f"# {NASTY[:-1]}\n\n`{NASTY[:-1]}`\n\n```python\n{NASTY[:-1]}\n```\n\n[{NASTY[:-1]}](https://example.org)\n"
+TITLED = {
+    "the list": ("f2",),
+    "the tabs": ("f3",),
+    "the progress": ("f3", "w"),
+    "what is worth repeating": ("escape", "w", "2"),
+    "the palette": ("escape", "ctrl+p", "x"),
+    "a search": ("escape", "slash", "x"),
+    "the attempts": ("escape", "a"),
+    "the device": ("escape", "d"),
+    "a comparison": ("escape", "V"),
+    "a question": ("escape", "f3", "x"),
+}
+"""Keys, from one place to the next, to each that shows a title."""
+
+
+@pytest.mark.parametrize("size", [(80, 24), (180, 45)], ids=str)
+async def test_titles_are_shown_as_they_are_written(marked: Desk, size: tuple[int, int]) -> None:
+    missing = []
+    async with marked.start(size) as pilot:
+        for source in (SOURCE, f"{SOURCE}#"):
+            await run(pilot, marked, source)
+        for place, keys in TITLED.items():
+            await pilot.press(*keys)
+            await until(pilot, lambda: len(pilot.app.screen_stack) < 3, "for the screen")
+            try:
+                await until(pilot, lambda: MARKUP[:12] in screen_text(pilot.app), patience_s=5)
+            except AssertionError:
+                missing.append((place, screen_text(pilot.app)))
+            assert_harmless(pilot)
+    assert missing == []
+
+
+async def test_texts_of_the_course_are_harmless(marked: Desk) -> None:
+    async with marked.start((100, 30)) as pilot:
+        for key in ("f3", "ctrl+l", "h"):
+            await pilot.press(key)
+            await until_shown(pilot, "[@click=app.quit]")
+            await pilot.pause()
+            assert_harmless(pilot)
+
+
+@pytest.mark.parametrize("words", ["[red]x[/]", "[/]", "\\[", "[@click=app.quit]"])
+async def test_words_that_are_typed_are_shown_as_they_are(desk: Desk, words: str) -> None:
+    async with desk.start((140, 40)) as pilot:
+        await pilot.press("f2", "slash", *words)
+        await until(pilot, lambda: f"“{words}”, 0 of 4" in screen_text(pilot.app), "for the title")
+        await until(pilot, lambda: f"Nothing matches “{words}”" in screen_text(pilot.app), "for the list")
+        await pilot.press("escape", "f3", "slash", *words)
+        await until(pilot, lambda: f"nothing has “{words}”" in screen_text(pilot.app), "for the search")
+        await pilot.press("escape", "e", "ctrl+f", *words)
+        await until(pilot, lambda: f"Find     {words}" in screen_text(pilot.app), "for the line to find")
+
+
+async def test_settings_and_folders_are_shown_as_they_are(desk: Desk) -> None:
+    write(f"theme = '{MARKUP}'\neditor = '{MARKUP}'\n'[/]' = 1\n")
+    async with desk.start((140, 40)) as pilot:
+        await pilot.press("comma")
+        await until_shown(pilot, MARKUP)
+        await until(pilot, lambda: screen_text(pilot.app).count("[/]") > 2, "for what is wrong in the file")
+        assert_harmless(pilot)
+
+
+async def test_an_error_is_shown_as_it_is(desk: Desk) -> None:
+    desk.client.breaks = GradingError(MARKUP, NASTY)
+    async with desk.start((100, 30)) as pilot:
+        await pilot.press("r")
+        await until_shown(pilot, MARKUP)
+        await until_shown(pilot, "[@click=app.quit]")
+        assert_harmless(pilot)
+
+
+async def test_a_welcome_shows_the_course_as_it_is(marked: Desk) -> None:
+    marked.folder /= "[/] [red]x[/]"
+    marked.folder.mkdir(parents=True)
+    async with marked.start((100, 30), first=True) as pilot:
+        await until_shown(pilot, MARKUP)
+        await until_shown(pilot, "[/] [red]x")

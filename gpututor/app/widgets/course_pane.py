@@ -8,6 +8,7 @@ from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
+from textual.content import Content
 from textual.widgets import Input
 
 from gpututor.app.messages import ListNarrowed
@@ -139,6 +140,6 @@ class CoursePane(Vertical):
         if words := self._words.strip():
             how.append(f"“{words}”")
         title = f"Course: {', '.join(how)}, {shown} of {everything}" if how else "Course"
-        self.border_title = title.replace("[", "\\[")
+        self.border_title = Content(title)
         self._heading.update(title)
         self._heading.display = bool(how)
