@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import time
+from typing import Any
 
 import pytest
+from textual.screen import Screen
 
 from gpututor.app.screens.all_text import AllTextScreen
 from gpututor.app.widgets.long_text import LongText
 from gpututor.app.widgets.output import DETAIL_LINES, bounded, printed
+from gpututor.app.widgets.plain import PlainText
 from gpututor.grading.events import GradeRequest
 from gpututor.grading.report import Report, RunSummary, Status
 from gpututor.grading.run_progress import RunProgress
@@ -147,3 +150,31 @@ async def test_a_check_that_did_not_run_is_in_the_whole_text_too(desk: Desk) -> 
         await until(pilot, lambda: not main_screen(pilot).running, "for the end")
         await pilot.press("v")
         await until_shown(pilot, "○ not run  The check called parity holds")
+
+
+async def test_the_progress_of_a_run_lays_nothing_out_anew_unless_it_takes_another_line(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    desk.client = ScriptedClient(holds=True)
+    async with desk.start((60, 24)) as pilot:
+        results = main_screen(pilot).panes.results
+        await pilot.press("r")
+        await until(pilot, lambda: len(results.rows) == 1, "for the first check")
+        device = results.query_one(".device", PlainText)
+        await until_shown(pilot, "On cuda:0")
+        layouts: list[object] = []
+        lay_out = Screen._refresh_layout
+
+        def noticed(screen: Screen[object], *arguments: Any, **options: Any) -> None:
+            layouts.append(screen)
+            lay_out(screen, *arguments, **options)
+
+        monkeypatch.setattr(results, "_progress", None)  # else it goes on by itself
+        monkeypatch.setattr(Screen, "_refresh_layout", noticed)
+        device.retell("On cuda:0, call 2 of 4")
+        await until_shown(pilot, "On cuda:0, call 2 of 4")
+        assert layouts == []
+        device.retell("On cuda:0, call 3 of 4, which has more to say than there is room for in a line")
+        await until_shown(pilot, "there is room")
+        await until_shown(pilot, "in a line")
+        assert device.size.height == 2

@@ -8,7 +8,7 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical, VerticalScroll
 from textual.timer import Timer
-from textual.widget import Widget
+from textual.widget import AwaitMount, Widget
 
 from gpututor.app.widgets.machines import Machines
 from gpututor.app.widgets.output import Section, everything, output_blocks
@@ -21,10 +21,10 @@ from gpututor.grading.words import device_words, elapsed, outcome_line
 
 _TITLE_STATES = ("-passed", "-failed", "-neutral")
 _TICK_S = 0.5
-_MOUNT_EVERY_S = 0.05
-_MOUNTED_AT_ONCE = 8
-"""Rows, so that a flood of verdicts leaves time for keys."""
-MOST_ROWS = 120
+_MOUNT_EVERY_S = 0.2
+_MOUNTED_AT_ONCE = 20
+"""Rows. Each time everything is laid out anew, 20 ms: so seldom that a flood of verdicts leaves time for keys."""
+MOST_ROWS = 60
 
 
 class Results(Vertical, OwnStyle, can_focus=True):
@@ -48,6 +48,8 @@ class Results(Vertical, OwnStyle, can_focus=True):
         self._machines = Machines(self.body)
         self._source = ""
         self._rows: dict[tuple[str, str], VerdictRow] = {}
+        self._unshown: set[tuple[str, str]] = set()
+        """The checks beyond `MOST_ROWS`, which have no row."""
         self._first_failure: VerdictRow | None = None
         self._is_new = False
         """Whether the pane was not looked at since the results came: then it opens at their start."""
@@ -89,8 +91,8 @@ class Results(Vertical, OwnStyle, can_focus=True):
 
     def _tell_progress(self) -> None:
         if self._progress is not None and self._progress.is_long:
-            self._title.update(f"… Running for {self._progress.duration}. Esc stops it.")
-            self._device.update(" · ".join(filter(None, [self._on_device, self._progress.where])))
+            self._title.retell(f"… Running for {self._progress.duration}. Esc stops it.")
+            self._device.retell(" · ".join(filter(None, [self._on_device, self._progress.where])))
 
     def _end_progress(self) -> None:
         self._progress = None
@@ -117,26 +119,30 @@ class Results(Vertical, OwnStyle, can_focus=True):
     def add_verdict(self, verdict: Verdict) -> None:
         """Show one more verdict; the first one that did not pass is opened."""
         key = (verdict.scenario, verdict.check)
-        if key in self._rows:
+        if key in self._rows or key in self._unshown:
+            return
+        is_first_failure = verdict.status.has_details and self._first_failure is None
+        if len(self._rows) >= MOST_ROWS and not is_first_failure:
+            self._unshown.add(key)
             return
         row = VerdictRow(verdict, self._source)
-        if verdict.status.has_details and self._first_failure is None:
+        if is_first_failure:
             self._first_failure = row
             row.open()
         self._rows[key] = row
-        if len(self._rows) <= MOST_ROWS or row is self._first_failure:
-            self._waiting.append(row)
+        self._waiting.append(row)
         if self._mounting is not None:
             self._mounting.resume()
 
-    def _mount_some(self) -> None:
-        self._mount_rows(self._waiting[:_MOUNTED_AT_ONCE])
+    async def _mount_some(self) -> None:
+        with self.app.batch_update():  # else everything is laid out twice: for the rows, and for what is in them
+            await self._mount_rows(self._waiting[:_MOUNTED_AT_ONCE])
         if not self._waiting and self._mounting is not None:
             self._mounting.pause()
 
-    def _mount_rows(self, rows: list[VerdictRow]) -> None:
+    def _mount_rows(self, rows: list[VerdictRow]) -> AwaitMount:
         self._waiting = self._waiting[len(rows) :]
-        self.body.mount_all(rows)
+        return self.body.mount_all(rows)
 
     def stop(self) -> None:
         """The run was cancelled."""
@@ -158,8 +164,8 @@ class Results(Vertical, OwnStyle, can_focus=True):
         for verdict in report.verdicts:
             self.add_verdict(verdict)
         self._mount_rows(self._waiting)
-        if len(self._rows) > MOST_ROWS:
-            self.body.mount(PlainText(f"… {len(self._rows) - MOST_ROWS:,} more checks: v shows all", classes="reason"))
+        if self._unshown:
+            self.body.mount(PlainText(f"… {len(self._unshown):,} more checks: v shows all", classes="reason"))
         self._news.update(news)
         self._news.display = bool(news)
         self.body.mount_all(output_blocks(report))
@@ -185,7 +191,7 @@ class Results(Vertical, OwnStyle, can_focus=True):
 
     @property
     def rows(self) -> tuple[VerdictRow, ...]:
-        """One row a verdict, in the order in which they came."""
+        """One row a verdict, in the order in which they came, of the first `MOST_ROWS` and the first failure."""
         return tuple(self._rows.values())
 
     @property
@@ -266,6 +272,7 @@ class Results(Vertical, OwnStyle, can_focus=True):
         self._end_progress()
         self.report = None
         self._rows.clear()
+        self._unshown.clear()
         self._first_failure = None
         self._waiting.clear()
         self._machines.forget()
