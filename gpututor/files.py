@@ -10,9 +10,11 @@ import errno
 import os
 import stat
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import datetime
 from pathlib import Path
+
+_MOST_TRIES = 10
 
 
 def ordinary(path: str, flags: int) -> int:
@@ -54,9 +56,87 @@ def write_atomically(path: Path, text: str) -> None:
     target = path.resolve()
     if target.exists() and not target.is_file() and not target.is_dir():
         raise _not_ordinary(str(target))
-    with _written_beside(target, text) as part:
+    with written_beside(target, text) as part:
         part.chmod(target.stat().st_mode & 0o777 if target.exists() else 0o666 & ~_umask())
         part.replace(target)
+
+
+class ChangedMeanwhile(Exception):
+    """The file is not the one that was to be replaced."""
+
+
+class Replaced:
+    """A file that another took the place of, held open: whoever has it open, too, may go on writing it."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self.content = self._read()
+        """What it held when it was replaced, or was last seen to hold."""
+
+    def __del__(self) -> None:
+        os.close(self._descriptor)
+
+    @property
+    def status(self) -> os.stat_result:
+        return os.fstat(self._descriptor)
+
+    def newer_content(self) -> bytes | None:
+        """What somebody wrote into it since it was last looked at; None where nobody did."""
+        content = self._read()
+        if content == self.content:
+            return None
+        self.content = content
+        return content
+
+    def _read(self) -> bytes:
+        with open(os.dup(self._descriptor), "rb") as stream:
+            stream.seek(0)
+            return stream.read()
+
+
+def replace_known(path: Path, text: str, is_known: Callable[[bytes], bool]) -> Replaced | None:
+    """Replace `path` as `write_atomically` does, but only if what stands there is known; returns what stood there.
+
+    That is looked at when the new text is on the disk already: what is written between this look and the move is in
+    what is returned, or would be in the time of two calls to the system. Where nothing is, nothing that appears is
+    replaced. Raises `ChangedMeanwhile` for what is not known, and `OSError`.
+    """
+    target = path.resolve()
+    with written_beside(target, text) as part:
+        try:
+            replaced = Replaced(ordinary(str(target), os.O_RDONLY | os.O_CLOEXEC))
+        except FileNotFoundError:
+            if not _put_where_nothing_is(part, target):
+                raise ChangedMeanwhile from None
+            return None
+        if not is_known(replaced.content):
+            raise ChangedMeanwhile
+        before = replaced.status
+        part.chmod(before.st_mode & 0o777)
+        try:
+            is_same = os.path.samestat(before, target.stat())
+        except FileNotFoundError:
+            is_same = False
+        if not is_same:
+            raise ChangedMeanwhile
+        part.replace(target)
+        return replaced
+
+
+def replace_backed_up(path: Path, text: str, folder: Path) -> Path:
+    """Replace what stands at `path`, whatever it is, and return where in `folder` it is kept, as `back_up` keeps it.
+
+    Raises `OSError`, also where nothing stands, or another program writes it again and again.
+    """
+    for _ in range(_MOST_TRIES):
+        copy = back_up(path, folder)
+        try:
+            replaced = replace_known(path, text, copy.read_bytes().__eq__)
+        except ChangedMeanwhile:
+            continue
+        late = replaced.newer_content() if replaced is not None else None
+        return copy if late is None else back_up_content(late, path.name, folder)
+    raise OSError(errno.EBUSY, "Another program writes it all the time", str(path))
 
 
 def create_atomically(path: Path, text: str) -> bool:
@@ -67,22 +147,25 @@ def create_atomically(path: Path, text: str) -> bool:
     target = path.resolve()
     if target.exists():
         return False
-    with _written_beside(target, text) as part:
-        part.chmod(0o666 & ~_umask())
-        try:
-            os.link(part, target)
-        except FileExistsError:
+    with written_beside(target, text) as part:
+        return _put_where_nothing_is(part, target)
+
+
+def _put_where_nothing_is(part: Path, target: Path) -> bool:
+    part.chmod(0o666 & ~_umask())
+    try:
+        os.link(part, target)
+    except FileExistsError:
+        return False
+    except OSError:  # a file system without hard links, such as exFAT
+        if target.exists():
             return False
-        except OSError:  # a file system without hard links, such as exFAT
-            if target.exists():
-                return False
-            part.replace(target)
-            return True
-        return True
+        part.replace(target)
+    return True
 
 
 @contextlib.contextmanager
-def _written_beside(target: Path, text: str) -> Iterator[Path]:
+def written_beside(target: Path, text: str) -> Iterator[Path]:
     """A file in the folder of `target` (made when it is not there) that holds `text` on the disk, and is gone after."""
     target.parent.mkdir(parents=True, exist_ok=True)
     descriptor, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".part", dir=target.parent)
@@ -101,15 +184,16 @@ def _written_beside(target: Path, text: str) -> Iterator[Path]:
 def back_up(path: Path, folder: Path) -> Path:
     """Copy `path` into `folder` under a dated name that is not taken yet, and return the copy's path."""
     with open(path, "rb", opener=ordinary) as stream:
-        return _keep(stream.read(), path.name, folder)
+        return back_up_content(stream.read(), path.name, folder)
 
 
 def back_up_text(text: str, name: str, folder: Path) -> Path:
     """Keep `text`, which a file called `name` would hold, in `folder` as `back_up` does."""
-    return _keep(text.encode("utf-8", errors="surrogateescape"), name, folder)
+    return back_up_content(text.encode("utf-8", errors="surrogateescape"), name, folder)
 
 
-def _keep(content: bytes, name: str, folder: Path) -> Path:
+def back_up_content(content: bytes, name: str, folder: Path) -> Path:
+    """Keep what a file called `name` held in `folder` as `back_up` does."""
     stamp = datetime.now().strftime("%Y-%m-%dT%H-%M-%S")
     folder.mkdir(parents=True, exist_ok=True)
     original = Path(name)

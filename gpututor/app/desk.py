@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
 import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from gpututor.app.drafts import Draft
 from gpututor.course.exercise import Exercise
 from gpututor.course.workspace import Workspace
 from gpututor.errors import TutorError
-from gpututor.files import back_up, back_up_text, ordinary, write_atomically
-from gpututor.paths import drafts_folder
+from gpututor.files import ChangedMeanwhile, Replaced, back_up_content, back_up_text
 
 Stamp = tuple[int, int, int]
 """Modification time in ns, size in bytes, inode."""
@@ -40,6 +38,13 @@ class Gone:
     """There is no file any more."""
 
 
+@dataclass(frozen=True)
+class Kept:
+    """Another program wrote the file in the moment in which it was saved: where that text is kept."""
+
+    path: Path
+
+
 class Desk:
     """One exercise's file, as it is on disk and as it is in the editor.
 
@@ -56,10 +61,12 @@ class Desk:
         self._on_disk = ""
         self._unedited = ""
         self._line_end = "\n"
-
-    @property
-    def backups(self) -> Path:
-        return self.workspace.folder / ".backups"
+        self._draft = Draft(self.path)
+        self._replaced: Replaced | None = None
+        """The file that the last save took the place of, as long as another program may still write it."""
+        self._replaced_ns = 0
+        self._kept: Path | None = None
+        """What another program wrote there, until it is told."""
 
     def read(self) -> str:
         """The text on disk, which is from now on what edits are compared with."""
@@ -83,11 +90,24 @@ class Desk:
             return True
         if self._changed_by_others(mine):
             return False
-        self._write(mine)
+        text = self._as_file(mine)
+        try:
+            replaced = self.workspace.write(self.exercise, text, over=self._on_disk)
+        except ChangedMeanwhile:
+            self._stamp = None
+            return False
+        self._keep_late_text(end=True)
+        self._replaced, self._replaced_ns = replaced, time.monotonic_ns()
+        self._keep_late_text()
+        self._saved(mine, text)
         return True
 
-    def look(self, mine: str) -> Reloaded | Conflict | Gone | None:
+    def look(self, mine: str) -> Reloaded | Conflict | Gone | Kept | None:
         """What somebody else did to the file since the last look; costs one stat when nothing."""
+        self._keep_late_text()
+        if self._kept is not None:
+            kept, self._kept = self._kept, None
+            return Kept(kept)
         if _stamp(self.path) is None:
             return Gone()
         if not self._changed_by_others(mine):
@@ -98,16 +118,21 @@ class Desk:
 
     def keep_mine(self, mine: str) -> Path | None:
         """End a conflict with the editor's text; returns where the file's text was kept, None where there was none."""
-        kept = back_up(self.path, self.backups) if self.path.exists() else None
-        self._write(mine)
+        text = self._as_file(mine)
+        if self.path.exists():
+            kept = self.workspace.write_over_any(self.exercise, text)
+        else:
+            kept = None
+            self.workspace.write(self.exercise, text)
+        self._saved(mine, text)
         return kept
 
     def take_theirs(self, mine: str) -> tuple[str, Path]:
         """End a conflict with the file's text; returns it, and where the editor's text was kept."""
         # First: where it cannot be kept, the conflict is still there, and the file is nobody's to write over.
-        kept = back_up_text(self._as_file(mine), self.path.name, self.backups)
+        kept = back_up_text(self._as_file(mine), self.path.name, self.workspace.backups)
         text = self.read()
-        self.forget_draft()
+        self._draft.forget()
         return text, kept
 
     def rescue(self, mine: str) -> None:
@@ -121,29 +146,16 @@ class Desk:
 
     # Drafts: what was typed and could not be saved in its place
 
-    @property
-    def draft_file(self) -> Path:
-        import hashlib
-
-        place = hashlib.sha256(os.fsencode(os.path.abspath(self.path))).hexdigest()[:16]
-        return drafts_folder() / f"{self.path.stem}.{place}.py"
-
     def keep_draft(self, mine: str) -> None:
-        text = mine.encode("utf-8", errors="replace").decode()  # halves of surrogate pairs may be why it was not saved
-        write_atomically(self.draft_file, text)
+        self._draft.keep(mine)
 
     def draft(self) -> str | None:
-        """What could not be saved the last time, None when there is nothing that the file does not hold."""
-        try:
-            with open(self.draft_file, encoding="utf-8", newline="", opener=ordinary) as stream:
-                text = stream.read()
-        except (OSError, UnicodeDecodeError):
-            return None
-        return text if text != _lines_of(self._on_disk) else None
+        """What an app that ended could not save; None when there is nothing that the file does not hold."""
+        return self._draft.take_left(_lines_of(self._on_disk))
 
-    def forget_draft(self) -> None:
-        with contextlib.suppress(OSError):
-            self.draft_file.unlink(missing_ok=True)
+    def leave(self) -> None:
+        """The file is not open here any more: its draft is for whoever opens it next."""
+        self._draft.let_go()
 
     def _changed_by_others(self, mine: str) -> bool:
         stamp = _stamp(self.path)
@@ -156,12 +168,20 @@ class Desk:
             return False
         return True
 
-    def _write(self, mine: str) -> None:
-        text = self._as_file(mine)
-        self.workspace.write(self.exercise, text)
+    def _saved(self, mine: str, text: str) -> None:
         self._unedited, self._on_disk = mine, text
         self._stamp = None  # somebody may have written right after us: the next look reads
-        self.forget_draft()
+        self._draft.forget()
+
+    def _keep_late_text(self, *, end: bool = False) -> None:
+        """Keep what was written into the file that a save took the place of; `end`: it is looked at no more."""
+        if self._replaced is None:
+            return
+        late = self._replaced.newer_content()
+        if late:  # an empty file is one that is about to be written
+            self._kept = back_up_content(late, self.path.name, self.workspace.backups)
+        if end or time.monotonic_ns() - self._replaced_ns > SETTLED_NS:
+            self._replaced = None
 
     def _as_file(self, mine: str) -> str:
         return mine if self._line_end == "\n" else mine.replace("\n", self._line_end)

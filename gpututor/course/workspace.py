@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import contextlib
 import errno
 import fcntl
@@ -14,7 +15,15 @@ from pathlib import Path
 from gpututor import paths
 from gpututor.course.exercise import MAX_SUBMISSION_BYTES, OWN_ID, Course, Exercise
 from gpututor.errors import WorkspaceError
-from gpututor.files import back_up, create_atomically, ordinary, ordinary_and_no_link, write_atomically
+from gpututor.files import (
+    Replaced,
+    create_atomically,
+    ordinary,
+    ordinary_and_no_link,
+    replace_backed_up,
+    replace_known,
+    write_atomically,
+)
 
 MARKER = ".gpututor.json"
 """The file that makes a folder a workspace: which starter was handed out for each exercise, by its SHA-256."""
@@ -42,14 +51,31 @@ class Workspace:
                 again = f"`gpututor reset {exercise.slug}` begins again, and keeps a backup."
             raise WorkspaceError(error.title, f"{error.advice} {again}") from error
 
-    def write(self, exercise: Exercise, text: str) -> None:
+    @property
+    def backups(self) -> Path:
+        """Where what a learner wrote is kept when something else takes its place."""
+        return self.folder / ".backups"
+
+    def write(self, exercise: Exercise, text: str, *, over: str | None = None) -> Replaced | None:
         """Put `text` in the learner's file, all of it or nothing; the file and its folder are made if need be.
 
-        A byte order mark stays where there is one.
+        A byte order mark stays where there is one. `over`: the text that it may take the place of; for any other one
+        that others wrote `ChangedMeanwhile` is raised. Returns the file that was replaced.
         """
+
+        def is_known(content: bytes) -> bool:
+            return over is None or content.removeprefix(codecs.BOM_UTF8) == over.encode()
+
         path = self.path_of(exercise)
         with _told(path, "written"):
-            write_atomically(path, BYTE_ORDER_MARK + text if _has_byte_order_mark(path) else text)
+            return replace_known(path, BYTE_ORDER_MARK + text if _has_byte_order_mark(path) else text, is_known)
+
+    def write_over_any(self, exercise: Exercise, text: str) -> Path:
+        """Put `text` in the place of what others wrote into the learner's file, and return where that is kept."""
+        path = self.path_of(exercise)
+        with _told(path, "written"):
+            marked = BYTE_ORDER_MARK + text if _has_byte_order_mark(path) else text
+            return replace_backed_up(path, marked, self.backups)
 
     def ensure(self, exercise: Exercise) -> Path:
         """The learner's file, made from the starter when it is not there."""
@@ -60,8 +86,7 @@ class Workspace:
         """Put the starter in the learner's file, and return where the text that stood there is kept."""
         path, starter = self.ensure(exercise), exercise.starter
         with _told(path, "reset"):
-            backup = back_up(path, self.folder / ".backups")
-            write_atomically(path, starter)
+            backup = replace_backed_up(path, starter, self.backups)
         self._remember_starters({exercise.key: _digest(starter)})
         return backup
 

@@ -159,11 +159,11 @@ async def test_a_file_that_is_not_text_is_told_in_a_dialog_and_left_alone(desk: 
 async def test_a_file_that_cannot_be_written_is_told_once_and_the_text_stays(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def full(path: Path, text: str) -> None:
+    def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
     async with desk.start() as pilot:
-        monkeypatch.setattr("gpututor.course.workspace.write_atomically", full)
+        monkeypatch.setattr("gpututor.course.workspace.replace_known", full)
         await pilot.press("e", *"m=1")
         await until(pilot, lambda: is_asking(pilot), "for the dialog")
         await until_shown(pilot, "No space left on device")

@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from gpututor.files import back_up, create_atomically, write_atomically
+from gpututor.files import (
+    ChangedMeanwhile,
+    back_up,
+    create_atomically,
+    replace_backed_up,
+    replace_known,
+    write_atomically,
+)
 from tests.unit.patience import no_waiting
 
 LETTERS = 1 << 20
@@ -172,6 +182,90 @@ def test_create_works_on_file_systems_without_hard_links(tmp_path: Path, monkeyp
     assert create_atomically(tmp_path / "file.py", "ours")
     assert (tmp_path / "file.py").read_text() == "ours"
     assert os.listdir(tmp_path) == ["file.py"]
+
+
+@contextlib.contextmanager
+def meanwhile(patch: pytest.MonkeyPatch, owner: object, name: str, act: Callable[[], object]) -> Iterator[None]:
+    """Somebody else acts in the moment before a function of the system is called for the first time."""
+    real, waiting = getattr(owner, name), [act]
+
+    def wrapped(*arguments: object) -> object:
+        while waiting:
+            waiting.pop()()
+        return real(*arguments)
+
+    with patch.context() as within:
+        within.setattr(owner, name, wrapped)
+        yield
+    assert not waiting
+
+
+def move_over(path: Path, text: str) -> None:
+    new = path.with_suffix(".new")
+    new.write_text(text)
+    os.rename(new, path)
+
+
+@pytest.mark.parametrize("write", [Path.write_text, move_over], ids=["in place", "moved over"])
+def test_what_is_written_while_the_new_text_goes_to_the_disk_is_not_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, write: Callable[[Path, str], None]
+) -> None:
+    path = tmp_path / "file.py"
+    path.write_text("old")
+    for theirs in ("theirs", ""):
+        with meanwhile(monkeypatch, os, "fsync", partial(write, path, theirs)), pytest.raises(ChangedMeanwhile):
+            replace_known(path, "ours", b"old".__eq__)
+        assert (path.read_text(), os.listdir(tmp_path)) == (theirs, ["file.py"])
+
+
+@pytest.mark.parametrize("act", [Path.unlink, lambda path: move_over(path, "theirs")], ids=["removed", "moved over"])
+def test_another_file_that_comes_in_the_last_moment_is_not_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, act: Callable[[Path], None]
+) -> None:
+    path = tmp_path / "file.py"
+    path.write_text("old")
+    with meanwhile(monkeypatch, Path, "chmod", lambda: act(path)), pytest.raises(ChangedMeanwhile):
+        replace_known(path, "ours", b"old".__eq__)
+    assert [each.read_text() for each in tmp_path.iterdir()] in ([], ["theirs"])
+
+
+def test_what_is_written_into_the_file_as_it_is_replaced_and_later_is_not_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "file.py"
+    path.write_text("old")
+    with path.open("a") as others:
+        with meanwhile(monkeypatch, Path, "replace", lambda: print(" and theirs", end="", file=others, flush=True)):
+            replaced = replace_known(path, "ours", b"old".__eq__)
+        assert replaced is not None
+        assert (path.read_text(), replaced.newer_content()) == ("ours", b"old and theirs")
+        assert replaced.newer_content() is None
+        others.write(", later")
+        others.flush()
+        assert replaced.newer_content() == b"old and theirs, later"
+
+
+def test_where_nothing_is_nothing_that_appears_is_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "file.py"
+    with meanwhile(monkeypatch, os, "link", partial(path.write_text, "theirs")), pytest.raises(ChangedMeanwhile):
+        replace_known(path, "ours", b"".__eq__)
+    assert path.read_text() == "theirs"
+    path.unlink()
+    assert replace_known(path, "ours", b"".__eq__) is None
+    assert (path.read_text(), os.listdir(tmp_path)) == ("ours", ["file.py"])
+
+
+@pytest.mark.parametrize("moment", [(os, "fsync"), (Path, "replace")], ids=["before", "in the last moment"])
+def test_whatever_is_replaced_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: tuple[object, str]
+) -> None:
+    path, backups = tmp_path / "file.py", tmp_path / "backups"
+    path.write_text("old")
+    backups.mkdir()
+    with meanwhile(monkeypatch, *moment, lambda: path.write_text("theirs")):
+        kept = replace_backed_up(path, "ours", backups)
+    assert path.read_text() == "ours"
+    assert kept.read_text() == "theirs"
 
 
 def test_backups_of_the_same_second_get_names_of_their_own(tmp_path: Path) -> None:

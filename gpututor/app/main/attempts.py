@@ -142,7 +142,7 @@ class AttemptsScreen(EditScreen):
         else:
             assert self._desk is not None
             try:
-                kept = back_up_text(self.editor_text, self._desk.path.name, self._desk.backups)
+                kept = back_up_text(self.editor_text, self._desk.path.name, self.learner.workspace.backups)
             except OSError as error:
                 self.show_error(error)
                 return

@@ -89,11 +89,11 @@ class DeskScreen(Screen[None]):
 
     def load_file(self) -> bool:
         """Put the exercise's file in the editor; False, with a dialog, when it cannot be read."""
+        self.leave_desk()
         try:
             desk = Desk(self.learner.workspace, self.exercise)
             self.panes.editor.show(desk.read())
         except (TutorError, OSError) as error:
-            self._desk = None
             self.panes.editor.show("")
             self.panes.editor.read_only = True
             self.show_error(error)
@@ -105,6 +105,15 @@ class DeskScreen(Screen[None]):
         self.panes.editor.read_only = False
         self.panes.editor.border_title = f"Code  {desk.path.name}"
         return True
+
+    def leave_desk(self) -> None:
+        """From now on no file is open."""
+        if self._desk is not None:
+            self._desk.leave()
+        self._desk = None
+
+    def on_unmount(self) -> None:
+        self.leave_desk()
 
     # Saving
 

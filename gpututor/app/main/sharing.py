@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from textual import events, on
 
-from gpututor.app.desk import Conflict, Desk, Gone, Reloaded
+from gpututor.app.desk import Conflict, Desk, Gone, Kept, Reloaded
 from gpututor.app.main.saving import SAVE_AFTER_S, SAVE_AT_LATEST_S, DeskScreen, in_words
 from gpututor.errors import TutorError
 
@@ -76,6 +76,9 @@ class SharingScreen(DeskScreen):
         """
         assert self._desk is not None
         change = self._desk.look(self.editor_text)
+        if isinstance(change, Kept):
+            self.status.show_news(f"Another program wrote the file as it was saved. Kept: .backups/{change.path.name}")
+            return
         if isinstance(change, Gone):
             self._looks_in_vain += 1
             if self._looks_in_vain >= LOOKS_BEFORE_TELLING and not self._is_gone:
@@ -147,11 +150,17 @@ class SharingScreen(DeskScreen):
         self._is_unreadable = not super().load_file()
         if self._is_unreadable:
             return False
+        self._offer_draft()
+        return True
+
+    def _offer_draft(self) -> bool:
+        """Show what an app that ended could not save, and ask about it; False where nothing is left."""
         assert self._desk is not None
         draft, text = self._desk.draft(), self.editor_text
-        if draft is not None:
-            self.panes.editor.replace_all(draft)
-            self._ask_about(text, is_draft=True)
+        if draft is None:
+            return False
+        self.panes.editor.replace_all(draft)
+        self._ask_about(text, is_draft=True)
         return True
 
     def save(self) -> bool:
@@ -210,7 +219,7 @@ class SharingScreen(DeskScreen):
     def _end_leaving(self, leaves: bool) -> None:
         self._asking = False
         if leaves:
-            self._desk = None
+            self.leave_desk()
             self._do_what_waited()
 
     def _do_what_waited(self) -> None:
@@ -266,4 +275,5 @@ class SharingScreen(DeskScreen):
             return
         self.status.show_news("" if kept is None else f"Kept: .backups/{kept.name}")
         self.show_standing()
-        self._do_what_waited()
+        if not (is_draft and self._offer_draft()):
+            self._do_what_waited()

@@ -1,0 +1,160 @@
+"""What could not be saved is found again: each app has drafts of its own, and no app takes one that another holds."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from gpututor.app.drafts import Draft
+from gpututor.paths import drafts_folder
+from tests.app.conftest import Desk, main_screen, stop_ticking, until, until_shown
+from tests.app.test_files import backups, is_asking, start_conflict
+from tests.app.test_unreadable import make_folder
+
+HOLDER = """
+import sys
+from pathlib import Path
+from gpututor.app.drafts import Draft
+draft = Draft(Path(sys.argv[1]))
+draft.keep("first")
+draft.keep(sys.argv[2])
+print("kept", flush=True)
+sys.stdin.readline()
+"""
+
+
+@pytest.fixture
+def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("GPUTUTOR_HOME", str(tmp_path / "home"))
+    return tmp_path / "01 [odd] name.py"
+
+
+def holder(file: Path, text: str) -> subprocess.Popen[str]:
+    """Another app that has a draft of the file."""
+    command = [sys.executable, "-c", HOLDER, str(file), text]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "kept\n"
+    return process
+
+
+def kill(process: subprocess.Popen[str]) -> None:
+    process.kill()
+    process.communicate()
+
+
+def test_what_killed_apps_left_is_found_the_oldest_first_and_what_a_running_one_has_is_not(file: Path) -> None:
+    one, two = holder(file, "one"), holder(file, "two")
+    mine = Draft(file)
+    mine.keep("mine")
+    late = Draft(file)
+    assert late.take_left("") is None
+    kill(one)
+    kill(two)
+    assert late.take_left("") == "one"
+    assert Draft(file).take_left("") == "two", "what was taken is held"
+    late.forget()
+    mine.let_go()
+    assert Draft(file.with_name("other.py")).take_left("") is None
+    assert Draft(file).take_left("") == "mine"
+
+
+def test_a_draft_that_the_file_holds_is_removed(file: Path) -> None:
+    kill(holder(file, "known"))
+    assert Draft(file).take_left("known") is None
+    assert list(drafts_folder().iterdir()) == []
+
+
+def test_a_draft_that_cannot_be_read_is_left_alone(file: Path) -> None:
+    draft = Draft(file)
+    draft.keep("text")
+    (path,) = drafts_folder().iterdir()
+    draft.let_go()
+    path.write_bytes(b"\xff")
+    assert Draft(file).take_left("") is None
+    assert path.exists()
+
+
+async def test_two_apps_in_a_conflict_lose_neither_text(desk: Desk) -> None:
+    async with desk.start() as pilot:
+        await start_conflict(desk, pilot)
+        other = holder(desk.file(), "the other's")
+        await pilot.press("escape", *"23")
+        await until(pilot, lambda: len(list(drafts_folder().iterdir())) == 2, "for both drafts")
+        main_screen(pilot).rescue()
+    kill(other)
+    async with desk.start() as pilot:
+        await until(pilot, lambda: is_asking(pilot), "for the first question")
+        offered = [main_screen(pilot).editor_text]
+        await pilot.press("m")
+        await until(pilot, lambda: main_screen(pilot).editor_text not in offered, "for the second draft")
+        await until(pilot, lambda: is_asking(pilot), "for the second question")
+        offered.append(main_screen(pilot).editor_text)
+        assert sorted(text[:7] for text in offered) == ["m=123de", "the oth"]
+        await pilot.press("f")
+        await until(pilot, lambda: not is_asking(pilot), "for the end")
+        assert desk.file().read_text() == offered[0]
+        assert sorted(backups(desk)) == sorted(["theirs = 1\n", offered[1]])
+    assert list(drafts_folder().iterdir()) == []
+
+
+async def test_an_exercise_that_was_left_unsaved_is_offered_again_by_the_same_app(desk: Desk) -> None:
+    file = desk.file()
+    async with desk.start(size=(100, 30)) as pilot:
+        stop_ticking(pilot)
+        await pilot.press("e", *"m=1")
+        make_folder(file)
+        await pilot.press("ctrl+n")
+        await until_shown(pilot, "Your text is kept apart")
+        await pilot.press("l")
+        await until(pilot, lambda: main_screen(pilot).exercise.label == "1.2", "for the next exercise")
+        file.rmdir()
+        await pilot.press("p")
+        await until_shown(pilot, "There is text here that was not saved last time")
+        await pilot.press("m")
+        await until(pilot, lambda: file.read_text().startswith("m=1"), "for the text")
+
+
+async def test_what_another_program_writes_as_the_file_is_saved_is_kept_and_told(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = desk.file()
+    async with desk.start(size=(100, 30)) as pilot:
+        replace = Path.replace
+
+        def late(part: Path, target: Path) -> Path:
+            if target == file:
+                target.write_text("theirs = 1\n")
+            return replace(part, target)
+
+        monkeypatch.setattr(Path, "replace", late)
+        await pilot.press("e", "m")
+        await until_shown(pilot, "Another program wrote the file as it was saved. Kept: .backups/")
+        assert file.read_text().startswith("mdef")
+        assert backups(desk) == ["theirs = 1\n"]
+
+
+async def test_what_another_program_writes_while_the_text_goes_to_the_disk_is_asked_about(
+    desk: Desk,
+) -> None:
+    file = desk.file()
+    async with desk.start() as pilot:
+        fsync = os.fsync
+
+        def late(descriptor: int) -> None:
+            patch.undo()
+            file.write_text("theirs = 1\n")
+            fsync(descriptor)
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(os, "fsync", late)
+            await pilot.press("e", "m")
+            await until(pilot, lambda: is_asking(pilot), "for the question")
+        assert file.read_text() == "theirs = 1\n"
+        await pilot.press("m")
+        await until(pilot, lambda: file.read_text().startswith("mdef"), "for my text")
+        assert backups(desk) == ["theirs = 1\n"]
