@@ -2,7 +2,7 @@
 
     python benchmarks/throughput.py [--gradings N] [--isolation process|bubblewrap] [--workers spare|"fork server"]
 
-The solutions of the shipped exercises in which nothing is timed are graded on the virtual GPU, by one judge and by two
+The solutions of the shipped exercises without a limit of time are graded on the virtual GPU, by one judge and by two
 at once; then, by two, those of all. The naive way: a fresh Python for each, which imports torch and the virtual GPU and
 runs the solution once, checks nothing, and is ended.
 Memory is resident memory of a judge and its fork server, after a tenth of the gradings and at the end.
@@ -26,7 +26,8 @@ from gpututor.course.catalogue import load_course
 from gpututor.course.exercise import Exercise
 from gpututor.grading.client import GradingClient
 from gpututor.grading.events import Graded, GradeRequest
-from gpututor.grading.report import Outcome, Report
+from gpututor.grading.report import Outcome
+from gpututor.judge.exercise_code import load_code
 from gpututor.processes import descendants
 
 NAIVE = """
@@ -36,12 +37,11 @@ exec(compile(open(sys.argv[1]).read(), "solution.py", "exec"))
 NAIVE_ROUNDS = 6
 
 
-def grade(client: GradingClient, exercise: Exercise) -> Report:
+def grade(client: GradingClient, exercise: Exercise) -> None:
     request = GradeRequest(str(exercise.folder), exercise.solution, "solution.py", device="virtual")
     *_, end = client.grade(request)
     assert isinstance(end, Graded)
     assert end.report.outcome is Outcome.PASSED, f"{exercise.slug}: {end.report.outcome} {end.report.reason}"
-    return end.report
 
 
 def naive(exercises: list[Exercise], folder: Path) -> float:
@@ -126,13 +126,12 @@ def main() -> None:
     parser.add_argument("--workers", choices=("spare", "fork server"), default="fork server")
     chosen = parser.parse_args()
     exercises = list(load_course(paths.builtin_course()).exercises)
+    untimed = [exercise for exercise in exercises if all(check.speed is None for check in load_code(exercise).checks)]
 
     clients = [GradingClient(isolation=chosen.isolation, workers=chosen.workers) for _ in range(2)]
     try:
-        untimed = list(exercises)
-        for client, exercise in itertools.product(clients, exercises):  # judges read each exercise's code once
-            if any(run.times for run in grade(client, exercise).runs) and exercise in untimed:
-                untimed.remove(exercise)
+        for client, exercise in itertools.product(clients, exercises):
+            grade(client, exercise)  # judges read each exercise's code once
         with tempfile.TemporaryDirectory() as folder:
             unit = naive(untimed, Path(folder))
         tenth = max(1, chosen.gradings // 10)
