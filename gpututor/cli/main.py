@@ -31,6 +31,8 @@ class Verb:
     name: str
     help: str
     """One line; the module's docstring is the long form."""
+    takes_words: bool = False
+    """What follows a `--` is for the learner's program: `main` finds it in `arguments.words`."""
 
     @property
     def module(self) -> str:
@@ -41,7 +43,7 @@ class Verb:
 VERBS = (
     Verb("list", "the exercises, and how far you are"),
     Verb("init", "make your folder of solution files, or the files that are missing in it"),
-    Verb("run", "run your file on the device, without grading it"),
+    Verb("run", "run your file on the device, without grading it", takes_words=True),
     Verb("trace", "run a script, then tell what its device did, line by line"),
     Verb("grade", "grade your file and say check by check what was found"),
     Verb("watch", "grade your file each time you save it in your own editor"),
@@ -107,7 +109,9 @@ def _do(words: list[str]) -> int:
             chosen.formatter_class = argparse.RawDescriptionHelpFormatter
             _add_common_options(chosen, default=argparse.SUPPRESS)
             module.add_arguments(chosen)
-    arguments = parser.parse_args(words)
+    ours = words.index("--") if verb and verb.takes_words and "--" in words else len(words)
+    arguments = parser.parse_args(words[:ours])
+    arguments.words = words[ours + 1 :]
     if module is not None:
         return int(module.main(arguments))
     return _start_app(arguments.course, arguments.workspace)

@@ -1,6 +1,6 @@
 """Running a file as a script, ungraded.
 
-`python -m gpututor.worker.script [--device D] [--model M] [--gpus N] [--memory S] FILE`.
+`python -m gpututor.worker.script [--device D] [--model M] [--gpus N] [--memory S] FILE [ARGS …]`.
 Its output goes straight to the terminal; its exit code is the script's own.
 """
 
@@ -21,8 +21,9 @@ def main() -> None:
     parser.add_argument("--gpus", default="1")
     parser.add_argument("--memory")
     parser.add_argument("file")
+    parser.add_argument("words", nargs=argparse.REMAINDER)
     arguments = parser.parse_args()
-    program = Program(arguments.file)
+    program = Program(arguments.file, tuple(arguments.words))
     try:
         asked = wanted(arguments.device, arguments.gpu, arguments.gpus, arguments.memory)
         check(program)
