@@ -10,11 +10,11 @@ from pathlib import Path
 
 from gpututor.cli.fitting import columns, fitting
 from gpututor.cli.keeping import Keeping
+from gpututor.cli.machine_options import add_device_arguments, check_one_model, settle_device, tell_settings
 from gpututor.cli.places import check_own_file, chosen_course, chosen_workspace
 from gpututor.cli.still_grading import StillGrading
 from gpututor.course.exercise import Course, Exercise
 from gpututor.course.workspace import find_workspace, read_submission
-from gpututor.errors import UsageError
 from gpututor.grading.client import GradingClient, IsolationName
 from gpututor.grading.events import Graded, GradeRequest, GradingEvent, RunStarted, TimingAdvanced, VerdictReached
 from gpututor.grading.report import Report, Verdict
@@ -42,52 +42,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print the report as JSON")
 
 
-class _Model(argparse.Action):
-    """Keeps the model, and by which of its two names the option was given."""
-
-    def __call__(self, _: object, namespace: argparse.Namespace, values: object, option: str | None = None) -> None:
-        namespace.gpu, namespace.gpu_option = values, option
-
-
-def add_device_arguments(parser: argparse.ArgumentParser, *, several_gpus: bool = False) -> None:
-    parser.add_argument("--device", default="auto", help="auto, virtual, cpu, cuda, cuda:N, mps or xpu (default: auto)")
-    model_help = "the model of the virtual GPU, such as T4 or H100"
-    metavar = "NAME"
-    if several_gpus:
-        model_help, metavar = "the models of the virtual GPU to run on, one after the other", "NAME[,NAME…]"
-    parser.add_argument("--model", "--gpu", dest="gpu", action=_Model, metavar=metavar, help=model_help)
-    parser.add_argument("--gpus", type=int, metavar="N", help="how many virtual GPUs, 0 to 8")
-
-
-def check_device_arguments(arguments: argparse.Namespace) -> None:
-    """Raises `UsageError` for options of the virtual GPU beside a device that is another."""
-    device = arguments.device
-    if device.partition(":")[0] not in ("cpu", "cuda", "mps", "xpu"):
-        return
-    options = [(getattr(arguments, "gpu_option", "--model"), "gpu"), ("--gpus", "gpus"), ("--memory", "memory")]
-    options += [("--no-values", "no_values"), ("--real-time", "real_time")]
-    for option, name in options:
-        if getattr(arguments, name, None) not in (None, False):
-            raise UsageError(
-                f"{option} is for the virtual GPU, not for --device {device}.",
-                f"Leave out {option}, or say --device virtual.",
-            )
-
-
-def check_one_device(arguments: argparse.Namespace, verb: str) -> None:
-    """As `check_device_arguments`, for a verb that runs on one model of the virtual GPU."""
-    check_device_arguments(arguments)
-    if arguments.gpu is not None and "," in arguments.gpu:
-        raise UsageError(
-            f"{arguments.gpu_option}: {verb} takes one GPU, not {arguments.gpu!r}.", "Name one, such as T4 or H100."
-        )
-
-
 def main(arguments: argparse.Namespace) -> int:
-    check_one_device(arguments, "grade")
+    own_file = arguments.file is None
+    check_one_model(arguments, "grade")
+    tell_settings(settle_device(arguments, by_settings=own_file))
     course = chosen_course(arguments)
     exercise = course.find(arguments.exercise)
-    own_file = arguments.file is None
     workspace = chosen_workspace(arguments, course) if own_file else None
     path = workspace.path_of(exercise) if workspace else arguments.file
     if own_file:

@@ -1,4 +1,9 @@
-"""`gpututor run`: run the learner's file on the device as a script, without grading."""
+"""`gpututor run`: run the learner's file on the device as a script, without grading.
+
+  gpututor run 11.1 -- --seed 2 --steps 10
+
+What follows `--` is for the file.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +11,7 @@ import argparse
 import subprocess
 from pathlib import Path
 
-from gpututor.cli.grade import add_device_arguments, check_device_arguments
+from gpututor.cli.machine_options import add_device_arguments, settle_device, tell_settings
 from gpututor.cli.places import check_own_file, chosen_course, chosen_workspace
 from gpututor.course.exercise import Course, Exercise
 from gpututor.course.workspace import read_submission
@@ -23,7 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(arguments: argparse.Namespace) -> int:
     """Exit code: the script's own."""
-    check_device_arguments(arguments)
+    tell_settings(settle_device(arguments, by_settings=True))
     course = chosen_course(arguments)
     exercise = _find(course, arguments.exercise)
     path = arguments.file or chosen_workspace(arguments, course).ensure(exercise)
@@ -37,7 +42,8 @@ def main(arguments: argparse.Namespace) -> int:
         options += ["--gpus", str(arguments.gpus)]
     if arguments.memory is not None:
         options += ["--memory", arguments.memory]
-    return subprocess.run([*python_module("gpututor.worker.script"), *options, str(path)], check=False).returncode
+    script = [*python_module("gpututor.worker.script"), *options, "--", str(path), *arguments.words]
+    return subprocess.run(script, check=False).returncode
 
 
 def _find(course: Course, words: str) -> Exercise:

@@ -29,7 +29,7 @@ from pathlib import Path
 from typing import Any
 
 from gpututor import __version__
-from gpututor.cli.grade import add_device_arguments, check_device_arguments
+from gpututor.cli.machine_options import add_device_arguments, settle_device
 from gpututor.cli.trace_words import compared, told
 from gpututor.cli.traced import Run, read_run
 from gpututor.errors import TutorError, UsageError
@@ -101,7 +101,7 @@ def _check(arguments: argparse.Namespace) -> None:
         raise UsageError("-m needs the name of a module.", "For example: gpututor trace -m package.train")
     if arguments.module is None and arguments.script is None:
         raise UsageError("There is nothing to trace.", "Name a script, or -m and a module.")
-    check_device_arguments(arguments)
+    settle_device(arguments)
     written = [(option, word) for option, word in _files(arguments) if word != "-"]
     for option, word in written:
         _check_writable(option, _path(word))

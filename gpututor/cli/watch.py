@@ -16,11 +16,12 @@ from dataclasses import dataclass
 from functools import partial
 
 from gpututor.cli.fitting import fitting
-from gpututor.cli.grade import add_device_arguments, check_one_device, print_event
+from gpututor.cli.grade import print_event
 from gpututor.cli.gradings import Client, Gradings
 from gpututor.cli.hint import show_hints
 from gpututor.cli.keeping import Keeping
 from gpututor.cli.keyboard import Keyboard
+from gpututor.cli.machine_options import add_device_arguments, check_one_model, settle_device
 from gpututor.cli.places import check_own_file, chosen_course, chosen_workspace, open_progress, tell
 from gpututor.cli.watched_file import Happened, WatchedFile
 from gpututor.course.exercise import Course, Exercise
@@ -45,6 +46,8 @@ class Desk:
     device: str = "auto"
     gpu: str | None = None
     gpus: int | None = None
+    from_settings: str = ""
+    """Which of these come from the learner's settings, in words."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -53,14 +56,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(arguments: argparse.Namespace) -> int:
-    check_one_device(arguments, "watch")
+    check_one_model(arguments, "watch")
+    from_settings = settle_device(arguments, by_settings=True)
     course = chosen_course(arguments)
     exercise = course.find(arguments.exercise) if arguments.exercise else _where_left(course)
     workspace = chosen_workspace(arguments, course)
     if arguments.exercise:
         check_own_file(arguments.exercise, exercise, workspace.path_of(exercise), "grade")
     client = GradingClient()
-    desk = Desk(course, workspace, arguments.device, arguments.gpu, arguments.gpus)
+    desk = Desk(course, workspace, arguments.device, arguments.gpu, arguments.gpus, from_settings)
     clears = sys.stdout.isatty() and os.environ.get("TERM", "dumb") != "dumb"
     try:
         return Watcher(desk, client, clears=clears).watch(exercise, Keyboard())
@@ -166,6 +170,8 @@ class Watcher:
         self._file.was_read()
         print(CLEAR if self._clears else "", end="" if self._clears else "\n")
         print(fitting(f"{self._exercise.label} {visible(self._exercise.title)}"), flush=True)
+        if self._desk.from_settings:
+            print(fitting(f"  {self._desk.from_settings}"), flush=True)
         try:
             source = self._desk.workspace.read(self._exercise)
         except TutorError as error:
