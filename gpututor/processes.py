@@ -58,8 +58,23 @@ def children(pid: int) -> list[int]:
     with contextlib.suppress(OSError):
         for thread in os.listdir(f"/proc/{pid}/task"):
             with contextlib.suppress(OSError):
-                found += map(int, Path(f"/proc/{pid}/task/{thread}/children").read_text().split())
+                found += map(int, read_of_kernel(f"/proc/{pid}/task/{thread}/children").split())
     return found
+
+
+def read_of_kernel(path: str) -> bytes:
+    """A file of /proc: a judge reads thousands of them in a minute, and file objects cost more than the reading.
+
+    Raises `OSError`.
+    """
+    parts = []
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        while part := os.read(descriptor, 1 << 16):
+            parts.append(part)
+    finally:
+        os.close(descriptor)
+    return b"".join(parts)
 
 
 _LISTS_CHILDREN = Path("/proc/thread-self/children").exists()

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from gpututor.processes import descendants, tree
+from gpututor.processes import descendants, read_of_kernel, tree
 from gpututor.worker.limits import PROCESSES, SCRATCH_BYTES, SCRATCH_FILES, THREADS, resident_limit_bytes
 
 EVERY_S = 0.05 if sys.platform == "linux" else 1.0
@@ -21,8 +21,8 @@ AT_LEAST_EVERY_S = 0.5
 """Also where looking takes long: who makes it slow is not left alone for it."""
 MOST_LOOKED_AT = PROCESSES + 16
 """Processes: more than may be there, those of the isolation included."""
-_FIELD = re.compile(r"^(RssAnon|RssShmem|Threads):\s*(\d+)", re.MULTILINE)
-_SHARE = re.compile(r"^Pss_(?:Anon|Shmem):\s*(\d+)", re.MULTILINE)
+_FIELD = re.compile(rb"^(RssAnon|RssShmem|Threads):\s*(\d+)", re.MULTILINE)
+_SHARE = re.compile(rb"^Pss_(?:Anon|Shmem):\s*(\d+)", re.MULTILINE)
 
 What = Literal["memory", "processes", "threads", "scratch bytes", "scratch files"]
 
@@ -95,10 +95,10 @@ def use_of(root: int) -> Use:
     resident_kib = processes = threads = 0
     for pid in tree(root, MOST_LOOKED_AT):
         with contextlib.suppress(OSError):
-            fields = dict(_FIELD.findall(Path(f"/proc/{pid}/status").read_text(errors="replace")))
-            resident_kib += int(fields.get("RssAnon", 0)) + int(fields.get("RssShmem", 0))
+            fields = dict(_FIELD.findall(read_of_kernel(f"/proc/{pid}/status")))
+            resident_kib += int(fields.get(b"RssAnon", 0)) + int(fields.get(b"RssShmem", 0))
             processes += 1
-            threads += int(fields.get("Threads", 1))
+            threads += int(fields.get(b"Threads", 1))
     return Use(resident_kib << 10, processes, threads)
 
 
@@ -110,7 +110,7 @@ def own_share_of(root: int) -> int:
     total_kib = 0
     for pid in tree(root, MOST_LOOKED_AT):
         try:
-            text = Path(f"/proc/{pid}/smaps_rollup").read_text(errors="replace")
+            text = read_of_kernel(f"/proc/{pid}/smaps_rollup")
         except PermissionError:
             return sys.maxsize
         except OSError:
