@@ -33,6 +33,7 @@ _ASKING: dict[str, tuple[str, str]] = {
     "unique": (f"torch.unique({_X})", r"torch\.functional\.unique\(\)"),
     "equal": (f"torch.equal({_X}, {_X})", r"torch\.equal\(\)"),
     "allclose": (f"torch.allclose({_X}, {_X})", r"torch\.allclose\(\)"),
+    "linspace on the host": ("torch.linspace(torch.ones((), device='cuda'), 1, 3)", r"torch\.linspace\(\)"),
     "bincount": ("torch.bincount(torch.ones(3, dtype=torch.int64, device='cuda'))", r"torch\.bincount\(\)"),
     "repeat": (f"torch.repeat_interleave({_X}.sum(1).long())", r"torch\.repeat_interleave\(\)"),
     "tensor of scalars": (f"torch.tensor([{_X}.sum(), 1.0])", r"torch\.tensor\(\)"),

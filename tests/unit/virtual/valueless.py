@@ -109,6 +109,7 @@ def _masks() -> None:
     y = torch.where(x > 0, x, torch.tensor(1.0)).masked_fill(x < 0, -1.0)
     y[torch.tensor([0, 1]), 2] += 1
     y[:, 1:3].copy_(torch.ones(4, 2))
+    torch.linspace(x.sum(), x.max(), 5, device="cuda")
     one_hot(torch.ones(3, dtype=torch.int64, device="cuda"), 5)
     dropout(y.sort(dim=1).values.topk(2).values, 0.5)
     y.cumsum(0).std().sqrt_()

@@ -67,7 +67,7 @@ class DeviceMode(TorchDispatchMode):
             return func(*args, **kwargs)
         args = [_with_memory(value) for value in args]
         device = kwargs.get("device") if kwargs else None
-        if device is not None and _is_virtual_device(device):
+        if device is not None and is_virtual_device(device):
             return make(func, args, kwargs)
         if kwargs and kwargs.get("pin_memory"):
             return _make_pinned(func, args, kwargs)
@@ -105,7 +105,7 @@ def _make_pinned(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> An
     return out
 
 
-def _is_virtual_device(device: torch.device) -> bool:
+def is_virtual_device(device: torch.device) -> bool:
     """Whether C++ means a virtual GPU: it calls them meta:0, and cuda only where a default device says so."""
     if device.type == "meta":
         return device.index is not None

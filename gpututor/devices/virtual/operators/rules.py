@@ -169,10 +169,19 @@ def _lazy_view(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 
 def _between_tensors(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Both ends are read on the host, and the result is where `device` says (RangeFactories.cpp)."""
-    from gpututor.devices.virtual.operators.dispatch import DeviceMode
+    from gpututor.devices.virtual.operators.dispatch import DeviceMode, is_virtual_device
 
+    device = kwargs.get("device")
+    if not active().values and device is not None and is_virtual_device(device):
+        args = tuple(_end(one) if type(one) is VirtualTensor else one for one in args)
     with DeviceMode():
         return operator_of(func).made_of_others(*args, **kwargs)
+
+
+def _end(tensor: VirtualTensor) -> torch.Tensor:
+    """What the host reads where there are no values: any number, as the result has none either."""
+    work.copy_to_host(active(), tensor._device, tensor.element_size(), "aten::_local_scalar_dense")
+    return torch.zeros(tensor.shape, dtype=tensor.dtype, device="cpu")
 
 
 _ENDS = ("Tensor_Tensor", "Tensor_Scalar", "Scalar_Tensor")
