@@ -106,7 +106,7 @@ SETTINGS = (
     Setting(
         "device",
         "Device",
-        "Where runs happen; auto: a suitable GPU, else virtual.",
+        "Where runs happen; auto: a real GPU, else virtual.",
         DEVICES,
         _device_fault,
     ),

@@ -18,6 +18,7 @@ from textual.screen import Screen
 from textual.theme import Theme
 
 from gpututor.app import style_sheets, themes
+from gpututor.app.chosen import ChosenReversed
 from gpututor.app.commands import COMMANDS, Pane
 from gpututor.app.escape import notice_escape_sooner
 from gpututor.app.grader import Client
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from gpututor.grading.inventory import Inventory
 
 _WITHOUT_COLOURS = (WithoutColours(),)
+_SIXTEEN_COLOURS = (ChosenReversed(),)
 
 
 def palette_provider() -> type[Provider]:
@@ -109,7 +111,9 @@ class GpututorApp(App[None]):
 
     def get_line_filters(self) -> Sequence[LineFilter]:
         """What changes the styles of all that is drawn."""
-        return _WITHOUT_COLOURS if self.no_color else super().get_line_filters()
+        if self.no_color:
+            return _WITHOUT_COLOURS
+        return _SIXTEEN_COLOURS if self.native_ansi_color else super().get_line_filters()
 
     @on(SettingsChanged)
     def _take_settings(self) -> None:
@@ -187,7 +191,9 @@ class GpututorApp(App[None]):
         except Exception as error:
             write_log(error)
             return "Your last edits could not be kept."
-        desks = [screen for screen in self.screen_stack if isinstance(screen, MainScreen) and screen.panes.has_editor]
+        desks = [screen for screen in self.screen_stack if isinstance(screen, MainScreen) and screen.has_file]
+        if not desks:
+            return "No file was open."
         if all(desk.is_saved for desk in desks):
             return "Your file is saved."
         return "Your last edits are kept apart, and are offered when you open the exercise again."

@@ -5,12 +5,10 @@ Text has a contrast of at least 4.5:1 on what it stands on, in `contrast` 7:1; a
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 from textual.theme import Theme
 
-if TYPE_CHECKING:
-    from textual.app import App
+CHOSEN = "bold $text on $primary-muted"
+"""How what is chosen stands out in a line of text."""
 
 NIGHT = Theme(
     name="night",
@@ -130,12 +128,6 @@ WITHOUT_COLOURS = Theme(
     },
 )
 """Black, white and grey, for `without_colours` to make the terminal's own, reversed and dim of them."""
-
-
-def chosen_style(app: App[Any]) -> str:
-    """How what is chosen stands out in a line. Of the terminal's own colours nobody knows which fit together."""
-    return "bold reverse" if app.native_ansi_color else "bold $text on $primary-muted"
-
 
 OWN = (NIGHT, DAY, TERMINAL, CONTRAST)
 """Those that can be chosen."""

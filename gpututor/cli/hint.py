@@ -6,7 +6,6 @@ import argparse
 
 from gpututor.cli.places import chosen_course, open_progress
 from gpututor.course.exercise import Course, Exercise
-from gpututor.plain_text import visible
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -30,7 +29,7 @@ def show_hints(course: Course, exercise: Exercise, *, all_of_them: bool = False)
         for _ in range(used, last):
             progress.use_hint(exercise.key)
     for number in range(first, last):
-        print(f"Hint {number + 1} of {len(hints)}\n\n{visible(hints[number].removeprefix('## '))}\n")
+        print(f"Hint {number + 1} of {len(hints)}\n\n{hints[number].removeprefix('## ')}\n")
     if first == last:
         print(f"You have seen all {len(hints)} hints; `gpututor hint {exercise.slug} --all` shows them again.")
     elif last < len(hints):

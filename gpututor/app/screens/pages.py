@@ -14,7 +14,7 @@ from textual.widget import Widget
 from textual.widgets import Static
 
 from gpututor.app.screens.once import OnceModal
-from gpututor.app.themes import chosen_style
+from gpututor.app.themes import CHOSEN
 from gpututor.app.widgets.plain import PlainText
 
 Answered = TypeVar("Answered")
@@ -89,7 +89,7 @@ class PageLine(Static):
     def show(self, number: int) -> None:
         parts = [Content.assemble((f"{self._title}  ", "bold"))]
         for position, name in enumerate(self._names, 1):
-            style = chosen_style(self.app) if position == number else "$foreground-muted"
+            style = CHOSEN if position == number else "$foreground-muted"
             text = Content.assemble((f" {position} {name} ", style))
             parts.append(text.stylize(Style.from_meta({"page": position})))
         self.update(Content("").join(parts))

@@ -99,7 +99,7 @@ class SettingsScreen(OnceModal[None]):
             (f"{setting.title:<{_TITLE_WIDTH}}", "bold"),
             shown,
             "\n",
-            (" " * _TITLE_WIDTH + setting.help, "" if self.app.native_ansi_color else "$foreground-muted"),
+            (" " * _TITLE_WIDTH + setting.help, "$foreground-muted"),
         )
 
     @property

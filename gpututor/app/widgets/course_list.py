@@ -130,8 +130,6 @@ class CourseList(OptionList):
         room = max(4, self._width - len(right[0]) - (1 if right[0] else 0))
         text = Content(left[0]).truncate(room, ellipsis=True, pad=True)
         line = text.stylize(left[1]) if left[1] else text
-        if self.app.native_ansi_color:
-            right, glyph_colour = (right[0], ""), ""  # nobody knows whether they can be read on the chosen row
         if glyph_colour:
             line = line.stylize(glyph_colour, 2, 3)
         return Content.assemble(line, " ", right) if right[0] else line

@@ -12,7 +12,7 @@ from textual.widget import Widget
 
 from gpututor.app.commands import BY_ID, FOOTERS, Pane, shown_key
 from gpututor.app.messages import CommandChosen, PaneChosen
-from gpututor.app.themes import chosen_style
+from gpututor.app.themes import CHOSEN
 from gpututor.plain_text import visible
 
 
@@ -71,7 +71,7 @@ class TabLine(Widget):
     def _style(self, pane: Pane) -> str:
         if pane is not self._current:
             return "$foreground-muted"
-        return chosen_style(self.app)
+        return CHOSEN
 
     def on_click(self, event: events.Click) -> None:
         name = event.style.meta.get("pane")
@@ -80,12 +80,15 @@ class TabLine(Widget):
 
 
 class StatusLine(Widget):
-    """On the left what happened last, on the right how the file and the device stand; without room, the first only."""
+    """On the left what happened last, on the right how the file and the device stand.
+
+    Where there is no room for all, the device goes first; how the file stands is always there.
+    """
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self._news = ""
-        self._standing = ""
+        self._file = self._device = ""
 
     def show_news(self, text: str) -> None:
         text = visible(text)
@@ -93,21 +96,22 @@ class StatusLine(Widget):
             self._news = text
             self.refresh()
 
-    def show_standing(self, text: str) -> None:
-        text = visible(text)
-        if text != self._standing:
-            self._standing = text
+    def show_standing(self, file: str, device: str = "") -> None:
+        file, device = visible(file), visible(device)
+        if (file, device) != (self._file, self._device):
+            self._file, self._device = file, device
             self.refresh()
 
     def render(self) -> Content:
         width = self.size.width - 2
-        standing, news = Content(self._standing), Content(self._news)
+        news, file = Content(self._news), Content(self._file)
+        both = Content(" · ".join(filter(None, (self._file, self._device))))
+        standing = both if news.cell_length + 2 * bool(news) + both.cell_length <= width else file
+        standing = standing.truncate(width, ellipsis=True)
         room = width - standing.cell_length - 2
-        if news and news.cell_length > room:
-            return Content.assemble(" ", news.truncate(width, ellipsis=True))
-        if room < 0:
-            return Content.assemble(" ", standing.truncate(width, ellipsis=True).stylize("$foreground-muted"))
-        news = news.truncate(room, pad=True)
+        if room < 1:
+            return Content.assemble(" ", standing.stylize("$foreground-muted"))
+        news = news.truncate(room, ellipsis=True, pad=True)
         return Content.assemble(" ", news, "  ", standing.stylize("$foreground-muted"))
 
 

@@ -11,7 +11,7 @@ from textual.message import Message
 from textual.style import Style
 from textual.widget import Widget
 
-from gpututor.app.themes import chosen_style
+from gpututor.app.themes import CHOSEN
 
 Key = tuple[str, str]
 """A key, and what it does."""
@@ -58,7 +58,7 @@ class TabTitles(Widget):
     def _style(self, number: int) -> str:
         if number != self._current:
             return "$foreground-muted"
-        return chosen_style(self.app)
+        return CHOSEN
 
 
 class Keys(Widget):

@@ -10,7 +10,7 @@ from textual.content import Content
 from textual.geometry import Offset
 from textual.widget import Widget
 
-from gpututor.app.themes import chosen_style
+from gpututor.app.themes import CHOSEN
 from gpututor.plain_text import visible
 
 MOST_ROWS = 8
@@ -149,7 +149,7 @@ class CompletionList(Widget, can_focus=False):
             typed = min(len(self._word), len(name))
             row = Content.assemble(" ", name.stylize("bold", 0, typed), " " * (room - 1 - name.cell_length))
             if index == self._chosen:
-                row = row.stylize(chosen_style(self.app))
+                row = row.stylize(CHOSEN)
             rows.append(row)
         return Content("\n").join(rows)
 
