@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from gpututor.checks import Check, Finding, Machine, Run, memory, parity, placement, structure, syncs
+from gpututor.checks import Check, Finding, Machine, Run, memory, parity, placement, structure, syncs, transfers
 
 Tensors = dict[str, torch.Tensor]
 
@@ -49,6 +49,12 @@ checks = [
         at_most=0,
         why="Pieces are small. A host that waits after each of them leaves the device idle between them.",
         advice="Add up the detached losses on the device. Sizes are known to the host: len(inputs) needs no wait.",
+    ),
+    transfers(
+        to_device=0,
+        to_host=0,
+        why="Model and batch are on the device. Host memory is large, and the CPU slow.",
+        advice="Leave everything on batch.device: pieces make it fit.",
     ),
     memory(
         peak=most_bytes,

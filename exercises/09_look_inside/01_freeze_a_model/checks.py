@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import zipfile
+from typing import Any
 
 import torch
 from torch.nn import functional
@@ -93,6 +94,11 @@ def find_file(run: Run) -> Finding | None:
     return None
 
 
+def two_states(drawn: dict[str, Any], machine: Machine) -> tuple[int, None]:
+    """Copies for the values of both programs, which need no count of the batches seen; and nobody minds more."""
+    return 2 * (len(drawn["model"]) - 1), None
+
+
 def sentence(machine: Machine) -> str:
     return "It writes model.pt2 and model.ts, each with the model's program"
 
@@ -123,6 +129,14 @@ checks = [
         to_host=0,
         why="Nothing has to come back from the device: freezing happens on the CPU, and running on the device.",
         advice="Leave what is on the device there; the files are written from the model on the CPU.",
+    ),
+    transfers(
+        name="loaded",
+        to_device=two_states,
+        why="A program that is opened and not run tells nothing. Each of the two has values of its own, which have to"
+        " be on the device to run there.",
+        advice="Bring what torch.export.load and torch.jit.load gave to the device, and call that, not the model.",
+        on=lambda machine: machine.virtual and machine.gpus > 0,
     ),
     launches(
         by_name={"aten::*conv*": (2, 10)},

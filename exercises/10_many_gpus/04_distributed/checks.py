@@ -7,7 +7,20 @@ from typing import Any
 
 import torch
 
-from gpututor.checks import parity, placement, processes, structure, syncs, unmodified
+from gpututor.checks import (
+    Call,
+    Check,
+    Finding,
+    Machine,
+    Run,
+    parity,
+    placement,
+    processes,
+    structure,
+    syncs,
+    unmodified,
+)
+from gpututor.trace.events import Kind
 
 RANKS = 2
 OWN_WAITS = 8
@@ -45,6 +58,31 @@ def own_gpu(drawn: dict[str, Any], machine: Any) -> list[Any]:
     return [f"cuda:{rank}" for rank in range(RANKS)]
 
 
+def rows_computed(drawn: dict[str, Any], rank: Call) -> float:
+    """Through how many rows a rank went, by the FLOPs of its products forward and backward."""
+    hidden, features = drawn["weights"]["0.weight"].shape
+    outputs = len(drawn["weights"]["2.bias"])
+    flops = sum(one.flops for one in rank.trace if one.kind is Kind.KERNEL and one.name.endswith("mm"))
+    return float(flops / (4 * features * hidden + 6 * hidden * outputs))
+
+
+def others_work(run: Run) -> Finding | None:
+    """A rank that goes through much more than its own share."""
+    for call in run.calls:
+        drawn = call.drawn
+        own = drawn["epochs"] * len(share(len(drawn["inputs"]), 0, 0))
+        for number, rank in enumerate(call.ranks):
+            computed = rows_computed(drawn, rank)
+            if computed > 1.4 * own:
+                got = f"about {computed:.0f} rows in rank {number}{run.which(call)}"
+                return Finding(f"{own} rows in each rank: its share of each epoch", got, run.line_of(call))
+    return None
+
+
+def share_sentence(machine: Machine) -> str:
+    return "Each rank computes on its own share of the rows"
+
+
 checks = [
     structure(
         reference,
@@ -60,6 +98,14 @@ checks = [
         {"allreduce": (1, None)},
         same=("",),
         why="Ranks that do not average their gradients train models of their own; a group that stays holds its GPU.",
+    ),
+    Check(
+        "share",
+        share_sentence,
+        others_work,
+        why="Two GPUs that both go through all rows take as long as one. The shares are what makes it faster.",
+        advice="DistributedSampler gives each rank its rows; DistributedDataParallel averages what they give.",
+        on=lambda machine: machine.virtual and machine.gpus > 1,
     ),
     syncs(
         at_most=OWN_WAITS * RANKS,

@@ -1,4 +1,4 @@
-# fails: parity
+# fails: share
 # Leaves the sampler out: both processes see all rows, and do the same work twice.
 import torch
 import torch.distributed as dist
