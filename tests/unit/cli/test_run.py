@@ -38,6 +38,22 @@ def test_the_machine_is_said_in_the_same_words_as_elsewhere(course: Path, tmp_pa
     assert done.stdout == f"NVIDIA L4 {2**30}\n", done.stderr
 
 
+@pytest.mark.parametrize(
+    "words", [["--seed", "1"], ["--file", "x", "--gpus", "9"], ["-h"], ["--", "a"], ["a b", ""], []]
+)
+def test_what_follows_two_dashes_is_the_scripts_own(course: Path, tmp_path: Path, words: list[str]) -> None:
+    script = tmp_path / "script.py"
+    script.write_text("import sys; print(sys.argv[1:])\n")
+    done = _run(course, "1.1", "--file", script, "--device", "virtual", "--", *words)
+    assert done.stdout == f"{words}\n", done.stderr
+
+
+def test_without_two_dashes_an_argument_is_none_of_ours(course: Path) -> None:
+    done = _run(course, "1.1", "--seed", "1")
+    assert done.returncode == 2
+    assert "unrecognized arguments: --seed 1" in done.stderr
+
+
 def test_a_file_that_belongs_to_no_exercise_is_run_in_another_way(course: Path, tmp_path: Path) -> None:
     (tmp_path / "plain.py").write_text("")
     done = _run(course, "plain.py")
