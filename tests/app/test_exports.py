@@ -34,7 +34,7 @@ async def test_a_trace_is_written_as_perfetto_reads_it(desk: Desk) -> None:
     async with desk.start((140, 40)) as pilot:
         await run(pilot, desk)
         await see(pilot, "timeline")
-        await pilot.press("x")
+        await pilot.press("X")
         (path,) = await files(pilot, desk, ".json")
         assert path.name.startswith("1.1-attempt-1-call-1-")
         assert "ui.perfetto.dev" in screen_text(pilot.app)
@@ -56,7 +56,7 @@ async def test_no_export_replaces_another(desk: Desk) -> None:
         await run(pilot, desk)
         await see(pilot, "timeline")
         for number in (1, 2, 3):
-            await pilot.press("x")
+            await pilot.press("X")
             await files(pilot, desk, ".json", number)
 
 
@@ -87,7 +87,7 @@ async def test_a_picture_can_be_taken_of_the_device_screen_and_of_the_comparison
         await pilot.press("S")
         (path,) = await files(pilot, desk, ".svg")
         assert "peak" in "".join(ElementTree.parse(path).getroot().itertext())
-        await pilot.press("v")
+        await pilot.press("V")
         await until_shown(pilot, "Attempt 1 beside baseline.py:")
         await pilot.press("S")
         await files(pilot, desk, ".svg", 2)
@@ -102,7 +102,7 @@ async def test_what_cannot_be_written_is_told(desk: Desk) -> None:
         await pilot.press("escape")
         await run(pilot, desk)
         await see(pilot, "timeline")
-        await pilot.press("x")
+        await pilot.press("X")
         await until_shown(pilot, "cannot be written")
 
 

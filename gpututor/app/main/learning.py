@@ -33,6 +33,8 @@ class LearnScreen(ShowScreen):
         match command:
             case "cancel":
                 return self.running
+            case "run_checks":
+                return not self.running
             case "go_to_failure":
                 failure = self.panes.results.first_failure
                 return failure is not None and failure.verdict.line is not None

@@ -183,7 +183,7 @@ class OpenScreen(AroundScreen):
         self.show_keys()
 
     def show_standing(self) -> None:
-        self.status.show_standing(f"{self.file_words} · {self.planned_device}")
+        self.status.show_standing(self.file_words, self.planned_device)
 
     def on_mouse_down(self, event: events.MouseDown) -> None:
         # Not by following the focus: it also wanders by itself, when the widget that has it is removed.

@@ -36,7 +36,7 @@ NOTHING = (
     "There is nothing to set this attempt beside yet: no other attempt at this exercise was recorded, and its checks"
     " compare with no baseline.\n\nRun the checks again after a change, and both can be compared."
 )
-NOT_THERE = "The other one has no such run: its code stopped before, or ran elsewhere.\n\nv goes on to another."
+NOT_THERE = "The other one has no such run: its code stopped before, or ran elsewhere.\n\na goes on to another."
 
 
 class Page(Protocol):
@@ -68,12 +68,12 @@ class CompareScreen(OnceScreen[int | None]):
     """Is dismissed with a line of the left attempt that the learner wants to see, or with None."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape,q", "close", show=False),
+        Binding("escape,q,V,shift+f11,f23", "close", show=False),
         Binding("tab", "next_page(1)", show=False, priority=True),
         Binding("shift+tab", "next_page(-1)", show=False, priority=True),
         *(Binding(str(number), f"page({number - 1})", show=False) for number in range(1, len(PAGES) + 1)),
-        Binding("v", "other(1)", show=False),
-        Binding("V", "other(-1)", show=False),
+        Binding("a", "other(1)", show=False),
+        Binding("A", "other(-1)", show=False),
         Binding("s", "scenario(1)", show=False),
         Binding("c", "case(1)", show=False),
         Binding("C", "case(-1)", show=False),
@@ -199,7 +199,7 @@ class CompareScreen(OnceScreen[int | None]):
     def _own_keys(self) -> list[Key]:
         """Keys of the screen that can do something now."""
         own = [(f"1-{len(PAGES)}", "page")]
-        own += [("v", "beside another")] if len(self.others or ()) > 1 else []
+        own += [("a", "beside another")] if len(self.others or ()) > 1 else []
         own += [("c", "call")] if len(self.left.cases) > 1 else []
         return own + ([("s", "scenario")] if len(self.left.recording.runs) > 1 else [])
 

@@ -5,16 +5,10 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Sequence
 
-from textual import events
-from textual.app import ComposeResult
-from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
-from textual.widgets import Static
 
-from gpututor.app.commands import Pane
-from gpututor.app.screens.help import HelpScreen, help_line
+from gpututor.app.screens.help import TextScreen, help_line
 from gpututor.app.widgets.device.edges import Key
-from gpututor.app.widgets.plain import PlainText
 
 ABOUT = {
     "Timeline": (
@@ -92,40 +86,24 @@ OF_THE_SCREEN = (
 )
 OF_THE_COMPARISON = (
     ("Tab  Shift+Tab", "The next page, the one before."),
-    ("v V", "Beside another attempt, or the baseline."),
+    ("a A", "Beside another attempt, or the baseline."),
     ("c C  s", "Another call of your function, another scenario."),
     ("S", "Write a picture of the screen into exports."),
-    ("Esc  q", "Back."),
+    ("Esc  q  V", "Back."),
 )
 
 
-class DeviceHelp(HelpScreen):
-    """Any of its keys closes it."""
+class DeviceHelp(TextScreen):
+    """How to read a tab, its keys, and those of the screen."""
 
     def __init__(
         self, tab: str, tab_keys: list[Key], screen_keys: list[Key], more: Sequence[Key] = OF_THE_SCREEN
     ) -> None:
         """`more`: keys of the screen, with sentences; those of `screen_keys` that are among them are left out."""
-        super().__init__(Pane.RESULTS)
+        super().__init__(f"{tab}: how to read it, and its keys", self._in_lines)
         self._tab, self._tab_keys, self._screen_keys, self._more = tab, tab_keys, screen_keys, more
 
-    def compose(self) -> ComposeResult:
-        with Vertical(classes="dialog -tall"):
-            yield PlainText(f"{self._tab}: how to read it, and its keys", classes="title")
-            with VerticalScroll(id="keys"):
-                yield _Text(self._tab, self._tab_keys, self._screen_keys, self._more)
-            yield PlainText("↓ ↑ Space scroll   Esc closes", classes="foot")
-
-
-class _Text(Static):
-    """The help, its lines broken so that the keys have a column of their own."""
-
-    def __init__(self, tab: str, tab_keys: list[Key], screen_keys: list[Key], more: Sequence[Key]) -> None:
-        super().__init__()
-        self._tab, self._tab_keys, self._screen_keys, self._more = tab, tab_keys, screen_keys, more
-
-    def on_resize(self, event: events.Resize) -> None:
-        width = event.size.width
+    def _in_lines(self, width: int) -> Content:
         parts: list[Content | str | tuple[str, str]] = []
         for paragraph in ABOUT[self._tab]:
             parts.append("\n".join(textwrap.wrap(paragraph, max(20, width))) + "\n\n")
@@ -133,10 +111,9 @@ class _Text(Static):
         parts += [help_line(*entry, width) for entry in KEYS_OF.get(self._tab, in_short)]
         parts.append(("\nThe screen\n", "bold $text-accent"))
         told = {key for keys, _ in self._more for key in keys.split()}
-        known = [key for key in self._screen_keys if key[0] not in told]
-        parts += [help_line(key, _sentence(words), width) for key, words in known]
+        parts += [help_line(key, _sentence(words), width) for key, words in self._screen_keys if key not in told]
         parts += [help_line(*entry, width) for entry in self._more]
-        self.update(Content.assemble(*parts))
+        return Content.assemble(*parts)
 
 
 def _sentence(words: str) -> str:

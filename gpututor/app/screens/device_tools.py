@@ -45,11 +45,11 @@ class DeviceToolsScreen(DeviceScreen):
     """One attempt, with tools."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("v", "compare", show=False),
-        Binding("x", "export", show=False),
+        Binding("V,shift+f11,f23", "compare", show=False),
+        Binding("X", "export", show=False),
         Binding("S", "save_screen", show=False),
     ]
-    MORE_KEYS = ("v compare", "x export")
+    MORE_KEYS = ("V compare", "X export")
 
     def __init__(self, view: RunView | None, nothing: str, tools: Tools) -> None:
         super().__init__(view, nothing)

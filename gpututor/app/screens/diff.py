@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -23,6 +24,13 @@ CONTINUED = "↪ "
 """Before what is left of a line that is longer than the screen is wide."""
 _COLOURS = {"-": "$text-error", "+": "$text-success", " ": ""}
 _GUTTER = 3
+_LEAST_ROOM = 6
+_BREAKS = (
+    re.compile(r"(?<=\S)\s+(?=\S)"),
+    re.compile(r"(?<=[\[({,])(?=\S)"),
+    re.compile(r"(?=\.[^\W\d])"),
+)
+"""Where a long line may be broken, the best first: between words, behind a bracket or comma, before an attribute."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +60,7 @@ def diff_lines(before: str, after: str) -> tuple[DiffLine, ...]:
 
 
 class DiffView(Static):
-    """Draws the lines; one that is too long goes on in the next row, behind a mark."""
+    """Draws the lines; one that is too long goes on in the next row, behind a mark, broken between words."""
 
     def __init__(self, lines: tuple[DiffLine, ...]) -> None:
         super().__init__("", markup=False)
@@ -81,7 +89,7 @@ class DiffView(Static):
     def draw(self) -> None:
         """Lay the lines out in the present width."""
         width = self.size.width
-        if (width, self.current) == self._drawn or width <= _GUTTER + len(CONTINUED):
+        if (width, self.current) == self._drawn or width < _GUTTER + _LEAST_ROOM:
             return
         self._drawn = (width, self.current)
         parts: list[Content | str | tuple[str, str]] = []
@@ -90,19 +98,42 @@ class DiffView(Static):
             if line.change:
                 self.rows[line.change] = row
             arrow = "▸" if line.change and line.change == self.current else " "
-            for number, piece in enumerate(_pieces(visible(line.text.expandtabs(4)), width - _GUTTER)):
+            for number, piece in enumerate(pieces(visible(line.text.expandtabs(4)), width - _GUTTER)):
                 text = f"{arrow if number == 0 else ' '}{line.sign} {piece}\n"
                 parts.append((text, _COLOURS[line.sign]) if _COLOURS[line.sign] else text)
                 row += 1
         self.update(Content.assemble(*parts) if self.changes else "Both are the same.")
 
 
-def _pieces(text: str, room: int) -> list[str]:
-    """The text in pieces that fit; all but the first begin with a mark."""
+def pieces(text: str, room: int) -> list[str]:
+    """The text in pieces of at most `room` cells, broken between words; all but the first have its indent and a mark.
+
+    `room` is at least `_LEAST_ROOM`.
+    """
     if cell_len(text) <= room:
         return [text]
-    first, *_ = chop_cells(text, room)
-    return [first, *(f"{CONTINUED}{piece}" for piece in chop_cells(text[len(first) :], room - len(CONTINUED)))]
+    indent = min(len(text) - len(text.lstrip(" ")), max(0, room // 2 - len(CONTINUED)))
+    ahead = " " * indent + CONTINUED
+    pieces: list[str] = []
+    at = 0
+    while at < len(text):
+        piece = _first_words(text[at : at + 2 * room], room - len(ahead) * bool(pieces))
+        pieces.append((ahead if pieces else "") + piece.rstrip())
+        at += len(piece)
+    return pieces
+
+
+def _first_words(text: str, room: int) -> str:
+    """As much of the text as fits, with the blanks behind it; broken in its second half where that can be."""
+    if cell_len(text) <= room:
+        return text
+    most = len(chop_cells(text, room)[0])
+    for least in (most // 2, 0):
+        for break_ in _BREAKS:
+            found = [match for match in break_.finditer(text) if least < match.start() <= most]
+            if found:
+                return text[: found[-1].end()]
+    return text[:most]
 
 
 class DiffDialog(OnceModal[None]):

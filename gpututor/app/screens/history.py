@@ -32,7 +32,7 @@ BREAKPOINTS = [(0, "-below"), (130, "-beside")]
 """From which width on what changed stands where, seen from the list."""
 _CONTEXT = 1
 """Lines around a change."""
-_KEYS = "Enter report   b take its text back   d device   v compare   Esc back"
+_KEYS = "Enter report   b take its text back   d device   V compare   Esc back"
 _NO_TEXT = "Its text was not kept: an older gpututor wrote it down."
 
 
@@ -79,7 +79,7 @@ class HistoryScreen(OnceScreen[Chosen | None]):
         Binding("enter,o", "choose('report')", show=False),
         Binding("b", "choose('text')", show=False),
         Binding("d,f10", "choose('device')", show=False),
-        Binding("v", "choose('compare')", show=False),
+        Binding("V,shift+f11,f23", "choose('compare')", show=False),
         Binding("tab", "scroll_changes", show=False, priority=True),
     ]
     HORIZONTAL_BREAKPOINTS = BREAKPOINTS

@@ -1,0 +1,34 @@
+"""The two lines below the panes: how the file stands is always told, and only keys that can do something now."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.app.conftest import Desk, main_screen, until, until_shown
+from tests.app.screen import screen_lines
+from tests.app.scripted import ScriptedClient
+
+
+@pytest.mark.parametrize("size", [(80, 24), (50, 20)], ids=str)
+async def test_how_the_file_stands_is_told_beside_news_of_any_length(desk: Desk, size: tuple[int, int]) -> None:
+    async with desk.start(size) as pilot:
+        screen = main_screen(pilot)
+        screen.status.show_news("The news is long. " * 10)
+        await until(pilot, lambda: screen_lines(pilot.app)[-2].endswith("…  saved"), "for both")
+        await pilot.press("e", "x")
+        screen.status.show_news("The news is long. " * 10)
+        await until(pilot, lambda: screen_lines(pilot.app)[-2].endswith("saved"), "for both")
+        screen.status.show_news("Short news.")
+        await until(pilot, lambda: screen_lines(pilot.app)[-2].endswith(" saved · virtual T4 (modelled)"), "for all")
+
+
+async def test_while_the_checks_run_the_footer_offers_to_stop_and_not_to_run(desk: Desk) -> None:
+    desk.client = ScriptedClient(holds=True)
+    async with desk.start() as pilot:
+        await until_shown(pilot, "r Run")
+        for key in ("r", "3", "1"):
+            await pilot.press(key)
+            await until(pilot, lambda: "Esc Stop" in screen_lines(pilot.app)[-1], "for the key")
+            assert "r Run" not in screen_lines(pilot.app)[-1]
+        await pilot.press("escape")
+        await until(pilot, lambda: "r Run" in screen_lines(pilot.app)[-1], "to be asked again")
