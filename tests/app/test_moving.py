@@ -408,6 +408,17 @@ def test_no_line_of_the_help_is_cut(width: int) -> None:
         assert all(" ".join(command.help.split()) in flat for command in COMMANDS)
 
 
+async def test_the_help_goes_to_its_end_and_top_like_every_text(desk: Desk) -> None:
+    async with desk.start() as pilot:
+        await pilot.press("f1")
+        await until_shown(pilot, "Task, and all keys")
+        keys = pilot.app.screen.query_one("#keys")
+        await pilot.press("G")
+        await until(pilot, lambda: keys.scroll_y == keys.max_scroll_y > 0, "for the end")
+        await pilot.press("g")
+        await until(pilot, lambda: keys.scroll_y == 0, "for the top")
+
+
 async def test_the_task_stands_beside_the_code_also_when_one_comes_back_to_the_code(desk: Desk) -> None:
     async with desk.start((140, 40)) as pilot:
         await pilot.press("4", "ctrl+q")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import textwrap
+from collections.abc import Callable
+from functools import partial
 from itertools import groupby
 from typing import ClassVar
 
@@ -40,34 +42,37 @@ _MORE = {
 class HelpText(Static):
     """The help, its lines broken so that the keys have a column of their own."""
 
-    def __init__(self, pane: Pane) -> None:
+    def __init__(self, content: Callable[[int], Content]) -> None:
         super().__init__()
-        self._pane = pane
+        self._content = content
 
     def on_resize(self, event: events.Resize) -> None:
-        self.update(help_content(self._pane, event.size.width))
+        self.update(self._content(event.size.width))
 
 
-class HelpScreen(OnceModal[None]):
-    """Any of its keys closes it."""
+class TextScreen(OnceModal[None]):
+    """A text to scroll."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,q,f1,question_mark,enter", "close", show=False),
         Binding("j", "scroll(1)", show=False),
         Binding("k", "scroll(-1)", show=False),
         Binding("space", "page", show=False),
+        Binding("g", "end('home')", show=False),
+        Binding("G", "end('end')", show=False),
     ]
 
-    def __init__(self, pane: Pane) -> None:
-        """`pane` is what the learner is looking at."""
+    def __init__(self, title: str, content: Callable[[int], Content]) -> None:
+        """`content` is the text, in lines of at most so many columns."""
         super().__init__()
-        self._pane = pane
+        self._title = title
+        self._content = content
 
     def compose(self) -> ComposeResult:
         with Vertical(classes="dialog -tall"):
-            yield PlainText(f"{self._pane.heading}, and all keys", classes="title")
+            yield PlainText(self._title, classes="title")
             with VerticalScroll(id="keys"):
-                yield HelpText(self._pane)
+                yield HelpText(self._content)
             yield PlainText("↓ ↑ Space scroll   Esc closes", classes="foot")
 
     def on_mount(self) -> None:
@@ -79,8 +84,20 @@ class HelpScreen(OnceModal[None]):
     def action_page(self) -> None:
         self.query_one("#keys").scroll_page_down(animate=False)
 
+    def action_end(self, which: str) -> None:
+        keys = self.query_one("#keys")
+        (keys.scroll_home if which == "home" else keys.scroll_end)(animate=False)
+
     def action_close(self) -> None:
         self.dismiss(None)
+
+
+class HelpScreen(TextScreen):
+    """What the pane in use is, and every key."""
+
+    def __init__(self, pane: Pane) -> None:
+        """`pane` is what the learner is looking at."""
+        super().__init__(f"{pane.heading}, and all keys", partial(help_content, pane))
 
 
 def help_content(pane: Pane, width: int) -> Content:
