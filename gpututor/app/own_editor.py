@@ -39,7 +39,7 @@ class EditorCommand:
 
 OPENED = {
     Place.SPLIT: "{} is beside this. What you save there is seen here.",
-    Place.TMUX_WINDOW: "{} has a tmux window of its own. What you save there is seen here.",
+    Place.TMUX_WINDOW: "{0} has a tmux window of its own: leave {0} to come back here.",
     Place.OUTSIDE: "Your file is open in {}. What you save there is seen here.",
 }
 """What there is to say when an editor that leaves the terminal to the app was opened."""
@@ -98,7 +98,9 @@ def editor_command(
     if place is Place.TERMINAL and environment.get("TMUX") and (tmux := which("tmux")):
         place = Place.SPLIT if columns >= ROOM_BESIDE else Place.TMUX_WINDOW
         # Without a target, tmux takes the pane of $TMUX_PANE: the app's, wherever the learner looks at the moment.
-        begin = ("split-window", "-h") if place is Place.SPLIT else ("new-window", "-a")
+        # The window's name is what is read there, below the editor: tmux shows it all the time.
+        beside, window = ("split-window", "-h"), ("new-window", "-a", "-n", f"leave {name} to return")
+        begin = beside if place is Place.SPLIT else window
         command = (tmux, *begin, "-c", str(file.parent), *command)
     return EditorCommand(command, place, name, origin)
 

@@ -158,3 +158,16 @@ async def test_what_another_program_writes_while_the_text_goes_to_the_disk_is_as
         await pilot.press("m")
         await until(pilot, lambda: file.read_text().startswith("mdef"), "for my text")
         assert backups(desk) == ["theirs = 1\n"]
+
+
+async def test_what_is_said_of_the_file_when_the_app_breaks(desk: Desk) -> None:
+    file = desk.file()
+    make_folder(file)
+    async with desk.start() as pilot:
+        assert pilot.app._rescued_in_words() == "No file was open."  # type: ignore[attr-defined]
+    file.rmdir()
+    async with desk.start() as pilot:
+        await pilot.press("e", "m")
+        assert pilot.app._rescued_in_words() == "Your file is saved."  # type: ignore[attr-defined]
+        await start_conflict(desk, pilot)
+        assert "kept apart" in pilot.app._rescued_in_words()  # type: ignore[attr-defined]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-from pathlib import Path
 
 import pytest
 from textual.pilot import Pilot
@@ -106,7 +105,7 @@ async def test_in_a_conflict_escape_decides_nothing_and_the_next_save_asks_again
         screen = main_screen(pilot)
         await start_conflict(desk, pilot)
         await pilot.press("escape")
-        await until_shown(pilot, "Not saved: the file changed on disk too. ^s asks again.")
+        await until_shown(pilot, "Not saved: it changed on disk too. ^s asks again.")
         await pilot.press(*"23")
         for _ in range(3):
             screen.tick()
@@ -241,7 +240,7 @@ async def test_who_is_typing_is_not_asked_under_the_fingers(desk: Desk, monkeypa
             await pilot.press(letter)
             screen.tick()
             assert not is_asking(pilot)
-        await until_shown(pilot, "you are asked as soon as your keys rest")
+        await until_shown(pilot, "you are asked when your keys rest")
         assert screen.editor_text.startswith("xmore")
         assert desk.file().read_text() == "theirs = 1\n"
         now += 1.1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from pathlib import Path
 
@@ -89,7 +90,10 @@ async def test_in_tmux_the_editor_stands_beside_the_app_or_in_a_window_where_the
     tmux, nano = make_program(programs, "tmux", ""), make_program(programs, "nano", "")
     monkeypatch.setenv("EDITOR", "nano")
     monkeypatch.setenv("TMUX", "/tmp/tmux-0/default,1,0")
-    for size, begin, told in (((140, 40), "split-window", "beside this"), ((80, 24), "new-window", "tmux window")):
+    for size, begin, told in (
+        ((140, 40), "split-window", "beside this"),
+        ((80, 24), "new-window", "leave nano to come back"),
+    ):
         async with desk.start(size) as pilot:
             await pilot.press("o")
             await until(pilot, lambda begin=begin: words_of(tmux)[:1] == [begin], "for tmux")  # type: ignore[misc]
@@ -192,3 +196,23 @@ def test_an_editor_that_fails_in_the_terminal_is_told_and_ctrl_c_is_its_own(tmp_
         terminal.until_shown("twice(number)")
         terminal.press("ctrl+q")
         assert terminal.until_end() == 0
+
+
+@pytest.mark.parametrize(("number", "ends"), [(signal.SIGTERM, True), (signal.SIGHUP, True), (signal.SIGTERM, False)])
+def test_an_app_that_is_told_to_end_does_not_wait_for_the_editor(
+    tmp_path: Path, programs: Path, number: signal.Signals, ends: bool
+) -> None:
+    answer = "lambda *_: sys.exit(0)" if ends else "signal.SIG_IGN"
+    end = f"signal.signal({int(number)}, {answer})\n"
+    told = "try:\n    time.sleep(1000)\nfinally:\n    words.with_suffix('.ended').touch()\n"
+    nano = make_program(programs, "nano", f"{end}print('I am the editor', os.getpid(), flush=True)\n{told}")
+    terminal, file = in_terminal(tmp_path, "nano")
+    with terminal:
+        terminal.press("f4")
+        terminal.until_shown("^s Run")
+        terminal.press(*"m=1", "f3", "o")
+        terminal.until_shown("I am the editor")
+        os.kill(terminal.pid, number)
+        terminal.until_end()
+        assert nano.with_suffix(".ended").exists() is ends
+        assert file.read_text().startswith("m=1def")

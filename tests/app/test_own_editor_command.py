@@ -99,8 +99,11 @@ def test_in_tmux_the_editor_stands_beside_the_app() -> None:
 def test_in_a_narrow_tmux_the_editor_has_a_window_of_its_own() -> None:
     found = command({"EDITOR": "vim", "TMUX": "/tmp/tmux-1/default,1,0", "TMUX_PANE": "%3"}, columns=80)
     assert found.place is Place.TMUX_WINDOW
-    assert list(found.words[:5]) == ["/bin/tmux", "new-window", "-a", "-c", "/home/ada/my files"]
-    assert list(found.words[5:]) == IN_THE_TERMINAL["vim"]
+    assert list(found.words[:3]) == ["/bin/tmux", "new-window", "-a"]
+    assert list(found.words[3:7]) == ["-n", "leave vim to return", "-c", "/home/ada/my files"], (
+        "tmux shows the name there"
+    )
+    assert list(found.words[7:]) == IN_THE_TERMINAL["vim"]
 
 
 @pytest.mark.parametrize(

@@ -154,6 +154,36 @@ async def test_quitting_while_a_question_is_open_waits_for_the_answer_to_that_qu
     assert desk.file().read_text().startswith("m=1def")
 
 
+async def test_two_commands_that_wait_for_an_answer_are_both_done_in_their_order(desk: Desk) -> None:
+    async with desk.start() as pilot:
+        stop_ticking(pilot)
+        screen = main_screen(pilot)
+        await pilot.press("e", *"m=1")
+        desk.file().write_text("theirs = 1\n")
+        screen.start_run()
+        screen.action_next_exercise()
+        screen.action_next_exercise()
+        await until(pilot, lambda: is_asking(pilot), "for the question")
+        await pilot.press("m")
+        await until(pilot, lambda: screen.exercise.label == "1.2", "for the next exercise")
+        assert [request.submission[:6] for request in desk.client.requests] == ["m=1def"]
+
+
+async def test_what_waits_behind_a_command_that_asks_is_not_done_under_its_dialog(desk: Desk) -> None:
+    async with desk.start() as pilot:
+        stop_ticking(pilot)
+        screen = main_screen(pilot)
+        await pilot.press("e", *"m=1")
+        desk.file().write_text("theirs = 1\n")
+        screen.action_reset()
+        screen.action_next_exercise()
+        await until(pilot, lambda: is_asking(pilot), "for the question")
+        await pilot.press("m")
+        await until_shown(pilot, "Start 1.1")
+        assert screen.exercise.label == "1.1"
+        await pilot.press("n")
+
+
 async def test_beginning_an_exercise_anew_never_asks_about_another_one(desk: Desk) -> None:
     """The exercise that is left has a conflict, which comes first."""
     async with desk.start() as pilot:

@@ -8,7 +8,8 @@ import signal
 import subprocess
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from types import FrameType
 from typing import TYPE_CHECKING
 
 from textual import on
@@ -22,6 +23,10 @@ from gpututor.errors import TutorError, UsageError
 
 if TYPE_CHECKING:
     from gpututor.app.own_editor import EditorCommand
+
+
+EDITOR_GRACE_S = 2.0
+"""How long an editor may take to end when the app has to."""
 
 
 class OutsideScreen(SharingScreen):
@@ -63,7 +68,7 @@ class OutsideScreen(SharingScreen):
     def _run_in_place(self, command: EditorCommand) -> None:
         """Give the terminal to the editor, and take it back when it ends."""
         try:
-            with self.app.suspend(), _ctrl_c_for_the_editor():
+            with self.app.suspend():
                 fault = _run(command)
         except SuspendNotSupported:
             self.show_error(
@@ -94,14 +99,7 @@ def _run(command: EditorCommand, *, apart: bool = False) -> TutorError | None:
     """Run the editor to its end; what went wrong, if anything did. `apart`: it has no part in this terminal."""
     program = os.path.basename(command.words[0])
     try:
-        ended = subprocess.run(
-            command.words,
-            stdin=subprocess.DEVNULL if apart else None,
-            stdout=subprocess.DEVNULL if apart else None,
-            stderr=subprocess.PIPE if apart else None,
-            start_new_session=apart,
-            check=False,
-        )
+        ended = _run_without_terminal(command.words) if apart else _run_in_terminal(command.words)
     except OSError as error:
         return UsageError(f"{program} cannot be started: {error.strerror or error}.", f"Look at {command.origin}.")
     if ended.returncode == 0:
@@ -113,11 +111,48 @@ def _run(command: EditorCommand, *, apart: bool = False) -> TutorError | None:
     )
 
 
+def _run_without_terminal(words: tuple[str, ...]) -> subprocess.CompletedProcess[bytes]:
+    """Run a program that has no part in this terminal."""
+    return subprocess.run(
+        words,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+        check=False,
+    )
+
+
+class _ToldToEnd(Exception):
+    """The app got a signal that ends it, while it waits for an editor."""
+
+
+def _run_in_terminal(words: tuple[str, ...]) -> subprocess.CompletedProcess[bytes]:
+    """Run a program that has the terminal. When the app is told to end, so is the program, which saves what it has."""
+    editor = subprocess.Popen(words)
+    try:
+        with _signals_while_waiting():
+            return subprocess.CompletedProcess(words, editor.wait())
+    except _ToldToEnd as told:
+        editor.send_signal(told.args[0])
+        # One that does not end keeps the terminal and the text in it. The app's own end comes from its event loop,
+        # which has heard of the signal, too.
+        with suppress(subprocess.TimeoutExpired):
+            editor.wait(EDITOR_GRACE_S)
+        return subprocess.CompletedProcess(words, 0)
+
+
 @contextmanager
-def _ctrl_c_for_the_editor() -> Iterator[None]:
-    """Ctrl-C reaches the app too. It gets a handler, not SIG_IGN, which the editor would inherit."""
-    before = signal.signal(signal.SIGINT, lambda number, frame: None)
+def _signals_while_waiting() -> Iterator[None]:
+    """Ctrl-C is the editor's, but comes here, too. It gets a handler, not SIG_IGN, which the editor would inherit."""
+
+    def end(number: int, frame: FrameType | None) -> None:
+        raise _ToldToEnd(number)
+
+    handlers = {signal.SIGINT: lambda number, frame: None, signal.SIGTERM: end, signal.SIGHUP: end}
+    before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)

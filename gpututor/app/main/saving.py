@@ -182,6 +182,11 @@ class DeskScreen(Screen[None]):
             self._desk.rescue(self.editor_text)
 
     @property
+    def has_file(self) -> bool:
+        """Whether a file is open."""
+        return self._desk is not None
+
+    @property
     def is_saved(self) -> bool:
         return self._desk is not None and not self._desk.edited(self.editor_text)
 

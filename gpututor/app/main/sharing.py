@@ -34,8 +34,8 @@ class SharingScreen(DeskScreen):
 
     _asking = False
     """Whether a question about the file is open."""
-    _waiting: Then | None = None
-    """What goes on after the answer."""
+    _waiting: tuple[Then, ...] = ()
+    """What goes on after the answer, in the order in which it was asked for."""
     _put_off: str | None = None
     """A file's text in a conflict that the learner did not want to decide yet."""
     _looks_in_vain = 0
@@ -94,7 +94,7 @@ class SharingScreen(DeskScreen):
                 self.status.show_news("Reloaded: another program changed the file.")
             case Conflict(theirs) if theirs != self._put_off:
                 if unasked and self._clock() - self._last_edit_at < ASK_AFTER_S:
-                    self.status.show_news("The file changed on disk too: you are asked as soon as your keys rest.")
+                    self.status.show_news("It changed on disk too: you are asked when your keys rest.")
                     return
                 self.status.show_news("")
                 self._ask_about(theirs)
@@ -201,12 +201,12 @@ class SharingScreen(DeskScreen):
             return False
 
     def _waits_for_answer(self, then: Then | None) -> bool:
-        if self._asking:
-            self._waiting = then
+        if self._asking and then is not None and then not in self._waiting:
+            self._waiting += (then,)
         return self._asking
 
     def _ask_to_leave(self, error: TutorError, then: Then) -> None:
-        self._asking, self._waiting = True, then
+        self._asking, self._waiting = True, (then, *self._waiting)
         from gpututor.app.screens.dialogs import Answer, QuestionDialog
 
         question = QuestionDialog(
@@ -221,11 +221,17 @@ class SharingScreen(DeskScreen):
         if leaves:
             self.leave_desk()
             self._do_what_waited()
+        else:
+            self._waiting = ()
 
     def _do_what_waited(self) -> None:
-        then, self._waiting = self._waiting, None
-        if then is not None:
-            then()
+        """Go on, until a command asks something: what comes behind waits for that answer, or is not for this screen."""
+        waiting, self._waiting = self._waiting, ()
+        while waiting and not self._asking and self.is_active:
+            waiting[0]()
+            waiting = waiting[1:]
+        if self._asking:
+            self._waiting += waiting
 
     # Conflicts
 
@@ -257,8 +263,8 @@ class SharingScreen(DeskScreen):
             return
         self._asking = False
         if answer == "later":
-            self._put_off, self._waiting = theirs, None
-            self.status.show_news("Not saved: the file changed on disk too. ^s asks again.")
+            self._put_off, self._waiting = theirs, ()
+            self.status.show_news("Not saved: it changed on disk too. ^s asks again.")
             self.show_standing()
             return
         try:
@@ -269,7 +275,7 @@ class SharingScreen(DeskScreen):
                 text, kept = self._desk.take_theirs(self.editor_text)
                 self._take(text)
         except (TutorError, OSError) as error:
-            self._put_off, self._waiting = theirs, None  # asked again by a command: not at once, over what is told here
+            self._put_off, self._waiting = theirs, ()  # asked again by a command: not at once, over what is told here
             self.show_error(error)
             self.show_standing()
             return
