@@ -6,7 +6,19 @@ from typing import Any
 
 import torch
 
-from gpututor.checks import Check, Finding, Run, launches, memory, parity, placement, structure, syncs, unmodified
+from gpututor.checks import (
+    Check,
+    Finding,
+    Run,
+    launches,
+    memory,
+    parity,
+    placement,
+    structure,
+    syncs,
+    transfers,
+    unmodified,
+)
 
 
 def reference(rows: torch.Tensor, mean: torch.Tensor, layers: list[Any]) -> dict[str, Any]:
@@ -75,6 +87,12 @@ checks = [
         at_most=0,
         why="A training step that waits for the device leaves it idle before the next one.",
         advice="Return the loss as a tensor; the caller decides when to read it.",
+    ),
+    transfers(
+        to_device=0,
+        to_host=0,
+        why="Everything is on the device. Host memory is large, and the CPU slow.",
+        advice="Leave everything on rows.device, and save memory there.",
     ),
     memory(
         peak=most_bytes,
