@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
-import hashlib
 import os
 import secrets
 from collections.abc import Iterator
@@ -21,6 +20,8 @@ class Draft:
     """The draft of one file that this app has, if any."""
 
     def __init__(self, of: Path) -> None:
+        import hashlib
+
         place = hashlib.sha256(os.fsencode(os.path.abspath(of))).hexdigest()[:16]
         self._begin = f"{of.stem}.{place}."
         self._path: Path | None = None

@@ -225,10 +225,24 @@ class SettingsChanged(Message):
 class AttemptKept(Message):
     """A graded attempt is in the progress file; its recording, if there is one, has its folder."""
 
-    exercise: str
-    """The exercise's key."""
+    run: int
+    report: Report
     id: int
     """The attempt's, for `ProgressStore.attempt` and `Recordings.path`."""
+
+    @property
+    def exercise(self) -> str:
+        """The exercise's key."""
+        return self.report.exercise
+
+
+@dataclass
+class AttemptLost(Message):
+    """A graded attempt could not be kept."""
+
+    run: int
+    report: Report
+    error: TutorError
 
 
 @dataclass

@@ -29,6 +29,7 @@ async def test_a_run_that_records_nothing_counts_all_the_same(desk: Desk) -> Non
         screen = main_screen(pilot)
         await pilot.press("r")
         await until(pilot, lambda: screen.learner.progress.latest(screen.exercise.key) is not None, "for the attempt")
+        await until(pilot, lambda: not screen.running, "for the end")
         assert list(screen.recordings.folder.iterdir()) == []
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from datetime import datetime
 from functools import cached_property, partial
 from pathlib import Path
@@ -11,10 +10,10 @@ from typing import TYPE_CHECKING
 from gpututor.app.commands import Pane
 from gpututor.app.main.editing import EditScreen
 from gpututor.app.main.saving import Learner
-from gpututor.app.messages import AttemptKept
+from gpututor.app.messages import AttemptKept, AttemptLost
 from gpututor.app.words import moment
 from gpututor.course.exercise import Exercise
-from gpututor.errors import CourseError, ProgressError
+from gpututor.errors import CourseError, TutorError
 from gpututor.files import back_up_text
 from gpututor.grading.report import Report
 from gpututor.plain_text import with_newlines
@@ -22,6 +21,7 @@ from gpututor.progress.store import Attempt
 
 if TYPE_CHECKING:
     from gpututor.app.screens.history import Chosen
+    from gpututor.progress.keeper import Keeper
     from gpututor.progress.recordings import Recordings
 
 
@@ -33,7 +33,6 @@ class AttemptsScreen(EditScreen):
 
     def __init__(self, learner: Learner, exercise: Exercise) -> None:
         super().__init__(learner, exercise)
-        self._pruner: threading.Thread | None = None
 
     @cached_property
     def recordings(self) -> Recordings:
@@ -42,31 +41,32 @@ class AttemptsScreen(EditScreen):
 
         return Recordings.beside(self.learner.progress)
 
+    @cached_property
+    def _keeper(self) -> Keeper:
+        from gpututor.progress.keeper import Keeper
+
+        return Keeper(self.learner.progress.path, self.recordings)
+
     @property
     def planned_device(self) -> str:
         """Where the next run will be; the layer above knows."""
         return ""
 
-    def keep_attempt(self, report: Report, source: str, part: Path | None) -> None:
-        """Record an attempt at any exercise, with what was recorded in `part`. Raises `ProgressError`."""
-        from gpututor.progress.recordings import keep_attempt
+    def keep_attempt(self, run: int, report: Report, source: str, part: Path | None) -> None:
+        """Keep an attempt at any exercise, with what was recorded in `part`; it is posted what became of it."""
+        from gpututor.progress.keeper import Graded
 
-        attempt = keep_attempt(self.learner.progress, self.recordings, report, source, part)
-        self.post_message(AttemptKept(report.exercise, attempt))
-        self._pruner = threading.Thread(target=self._prune, args=(report.exercise,), daemon=True)
-        self._pruner.start()
+        def tell(kept: int | TutorError) -> None:
+            if isinstance(kept, TutorError):
+                self.post_message(AttemptLost(run, report, kept))
+            else:
+                self.post_message(AttemptKept(run, report, kept))
+
+        self._keeper.keep(Graded(report, source, part), tell)
 
     def on_unmount(self) -> None:
-        if self._pruner is not None:
-            self._pruner.join(1.0)
-
-    def _prune(self, key: str) -> None:
-        from gpututor.progress.recordings import prune_recordings
-
-        try:
-            prune_recordings(self.learner.progress, self.recordings, key)
-        except ProgressError:
-            return  # it is tried again after the next run
+        if "_keeper" in self.__dict__:
+            self._keeper.wait(1.0)  # what takes longer is waited for when the process ends
 
     def action_all_text(self) -> None:
         """Show in full what the results pane has only the beginning of."""
@@ -98,7 +98,7 @@ class AttemptsScreen(EditScreen):
         except CourseError:
             return ""
 
-    def _go_on_with(self, chosen: Chosen | None) -> None:
+    async def _go_on_with(self, chosen: Chosen | None) -> None:
         if chosen is None:
             return
         match chosen.what:
@@ -107,14 +107,14 @@ class AttemptsScreen(EditScreen):
             case "text":
                 self.take_back(chosen.attempt)
             case "device":
-                self.see_attempt(chosen.attempt)
+                await self.see_attempt(chosen.attempt)
             case "compare":
-                self.compare_attempt(chosen.attempt)
+                await self.compare_attempt(chosen.attempt)
 
-    def see_attempt(self, attempt: Attempt) -> None:
+    async def see_attempt(self, attempt: Attempt) -> None:
         """Show what the device did in an attempt; the layers above know how."""
 
-    def compare_attempt(self, attempt: Attempt) -> None:
+    async def compare_attempt(self, attempt: Attempt) -> None:
         """Set an attempt beside another one; the layers above know how."""
 
     def show_attempt(self, attempt: Attempt) -> None:

@@ -13,6 +13,8 @@ from gpututor.app.grader import Client, Grader
 from gpututor.app.main.attempts import AttemptsScreen
 from gpututor.app.main.saving import Learner
 from gpututor.app.messages import (
+    AttemptKept,
+    AttemptLost,
     CallBegan,
     CheckAnswered,
     DevicesFound,
@@ -24,7 +26,6 @@ from gpututor.app.messages import (
 )
 from gpututor.app.words import planned_device, sentence
 from gpututor.course.exercise import Exercise
-from gpututor.errors import TutorError
 from gpututor.grading.events import GradeRequest
 from gpututor.grading.report import Outcome, Report
 from gpututor.grading.words import outcome_line
@@ -42,6 +43,10 @@ class RunScreen(AttemptsScreen):
         self.running = False
         self._parts: dict[int, Path | None] = {}
         """Where the runs that are on record what the devices do."""
+        self._graded = 0
+        """The number of the newest run that came to its end."""
+        self._finished_before: frozenset[str] = frozenset()
+        """The lessons that were finished before its attempt was kept."""
         self._submitted = ""
         self._submitted_for = exercise
         self._inventory: Inventory | None = None
@@ -77,6 +82,8 @@ class RunScreen(AttemptsScreen):
 
     def stop_run(self) -> None:
         """Stop the run. It is over for the learner at once, whatever the judge still has to tidy up."""
+        if self._graded == self.grader.run:
+            return  # there is nothing left to stop: its attempt is being kept
         self.grader.cancel()
         self._set_running(False)
         self.status.show_news("Stopped")
@@ -122,10 +129,22 @@ class RunScreen(AttemptsScreen):
         if self.grader.is_over(message.run):
             self.recordings.discard(part)
             return
-        self._set_running(False)
-        news = self._record(message.report, part)
-        self.status.show_news(f"{self._submitted_for.label} {outcome_line(message.report)}")
+        self._graded = message.run
+        self._finished_before = self._finished_lessons()
+        self.status.show_news("Keeping the attempt")  # for a moment, or as long as another process holds the file
+        self.keep_attempt(message.run, message.report, self._submitted, part)
+
+    @on(AttemptKept)
+    @on(AttemptLost)
+    def _show_report(self, message: AttemptKept | AttemptLost) -> None:
+        if isinstance(message, AttemptLost):
+            self.show_error(message.error)
         self.show_lists()
+        if self.grader.is_over(message.run):
+            return  # a newer run has begun
+        self._set_running(False)
+        news = self._news_of(message.report)
+        self.status.show_news(f"{self._submitted_for.label} {outcome_line(message.report)}")
         if self._submitted_for.key == self.exercise.key:
             self.panes.results.finish(message.report, news)
             if self.panes.current is Pane.RESULTS:
@@ -156,14 +175,9 @@ class RunScreen(AttemptsScreen):
         self.running = running
         self.show_keys()
 
-    def _record(self, report: Report, part: Path | None) -> str:
-        """Keep the report and what was recorded in `part`; what there is to say about it."""
-        course, exercise = self.learner.course, self._submitted_for
-        was_finished = self._finished_lessons()
-        try:
-            self.keep_attempt(report, self._submitted, part)
-        except TutorError as error:
-            self.show_error(error)
+    def _news_of(self, report: Report) -> str:
+        """What there is to say of a report beyond it."""
+        course, exercise, was_finished = self.learner.course, self._submitted_for, self._finished_before
         if report.outcome is not Outcome.PASSED:
             return ""
         following = course.after(exercise)

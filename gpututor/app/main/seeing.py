@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from functools import partial
 from typing import TYPE_CHECKING
@@ -58,8 +59,12 @@ class SeeScreen(RunScreen):
         if message.exercise == self.exercise.key and not self.running:
             self.panes.results.offer("d shows what it did.")
 
+    async def view_of(self, attempt: Attempt) -> RunView | None:
+        """What was recorded of an attempt; None where nothing was. Keys that come meanwhile wait for what is shown."""
+        return await asyncio.to_thread(self._view_of, attempt)
+
     def _view_of(self, attempt: Attempt) -> RunView | None:
-        """What was recorded of an attempt; None where nothing was."""
+        """What was recorded of an attempt; None where nothing was. Reads files: for a thread."""
         from gpututor.app.widgets.device.view import first_view
 
         recording = self.recordings.read(attempt.id)
@@ -74,19 +79,19 @@ class SeeScreen(RunScreen):
             source=attempt.source,
         )
 
-    def action_show_device(self) -> None:
+    async def action_show_device(self) -> None:
         """Show what the device did in the newest attempt."""
         attempt = self.from_progress(partial(self.learner.progress.latest, self.exercise.key), None)
-        self.see_attempt(attempt)
+        await self.see_attempt(attempt)
 
-    def see_attempt(self, attempt: Attempt | None) -> None:
+    async def see_attempt(self, attempt: Attempt | None) -> None:
         """Show what the device did in an attempt at the exercise that is open."""
         if attempt is None:
             screen = self.make_device_screen(None, RUNNING if self.running else NOTHING_RUN)
         else:
             known = self._last_view[1] if self._last_view is not None and self._last_view[0] == attempt.id else None
             nothing = NOT_RECORDED.format(number=attempt.number)
-            screen = self.make_device_screen(known or self._view_of(attempt), nothing)
+            screen = self.make_device_screen(known or await self.view_of(attempt), nothing)
         self.app.push_screen(screen, partial(self._after_device, attempt))
 
     def make_device_screen(self, view: RunView | None, nothing: str) -> DeviceScreen:

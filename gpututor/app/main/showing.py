@@ -11,18 +11,17 @@ from typing import TYPE_CHECKING
 
 from textual import on
 
-from gpututor.app.exports import FOLDER, export_picture, export_trace
 from gpututor.app.main.seeing import SeeScreen
 from gpututor.app.messages import AttemptKept, CostsRead, FileExported
 from gpututor.app.words import short_path
 from gpututor.errors import ProgressError, TutorError
-from gpututor.grading.recording import Recording, RunRecording
 from gpututor.progress.store import Attempt
 
 if TYPE_CHECKING:
     from gpututor.app.screens.device import DeviceScreen
     from gpututor.app.widgets.device.beside import Other
     from gpututor.app.widgets.device.view import OtherAttempt, RunView
+    from gpututor.grading.recording import Recording, RunRecording
 
 
 class ShowScreen(SeeScreen):
@@ -117,13 +116,13 @@ class ShowScreen(SeeScreen):
                 found.append(Other(f"{which}attempt {one.number}", f"attempt {one.number}", theirs))
         return (*found, *baselines_of(view))
 
-    def action_compare(self) -> None:
+    async def action_compare(self) -> None:
         """Set the newest attempt beside another one."""
-        self.compare_attempt(self.from_progress(partial(self.learner.progress.latest, self.exercise.key), None))
+        await self.compare_attempt(self.from_progress(partial(self.learner.progress.latest, self.exercise.key), None))
 
-    def compare_attempt(self, attempt: Attempt | None) -> None:
+    async def compare_attempt(self, attempt: Attempt | None) -> None:
         """Set an attempt at the exercise that is open beside another one."""
-        view = self._view_of(attempt) if attempt is not None else None
+        view = await self.view_of(attempt) if attempt is not None else None
         if attempt is None or view is None:
             self.status.show_news("Nothing was recorded yet that could be compared: r runs the checks.")
             return
@@ -136,6 +135,8 @@ class ShowScreen(SeeScreen):
 
     @property
     def _exports(self) -> Path:
+        from gpututor.app.exports import FOLDER
+
         return self.learner.workspace.folder / FOLDER
 
     def action_save_screen(self) -> None:
@@ -144,14 +145,16 @@ class ShowScreen(SeeScreen):
 
     def save_screen(self, tell: Callable[[str], object]) -> None:
         """Write a picture of the screen that is shown; `tell` is told later where it is."""
+        from gpututor.app.exports import export_picture
+
         # 20 ms at 80x24, 40 ms at 200x60: only writing is left to the thread.
         svg = self.app.export_screenshot(title=f"gpututor {self.exercise.label} {self.exercise.title}")
         self._in_thread(partial(self._export, partial(export_picture, self._exports, self.exercise.label, svg), tell))
 
-    def action_export_trace(self) -> None:
+    async def action_export_trace(self) -> None:
         """Write the trace of the newest attempt's longest call."""
         attempt = self.from_progress(partial(self.learner.progress.latest, self.exercise.key), None)
-        view = self._view_of(attempt) if attempt is not None else None
+        view = await self.view_of(attempt) if attempt is not None else None
         if view is None:
             self.status.show_news("Nothing was recorded yet that could be exported: r runs the checks.")
             return
@@ -159,6 +162,7 @@ class ShowScreen(SeeScreen):
         self._in_thread(partial(self._save_trace, view))
 
     def _save_trace(self, view: RunView) -> None:
+        from gpututor.app.exports import export_trace
         from gpututor.app.widgets.device.view import load
 
         self._export(partial(export_trace, self._exports, load(view)), self.status.show_news)
