@@ -29,7 +29,7 @@ def storm(size: tuple[int, int], actions: list[Action], leaving: str, first: boo
         asyncio.run(blow(Path(folder), size, actions, leaving, first=first))
 
 
-@settings(RULES, max_examples=5, derandomize=True)
+@settings(RULES, max_examples=3, derandomize=True)
 @given(**STORMS)
 def test_a_storm_neither_crashes_the_app_nor_loses_text(
     size: tuple[int, int], actions: list[Action], leaving: str, first: bool

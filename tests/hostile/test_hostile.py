@@ -20,7 +20,7 @@ ALWAYS = {
     "text": ("terminal_escapes", "exception_that_bites", "shadows_torch"),
     "honest": ("thread_pool", "child_process", "default_device_kept"),
 }
-"""Not left to the long tests: some of each kind."""
+"""Not left to the long tests: some of each kind, the first of them in every isolation and the others in the last."""
 
 
 @pytest.fixture(scope="session")
@@ -36,6 +36,11 @@ def in_words(report: Report) -> str:
     return "\n".join([*lines, *(run.output[:2000] for run in report.runs)])
 
 
+def is_quick(member: Member, isolation: str) -> bool:
+    always = ALWAYS[member.kind]
+    return member.name == always[0] or (member.name in always and isolation == member.isolations[-1])
+
+
 def cases() -> list[object]:
     """(member, isolation) of every grading."""
     return [
@@ -44,7 +49,7 @@ def cases() -> list[object]:
             isolation,
             id=f"{member.id}-{isolation}",
             marks=[pytest.mark.isolation] * (isolation == "bubblewrap")
-            + [pytest.mark.long] * (member.name not in ALWAYS[member.kind]),
+            + [pytest.mark.long] * (not is_quick(member, isolation)),
         )
         for member in ALL
         for isolation in member.isolations

@@ -113,14 +113,23 @@ def test_histograms_of_floats_have_no_cuda_kernel() -> None:
 # Half precision that op_db leaves out only where it finds no GPU; and dtypes without a CPU kernel of ours.
 _ELSEWHERE = {torch.bfloat16, torch.complex32, torch.float8_e4m3fnuz, torch.float8_e5m2, torch.float8_e5m2fnuz}
 
+_EVERY = 5
+"""One pair of operator and dtype in this many is tried each time."""
+
 
 def _lacking() -> list[Any]:
     from torch.testing._internal.common_methods_invocations import op_db
 
+    found = [
+        (op, dtype) for op in op_db for dtype in sorted(set(op.dtypes) - set(op.dtypesIfCUDA) - _ELSEWHERE, key=str)
+    ]
     return [
-        pytest.param(op, dtype, id=f"{op.formatted_name}-{dtype}".replace("torch.", ""))
-        for op in op_db
-        for dtype in sorted(set(op.dtypes) - set(op.dtypesIfCUDA) - _ELSEWHERE, key=str)
+        pytest.param(
+            *one,
+            id=f"{one[0].formatted_name}-{one[1]}".replace("torch.", ""),
+            marks=[] if number % _EVERY == 0 else [pytest.mark.long],
+        )
+        for number, one in enumerate(found)
     ]
 
 
