@@ -21,7 +21,7 @@ from tests.app.screen import screen_text
 from tests.app.scripted import ScriptedClient
 from tests.unit.course.tiny import write_course
 
-PATIENCE_S = 20.0
+PATIENCE_S = 60.0
 
 
 async def until(

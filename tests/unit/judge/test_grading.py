@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import subprocess
 import sys
 import tempfile
@@ -42,12 +41,12 @@ def gone(pid: int) -> bool:
     return True
 
 
-def wait_for(condition: object, seconds: float = 5.0) -> None:
+def wait_for(condition: object, seconds: float = 30.0) -> None:
     assert callable(condition)
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, "this did not come true"
-        os.sched_yield()
+        time.sleep(0.005)
 
 
 def test_a_right_solution_passes_with_every_check_named(grade: Grade) -> None:

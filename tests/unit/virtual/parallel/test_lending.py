@@ -21,7 +21,7 @@ from gpututor.devices.virtual.parallel.works import finish_last_works
 from gpututor.devices.virtual.tensors.names import DeviceNames
 
 LIMIT_S = 60
-PATIENCE_S = 10.0
+PATIENCE_S = 30.0
 
 
 @pytest.fixture(autouse=True)
