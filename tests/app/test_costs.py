@@ -40,7 +40,7 @@ TEXT = (
 
 def test_the_words_name_everything_with_its_unit() -> None:
     assert cost_in_words(COPY, "modelled") == ("Line 2: 3 copies (12.0 MiB, 1.20 ms), 1 wait (800 µs); modelled.")
-    assert cost_in_words(KERNELS, stale=True) == ("Line 4, before your edits: 4 kernels (300 µs), 4.00 MiB allocated.")
+    assert cost_in_words(KERNELS, stale=True) == ("Line 4, as it ran: 4 kernels (300 µs), 4.00 MiB allocated.")
     assert cost_in_words(HAZARD).endswith("1 kernel (2.00 ms). ! x is read before its copy has ended.")
 
 
@@ -126,7 +126,7 @@ async def test_an_edit_dims_the_costs_and_moves_them_and_undo_brings_them_back(d
             pilot, lambda: any("y = x * 2" in each and "~ 4.00 MiB" in each for each in screen_lines(pilot.app))
         )
         editor.move_cursor((4, 0))
-        await until_shown(pilot, "Line 4, before your edits: 4 kernels (300 µs), 4.00 MiB allocated; modelled.")
+        await until_shown(pilot, "Line 4, as it ran: 4 kernels (300 µs), 4.00 MiB allocated; modelled.")
         await pilot.press("end", "x")
         await until(pilot, lambda: not any("y = x * 2x" in each and "MiB" in each for each in screen_lines(pilot.app)))
         await pilot.press("ctrl+z", "ctrl+z")

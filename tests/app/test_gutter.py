@@ -35,7 +35,7 @@ async def test_after_an_edit_they_are_said_to_be_of_before(timed: Desk) -> None:
         await until(pilot, lambda: editor.has_costs, "for the costs")
         await pilot.press("e", "#")
         editor.move_cursor((6, 0))
-        await until_shown(pilot, "before your edits")
+        await until_shown(pilot, "Line 7, as it ran")
 
 
 async def test_each_exercise_has_its_own_and_they_are_there_after_a_restart(timed: Desk) -> None:

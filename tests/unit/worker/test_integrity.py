@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import functools
 import gc
+import subprocess
+import sys
 import types
 from collections.abc import Iterator
 from pathlib import Path
@@ -162,6 +164,22 @@ def test_a_renewed_seal_takes_the_values_of_now_and_the_code_of_then() -> None:
     vars(module)["TABLE"]["b"] = 2
     functions[1].__code__ = (lambda: 1).__code__
     assert renewed.changed() == ["module.TABLE[b]", "module.TABLE[a]"]
+
+
+@pytest.mark.parametrize("kind", ["cpu", "virtual"])
+def test_a_warm_worker_names_nothing_on_any_machine(kind: str) -> None:
+    code = (
+        "import gpututor.worker.__main__ as worker; worker.warm_up()\n"
+        "from gpututor.wire.messages import MachineSpec\n"
+        "from gpututor.worker.machines import entered\n"
+        "from gpututor.worker.sealed import Sealed\n"
+        f"spec = MachineSpec('', {kind!r}, 0, int({kind!r} == 'virtual'), (), 'T4', None)\n"
+        "for _ in range(2):\n"
+        "    with entered(spec, 'solution.py') as machine:\n"
+        "        print(Sealed(machine).changed())\n"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ran.stdout.split() == ["[]", "[]"]
 
 
 def test_other_defaults_are_named(machine: EnteredMachine, patch: pytest.MonkeyPatch) -> None:

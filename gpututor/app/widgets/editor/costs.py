@@ -71,7 +71,7 @@ def cost_in_words(cost: Cost, times: str = "", *, stale: bool = False) -> str:
         parts.append(_counted(cost.kernels, "kernel", "kernels", _time(cost.kernel_ns)))
     if cost.allocated_bytes:
         parts.append(f"{size(cost.allocated_bytes)} allocated")
-    words = f"Line {cost.line}{', before your edits' if stale else ''}: {', '.join(parts) or 'nothing on the device'}"
+    words = f"Line {cost.line}{', as it ran' if stale else ''}: {', '.join(parts) or 'nothing on the device'}"
     words += f"; {times}." if times else "."
     return " ".join([words, *(f"{HAZARD} {hazard}." for hazard in cost.hazards)])
 
