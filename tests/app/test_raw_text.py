@@ -99,9 +99,8 @@ MARKUP = "[red]x[/] [/] [b {$a} \\\\["
 def marked(desk: Desk) -> Desk:
     """A course whose every title, summary and text is hostile."""
     for lesson in desk.course.lessons:
-        for page in (lesson, *lesson.exercises):
-            name = "lesson.toml" if page is lesson else "exercise.toml"
-            file = page.folder / name
+        exercises = [exercise.folder / "exercise.toml" for exercise in lesson.exercises]
+        for file in (lesson.folder / "lesson.toml", *exercises):
             lines = file.read_text().splitlines()
             lines[:2] = [f"title = '{MARKUP}'", f"summary = '{MARKUP} in short'"]
             file.write_text("\n".join(lines) + "\n")
