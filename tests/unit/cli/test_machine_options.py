@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from gpututor import paths
+from gpututor.cli.keyboard import Keyboard
 from gpututor.cli.machine_options import add_device_arguments, settle_device
 from gpututor.course.catalogue import load_course
 from gpututor.course.workspace import make_workspace
@@ -92,9 +93,10 @@ def test_ones_own_file_is_graded_as_in_the_app_and_the_work_of_others_is_not(
 
 
 def test_watch_names_what_comes_from_the_settings_at_each_grading(
-    gpututor: Call, course_folder: Path, settings: Path, tmp_path: Path
+    gpututor: Call, course_folder: Path, settings: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     make_workspace(tmp_path / "mine", load_course(course_folder))
     settings.write_text('gpu = "H100"\n')
-    said = gpututor("--workspace", str(tmp_path / "mine"), "watch", "1.1")  # without a keyboard it leaves at once
+    monkeypatch.setattr(Keyboard, "lines", lambda keyboard, timeout_s: ["q"])
+    said = gpututor("--workspace", str(tmp_path / "mine"), "watch", "1.1")
     assert "1.1 Twice 1\n  --model H100, as your settings say\n" in said.out
