@@ -14,6 +14,15 @@ import pytest
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 
+LONG_S = 3600
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.get_closest_marker("long"):
+            item.add_marker(pytest.mark.timeout(LONG_S))
+
+
 def pytest_collection_finish() -> None:
     """Thousands of tests, and all that they import, stay to the end: no garbage is looked for among them.
 
