@@ -9,6 +9,9 @@ import torch
 from gpututor.checks import Check, Finding, Run, called, parity, placement, source, structure, syncs, transfers
 from gpututor.trace.events import Kind
 
+BY_LOADER, BY_HAND = "sample read by a DataLoader", "sample read by hand"
+"""How given.py marks a read."""
+
 
 def reference(
     pictures: torch.Tensor, labels: torch.Tensor, batch_size: int, workers: int
@@ -26,14 +29,17 @@ def copies(drawn: dict[str, Any], machine: Any) -> int:
 
 
 def unread(run: Run) -> Finding | None:
-    """A loader draws a seed when it is iterated, and stacks the pictures and the labels of each batch, on the CPU."""
+    """Whether each sample was read by a loader, and was not read once more by hand; the data set marks who reads."""
     for call in run.calls:
-        names = [event.name for event in call.trace if event.kind is Kind.KERNEL and event.device == "cpu"]
-        batches = copies(call.drawn, run.machine) // 2
-        read = names.count("aten::stack") // 2 if "aten::random_" in names else 0
-        if read < batches:
-            got = f"{read or 'none'}{run.which(call)}"
-            return Finding(f"{batches} batches that come out of a DataLoader", got, run.line_of(call))
+        samples = len(call.drawn["labels"])
+        marks = [event for event in call.trace if event.kind is Kind.RANGE]
+        loaded = sum(event.name == BY_LOADER for event in marks)
+        by_hand = [event for event in marks if event.name == BY_HAND]
+        if loaded >= samples > len(by_hand):
+            continue
+        got = f"{loaded or 'none'} read by it" + (f", and {len(by_hand)} read by hand" if by_hand else "")
+        line = by_hand[-1].line if by_hand else run.line_of(call)
+        return Finding(f"{samples} samples read by a DataLoader, and not by hand", got + run.which(call), line)
     return None
 
 

@@ -25,6 +25,8 @@ from gpututor.trace.events import Event, Kind
 
 PRODUCTS = 2
 """Of one call of the model."""
+COMPILED = "Torch-Compiled Region"
+"""How the range of each call of a compiled model begins."""
 WHY = "A launch returns at once: the clock has to be read when the GPU is idle, before and after the calls."
 ADVICE = (
     "Call once before; then torch.cuda.synchronize(), read the clock, all repeats, torch.cuda.synchronize(), read it"
@@ -52,12 +54,16 @@ def one_call(call: Call) -> float:
 
 
 def find_cold(run: Run) -> Finding | None:
-    """A call in which the model was not called often enough to be warm both ways."""
+    """A call in which one of the two models was not called often enough to be warm."""
     for call in run.calls:
-        wanted, came = 2 * (call.drawn["repeats"] + 1), len(products(call)) // PRODUCTS
-        if came < wanted:
-            expected = f"{wanted} calls or more: for each way one to warm up, and {call.drawn['repeats']} to be timed"
-            return Finding(expected, f"{came} calls of the model{run.which(call)}", run.line_of(call))
+        repeats = call.drawn["repeats"]
+        regions = [event for event in call.trace if event.kind is Kind.RANGE and event.name.startswith(COMPILED)]
+        inside = [one for one in products(call) if any(ran.launched < one.launched <= ran.end for ran in regions)]
+        eager = len(products(call)) // PRODUCTS - len(inside) // PRODUCTS
+        for calls, of in ((len(regions), "the compiled model"), (eager, "the model itself")):
+            if calls < repeats + 1:
+                expected = f"{repeats + 1} calls or more of {of}: one to warm up, and {repeats} to be timed"
+                return Finding(expected, f"{calls or 'no'} calls{run.which(call)}", run.line_of(call))
     return None
 
 
@@ -72,7 +78,7 @@ def find_compilation(run: Run) -> Finding | None:
 
 
 def warm_sentence(machine: Machine) -> str:
-    return "Both ways are warmed up before they are timed"
+    return "Both models are called: once to warm up, and then to be timed"
 
 
 def compiled_sentence(machine: Machine) -> str:

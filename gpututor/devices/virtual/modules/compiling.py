@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import warnings
 import weakref
@@ -14,6 +15,8 @@ from gpututor.devices.virtual.machine import VirtualMachine, active
 from gpututor.devices.virtual.tensors.tensor import VirtualTensor
 
 _SIGNATURE = inspect.signature(torch.compile)
+REGION = "Torch-Compiled Region"
+"""The name of a call of compiled code, in traces and profiles. Torch puts the number of what it compiled behind it."""
 _real_export: Any = torch.export.export
 _told: weakref.WeakSet[VirtualMachine] = weakref.WeakSet()
 """The machines whose learner knows."""
@@ -29,18 +32,30 @@ def compile(*args: Any, **kwargs: Any) -> Any:
         return lambda decorated: compile(decorated, **kwargs)
     if getattr(model, "__name__", "") == "_flex_attention_hop_wrapper":
         return _flex_attention
+    enter = _unchanged if given.get("disable") else _in_region
     if not given.get("disable"):
         _tell()
     if not isinstance(model, torch.nn.Module):
-        return model
+        return enter(model) if callable(model) else model
     # Imported here: it takes about a second.
     from torch._dynamo.eval_frame import OptimizedModule
 
-    return OptimizedModule(model, _unchanged)  # type: ignore[arg-type]
+    return OptimizedModule(model, enter)  # type: ignore[arg-type]
 
 
 def _unchanged(function: Any) -> Any:
     return function
+
+
+def _in_region(function: Any) -> Any:
+    """The function, each call of which is a range of that name."""
+
+    @functools.wraps(function)
+    def called(*args: Any, **kwargs: Any) -> Any:
+        with torch.profiler.record_function(REGION):
+            return function(*args, **kwargs)
+
+    return called
 
 
 def _flex_attention(*args: Any, **kwargs: Any) -> Any:

@@ -11,7 +11,9 @@ import pytest
 import torch
 from torch import nn
 
+from gpututor.devices.recorder import Recorder
 from gpututor.devices.virtual import VirtualMachine, virtual_gpu
+from gpututor.trace.events import Kind
 
 GPU = torch.device("cuda:0")
 SAID = "torch.compile runs eagerly on the virtual GPU"
@@ -61,6 +63,24 @@ def test_a_compiled_module_is_wrapped_as_torch_wraps_it(two_gpus: VirtualMachine
     in_place = nn.Linear(2, 2).cuda()
     in_place.compile()
     assert in_place(x).device == GPU
+
+
+@pytest.mark.filterwarnings(f"ignore:{SAID}")
+def test_each_call_of_what_was_compiled_is_a_range(recorder: Recorder) -> None:
+    def double(x: torch.Tensor) -> torch.Tensor:
+        return x + x
+
+    model = nn.Linear(2, 2).cuda()
+    for made in (torch.compile(model), torch.compile(double), torch.compile(double, disable=True)):
+        made(torch.ones(1, 2, device="cuda"))
+    model(double(torch.ones(1, 2, device="cuda")))
+    model.compile()
+    model(torch.ones(1, 2, device="cuda"))
+    ranges = [event for event in recorder.trace if event.kind is Kind.RANGE]
+    assert [one.name for one in ranges] == ["Torch-Compiled Region"] * 3
+    work = [one for one in recorder.trace if one.kind is Kind.KERNEL and one.name in ("aten::addmm", "aten::add")]
+    inside = [any(part.launched < one.launched <= part.end for part in ranges) for one in work]
+    assert inside == [True, True, False, False, False, True]
 
 
 def test_the_helpers_answer(two_gpus: VirtualMachine) -> None:

@@ -1,0 +1,25 @@
+# fails: warm_up
+# Calls the compiled model for the output alone: both times are the model's own.
+import time
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import nn
+
+
+def seconds_for(work: Callable[[], Any]) -> float:
+    torch.cuda.synchronize()
+    start = time.perf_counter()
+    work()
+    torch.cuda.synchronize()
+    return time.perf_counter() - start
+
+
+def compile_and_time(model: nn.Module, batch: torch.Tensor, repeats: int) -> dict[str, Any]:
+    compiled = torch.compile(model)
+    first_s = seconds_for(lambda: model(batch))
+    compiled_s = seconds_for(lambda: [model(batch) for _ in range(repeats)]) / repeats
+    model(batch)
+    eager_s = seconds_for(lambda: [model(batch) for _ in range(repeats)]) / repeats
+    return {"output": compiled(batch), "first_seconds": first_s, "seconds": compiled_s, "eager_seconds": eager_s}
