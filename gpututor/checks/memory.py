@@ -10,7 +10,7 @@ from gpututor.checks.core import Applies, Call, Check, Finding, Machine, Run
 from gpututor.errors import CourseError
 from gpututor.grading.report import Status
 from gpututor.trace.events import Event, Kind
-from gpututor.trace.units import size
+from gpututor.trace.units import exact_size, size
 
 WHY = "A device's memory is small. What a call holds at its peak decides how large a model or a batch can be."
 PEAK_ADVICE = "Let go of what is no longer needed before you make the next thing; work in place, or piece by piece."
@@ -203,7 +203,7 @@ def _lines_of_what_stays(call: Call, device: str, growth: int) -> list[int]:
 
 def _bytes(number: int) -> str:
     """`1,536 bytes (1.50 KiB)`"""
-    exact = f"{number:,} bytes"
+    exact = exact_size(number)
     return f"{exact} ({size(number)})" if number >= 1024 else exact
 
 

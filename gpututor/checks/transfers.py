@@ -9,6 +9,7 @@ from gpututor.checks.amounts import Amount, bounds, in_words, line_with_most, wh
 from gpututor.checks.core import Applies, Call, Check, Finding, Run, count
 from gpututor.checks.waits import causes
 from gpututor.trace.events import Event, Kind
+from gpututor.trace.units import exact_size
 
 WHY_TRANSFERS = "A copy over the bus is far slower than work on the device. Each one should be needed."
 WHY_SYNCS = "While the host waits for the device, it launches nothing, and the device soon stands idle."
@@ -96,7 +97,7 @@ def _wrong_count(run: Run, call: Call, direction: _Direction, amount: Amount | N
     if low <= len(found) <= high:
         return None
     total = sum(event.size_bytes for event in found)
-    got = f"{count(len(found), direction.word)} of {total:,} bytes in all, {where(found)}" if found else "none"
+    got = f"{count(len(found), direction.word)} of {exact_size(total)} in all, {where(found)}" if found else "none"
     return Finding(
         expected=f"{in_words(low, high, direction.word)} in a call",
         got=f"{got}{run.which(call)}",
@@ -134,10 +135,10 @@ def _wrong_bytes(run: Run, call: Call, direction: _Direction, amount: Amount | N
     total = sum(event.size_bytes for event in found)
     if low <= total <= high:
         return None
-    wanted = f"{low:,}" if low == high else f"{low:,} to {high:,}"
+    wanted = exact_size(low) if low == high else f"{low:,} to {exact_size(high)}"
     return Finding(
-        expected=f"{wanted} bytes by {direction.word} in a call",
-        got=f"{total:,} bytes, {where(found)}{run.which(call)}" if found else f"none{run.which(call)}",
+        expected=f"{wanted} by {direction.word} in a call",
+        got=f"{exact_size(total)}, {where(found)}{run.which(call)}" if found else f"none{run.which(call)}",
         line=line_with_most(found) or run.line_of(call),
         advice="Move the smaller thing, in the smaller dtype.",
     )

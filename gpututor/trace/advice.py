@@ -1,7 +1,7 @@
-"""What is most worth changing in a program, with the time that it would save, as far as a trace tells.
+"""What is most worth changing in a program, with the time that it costs, as far as a trace tells.
 
 A gain is an estimate from the trace alone: time in which the device did nothing and the host only waited, or the other
-way round. It never says more than the whole program could save: the device's work has to be done in any case.
+way round. No more can be gained, and less where what takes its place costs time itself.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import numpy as np
 from gpututor.trace.events import Kind
 from gpututor.trace.hazards import HazardGroup
 from gpututor.trace.rows import Numbers, Place, Rows
+from gpututor.trace.units import duration, share
 
 WORTH_IT = 0.02
 """Of the whole span: less is left out."""
@@ -42,12 +43,19 @@ class Advice:
     """What was seen, in one sentence."""
     place: Place
     gain: int
-    """Nanoseconds that it would save, about; 0 where it is about being right."""
+    """Nanoseconds that it costs, about, so that no more can be gained; 0 where it is about being right."""
     share: float
     """`gain` by the whole span, 0 to 1."""
     what_to_do: str
     others: tuple[Place, ...] = ()
     """More lines that the same would mend; `gain` is of all together."""
+
+    @property
+    def costs(self) -> str:
+        """What it costs as it is; empty where it is about being right. What takes its place costs something too."""
+        if not self.gain:
+            return ""
+        return f"As it is, this costs about {duration(self.gain)}, {share(self.share)} of the time."
 
 
 def found(

@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields
 
 from gpututor.trace.events import Kind
 from gpututor.trace.rows import Rows, merged
-from gpututor.trace.units import duration, size
+from gpututor.trace.units import duration, same_time, size
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,9 +45,9 @@ class Difference:
     left: str
     right: str
     words: str
-    """`3 copies fewer`, of the left one against the right one; `the same`."""
+    """`3 copies fewer`, of the left one against the right one; `the same`, of times `as long`."""
     better: int
-    """1 where the left one has less, -1 where it has more; 0 where they are the same."""
+    """1 where the left one has less, -1 where it has more; 0 where they read the same."""
 
 
 def amounts_of(processes: Sequence[Rows], elapsed: int, peak_bytes: int) -> Amounts:
@@ -101,7 +101,8 @@ def _differences(left: Amounts, right: Amounts) -> Iterator[Difference]:
         yield _time("  their time", left.wait_time, right.wait_time)
     if left.busy or right.busy:
         # Less is no merit here, and more is none either: the same work may be done in a shorter time.
-        words = f"{_percent(left)} of the time, not {_percent(right)}"
+        here, there = _percent(left), _percent(right)
+        words = f"{here} of the time, not {there}" if here != there else f"{here} of the time in both"
         yield Difference("device busy", duration(left.busy), duration(right.busy), words, 0)
     if left.peak_bytes or right.peak_bytes:
         yield _bytes("peak of memory", left.peak_bytes, right.peak_bytes)
@@ -122,33 +123,46 @@ def _counted(name: str, one: str, left: int, right: int) -> Iterator[Difference]
 
 
 def _time(name: str, left: int, right: int) -> Difference:
-    words = f"{duration(abs(left - right))} {'less' if left < right else 'more'}" if left != right else SAME
-    return Difference(name, duration(left), duration(right), words, _sign(left, right))
-
-
-def _bytes(name: str, left: int, right: int) -> Difference:
-    words = f"{size(abs(left - right))} {'less' if left < right else 'more'}" if left != right else SAME
-    return Difference(name, size(left), size(right), words, _sign(left, right))
+    return _times(name, left, right, f"{duration(abs(left - right))} {'less' if left < right else 'more'}")
 
 
 def _ratio(name: str, left: int, right: int) -> Difference:
     """A time and how many times the other it is."""
-    words = f"{ratio_words(left, right)}, {_time(name, left, right).words}" if left != right else SAME
-    return Difference(name, duration(left), duration(right), words, _sign(left, right))
+    more = _time(name, left, right).words
+    ratio = ratio_words(left, right)
+    return _times(name, left, right, more if ratio == AS_LONG else f"{ratio}, {more}")
+
+
+def _times(name: str, left: int, right: int, words: str) -> Difference:
+    """With `words`, unless both take as long."""
+    is_same = same_time(left, right)
+    return Difference(
+        name, duration(left), duration(right), AS_LONG if is_same else words, 0 if is_same else _sign(left, right)
+    )
+
+
+def _bytes(name: str, left: int, right: int) -> Difference:
+    ours, theirs = size(left), size(right)
+    words = f"{size(abs(left - right))} {'less' if left < right else 'more'}" if ours != theirs else SAME
+    return Difference(name, ours, theirs, words, _sign(left, right) if ours != theirs else 0)
 
 
 def ratio_words(left: int, right: int) -> str:
-    """`2.5 × as fast`, `1.3 × as long`"""
-    if left <= right:
-        return f"{right / max(left, 1):.3g} × as fast"
-    return f"{left / max(right, 1):.3g} × as long"
+    """`2.5 × as fast`, `1.3 × as long`; `as long` where the ratio reads 1."""
+    ratio = f"{max(left, right) / max(min(left, right), 1):.3g}"
+    if ratio == "1" or same_time(left, right):
+        return AS_LONG
+    return f"{ratio} × as {'fast' if left < right else 'long'}"
 
 
 def _sign(left: int, right: int) -> int:
     return (left < right) - (left > right)
 
 
-SAME = "the same"
+SAME, AS_LONG = "the same", "as long"
+
+
+NO_DIFFERENCE = "no difference that counts in what the devices did"
 
 
 def in_one_sentence(found: Iterable[Difference]) -> str:
@@ -159,4 +173,4 @@ def in_one_sentence(found: Iterable[Difference]) -> str:
         for one in found
         if one.better and not one.name.startswith("  ") and one.name != "peak of memory"
     ]
-    return ", ".join(told) or "nothing that counts differs"
+    return ", ".join(told) or NO_DIFFERENCE

@@ -15,12 +15,23 @@ def duration(nanoseconds: float) -> str:
     return f"{round(nanoseconds)} ns"
 
 
+def same_time(left: float, right: float) -> bool:
+    """Whether two times read the same, or are less than 1 % and 1 µs apart."""
+    apart = abs(left - right)
+    return duration(left) == duration(right) or (apart < 1000 and apart < 0.01 * max(left, right))
+
+
 def size(size_bytes: float) -> str:
     """`512 bytes`, `1.50 KiB`, `16.0 GiB`: three figures, from bytes."""
     for unit, worth in _SIZES:
         if abs(size_bytes) >= worth:
             return f"{_three(size_bytes / worth)} {unit}"
-    return f"{round(size_bytes)} bytes"
+    return f"{round(size_bytes)} byte{'' if round(size_bytes) == 1 else 's'}"
+
+
+def exact_size(size_bytes: int) -> str:
+    """`1 byte`, `1,536 bytes`"""
+    return f"{size_bytes:,} byte{'' if size_bytes == 1 else 's'}"
 
 
 def share(value: float) -> str:

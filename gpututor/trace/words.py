@@ -176,8 +176,8 @@ def _advice(summary: Summary) -> Iterator[str]:
     for number, one in enumerate(summary.advice, 1):
         yield from _wrapped(_safe(one.sentence), first=f"  {number}. ", indent=5)
         yield from _wrapped(_safe(one.what_to_do), indent=5)
-        if one.gain:
-            yield f"     Saves about {duration(one.gain)}, {share(one.share)} of the time."
+        if one.costs:
+            yield f"     {one.costs}"
 
 
 def _direction(copy: CopyGroup, device: str) -> str:

@@ -40,14 +40,20 @@ TEXT = (
 
 def test_the_words_name_everything_with_its_unit() -> None:
     assert cost_in_words(COPY, "modelled") == ("Line 2: 3 copies (12.0 MiB, 1.20 ms), 1 wait (800 µs); modelled.")
+    assert cost_in_words(KERNELS, calls=3).startswith("Line 4, all 3 calls: 4 kernels")
+    assert cost_in_words(KERNELS, calls=2).startswith("Line 4, both calls: 4 kernels")
     assert cost_in_words(KERNELS, stale=True) == ("Line 4, as it ran: 4 kernels (300 µs), 4.00 MiB allocated.")
     assert cost_in_words(HAZARD).endswith("1 kernel (2.00 ms). ! x is read before its copy has ended.")
 
 
 def test_each_short_form_is_shorter_than_the_one_before() -> None:
-    assert short_forms(COPY, stale=False) == ("⇄ 3  ‖ 1  12.0 MiB  1.20 ms", "⇄ 3  ‖ 1  1.20 ms", "⇄3 ‖1", "⇄‖")
+    assert short_forms(COPY, stale=False) == ("⇄ 3  ‖ 1  12.0 MiB  1.20 ms", "⇄ 3  ‖ 1  1.20 ms", "⇄3 ‖1", "⇄3")
     assert short_forms(KERNELS, stale=True)[0] == "~ 4.00 MiB   300 µs"
-    assert short_forms(HAZARD, stale=False)[-1] == "!"
+    assert short_forms(HAZARD, stale=False)[-1] == "!▸1"
+    assert short_forms(KERNELS, stale=False)[-1] == "▸4"
+    assert short_forms(cost(1, waits=8, wait_ns=5, kernels=1, kernel_ns=2), stale=False)[-1] == "‖8"
+    assert short_forms(cost(1, kernels=12_345, kernel_ns=5), stale=True)[-1] == "~▸12k"
+    assert short_forms(cost(1, allocated_bytes=MIB), stale=False) == ("1.00 MiB",)
 
 
 @given(
@@ -56,7 +62,7 @@ def test_each_short_form_is_shorter_than_the_one_before() -> None:
 def test_every_cost_has_a_form_that_is_short_and_none_is_empty(of: LineCost) -> None:
     forms = short_forms(of, stale=True)
     assert forms
-    assert len(forms[-1]) <= 5
+    assert len(forms[-1]) <= 8
     assert [len(form) for form in forms] == sorted((len(form) for form in forms), reverse=True)
 
 
@@ -138,10 +144,25 @@ async def test_a_line_that_is_written_on_is_never_covered(desk: Desk) -> None:
         editor = await with_costs(pilot)
         long = "z = " + "y + " * 30
         row = next(row for row, line in enumerate(screen_lines(pilot.app)) if "z = y" in line)
-        assert screen_lines(pilot.app)[row].endswith("› !")
+        assert screen_lines(pilot.app)[row].endswith("› ! ▸1")
         editor.move_cursor((4, 10))
         await until(pilot, lambda: screen_lines(pilot.app)[row].endswith("›"), "for the whole line")
         assert long[:70] in screen_lines(pilot.app)[row]
+
+
+@pytest.mark.parametrize("width", [80, 56, 48, 40])
+async def test_a_cost_has_a_figure_and_leaves_enough_of_the_code(desk: Desk, width: int) -> None:
+    async with desk.start((width, 20)) as pilot:
+        editor = await with_costs(pilot)
+        long = cost(5, copies=3, copy_ns=10, copied_bytes=4, waits=8, wait_ns=100)
+        editor.show_costs({5: long}, "modelled")
+        note = "⇄3 ‖8" if width >= 50 else "‖8"
+
+        def row() -> str:
+            return next(line for line in screen_lines(pilot.app) if "z = y" in line)
+
+        await until(pilot, lambda: row().endswith(f"› {note}"), "for the cost")
+        assert width == 40 or "y + " * 8 in row()
 
 
 async def test_costs_are_hidden_and_shown_again(desk: Desk) -> None:

@@ -53,7 +53,7 @@ STEPS = (
     (("escape", "d"), "Timeline"),
     (("2",), "peak"),
     (("3",), "spent on"),
-    (("4",), "All calls of the run"),
+    (("4",), "costs most"),
     (("5",), "Enter line"),
     (("escape", "f3", "w"), "Worth repeating"),
 )

@@ -74,7 +74,7 @@ class AttemptsScreen(EditScreen):
 
         results = self.panes.results
         if not results.sections:
-            self.status.show_news("There are no results yet.")
+            self.status.show_answer("There are no results yet.")
             return
         self.app.push_screen(AllTextScreen(results.sections, results.section))
 
@@ -86,7 +86,7 @@ class AttemptsScreen(EditScreen):
         none: list[int] = []
         ids = self.from_progress(partial(progress.ids, key), none)
         if not ids:
-            self.status.show_news("No attempt yet: ^s saves your file and runs the checks.")
+            self.status.show_answer("No attempt yet: ^s saves your file and runs the checks.")
             return
         shelf = Shelf(ids, progress.attempt, partial(progress.best, key))
         title = f"{self.exercise.label} {self.exercise.title}"
@@ -123,7 +123,7 @@ class AttemptsScreen(EditScreen):
         if newest is not None and attempt.id == newest.id and not self.running:
             self.show_last_report()
         elif self.running:
-            self.status.show_news("The checks are running: their results come first.")
+            self.status.show_answer("The checks are running: their results come first.")
             return
         else:
             when = moment(attempt.report.started_at, datetime.now().astimezone())
@@ -138,7 +138,7 @@ class AttemptsScreen(EditScreen):
             return
         text = with_newlines(attempt.source)
         if text == self.editor_text:
-            self.status.show_news(f"Your file is that of attempt {attempt.number} already.")
+            self.status.show_answer(f"Your file is that of attempt {attempt.number} already.")
         else:
             assert self._desk is not None
             try:

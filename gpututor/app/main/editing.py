@@ -225,7 +225,7 @@ class EditScreen(OutsideScreen):
         self._after_dot = editor.document[row][:start].rstrip().endswith(".")
         waiting = self.completer.is_there
         if not completions.open(names, word, (row, start), editor.cursor_screen_offset, waiting=waiting):
-            self.status.show_news("Nothing here to complete.")
+            self.status.show_answer("Nothing here to complete.")
         self._question += 1
         # Asked for the place where the word begins: the answer serves whatever is typed then.
         self.completer.ask(Question(self._question, self.editor_text, row + 1, start))
@@ -238,7 +238,7 @@ class EditScreen(OutsideScreen):
         # Jedi does not know what is half written: names of the file stay, but for attributes.
         others = () if self._after_dot and message.names else completions.names
         if not completions.offer([*dict.fromkeys((*message.names, *others))], waiting=False):
-            self.status.show_news("Nothing here to complete.")
+            self.status.show_answer("Nothing here to complete.")
 
     # Costs
 
@@ -249,9 +249,9 @@ class EditScreen(OutsideScreen):
         editor = self.panes.editor
         editor.costs_on = not editor.costs_on
         if not editor.has_costs:
-            self.status.show_news("No costs yet: a run records what each line does.")
+            self.status.show_answer("No costs yet: a run records what each line does.")
         else:
-            self.status.show_news(f"Costs of lines: {LEGEND}" if editor.costs_on else "Costs of lines are hidden.")
+            self.status.show_news(f"In all calls: {LEGEND}" if editor.costs_on else "Costs of lines are hidden.")
 
     def on_text_area_selection_changed(self) -> None:
         words = self.panes.editor.words_at_cursor()

@@ -54,7 +54,7 @@ class FindScreen(OpenScreen):
         here = self.lesson if self.panes.reading is Pane.LESSON else self.exercise
         where = destination(self.learner.course, message.target, here)
         if where is None:
-            self.status.show_news(f"This link leads nowhere: {message.target}")
+            self.status.show_answer(f"This link leads nowhere: {message.target}")
             return
         self.go_to(where)
 
@@ -67,7 +67,7 @@ class FindScreen(OpenScreen):
         if where.anchor:
             line = line_of(self.panes.reader.text, where.anchor)
             if line is None:
-                self.status.show_news(f"There is no heading “{where.anchor}” here.")
+                self.status.show_answer(f"There is no heading “{where.anchor}” here.")
         if line is None:
             self.panes.reader.go_to_top()
         else:
@@ -84,7 +84,7 @@ class FindScreen(OpenScreen):
 
     def action_go_back(self) -> None:
         if not self._visits:
-            self.status.show_news("There is nothing to go back to.")
+            self.status.show_answer("There is nothing to go back to.")
             return
         visit = self._visits[-1]
         if visit.exercise.key != self.exercise.key and not self.open_exercise(visit.exercise, visit.pane):

@@ -99,7 +99,7 @@ class OpenScreen(AroundScreen):
             return
         following = self.learner.course.after(self.exercise)
         if following is None:
-            self.status.show_news("This is the last exercise of the course.")
+            self.status.show_answer("This is the last exercise of the course.")
             return
         new_lesson = following.lesson_slug != self.exercise.lesson_slug
         self.open_exercise(following, Pane.LESSON if new_lesson else Pane.TASK)
@@ -115,7 +115,7 @@ class OpenScreen(AroundScreen):
         exercises = self.learner.course.exercises
         position = [exercise.key for exercise in exercises].index(self.exercise.key)
         if position == 0:
-            self.status.show_news("This is the first exercise of the course.")
+            self.status.show_answer("This is the first exercise of the course.")
             return
         self.open_exercise(exercises[position - 1], Pane.TASK)
 

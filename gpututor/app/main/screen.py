@@ -129,7 +129,7 @@ class MainScreen(FindScreen):
     def action_go_to_failure(self) -> None:
         row = self.panes.results.first_failure
         if row is None or row.place is None:
-            self.status.show_news("No failed check points at a line.")
+            self.status.show_answer("No failed check points at a line.")
             return
         self.post_message(row.place)
 

@@ -87,10 +87,12 @@ class CompareScreen(OnceScreen[int | None]):
         left: RunView,
         find_others: Callable[[], tuple[Other, ...]],
         save_screen: Callable[[Callable[[str], object]], None],
+        news: str = "",
     ) -> None:
         """`find_others` is asked in a thread what there is to set `left` beside, the most telling first.
 
-        `save_screen` writes a picture of the screen, and tells the function it is given what came of it, later.
+        `save_screen` writes a picture of the screen, and tells the function it is given what came of it, later. `news`
+        are shown at first.
         """
         super().__init__()
         self.left = left
@@ -108,8 +110,8 @@ class CompareScreen(OnceScreen[int | None]):
         self._case = PlainText("", id="device-case")
         self._body = Container(id="device-body")
         self._message = PlainText("Reading what was recorded …", classes="nothing")
-        self._news = PlainText("", id="device-news")
-        self._news.display = False
+        self._news = PlainText(news, id="device-news")
+        self._news.display = bool(news)
         self._keys = Keys(id="device-keys")
 
     def compose(self) -> ComposeResult:

@@ -58,8 +58,8 @@ ABOUT = {
     "Hazards": (
         "A hazard is when two streams, or a copy and the host, use the same memory, one of them writes it, and nothing"
         " says which comes first. The values may still be right here; on a real GPU they need not be.",
-        "What is most worth changing is worked out from the trace: how much time it would save is an estimate, and two"
-        " of them need not add up.",
+        "What is most worth changing is worked out from the trace: what it costs is an estimate. A remedy"
+        " costs something too, on small inputs at times more; and two of them need not add up.",
     ),
 }
 """How to read each tab, in paragraphs."""

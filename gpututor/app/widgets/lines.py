@@ -87,13 +87,24 @@ class StatusLine(Widget):
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
-        self._news = ""
+        self._news = self._answer = ""
         self._file = self._device = ""
 
     def show_news(self, text: str) -> None:
-        text = visible(text)
-        if text != self._news:
-            self._news = text
+        """Show what happened, until something else does."""
+        self._show(visible(text), "")
+
+    def show_answer(self, text: str) -> None:
+        """Show why a key could do nothing, over the news and until the next key."""
+        self._show(self._news, visible(text))
+
+    def forget_answer(self) -> None:
+        """Show the news again."""
+        self._show(self._news, "")
+
+    def _show(self, news: str, answer: str) -> None:
+        if (news, answer) != (self._news, self._answer):
+            self._news, self._answer = news, answer
             self.refresh()
 
     def show_standing(self, file: str, device: str = "") -> None:
@@ -104,7 +115,7 @@ class StatusLine(Widget):
 
     def render(self) -> Content:
         width = self.size.width - 2
-        news, file = Content(self._news), Content(self._file)
+        news, file = Content(self._answer or self._news), Content(self._file)
         both = Content(" · ".join(filter(None, (self._file, self._device))))
         standing = both if news.cell_length + 2 * bool(news) + both.cell_length <= width else file
         standing = standing.truncate(width, ellipsis=True)

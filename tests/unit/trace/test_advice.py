@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
 from gpututor.trace.advice import Advice, Rates
 from gpututor.trace.events import Kind
 from gpututor.trace.summary import summary
+from gpututor.trace.units import duration, share
 from tests.unit.trace.programs import FILE, MS, US, Program
 
 T4 = {"cuda:0": Rates(float32=8e12, tensor=65e12)}
@@ -239,6 +241,12 @@ def test_what_is_wrong_comes_before_what_is_slow(wrong: Callable[[Program], None
     slow = found[1:]
     assert slow
     assert [one.gain for one in slow] == sorted((one.gain for one in slow), reverse=True)
+
+
+def test_what_it_costs_is_told_and_not_what_would_be_saved() -> None:
+    (one,) = (one for one in advice(item_in_a_loop) if one.rule == "waits in a loop")
+    assert one.costs == f"As it is, this costs about {duration(one.gain)}, {share(one.share)} of the time."
+    assert not replace(one, gain=0).costs
 
 
 def test_three_pieces_of_advice_are_given_and_one_for_each_line() -> None:

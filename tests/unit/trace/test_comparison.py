@@ -2,8 +2,21 @@
 
 from __future__ import annotations
 
-from gpututor.trace.comparison import SAME, amounts_of, differences, in_one_sentence, ratio_words
+from dataclasses import replace
+
+import pytest
+
+from gpututor.trace.comparison import (
+    AS_LONG,
+    NO_DIFFERENCE,
+    SAME,
+    amounts_of,
+    differences,
+    in_one_sentence,
+    ratio_words,
+)
 from gpututor.trace.rows import Rows
+from gpututor.trace.units import same_time
 from tests.unit.trace.programs import MS, US, Program
 
 
@@ -60,8 +73,31 @@ def test_differences_are_told_in_words_from_the_left_one() -> None:
 def test_what_is_the_same_is_said_to_be() -> None:
     same = amounts_of([Rows(slow().trace)], MS, 1)
     found = differences(same, same)
-    assert {one.words for one in found if one.name != "device busy"} == {SAME}
-    assert in_one_sentence(found) == "nothing that counts differs"
+    words = {one.name: one.words for one in found}
+    assert set(words.values()) - {words["device busy"]} == {SAME, AS_LONG}
+    assert words["device busy"].endswith(" % of the time in both")
+    assert in_one_sentence(found) == NO_DIFFERENCE
+
+
+def test_what_reads_the_same_or_is_less_than_a_microsecond_apart_is_no_difference() -> None:
+    one = amounts_of([Rows(slow().trace)], 2 * MS, (1 << 30) + 8)
+    other = replace(one, elapsed=one.elapsed + 2, busy=one.busy + 2, wait_time=one.wait_time + 2, peak_bytes=1 << 30)
+    found = {each.name: each for each in differences(other, one)}
+    assert (found["time"].words, found["time"].better) == (AS_LONG, 0)
+    assert found["peak of memory"].words == SAME
+    assert " not " not in found["device busy"].words
+    assert in_one_sentence(found.values()) == NO_DIFFERENCE
+    later = {each.name: each.words for each in differences(replace(one, elapsed=2 * MS + 9 * US), one)}
+    assert later["time"] == "9.00 µs more", "a ratio of 1 is not told"
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "same"),
+    [(0, 0, True), (100_000, 100_900, True), (99, 100, False), (2 * MS, 2 * MS + 2, True), (MS, 2 * MS, False)],
+)
+def test_times_that_nobody_would_tell_apart(left: int, right: int, same: bool) -> None:
+    assert same_time(left, right) is same
+    assert (ratio_words(left, right) == AS_LONG) is same
 
 
 def test_a_sentence_tells_the_kinds_of_copies_apart() -> None:

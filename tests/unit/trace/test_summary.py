@@ -13,7 +13,7 @@ from gpututor.trace.columns import Trace
 from gpututor.trace.events import Kind
 from gpututor.trace.rows import Intervals, common, merged, within
 from gpututor.trace.summary import CopyGroup, OutOfMemory, Summary, summary
-from gpututor.trace.units import duration, share, size
+from gpututor.trace.units import duration, exact_size, share, size
 from gpututor.trace.words import WIDTH, Candidate, comparison, in_words
 from tests.unit.trace.programs import FILE, MS, US, Program
 
@@ -203,6 +203,10 @@ def test_the_figures_are_the_same_every_time() -> None:
         (duration(12_345_678), "12.3 ms"),
         (duration(3.2e12), "3,200 s"),
         (size(0), "0 bytes"),
+        (size(1), "1 byte"),
+        (size(2), "2 bytes"),
+        (exact_size(1), "1 byte"),
+        (exact_size(1536), "1,536 bytes"),
         (size(1023), "1023 bytes"),
         (size(1024), "1.00 KiB"),
         (size(16 << 30), "16.0 GiB"),

@@ -11,6 +11,7 @@ from textual.widgets import OptionList
 from textual.widgets.option_list import Option
 
 from gpututor.app.widgets.device.beside import Pair
+from gpututor.app.widgets.device.beside_checks import checks_differ, outcomes
 from gpututor.app.widgets.device.line_pairs import LinePair, cost_ns, line_pairs
 from gpututor.app.widgets.device.list_page import ListPage
 from gpututor.app.widgets.device.places import code
@@ -35,9 +36,17 @@ class FiguresPage(Sheet[Pair]):
 
 def _figures(pair: Pair, width: int) -> Iterator[Content]:
     left, right, ours, theirs = pair.left, pair.right, f"attempt {pair.left.attempt}", pair.other.short
-    yield Content(f"{ours.capitalize()} beside {theirs}: {in_one_sentence(pair.differences)}.").stylize("bold")
+    told = in_one_sentence(pair.differences) if pair.differences else "neither did anything on a device in this call"
+    yield Content(f"{ours.capitalize()} beside {theirs}: {told}.").stylize("bold")
+    yield from outcomes(pair, width)
     if not pair.same_inputs:
         yield Content("Their inputs differ in shape: each grading draws its own.").stylize("$text-warning")
+    if not pair.differences:
+        if not checks_differ(pair) and not pair.other.is_baseline:
+            yield Content("The checks said the same of both.")
+        if len(left.cases) > 1:
+            yield Content("c goes on to another call.").stylize(_PALE)
+        return
     yield Content("")
     yield Content(f"{'this call':<{_NAME}}{ours:>{_FIGURE}}  {theirs:>{_FIGURE}}").stylize(_PALE)
     yield from map(_row, pair.differences)

@@ -14,7 +14,7 @@ from gpututor.app.widgets.device.list_page import ListPage
 from gpututor.app.widgets.device.places import code_at, line_of, place_words
 from gpututor.app.widgets.device.view import RunView
 from gpututor.plain_text import visible
-from gpututor.trace.units import duration, share, size
+from gpututor.trace.units import size
 
 if TYPE_CHECKING:
     from gpututor.app.widgets.device.figures import ProcessFigures
@@ -105,9 +105,8 @@ def _wrong(view: RunView, figures: ProcessFigures, before: str) -> Iterator[_Ent
 
 def _worth(view: RunView, figures: ProcessFigures, before: str) -> Iterator[_Entry]:
     for number, advice in enumerate(figures.advice, 1):
-        saves = f" Saves about {duration(advice.gain)}, {share(advice.share)} of the time." if advice.gain else ""
         sentence = f"{number}. {before}{_words(view, advice.sentence)}"
-        yield _entry(view, sentence, "bold", [advice.place], f"{advice.what_to_do}{saves}")
+        yield _entry(view, sentence, "bold", [advice.place], f"{advice.what_to_do} {advice.costs}".strip())
 
 
 def _entry(view: RunView, sentence: str, style: str, places: list[Place], what_to_do: str) -> _Entry:

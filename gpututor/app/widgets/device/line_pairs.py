@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gpututor.grading.recording import LineCost
+from gpututor.trace.units import same_time
 
 _COUNTED = (("kernels", "kernel", "kernels"), ("copies", "copy", "copies"), ("waits", "wait", "waits"))
 
@@ -25,8 +26,9 @@ class LinePair:
 
     @property
     def change_ns(self) -> int:
-        """By how much more the left one costs."""
-        return cost_ns(self.left) - cost_ns(self.right)
+        """By how much more the left one costs; 0 where nobody would tell both apart."""
+        left, right = cost_ns(self.left), cost_ns(self.right)
+        return 0 if same_time(left, right) else left - right
 
     @property
     def words(self) -> str:

@@ -15,7 +15,7 @@ from textual.widgets.option_list import Option
 from gpututor.app.widgets.device.list_page import ListPage
 from gpututor.app.widgets.device.places import code
 from gpututor.app.widgets.device.view import RunView
-from gpututor.app.widgets.editor.costs import cost_in_words
+from gpututor.app.widgets.editor.costs import all_calls, cost_in_words
 from gpututor.app.widgets.plain import PlainText
 from gpututor.grading.recording import LineCost
 from gpututor.trace.charts import bar
@@ -23,7 +23,7 @@ from gpututor.trace.units import duration, size
 
 _PALE = "$foreground-muted"
 _MOST, _HAZARD = "●", "!"
-_LEGEND = f"All calls of the run together   {_MOST} costs most   {_HAZARD} hazard   memory: all taken"
+_LEGEND = f"{_MOST} costs most   {_HAZARD} hazard   memory: all taken"
 _NUMBER, _BAR = 6, 8
 
 
@@ -126,7 +126,9 @@ class LinesTab(ListPage):
 
     def _heading(self) -> Content:
         assert self._view is not None
-        order = "by time (o: as in the file)" if self._by_cost else "as in the file (o: by time)"
+        order = "by time" if self._by_cost else "as in the file"
+        if (calls := len(self._view.cases)) > 1:
+            order = f"{all_calls(calls)}, {order}"
         words = Content(f"{'line':>{_NUMBER - 2}}  {order}").truncate(_NUMBER + self._room, ellipsis=True, pad=True)
         return Content.assemble(words, "  ", *(f"{one.heading:>{one.width}}" for one in self._columns())).stylize(_PALE)
 
@@ -169,7 +171,7 @@ class LinesTab(ListPage):
         elif cost is None:
             words = "This line did nothing on a device."
         else:
-            words = cost_in_words(cost, self._view.run.times)
+            words = cost_in_words(cost, self._view.run.times, calls=len(self._view.cases))
         self._words.update(words.replace(f"{self._view.file_name}:", "line "))
 
     @property

@@ -124,6 +124,8 @@ class RunView:
     """Attempts to set its times beside."""
     verdicts: tuple[Verdict, ...] = ()
     """What the checks said of this attempt."""
+    outcome: str = ""
+    """`✗ Failed: 11 of 12 checks passed`; empty for a file that was not graded."""
 
     @property
     def run(self) -> RunRecording:

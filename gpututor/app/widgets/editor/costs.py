@@ -12,15 +12,16 @@ if TYPE_CHECKING:
     from gpututor.grading.recording import LineCost as Cost
 
 COPIES, WAITS, KERNELS, HAZARD, STALE = "⇄", "‖", "▸", "!", "~"
-LEGEND = f"{COPIES} copies  {WAITS} waits  {KERNELS} kernels  {HAZARD} hazard  {STALE} before your edits"
+LEGEND = f"{COPIES} copies  {WAITS} waits  {KERNELS} kernels  {HAZARD} hazard  {STALE} before edits"
 
 
 class LineCosts:
     """The costs of the lines of one text. They stay with their lines while the text is edited."""
 
-    def __init__(self, costs: Mapping[int, Cost], lines: Sequence[str], times: str = "") -> None:
-        """`costs` by line from 1, of the text `lines`; `times`: modelled, measured or empty."""
+    def __init__(self, costs: Mapping[int, Cost], lines: Sequence[str], times: str = "", calls: int = 1) -> None:
+        """`costs` by line from 1, of the text `lines`, of so many calls; `times`: modelled, measured or empty."""
         self.times = times
+        self.calls = calls
         self._costs = {line - 1: cost for line, cost in costs.items()}
         self._lines = list(lines)
         self._seen = self._lines
@@ -40,28 +41,44 @@ class LineCosts:
 
 
 def short_forms(cost: Cost, *, stale: bool) -> tuple[str, ...]:
-    """What stands at the edge: the longest form first, each one shorter than the one before."""
-    marks = [HAZARD] if cost.hazards else []
-    marks += [f"{glyph} {number}" for glyph, number in ((COPIES, cost.copies), (WAITS, cost.waits)) if number]
+    """What stands at the edge: the longest form first, each one shorter than the one before; each has a figure."""
+    hazard = [HAZARD] if cost.hazards else []
+    done = [(glyph, number) for glyph, number in ((COPIES, cost.copies), (WAITS, cost.waits)) if number]
+    kernels = [(KERNELS, cost.kernels)] if cost.kernels else []
     time_ns = cost.kernel_ns + cost.copy_ns
-    if cost.kernels and not time_ns:
-        marks.append(f"{KERNELS} {cost.kernels}")
+    marks = hazard + [f"{glyph} {number}" for glyph, number in done + ([] if time_ns else kernels)]
     time = [f"{duration(time_ns):>7}"] if time_ns else []
     amount = cost.copied_bytes or cost.allocated_bytes
     room = [f"{size(amount):>8}"] if amount else []
-    glyphs = "".join(mark[0] for mark in marks) or KERNELS
     before = f"{STALE} " if stale else ""
     forms = (
         before + "  ".join([*marks, *room, *time]),
         before + "  ".join([*marks, *time]),
-        before + " ".join(mark.replace(" ", "") for mark in marks),
-        before.strip() + glyphs,
+        before + " ".join([*hazard, *(f"{glyph}{number}" for glyph, number in done or kernels)]),
+        before.strip() + "".join([*hazard, _weightiest(cost) or "".join([*room, *time][:1]).strip() or KERNELS]),
     )
     return tuple(form for form in dict.fromkeys(forms) if form.strip(f"{STALE} "))
 
 
-def cost_in_words(cost: Cost, times: str = "", *, stale: bool = False) -> str:
-    """`Line 7: 3 copies (12.0 MiB, 1.20 ms), 1 wait (0.80 ms), 4 kernels (0.30 ms); modelled.`"""
+def _weightiest(cost: Cost) -> str:
+    """What takes most of the line's time, and how often it is done: `‖8`, `▸12k`; empty where nothing is."""
+    each = (
+        (cost.copy_ns, COPIES, cost.copies),
+        (cost.wait_ns, WAITS, cost.waits),
+        (cost.kernel_ns, KERNELS, cost.kernels),
+    )
+    done = [one for one in each if one[2]]
+    if not done:
+        return ""
+    _, glyph, number = max(done, key=lambda one: one[0])
+    thousands = 0
+    while number >= 1000:
+        number, thousands = number // 1000, thousands + 1
+    return f"{glyph}{number}{'kMGTPE'[thousands - 1 : thousands]}"
+
+
+def cost_in_words(cost: Cost, times: str = "", *, calls: int = 1, stale: bool = False) -> str:
+    """`Line 7, all 3 calls: 3 copies (12.0 MiB, 1.20 ms), 1 wait (0.80 ms), 4 kernels (0.30 ms); modelled.`"""
     parts = []
     if cost.copies:
         parts.append(_counted(cost.copies, "copy", "copies", size(cost.copied_bytes), _time(cost.copy_ns)))
@@ -71,9 +88,15 @@ def cost_in_words(cost: Cost, times: str = "", *, stale: bool = False) -> str:
         parts.append(_counted(cost.kernels, "kernel", "kernels", _time(cost.kernel_ns)))
     if cost.allocated_bytes:
         parts.append(f"{size(cost.allocated_bytes)} allocated")
-    words = f"Line {cost.line}{', as it ran' if stale else ''}: {', '.join(parts) or 'nothing on the device'}"
+    where = f"Line {cost.line}{', as it ran' if stale else ''}{f', {all_calls(calls)}' if calls > 1 else ''}"
+    words = f"{where}: {', '.join(parts) or 'nothing on the device'}"
     words += f"; {times}." if times else "."
     return " ".join([words, *(f"{HAZARD} {hazard}." for hazard in cost.hazards)])
+
+
+def all_calls(calls: int) -> str:
+    """What is summed: `all 3 calls`."""
+    return f"{'both' if calls == 2 else f'all {calls}'} calls"
 
 
 def _time(nanoseconds: int) -> str:

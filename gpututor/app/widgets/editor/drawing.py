@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 LEFT, RIGHT = "‹", "›"
 """What stands where a line goes on beyond the edge."""
+_LEAST_CODE = 40
+"""Columns that costs leave to a line of code, unless even the shortest need more."""
 _PARTS = ("marked", "match", "current-match", "bracket", "unmatched", "unseen", "cut", "cost", "stale-cost")
 
 
@@ -90,13 +92,13 @@ class CodeArea(TextArea):
     def has_costs(self) -> bool:
         return self._costs is not None
 
-    def show_costs(self, costs: Mapping[int, Cost], times: str = "", *, of: str | None = None) -> None:
-        """Show at each line, counted from 1, what it cost in a run; none: show nothing.
+    def show_costs(self, costs: Mapping[int, Cost], times: str = "", calls: int = 1, *, of: str | None = None) -> None:
+        """Show at each line, counted from 1, what it cost in a run of so many calls; none: show nothing.
 
         `times`: modelled, measured or empty. `of` is the text that ran, by default the one that is shown.
         """
         lines = self.document.lines if of is None else lines_of(of)
-        self._costs = LineCosts(costs, lines, times) if costs else None
+        self._costs = LineCosts(costs, lines, times, calls) if costs else None
         self.redraw()
 
     def words_at_cursor(self) -> str:
@@ -109,7 +111,8 @@ class CodeArea(TextArea):
         cost = self._costs.by_row(self.document.lines).get(row)
         if cost is None:
             return ""
-        return cost_in_words(cost, self._costs.times, stale=self._costs.stale(self.document.lines))
+        known, stale = self._costs, self._costs.stale(self.document.lines)
+        return cost_in_words(cost, known.times, calls=known.calls, stale=stale)
 
     # Drawing
 
@@ -233,7 +236,7 @@ class CodeArea(TextArea):
         return left + self._cells(self.document[row][:column]) + 1 if at == row else 0
 
     def _note(self, row: int, room: int) -> tuple[str, str]:
-        """What the row cost, as long as there is room for; on the cursor's row nothing covers the text."""
+        """What the row cost. The text gives way as long as enough of it is left, on the cursor's row never."""
         if self._costs is None or not self._costs_on:
             return "", ""
         cost = self._costs.by_row(self.document.lines).get(row)
@@ -243,7 +246,8 @@ class CodeArea(TextArea):
         forms = short_forms(cost, stale=stale)
         fitting = next((form for form in forms if len(form) + 2 <= room), "")
         if not fitting and row != self.cursor_location[0]:
-            fitting = forms[-1]
+            most = self.scrollable_content_region.width - self.gutter_width - _LEAST_CODE
+            fitting = next((form for form in forms[-2:] if len(form) + 2 <= most), forms[-1])
         return fitting, "stale-cost" if stale else "cost"
 
     def _over(self, strip: Strip, column: int, text: str, part: str, width: int) -> Strip:
