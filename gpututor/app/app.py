@@ -5,13 +5,12 @@ from __future__ import annotations
 import asyncio
 import signal
 import sys
-from collections.abc import Callable, Iterable, Sequence
-from functools import partial
+from collections.abc import Callable, Sequence
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual import events, on
-from textual.app import App, SystemCommand
+from textual.app import App
 from textual.binding import BindingType
 from textual.filter import LineFilter
 from textual.screen import Screen
@@ -19,8 +18,7 @@ from textual.theme import Theme
 
 from gpututor.app import style_sheets, themes
 from gpututor.app.chosen import ChosenReversed
-from gpututor.app.commands import COMMANDS, Pane
-from gpututor.app.escape import notice_escape_sooner
+from gpututor.app.escape import escape_and_key, know_escape
 from gpututor.app.grader import Client
 from gpututor.app.idle import LOOK_EVERY_S, START_AFTER_S, IdleCollector
 from gpututor.app.main.saving import Learner
@@ -32,7 +30,7 @@ from gpututor.course.workspace import Workspace, make_workspace
 from gpututor.errors import CourseError, TutorError, UsageError
 from gpututor.paths import builtin_course, default_workspace, log_file, progress_file
 from gpututor.progress.store import ProgressStore
-from gpututor.settings import SettingsFile, prepare_to_write
+from gpututor.settings import SettingsFile
 
 if TYPE_CHECKING:
     from textual.command import Provider
@@ -45,9 +43,9 @@ _SIXTEEN_COLOURS = (ChosenReversed(),)
 
 def palette_provider() -> type[Provider]:
     """What fills the palette; imported when it is first opened."""
-    from gpututor.app.palette import CommandsAndExercises
+    from gpututor.app.palette import Everything
 
-    return CommandsAndExercises
+    return Everything
 
 
 class GpututorApp(App[None]):
@@ -151,6 +149,18 @@ class GpututorApp(App[None]):
     async def on_event(self, event: events.Event) -> None:
         if self._collector is not None and isinstance(event, events.InputEvent):
             self._collector.input_came()
+        if isinstance(event, (events.Key, events.MouseDown)) and not event.is_forwarded:
+            for screen in self.screen_stack:
+                if isinstance(screen, MainScreen):
+                    screen.status.forget_answer()
+        both = escape_and_key(event) if isinstance(event, events.Key) and not event.is_forwarded else None
+        if both is not None and event.key not in self.screen.active_bindings:
+            escape, key = both
+            await super().on_event(escape)
+            # Where Esc did not leave what one types in, the character is no text all the same.
+            if self.focused is None or not self.focused.check_consume_key(key.key, key.character):
+                await super().on_event(key)
+            return
         await super().on_event(event)
 
     def _leave_at_once(self) -> None:
@@ -245,18 +255,6 @@ class GpututorApp(App[None]):
                 return
         self.exit()
 
-    def get_system_commands(self, screen: Screen[Any]) -> Iterable[SystemCommand]:
-        """The palette: every command, every exercise, the theme."""
-        if not isinstance(screen, MainScreen):
-            return
-        prepare_to_write()  # for another theme
-        for command in COMMANDS:
-            yield SystemCommand(command.title, command.help, getattr(screen, f"action_{command.id}"))
-        for exercise in self._course.exercises:
-            title = f"{exercise.label} {exercise.title}"
-            yield SystemCommand(title, exercise.summary, partial(screen.open_exercise, exercise, Pane.TASK))
-        yield SystemCommand("Theme", "Choose other colours.", self.action_change_theme)
-
 
 def _find_devices() -> Inventory:
     from gpututor.grading.inventory import known_devices
@@ -283,7 +281,7 @@ def run(course_folder: Path | None = None, workspace_folder: Path | None = None)
         check_not_missing(course)
     progress = ProgressStore(progress_file(course.place))
     client = GradingClient()
-    notice_escape_sooner()
+    know_escape()
     try:
         GpututorApp(
             course=course,

@@ -98,6 +98,43 @@ COMMANDS = (
 
 BY_ID = {command.id: command for command in COMMANDS}
 
+OTHER_NAMES: dict[str, tuple[str, ...]] = {
+    "show_course": ("list",),
+    "show_code": ("editor",),
+    "search": ("find text",),
+    "run_checks": ("grade",),
+    "cancel": ("cancel",),
+    "go_to_failure": ("failure",),
+    "show_device": ("trace",),
+    "compare": ("beside",),
+    "export_trace": ("Perfetto",),
+    "all_text": ("output",),
+    "history": ("history",),
+    "solution": ("diff",),
+    "reset": ("starter",),
+    "toggle_comment": ("uncomment",),
+    "find": ("replace",),
+    "lines_up": ("move up",),
+    "lines_down": ("move down",),
+    "duplicate": ("copy line",),
+    "progress": ("statistics",),
+    "devices": ("models", "doctor"),
+    "settings": ("options",),
+    "save_screen": ("screenshot",),
+    "help": ("keys",),
+    "quit": ("exit",),
+}
+"""What else commands are called, by their ids: the palette finds them by these words, too."""
+
+DEVICE_TABS = {
+    "Timeline": "When each kernel and copy of your last run ran.",
+    "Memory": "What your last run held in the device's memory.",
+    "Times": "How long your last run took, beside the baseline.",
+    "Lines": "What each line cost in your last run.",
+    "Hazards": "What may go wrong in your last run, and what is worth changing.",
+}
+"""The tabs of the device screen in their order, each with a sentence: the palette opens them, too."""
+
 FOOTERS: dict[Pane, tuple[str, ...]] = {
     Pane.COURSE: ("show_task", "show_code", "run_checks", "next_exercise", "help", "quit"),
     Pane.LESSON: (

@@ -1,13 +1,21 @@
-"""Esc without a wait that can be felt."""
+"""Esc without a wait that can be felt, and with whatever key comes right behind it."""
 
 from __future__ import annotations
 
 import selectors
 import sys
+from collections.abc import Iterable
 from types import SimpleNamespace
+
+from textual import events
+from textual._ansi_sequences import ANSI_SEQUENCES_KEYS
+from textual._xterm_parser import XTermParser
 
 LOOK_EVERY_S = 0.02
 """100 ms in Textual, which notices only at its next look that nothing came behind an Esc, and so that it was one."""
+_ESC = "\x1b"
+_BEGIN_SEQUENCES = "[OPX]^_"
+"""What may stand behind an Esc in longer sequences."""
 
 
 class QuickSelector(selectors.SelectSelector):
@@ -17,11 +25,42 @@ class QuickSelector(selectors.SelectSelector):
         return super().select(LOOK_EVERY_S if timeout is None else min(timeout, LOOK_EVERY_S))
 
 
-def notice_escape_sooner() -> None:
-    """Let Textual's driver look for keys more often. The driver offers no way to ask for it."""
+class EscapeParser(XTermParser):
+    """Tells Esc and a key behind it at once.
+
+    Terminals send the same for Alt and a key as for Esc and then the key. Textual loses the Esc where the key is no
+    letter, and makes other characters of digits. Here every character has `alt+` in its name, see `escape_and_key`; of
+    keys such as Enter two are made.
+    """
+
+    def _sequence_to_key_events(self, sequence: str, alt: bool = False) -> Iterable[events.Key]:
+        behind = sequence[1] if len(sequence) == 2 and sequence[0] == _ESC else ""
+        # A tuple: such as ctrl+right, which some terminals send as Esc and a letter.
+        if behind and behind not in _BEGIN_SEQUENCES and not isinstance(ANSI_SEQUENCES_KEYS.get(sequence), tuple):
+            sequence, alt = behind, True
+        for event in super()._sequence_to_key_events(sequence, alt=alt):
+            if not alt or event.key.startswith("alt+"):
+                yield event
+            elif event.is_printable:
+                yield events.Key(f"alt+{event.key}", event.character)
+            else:
+                yield from (events.Key("escape", _ESC), event)
+
+
+def escape_and_key(event: events.Key) -> tuple[events.Key, events.Key] | None:
+    """The two keys that Alt with a character may also have been; None for other keys."""
+    character = event.character
+    if not event.key.startswith("alt+") or character is None or not event.is_printable:
+        return None
+    name = character if character.isalnum() else event.key.removeprefix("alt+")
+    return events.Key("escape", _ESC), events.Key(name, character)
+
+
+def know_escape() -> None:
+    """Let Textual's driver look for keys more often, and tell Esc from Alt. The driver offers no way to ask for it."""
     if sys.platform == "win32":
         return
     from textual.drivers import linux_driver
 
     names = SimpleNamespace(SelectSelector=QuickSelector, EVENT_READ=selectors.EVENT_READ)
-    vars(linux_driver)["selectors"] = names
+    vars(linux_driver).update(selectors=names, XTermParser=EscapeParser)

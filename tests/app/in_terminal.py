@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from gpututor.app.app import GpututorApp
+from gpututor.app.escape import know_escape
 from gpututor.app.main.screen import MainScreen
 from gpututor.course.catalogue import load_course
 from gpututor.course.workspace import Workspace
@@ -56,6 +57,7 @@ def main() -> None:
         ready_file(workspace.folder).touch()
 
     threading.Thread(target=tell_when_ready, daemon=True).start()
+    know_escape()
     app.run()
     progress.close()
 

@@ -1,4 +1,4 @@
-"""Esc is known as soon as it can be told from the beginning of another key."""
+"""Esc is known as soon as it can be told from the beginning of another key, also with a key right behind it."""
 
 from __future__ import annotations
 
@@ -6,9 +6,17 @@ import selectors
 from types import SimpleNamespace
 
 import pytest
+from textual import events
 from textual.drivers import linux_driver
+from textual.pilot import Pilot
 
-from gpututor.app.escape import LOOK_EVERY_S, QuickSelector, notice_escape_sooner
+from gpututor.app.commands import Pane
+from gpututor.app.escape import LOOK_EVERY_S, EscapeParser, QuickSelector, know_escape
+from gpututor.app.screens.help import HelpScreen
+from gpututor.course.workspace import make_workspace
+from tests.app.conftest import Desk, main_screen, until
+from tests.app.in_terminal import start
+from tests.app.test_typing import DEFAULT_START
 
 
 def test_the_terminal_is_looked_at_more_often(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -26,10 +34,116 @@ def test_the_terminal_is_looked_at_more_often(monkeypatch: pytest.MonkeyPatch) -
 
 def test_textual_takes_what_it_needs_from_the_module_that_is_put_in_place(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(linux_driver, "selectors", selectors)
-    notice_escape_sooner()
+    monkeypatch.setattr(linux_driver, "XTermParser", linux_driver.XTermParser)  # to be put back
+    know_escape()
     put = vars(linux_driver)["selectors"]
     assert isinstance(put, SimpleNamespace)
     names = linux_driver.LinuxDriver.run_input_thread.__code__.co_names
     assert "selectors" in names, "Textual reads keys in another way now"
     assert put.SelectSelector is QuickSelector
+    assert "XTermParser" in names
+    assert vars(linux_driver)["XTermParser"] is EscapeParser
     assert {"SelectSelector", "EVENT_READ"} == {name for name in names if hasattr(selectors, name)} - {"select"}
+
+
+def keys_of(sent: str) -> list[events.Key]:
+    """The keys that are made of what a terminal sent, when nothing follows."""
+    parser = EscapeParser()
+    return [event for event in (*parser.feed(sent), *parser.feed("")) if isinstance(event, events.Key)]
+
+
+@pytest.mark.parametrize(
+    ("sent", "keys"),
+    [
+        ("\x1b?", ["alt+question_mark"]),
+        ("\x1b?\x1b", ["alt+question_mark", "escape"]),
+        ("\x1b]", ["alt+right_square_bracket"]),
+        ("\x1b\r", ["escape", "enter"]),
+        ("\x1b\x13", ["escape", "ctrl+s"]),
+        ("\x1b1", ["alt+1"]),
+        ("\x1bV", ["alt+shift+v"]),
+        ("\x1ba", ["alt+a"]),
+        ("\x1b=x", ["alt+equals_sign", "x"]),
+        ("\x1b\x1bOP", ["escape", "f1"]),
+        ("\x1b[1;3A", ["alt+up"]),
+        ("\x1b[1;3B", ["alt+down"]),
+        ("\x1b[1;4B", ["alt+shift+down"]),
+        ("\x1bf", ["ctrl+right"]),
+        ("\x1b[Z", ["shift+tab"]),
+        ("\x1bOQ", ["f2"]),
+    ],
+)
+def test_esc_is_not_lost_with_a_key_behind_it(sent: str, keys: list[str]) -> None:
+    assert [key.key for key in keys_of(sent)] == keys
+
+
+async def send(pilot: Pilot[None], sent: str) -> None:
+    """Give the app what a terminal sends in one piece."""
+    for key in keys_of(sent):
+        pilot.app.post_message(key)
+    await pilot.pause()
+
+
+@pytest.mark.parametrize("key", ["?", "1", "V", "d", "ä", "=", "]", "r"])
+async def test_a_character_right_behind_esc_is_never_typed(desk: Desk, key: str) -> None:
+    async with desk.start() as pilot:
+        screen = main_screen(pilot)
+        await pilot.press("e")
+        await until(pilot, lambda: screen.focused is screen.panes.editor, "for the editor")
+        before = screen.editor_text
+        await send(pilot, f"\x1b{key}")
+        await until(pilot, lambda: screen.panes.current is not Pane.CODE or pilot.app.screen is not screen, "to leave")
+        assert screen.editor_text == before
+
+
+async def test_where_esc_stops_a_run_what_comes_right_behind_it_is_no_text(desk: Desk) -> None:
+    desk.client.holds = True
+    async with desk.start() as pilot:
+        screen = main_screen(pilot)
+        await pilot.press("r", "e")
+        await until(pilot, lambda: screen.running and screen.focused is screen.panes.editor, "for the editor")
+        before = screen.editor_text
+        await send(pilot, "\x1b?")
+        await until(pilot, lambda: not screen.running, "for the run to be stopped")
+        await pilot.pause()
+        assert screen.editor_text == before
+
+
+async def test_a_command_right_behind_esc_is_done(desk: Desk) -> None:
+    async with desk.start() as pilot:
+        screen = main_screen(pilot)
+        await pilot.press("e")
+        await until(pilot, lambda: screen.focused is screen.panes.editor, "for the editor")
+        await send(pilot, "\x1b?")
+        await until(pilot, lambda: isinstance(pilot.app.screen, HelpScreen), "for the help")
+        await pilot.press("escape")
+        await until(pilot, lambda: pilot.app.screen is screen, "for the desk")
+        await pilot.press("e")
+        await until(pilot, lambda: screen.focused is screen.panes.editor, "for the editor")
+        await send(pilot, "\x1b1")
+        await until(pilot, lambda: screen.panes.current is Pane.COURSE, "for the course")
+
+
+async def test_alt_and_a_key_does_what_it_is_bound_to(desk: Desk) -> None:
+    async with desk.start() as pilot:
+        screen = main_screen(pilot)
+        await pilot.press("e")
+        await until(pilot, lambda: screen.focused is screen.panes.editor, "for the editor")
+        before = screen.editor_text.splitlines()
+        await send(pilot, "\x1b[1;3B")
+        await until(pilot, lambda: screen.editor_text.splitlines()[:2] == before[1::-1], "for the line to go down")
+        await send(pilot, "\x1b[1;3A")
+        await until(pilot, lambda: screen.editor_text.splitlines() == before, "for the line to come back")
+        await send(pilot, "\x1ba")
+        await until(pilot, lambda: screen.panes.editor.selected_text == screen.editor_text, "for all to be selected")
+        assert screen.panes.current is Pane.CODE
+
+
+def test_in_a_terminal_what_comes_right_behind_esc_is_a_command(desk: Desk) -> None:
+    make_workspace(desk.workspace_folder, desk.course)
+    with start(desk.course.folder, desk.workspace_folder, {"GPUTUTOR_HOME": str(desk.folder / "home")}) as terminal:
+        terminal.press("e")
+        terminal.until_shown(DEFAULT_START)
+        terminal.send(b"\x1b?")
+        terminal.until_shown("Esc closes")
+    assert "?" not in desk.file().read_text()

@@ -258,9 +258,9 @@ async def test_every_title_of_the_course_is_whole_in_the_list(desk: Desk, size: 
 async def test_the_palette_has_commands_first_and_exercises_in_the_order_of_the_course(desk: Desk) -> None:
     desk.course = load_course(write_course(desk.folder / "eleven", exercises=1, lessons=11))
     async with desk.start((140, 40)) as pilot:
-        from gpututor.app.palette import CommandsAndExercises
+        from gpututor.app.palette import Everything
 
-        provider = CommandsAndExercises(main_screen(pilot))
+        provider = Everything(main_screen(pilot))
         names = [str(hit.text) async for hit in provider.discover()]
         assert names[: len(COMMANDS)] == [command.title for command in COMMANDS]
         labels = [name.split()[0] for name in names[len(COMMANDS) :] if "Twice" in name]

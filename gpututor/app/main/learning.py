@@ -23,6 +23,10 @@ class LearnScreen(ShowScreen):
 
     @on(events.DescendantFocus)
     @on(CheckOpened)
+    def _tell_keys_anew(self) -> None:
+        # Not `show_keys` itself: Textual would call this layer's, and not that of the layers above.
+        self.show_keys()
+
     def show_keys(self) -> None:
         """Name the commands that can do something now."""
         pane = self.panes.current

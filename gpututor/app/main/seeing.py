@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,7 @@ from textual import on
 
 from gpututor.app.main.running import RunScreen
 from gpututor.app.messages import AttemptKept, LineChosen, RecordingLoaded
+from gpututor.grading.words import outcome_line
 from gpututor.progress.store import Attempt
 
 if TYPE_CHECKING:
@@ -25,9 +27,8 @@ RUNNING = (
     "A run is under way.\n\nWhen it has ended, d shows what the device did: when each kernel and copy ran, what the"
     " host waited for, and which of your lines caused it."
 )
-NOT_RECORDED = (
-    "Of attempt {number} nothing was recorded: it is too old, or nothing ran on a device.\n\nr runs the checks again."
-)
+NOT_RECORDED = "Of attempt {number} nothing was recorded: it is too old, or nothing ran on a device."
+RUN_AGAIN = "\n\nr runs the checks again."
 
 
 class SeeScreen(RunScreen):
@@ -71,34 +72,36 @@ class SeeScreen(RunScreen):
         if recording is None:
             return None
         exercise = next(one for one in self.learner.course.exercises if one.key == attempt.report.exercise)
-        return first_view(
+        view = first_view(
             recording,
             attempt=attempt.number,
             title=f"{exercise.label} {exercise.title}",
             file_name=self.learner.workspace.path_of(exercise).name,
             source=attempt.source,
         )
+        return view and replace(view, verdicts=attempt.report.verdicts, outcome=outcome_line(attempt.report))
 
-    async def action_show_device(self) -> None:
-        """Show what the device did in the newest attempt."""
+    async def action_show_device(self, tab: int = 0) -> None:
+        """Show what the device did in the newest attempt; `tab` counts from 0."""
         attempt = self.from_progress(partial(self.learner.progress.latest, self.exercise.key), None)
-        await self.see_attempt(attempt)
+        await self.see_attempt(attempt, tab)
 
-    async def see_attempt(self, attempt: Attempt | None) -> None:
+    async def see_attempt(self, attempt: Attempt | None, tab: int = 0) -> None:
         """Show what the device did in an attempt at the exercise that is open."""
         if attempt is None:
             screen = self.make_device_screen(None, RUNNING if self.running else NOTHING_RUN)
         else:
             known = self._last_view[1] if self._last_view is not None and self._last_view[0] == attempt.id else None
-            nothing = NOT_RECORDED.format(number=attempt.number)
+            nothing = NOT_RECORDED.format(number=attempt.number) + ("" if self.running else RUN_AGAIN)
             screen = self.make_device_screen(known or await self.view_of(attempt), nothing)
+        screen.tab_number = tab
         self.app.push_screen(screen, partial(self._after_device, attempt))
 
     def make_device_screen(self, view: RunView | None, nothing: str) -> DeviceScreen:
         """The screen to be shown; the layers above add to what it can do."""
         from gpututor.app.screens.device import DeviceScreen
 
-        return DeviceScreen(view, nothing)
+        return DeviceScreen(view, nothing, running=self.running)
 
     def _after_device(self, attempt: Attempt | None, answer: DeviceAnswer) -> None:
         if answer == "run":

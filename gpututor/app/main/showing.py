@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections.abc import Callable
 from dataclasses import replace
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
     from gpututor.app.widgets.device.beside import Other
     from gpututor.app.widgets.device.view import OtherAttempt, RunView
     from gpututor.grading.recording import Recording, RunRecording
+
+NO_ATTEMPT = "No attempt yet that could be compared: ^s runs the checks."
+NONE_RECORDED = "No attempt was recorded yet: each stopped too early. ^s runs again."
 
 
 class ShowScreen(SeeScreen):
@@ -51,16 +55,19 @@ class ShowScreen(SeeScreen):
 
     @on(CostsRead)
     def _show_costs(self, message: CostsRead) -> None:
+        from gpututor.app.widgets.device.view import cases_of
+
         if message.exercise == self.exercise.key:
             run = telling_run(message.recording)
             costs = {line.line: line for line in run.lines} if run is not None else {}
-            self.panes.editor.show_costs(costs, run.times if run is not None else "", of=message.source)
+            calls = len(cases_of(run)) if run is not None else 1
+            self.panes.editor.show_costs(costs, run.times if run is not None else "", calls, of=message.source)
 
     # Beside others
 
     def _view_of(self, attempt: Attempt) -> RunView | None:
         view = super()._view_of(attempt)
-        return view and replace(view, verdicts=attempt.report.verdicts, others=self._others(attempt))
+        return view and replace(view, others=self._others(attempt))
 
     def _others(self, attempt: Attempt) -> tuple[OtherAttempt, ...]:
         """The best attempt and the one before, as far as they were recorded and are not this one."""
@@ -89,7 +96,8 @@ class ShowScreen(SeeScreen):
     def make_device_screen(self, view: RunView | None, nothing: str) -> DeviceScreen:
         from gpututor.app.screens.device_tools import DeviceToolsScreen, Tools
 
-        return DeviceToolsScreen(view, nothing, Tools(self._exports, self._others_to_compare, self.save_screen))
+        tools = Tools(self._exports, self._others_to_compare, self.save_screen)
+        return DeviceToolsScreen(view, nothing, tools, running=self.running)
 
     def _others_to_compare(self, view: RunView) -> tuple[Other, ...]:
         """The best attempt, the one before, the rest from the newest on; then the baselines. For a thread."""
@@ -117,18 +125,42 @@ class ShowScreen(SeeScreen):
         return (*found, *baselines_of(view))
 
     async def action_compare(self) -> None:
-        """Set the newest attempt beside another one."""
-        await self.compare_attempt(self.from_progress(partial(self.learner.progress.latest, self.exercise.key), None))
-
-    async def compare_attempt(self, attempt: Attempt | None) -> None:
-        """Set an attempt at the exercise that is open beside another one."""
-        view = await self.view_of(attempt) if attempt is not None else None
-        if attempt is None or view is None:
-            self.status.show_news("Nothing was recorded yet that could be compared: r runs the checks.")
+        """Set the newest attempt of which anything was recorded beside another one."""
+        none: list[int] = []
+        ids = self.from_progress(partial(self.learner.progress.ids, self.exercise.key), none)
+        try:
+            found = await asyncio.to_thread(self._newest_recorded, ids)
+        except ProgressError as error:
+            self.show_error(error)
             return
+        if found is None:
+            self.status.show_answer(NONE_RECORDED if ids else NO_ATTEMPT)
+            return
+        attempt, view = found
+        news = f"Of the newest attempt nothing was recorded: attempt {attempt.number} is the last that was."
+        self._compare(attempt, view, news if attempt.id != ids[0] else "")
+
+    def _newest_recorded(self, ids: list[int]) -> tuple[Attempt, RunView] | None:
+        """Of attempts, the newest first. Reads files: for a thread. Raises `ProgressError`."""
+        known = set(self.recordings.ids())
+        for attempt in (self.learner.progress.attempt(id_) for id_ in ids if id_ in known):
+            view = self._view_of(attempt) if attempt is not None else None
+            if attempt is not None and view is not None:
+                return attempt, view
+        return None
+
+    async def compare_attempt(self, attempt: Attempt) -> None:
+        """Set an attempt at the exercise that is open beside another one."""
+        view = await self.view_of(attempt)
+        if view is None:
+            self.status.show_answer(f"Of attempt {attempt.number} nothing was recorded: V compares the newest.")
+            return
+        self._compare(attempt, view)
+
+    def _compare(self, attempt: Attempt, view: RunView, news: str = "") -> None:
         from gpututor.app.screens.compare import CompareScreen
 
-        screen = CompareScreen(view, partial(self._others_to_compare, view), self.save_screen)
+        screen = CompareScreen(view, partial(self._others_to_compare, view), self.save_screen, news)
         self.app.push_screen(screen, partial(self._after_device, attempt))
 
     # Exports
@@ -156,7 +188,7 @@ class ShowScreen(SeeScreen):
         attempt = self.from_progress(partial(self.learner.progress.latest, self.exercise.key), None)
         view = await self.view_of(attempt) if attempt is not None else None
         if view is None:
-            self.status.show_news("Nothing was recorded yet that could be exported: r runs the checks.")
+            self.status.show_answer("Nothing was recorded yet that could be exported: r runs the checks.")
             return
         self.status.show_news("Writing the trace …")
         self._in_thread(partial(self._save_trace, view))

@@ -14,6 +14,7 @@ from textual.containers import Container
 from textual.message import Message
 from textual.widget import Widget
 
+from gpututor.app.commands import DEVICE_TABS
 from gpututor.app.messages import LineChosen
 from gpututor.app.screens.once import OnceScreen
 from gpututor.app.widgets.device.edges import Keys, TabChosen, TabTitles, split_keys
@@ -41,13 +42,14 @@ class TabEntry:
         return made
 
 
-TABS = (
-    TabEntry("Timeline", "timeline", "Timeline"),
-    TabEntry("Memory", "memory", "MemoryTab"),
-    TabEntry("Times", "times", "TimesTab"),
-    TabEntry("Lines", "lines", "LinesTab"),
-    TabEntry("Hazards", "hazards", "HazardsTab"),
+_WIDGETS = (
+    ("timeline", "Timeline"),
+    ("memory", "MemoryTab"),
+    ("times", "TimesTab"),
+    ("lines", "LinesTab"),
+    ("hazards", "HazardsTab"),
 )
+TABS = tuple(TabEntry(title, *made_by) for title, made_by in zip(DEVICE_TABS, _WIDGETS, strict=True))
 
 
 def load_with_tabs(view: RunView) -> RunView:
@@ -82,12 +84,16 @@ class DeviceScreen(OnceScreen[DeviceAnswer]):
     MORE_KEYS: ClassVar[tuple[str, ...]] = ()
     """Keys of classes that build on this one, for the last line; of use where there is a view."""
 
-    def __init__(self, view: RunView | None, nothing: str = "") -> None:
-        """`nothing`: what is said where there is no view. A view whose traces have been read is shown at once."""
+    def __init__(self, view: RunView | None, nothing: str = "", *, running: bool = False) -> None:
+        """`nothing`: what is said where there is no view. A view whose traces have been read is shown at once.
+
+        `running`: a run is under way, so that no other is offered.
+        """
         super().__init__()
         self.view = view
         self.tab_number = 0
         self._nothing = nothing
+        self._running = running
         self._tabs: dict[int, Widget] = {}
         self._top = TabTitles([entry.title for entry in TABS], id="device-tabs")
         self._case = PlainText("", id="device-case")
@@ -166,7 +172,7 @@ class DeviceScreen(OnceScreen[DeviceAnswer]):
     def _own_keys(self) -> list[tuple[str, str]]:
         """Keys of the screen that can do something now."""
         if self.view is None:
-            return [("r", "run the checks")]
+            return [] if self._running else [("r", "run the checks")]
         keys = [(f"1-{len(TABS)}", "tab")]
         keys += [("c", "call")] if len(self.view.cases) > 1 else []
         keys += [("s", "scenario")] if len(self.view.recording.runs) > 1 else []
@@ -202,9 +208,10 @@ class DeviceScreen(OnceScreen[DeviceAnswer]):
         self.dismiss("run")
 
     def action_help(self) -> None:
-        from gpututor.app.screens.device_help import DeviceHelp
+        from gpututor.app.screens.device_help import OF_THE_SCREEN, DeviceHelp
 
-        self.app.push_screen(DeviceHelp(TABS[self.tab_number].title, self._tab_keys, self._own_keys))
+        more = [key for key in OF_THE_SCREEN if not (self._running and key[0] == "r")]
+        self.app.push_screen(DeviceHelp(TABS[self.tab_number].title, self._tab_keys, self._own_keys, more))
 
     def action_close(self) -> None:
         self.dismiss(None)

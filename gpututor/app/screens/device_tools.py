@@ -51,8 +51,8 @@ class DeviceToolsScreen(DeviceScreen):
     ]
     MORE_KEYS = ("V compare", "X export")
 
-    def __init__(self, view: RunView | None, nothing: str, tools: Tools) -> None:
-        super().__init__(view, nothing)
+    def __init__(self, view: RunView | None, nothing: str, tools: Tools, *, running: bool = False) -> None:
+        super().__init__(view, nothing, running=running)
         self._tools = tools
         self._news = PlainText("", id="device-news")
         self._news.display = False
