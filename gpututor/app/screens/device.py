@@ -93,7 +93,7 @@ class DeviceScreen(OnceScreen[DeviceAnswer]):
         self.view = view
         self.tab_number = 0
         self._nothing = nothing
-        self._running = running
+        self._run_is_on = running
         self._tabs: dict[int, Widget] = {}
         self._top = TabTitles([entry.title for entry in TABS], id="device-tabs")
         self._case = PlainText("", id="device-case")
@@ -172,7 +172,7 @@ class DeviceScreen(OnceScreen[DeviceAnswer]):
     def _own_keys(self) -> list[tuple[str, str]]:
         """Keys of the screen that can do something now."""
         if self.view is None:
-            return [] if self._running else [("r", "run the checks")]
+            return [] if self._run_is_on else [("r", "run the checks")]
         keys = [(f"1-{len(TABS)}", "tab")]
         keys += [("c", "call")] if len(self.view.cases) > 1 else []
         keys += [("s", "scenario")] if len(self.view.recording.runs) > 1 else []
@@ -210,7 +210,7 @@ class DeviceScreen(OnceScreen[DeviceAnswer]):
     def action_help(self) -> None:
         from gpututor.app.screens.device_help import OF_THE_SCREEN, DeviceHelp
 
-        more = [key for key in OF_THE_SCREEN if not (self._running and key[0] == "r")]
+        more = [key for key in OF_THE_SCREEN if not (self._run_is_on and key[0] == "r")]
         self.app.push_screen(DeviceHelp(TABS[self.tab_number].title, self._tab_keys, self._own_keys, more))
 
     def action_close(self) -> None:
