@@ -1,7 +1,8 @@
 """Everything that the documentation shows is run: Python blocks, files, and commands with what they print.
 
 A block of Python that begins with `# file: NAME` is written to that file. A `console` block's lines that begin with
-`$ ` are run beside the files above it; its other lines must be in the output, where `…` stands for anything.
+`$ ` are run beside the files above it; its other lines must be in the output, where `…` stands for anything. Where a
+line is nothing but `…`, it stands for the lines that were left out: the others follow each other as they were printed.
 """
 
 from __future__ import annotations
@@ -45,6 +46,35 @@ def ended(command: list[str], folder: Path) -> str:
     return done.stdout
 
 
+def commands(block: str) -> list[list[str]]:
+    """Each command of a block, and the lines that it is to print."""
+    return [part.splitlines() for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]]
+
+
+def passages(lines: list[str]) -> list[list[str]]:
+    """The lines between those that are nothing but `…`; where there is none of these, each line by itself."""
+    if "…" not in lines:
+        return [[line] for line in lines]
+    return [part.splitlines() for part in re.split(r"^…$\n?", "\n".join(lines), flags=re.MULTILINE) if part]
+
+
+def as_printed(lines: list[str], *, whole: bool) -> re.Pattern[str]:
+    """What finds the lines in an output; `whole`: nothing may stand before, between or behind them."""
+    each = [".*".join(map(re.escape, line.split("…"))) for line in lines]
+    return re.compile("".join(rf"^{line} *\n" for line in each) if whole else each[0], re.MULTILINE)
+
+
+def test_lines_that_are_shown_together_must_be_printed_together() -> None:
+    printed = "one\ntwo\n\nthree\nfour\n"
+    assert commands("$ a b\none\n…\nfour\n$ c\n") == [["a b", "one", "…", "four"], ["c"]]
+    assert passages(["one", "two", "…", "four"]) == [["one", "two"], ["four"]]
+    assert passages(["one", "four"]) == [["one"], ["four"]]
+    assert as_printed(["o…e", "two"], whole=True).search(printed)
+    assert not as_printed(["one", "three"], whole=True).search(printed)
+    assert not as_printed(["on"], whole=True).search(printed)
+    assert as_printed(["on"], whole=False).search(printed)
+
+
 @pytest.mark.parametrize("page", mostly_long(PAGES, QUICK), ids=lambda page: page.name)
 def test_every_block_of_a_page_does_what_it_says(page: Path, tmp_path: Path) -> None:
     (tmp_path / "pytest.ini").write_text("[pytest]\n")
@@ -55,14 +85,14 @@ def test_every_block_of_a_page_does_what_it_says(page: Path, tmp_path: Path) -> 
             if not named:
                 ended([sys.executable, "block.py"], tmp_path)
             continue
-        printed = ""
-        for line in text.splitlines():
-            if line.startswith("$ "):
-                program, *arguments = shlex.split(line[2:])
-                printed = ended([*_PROGRAMS[program], *arguments], tmp_path)
-            else:
-                wanted = ".*".join(map(re.escape, line.split("…")))
-                assert re.search(wanted, printed), f"{page.name} promises {line!r}:\n{printed}"
+        for command, *lines in commands(text):
+            program, *arguments = shlex.split(command)
+            printed = ended([*_PROGRAMS[program], *arguments], tmp_path)
+            at = 0
+            for passage in passages(lines):
+                found = as_printed(passage, whole="…" in lines).search(printed, at)
+                assert found, f"{page.name} promises, in this place, {passage}:\n{printed}"
+                at = found.end() if "…" in lines else 0
 
 
 def test_each_page_has_blocks_to_run() -> None:
