@@ -153,8 +153,12 @@ class GpututorApp(App[None]):
             for screen in self.screen_stack:
                 if isinstance(screen, MainScreen):
                     screen.status.forget_answer()
-        both = escape_and_key(event) if isinstance(event, events.Key) and not event.is_forwarded else None
-        if both is not None and event.key not in self.screen.active_bindings:
+        if (
+            isinstance(event, events.Key)
+            and not event.is_forwarded
+            and (both := escape_and_key(event)) is not None
+            and event.key not in self.screen.active_bindings
+        ):
             escape, key = both
             await super().on_event(escape)
             # Where Esc did not leave what one types in, the character is no text all the same.

@@ -171,6 +171,6 @@ def _print_end(report: Report) -> None:
         print(fitting(textwrap.indent(visible(text), "  ")))
     known = evidence(report)
     print(fitting(f"  device {visible(device_words(report.device))}{'; ' + known if known else ''}", 4))
-    parts = [f"isolation {environment.isolation}", f"worker {environment.workers}" if environment.workers else ""]
-    parts += [f"driver {environment.driver}" if environment.driver else "", f"seed {environment.seed}"]
+    driver = f"driver {environment.driver}" if environment.driver else ""
+    parts = [f"isolation {environment.isolation}", driver, f"seed {environment.seed}"]
     print(fitting(f"  {visible('; '.join(filter(None, parts)))}; {elapsed(report)}", 4))

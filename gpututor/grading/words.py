@@ -33,7 +33,7 @@ OUTCOME_TITLES = {
 DOES_NOT_RUN = "✗ Does not run yet"
 """The title of a report on a file with an error that keeps it from loading."""
 COLD_S = 0.3
-"""Seconds of waiting for a worker from which a grading is called cold."""
+"""Seconds of waiting for a worker, which loads PyTorch, from which they are told apart."""
 _TOLD = [status for status in Status if status not in (Status.PASSED, Status.FAILED)]
 """What is counted beside the checks that passed; the rest has failed."""
 
@@ -93,10 +93,10 @@ def _number(points: float) -> str:
 
 
 def elapsed(report: Report) -> str:
-    """`0.04 s`; `2.1 s, of which 1.9 s to start a worker (cold)`."""
+    """`0.04 s`; `2.1 s, of which 1.9 s to load PyTorch`."""
     if report.waited_s < COLD_S:
         return f"{report.elapsed_s:.2g} s" if report.elapsed_s < 1 else f"{report.elapsed_s:.1f} s"
-    return f"{report.elapsed_s:.1f} s, of which {report.waited_s:.1f} s to start a worker (cold)"
+    return f"{report.elapsed_s:.1f} s, of which {report.waited_s:.1f} s to load PyTorch"
 
 
 def evidence(report: Report) -> str:

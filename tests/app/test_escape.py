@@ -34,7 +34,7 @@ def test_the_terminal_is_looked_at_more_often(monkeypatch: pytest.MonkeyPatch) -
 
 def test_textual_takes_what_it_needs_from_the_module_that_is_put_in_place(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(linux_driver, "selectors", selectors)
-    monkeypatch.setattr(linux_driver, "XTermParser", linux_driver.XTermParser)  # to be put back
+    monkeypatch.setattr(linux_driver, "XTermParser", vars(linux_driver)["XTermParser"])  # to be put back
     know_escape()
     put = vars(linux_driver)["selectors"]
     assert isinstance(put, SimpleNamespace)

@@ -54,6 +54,8 @@ def test_a_right_file_passes_with_exit_code_zero(course: Path, solution: Path) -
     assert "✓ Passed: all 3 checks" in done.stdout
     assert "virtual T4 (modelled)" in done.stdout
     assert "isolation process" in done.stdout
+    assert "worker" not in done.stdout
+    assert "spare" not in done.stdout
 
 
 def test_a_wrong_file_fails_with_exit_code_one_and_names_the_line(course: Path, solution: Path) -> None:

@@ -11,6 +11,7 @@ from gpututor.grading.words import (
     GLYPHS,
     OUTCOME_TITLES,
     device_words,
+    elapsed,
     evidence,
     mark,
     outcome_line,
@@ -109,3 +110,9 @@ def test_what_is_only_modelled_says_so_also_without_a_gpu() -> None:
 def test_a_suspicion_is_for_a_person_to_look_at() -> None:
     found = report(Outcome.NEEDS_REVIEW, said("parity"), suspicions=("it moved 3 bytes in 1 ns",))
     assert to_look_at(found) == ["For a person to look at: it moved 3 bytes in 1 ns"]
+
+
+def test_the_time_says_how_much_of_it_was_spent_on_loading_pytorch() -> None:
+    warm = replace(report(Outcome.PASSED), elapsed_s=0.04, waited_s=0.001)
+    assert elapsed(warm) == "0.04 s"
+    assert elapsed(replace(warm, elapsed_s=2.1, waited_s=1.9)) == "2.1 s, of which 1.9 s to load PyTorch"

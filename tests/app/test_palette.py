@@ -1,0 +1,65 @@
+"""The palette: commands, tabs and exercises are found by the names that people know."""
+
+from __future__ import annotations
+
+import pytest
+from textual.command import Hit
+
+from gpututor.app.commands import BY_ID, DEVICE_TABS, OTHER_NAMES
+from gpututor.app.palette import Everything
+from gpututor.app.screens.device import TABS, DeviceScreen
+from gpututor.app.screens.history import HistoryScreen
+from tests.app.conftest import Desk, main_screen, until, until_shown
+from tests.app.test_device import is_read
+from tests.app.test_path import run_checks
+
+WANTED = {
+    **{title.lower(): title for title in DEVICE_TABS},
+    **{command.title.lower(): command.title for command in BY_ID.values()},
+    **{name: f"{BY_ID[id].title} ({name})" for id, names in OTHER_NAMES.items() for name in names},
+    "export": "Export trace",
+    "colours": "Theme (colours)",
+}
+"""What people type, and what they find first."""
+
+
+async def test_everything_is_found_by_the_names_that_people_know(desk: Desk) -> None:
+    async with desk.start() as pilot:
+        provider = Everything(main_screen(pilot))
+        for words, title in WANTED.items():
+            hits = [hit async for hit in provider.search(words) if isinstance(hit, Hit)]
+            best = max(hits, key=lambda hit: hit.score, default=None)
+            assert best is not None, words
+            assert best.text == title, words
+            assert len({hit.command for hit in hits}) == len(hits), "one line each"
+
+
+def test_other_names_are_of_commands_and_nobody_elses() -> None:
+    assert set(OTHER_NAMES) <= set(BY_ID)
+    titles = {command.title.lower() for command in BY_ID.values()} | {title.lower() for title in DEVICE_TABS}
+    names = [name.lower() for names in OTHER_NAMES.values() for name in names]
+    assert len(names) == len(set(names))
+    assert not set(names) & titles
+
+
+@pytest.mark.parametrize("title", DEVICE_TABS)
+async def test_a_tab_of_the_device_screen_is_opened_by_its_name(desk: Desk, title: str) -> None:
+    async with desk.start() as pilot:
+        await run_checks(pilot)
+        await pilot.press("ctrl+p", *title.lower())
+        await until_shown(pilot, DEVICE_TABS[title])
+        await pilot.press("enter")
+        await until(pilot, lambda: isinstance(pilot.app.screen, DeviceScreen), "for the screen")
+        screen = pilot.app.screen
+        assert isinstance(screen, DeviceScreen)
+        await until(pilot, lambda: is_read(screen), "for the tab")
+        assert TABS[screen.tab_number].title == title
+
+
+async def test_another_name_of_a_command_does_the_same(desk: Desk) -> None:
+    async with desk.start() as pilot:
+        await run_checks(pilot)
+        await pilot.press("ctrl+p", *"history")
+        await until_shown(pilot, "Attempts (history)")
+        await pilot.press("enter")
+        await until(pilot, lambda: isinstance(pilot.app.screen, HistoryScreen), "for the attempts")
