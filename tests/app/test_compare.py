@@ -13,9 +13,11 @@ from gpututor.app.screens.device_tools import DeviceToolsScreen
 from gpututor.app.screens.history import HistoryScreen
 from gpututor.app.widgets.device.beside_timelines import TimelinesPage
 from gpututor.app.widgets.device.chart import Chart
+from gpututor.trace.columns import Trace
 from tests.app.conftest import Desk, main_screen, until, until_shown
-from tests.app.screen import TRIED_SIZES, assert_golden, screen_text
+from tests.app.screen import TRIED_SIZES, assert_golden, screen_lines, screen_text
 from tests.app.seen import SOURCE, Timed, run, see
+from tests.app.test_path import run_checks
 from tests.parameters import mostly_long
 
 SLOWER = SOURCE
@@ -141,12 +143,62 @@ async def test_both_timelines_are_on_one_scale_and_move_together(timed: Desk) ->
 async def test_with_nothing_to_compare_it_says_what_to_do(desk: Desk) -> None:
     async with desk.start() as pilot:
         await pilot.press("V")
-        await until_shown(pilot, "Nothing was recorded yet that could be compared")
+        await until_shown(pilot, "No attempt yet that could be compared: ^s runs the checks.")
+        await pilot.press("3")
+        await until(pilot, lambda: "No attempt yet that" not in screen_text(pilot.app), "for the answer to go")
+        desk.client.records = False
+        await run_checks(pilot)
+        await pilot.press("V")
+        await until_shown(pilot, "No attempt was recorded yet")
+        await pilot.press("d")
+        await until_shown(pilot, "Of attempt 1 nothing was recorded")
+        await pilot.press("escape")
+        await until(pilot, lambda: main_screen(pilot).is_current, "for the desk")
+        await until(pilot, lambda: "No attempt was recorded" not in screen_text(pilot.app), "for the answer to go")
+        assert "Failed" in screen_lines(pilot.app)[-2], "the news are there again"
+        desk.client.records = True
         await run(pilot, desk)
         await pilot.press("V")
         await until_shown(pilot, "There is nothing to set this attempt beside yet")
         await pilot.press("escape")
         await until(pilot, lambda: main_screen(pilot).is_current, "for the desk")
+
+
+async def test_after_an_attempt_that_recorded_nothing_the_newest_recorded_one_is_compared(timed: Desk) -> None:
+    async with timed.start() as pilot:
+        await two_attempts(pilot, timed)
+        timed.client.records = False
+        main_screen(pilot).panes.editor.load_text("def twice(:\n")
+        await run_checks(pilot)
+        screen = await compare(pilot)
+        assert screen.left.attempt == 2
+        await until_shown(pilot, "Of the newest attempt nothing was recorded: attempt 2 is the last that was.")
+
+
+async def test_where_the_devices_did_nothing_the_checks_that_differ_are_told(desk: Desk) -> None:
+    desk.client.traces = lambda request: [Trace()]
+    async with desk.start() as pilot:
+        await run(pilot, desk, "def twice(number):\n    return number\n")
+        await run(pilot, desk, "def twice(number):\n    return 2 * number\n")
+        await compare(pilot)
+        text = " ".join(screen_text(pilot.app).split())
+        assert "Attempt 2 beside attempt 1: neither did anything on a device in this call." in text
+        assert "this call" not in text.split("neither did anything on a device in this call.")[1]
+        for words in ("attempt 2 ✓ Passed: all 3 checks", "attempt 1 ✗ Failed: 1 of 3 checks passed, 1 not run"):
+            assert words in text, words
+        assert "✓ passed ✗ failed The check called placement holds (one GPU)" in text
+        assert "✓ passed ○ not run The check called parity holds (one GPU)" in text
+        assert "called loads" not in text
+        await run_again_from_comparison(pilot, desk)
+        assert "The checks said the same of both." in screen_text(pilot.app)
+
+
+async def run_again_from_comparison(pilot: Pilot[None], desk: Desk) -> None:
+    """Run another text that passes, and compare it with the one before."""
+    await pilot.press("escape")
+    await until(pilot, lambda: main_screen(pilot).is_current, "for the desk")
+    await run(pilot, desk, "def twice(number):\n    return 2 * number  # again\n")
+    await compare(pilot)
 
 
 @pytest.mark.parametrize("size", mostly_long([(40, 10), (60, 20), (200, 60)], [(40, 10)]), ids=str)

@@ -14,6 +14,7 @@ from gpututor.grading.recording import CallRecording, Recording, RunRecording
 from gpututor.trace.memory_curve import memory_curves
 from gpututor.trace.rows import Rows
 from tests.app.conftest import Desk, main_screen, until, until_shown
+from tests.app.recordings import long_trace
 from tests.app.screen import TRIED_SIZES, assert_golden, screen_text
 from tests.app.seen import TABS, Timed, run, see
 from tests.parameters import mostly_long
@@ -127,7 +128,14 @@ async def test_lines_are_ordered_by_cost_or_as_in_the_file(timed: Desk) -> None:
         await pilot.press("o")
         assert shown() == list(range(1, 10))
         assert shown()[tab.list.highlighted or 0] == 6, "the cursor stays on its line"
-        await until_shown(pilot, "Line 6: 4 kernels")
+        await until_shown(pilot, "Line 6, both calls: 4 kernels")
+        await until_shown(pilot, "both calls, as in the file")
+        await pilot.press("escape")
+        desk = main_screen(pilot)
+        await until(pilot, lambda: desk.is_current, "for the desk")
+        await pilot.press("e")
+        desk.panes.editor.move_cursor((5, 0))
+        await until_shown(pilot, "Line 6, both calls: 4 kernels")
 
 
 async def test_from_the_lines_one_gets_to_a_line(timed: Desk) -> None:
@@ -150,6 +158,15 @@ async def test_a_hazard_is_told_in_words_with_what_to_do(timed: Desk) -> None:
         await pilot.press("enter")
         screen = main_screen(pilot)
         await until(pilot, lambda: screen.panes.editor.cursor_location[0] == 6, "for the line")
+
+
+async def test_advice_tells_what_something_costs_and_promises_nothing(desk: Desk) -> None:
+    desk.client.traces = lambda request: [long_trace(1_000, file=request.file_name)]
+    async with desk.start() as pilot:
+        await run(pilot, desk)
+        await see(pilot, "hazards")
+        await until_shown(pilot, "As it is, this costs about")
+        assert "Saves" not in screen_text(pilot.app)
 
 
 async def test_without_a_hazard_the_tab_says_so(timed: Desk) -> None:

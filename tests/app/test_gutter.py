@@ -23,7 +23,7 @@ async def test_a_run_puts_its_costs_at_the_edge(timed: Desk) -> None:
         await until(pilot, lambda: editor.has_costs, "for the costs")
         await pilot.press("e")
         editor.move_cursor((5, 0))
-        await until_shown(pilot, "Line 6: 4 kernels (1.59 ms), 128 MiB allocated; modelled.")
+        await until_shown(pilot, "Line 6, both calls: 4 kernels (1.59 ms), 128 MiB allocated; modelled.")
         row = next(line for line in screen_text(pilot.app).splitlines() if "print(x.sum().item())" in line)
         assert "‖ 4" in row
 

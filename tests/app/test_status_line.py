@@ -32,3 +32,16 @@ async def test_while_the_checks_run_the_footer_offers_to_stop_and_not_to_run(des
             assert "r Run" not in screen_lines(pilot.app)[-1]
         await pilot.press("escape")
         await until(pilot, lambda: "r Run" in screen_lines(pilot.app)[-1], "to be asked again")
+
+
+async def test_why_a_key_could_do_nothing_gives_way_to_the_next_key_and_the_news_come_back(desk: Desk) -> None:
+    async with desk.start() as pilot:
+        status = main_screen(pilot).status
+        status.show_news("The news.")
+        await pilot.press("p")
+        await until_shown(pilot, "This is the first exercise of the course.")
+        await pilot.press("d")
+        await until_shown(pilot, "Nothing has been run yet.")
+        await pilot.press("escape")
+        await until_shown(pilot, "The news.")
+        assert "first exercise of the course" not in screen_lines(pilot.app)[-2]
