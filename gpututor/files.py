@@ -71,7 +71,7 @@ class Replaced:
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
         self.content = self._read()
-        """What it held when it was replaced, or was last seen to hold."""
+        """What it held when it was replaced, or when that was last kept."""
 
     def __del__(self) -> None:
         os.close(self._descriptor)
@@ -80,13 +80,17 @@ class Replaced:
     def status(self) -> os.stat_result:
         return os.fstat(self._descriptor)
 
-    def newer_content(self) -> bytes | None:
-        """What somebody wrote into it since it was last looked at; None where nobody did."""
+    def back_up_newer(self, name: str, folder: Path) -> Path | None:
+        """Keep in `folder` what somebody wrote into it since; None where nobody did, or it is about to be written.
+
+        Where that raises `OSError` it is as new at the next call.
+        """
         content = self._read()
-        if content == self.content:
+        if content in (self.content, b""):
             return None
+        copy = back_up_content(content, name, folder)
         self.content = content
-        return content
+        return copy
 
     def _read(self) -> bytes:
         with open(os.dup(self._descriptor), "rb") as stream:
@@ -123,10 +127,11 @@ def replace_known(path: Path, text: str, is_known: Callable[[bytes], bool]) -> R
         return replaced
 
 
-def replace_backed_up(path: Path, text: str, folder: Path) -> Path:
-    """Replace what stands at `path`, whatever it is, and return where in `folder` it is kept, as `back_up` keeps it.
+def replace_backed_up(path: Path, text: str, folder: Path) -> tuple[Path, Replaced | None]:
+    """Replace what stands at `path`, whatever it is.
 
-    Raises `OSError`, also where nothing stands, or another program writes it again and again.
+    Returns where in `folder` it is kept, as `back_up` keeps it, and the file that was replaced, which may have newer
+    content by now. Raises `OSError`, also where nothing stands, or another program writes it again and again.
     """
     for _ in range(_MOST_TRIES):
         copy = back_up(path, folder)
@@ -134,8 +139,10 @@ def replace_backed_up(path: Path, text: str, folder: Path) -> Path:
             replaced = replace_known(path, text, copy.read_bytes().__eq__)
         except ChangedMeanwhile:
             continue
-        late = replaced.newer_content() if replaced is not None else None
-        return copy if late is None else back_up_content(late, path.name, folder)
+        if replaced is not None:
+            with contextlib.suppress(OSError):  # it is replaced: whoever has `replaced` tries again
+                copy = replaced.back_up_newer(path.name, folder) or copy
+        return copy, replaced
     raise OSError(errno.EBUSY, "Another program writes it all the time", str(path))
 
 

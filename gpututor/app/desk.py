@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +11,7 @@ from gpututor.app.drafts import Draft
 from gpututor.course.exercise import Exercise
 from gpututor.course.workspace import Workspace
 from gpututor.errors import TutorError
-from gpututor.files import ChangedMeanwhile, Replaced, back_up_content, back_up_text
+from gpututor.files import ChangedMeanwhile, Replaced, back_up_text
 
 Stamp = tuple[int, int, int]
 """Modification time in ns, size in bytes, inode."""
@@ -62,9 +63,8 @@ class Desk:
         self._unedited = ""
         self._line_end = "\n"
         self._draft = Draft(self.path)
-        self._replaced: Replaced | None = None
-        """The file that the last save took the place of, as long as another program may still write it."""
-        self._replaced_ns = 0
+        self._replaced: dict[Replaced, int] = {}
+        """The files that saves took the place of, and when: as long as another program may still write them."""
         self._kept: Path | None = None
         """What another program wrote there, until it is told."""
 
@@ -96,10 +96,7 @@ class Desk:
         except ChangedMeanwhile:
             self._stamp = None
             return False
-        self._keep_late_text(end=True)
-        self._replaced, self._replaced_ns = replaced, time.monotonic_ns()
-        self._keep_late_text()
-        self._saved(mine, text)
+        self._saved(mine, text, replaced)
         return True
 
     def look(self, mine: str) -> Reloaded | Conflict | Gone | Kept | None:
@@ -119,12 +116,10 @@ class Desk:
     def keep_mine(self, mine: str) -> Path | None:
         """End a conflict with the editor's text; returns where the file's text was kept, None where there was none."""
         text = self._as_file(mine)
-        if self.path.exists():
-            kept = self.workspace.write_over_any(self.exercise, text)
-        else:
-            kept = None
-            self.workspace.write(self.exercise, text)
-        self._saved(mine, text)
+        kept, replaced = None, None
+        if not self.workspace.write_new(self.exercise, text):
+            kept, replaced = self.workspace.write_over_any(self.exercise, text)
+        self._saved(mine, text, replaced)
         return kept
 
     def take_theirs(self, mine: str) -> tuple[str, Path]:
@@ -138,11 +133,12 @@ class Desk:
     def rescue(self, mine: str) -> None:
         """The program is told to end at once: what cannot be saved in its place is kept as a draft."""
         try:
-            if self.save(mine):
-                return
-        except (TutorError, OSError):
-            pass  # the draft may be on another disk, or the file be the only one that is locked
-        self.keep_draft(mine)
+            with contextlib.suppress(TutorError, OSError):  # the draft may be on another disk, or only the file locked
+                if self.save(mine):
+                    return
+            self.keep_draft(mine)
+        finally:
+            self._keep_last_late_text()
 
     # Drafts: what was typed and could not be saved in its place
 
@@ -155,6 +151,7 @@ class Desk:
 
     def leave(self) -> None:
         """The file is not open here any more: its draft is for whoever opens it next."""
+        self._keep_last_late_text()
         self._draft.let_go()
 
     def _changed_by_others(self, mine: str) -> bool:
@@ -168,20 +165,32 @@ class Desk:
             return False
         return True
 
-    def _saved(self, mine: str, text: str) -> None:
+    def _saved(self, mine: str, text: str, replaced: Replaced | None) -> None:
         self._unedited, self._on_disk = mine, text
         self._stamp = None  # somebody may have written right after us: the next look reads
         self._draft.forget()
+        if replaced is not None:
+            self._replaced[replaced] = time.monotonic_ns()
+        with contextlib.suppress(OSError):  # the edits are saved; the next look tries again, and tells
+            self._keep_late_text()
 
-    def _keep_late_text(self, *, end: bool = False) -> None:
-        """Keep what was written into the file that a save took the place of; `end`: it is looked at no more."""
-        if self._replaced is None:
-            return
-        late = self._replaced.newer_content()
-        if late:  # an empty file is one that is about to be written
-            self._kept = back_up_content(late, self.path.name, self.workspace.backups)
-        if end or time.monotonic_ns() - self._replaced_ns > SETTLED_NS:
-            self._replaced = None
+    def _keep_late_text(self) -> None:
+        """Keep what was written into the files that saves took the place of."""
+        for replaced, since in list(self._replaced.items()):
+            self._kept = replaced.back_up_newer(self.path.name, self.workspace.backups) or self._kept
+            if time.monotonic_ns() - since > SETTLED_NS:
+                del self._replaced[replaced]
+
+    def _keep_last_late_text(self) -> None:
+        """As `_keep_late_text`, for the last time: what cannot be kept is in the log."""
+        for replaced in self._replaced:
+            try:
+                replaced.back_up_newer(self.path.name, self.workspace.backups)
+            except OSError as error:
+                from gpututor.app.log import write_log
+
+                write_log(error)
+        self._replaced.clear()
 
     def _as_file(self, mine: str) -> str:
         return mine if self._line_end == "\n" else mine.replace("\n", self._line_end)

@@ -1,6 +1,7 @@
 """What was typed into a file and could not be saved in its place. No Textual.
 
-Each running app has drafts of its own, and holds a lock on them: what nobody holds was left by an app that ended.
+Each running app has drafts of its own, and holds a lock on them: what nobody holds was left by an app that ended. On
+a file system without locks all drafts look left: there they are copied, and only their owner removes them.
 """
 
 from __future__ import annotations
@@ -14,6 +15,9 @@ from pathlib import Path
 
 from gpututor.files import ordinary, written_beside
 from gpututor.paths import drafts_folder
+
+_copied: set[tuple[Path, str]] = set()
+"""The drafts that cannot be locked, with their text, that this process has taken: they are still there."""
 
 
 class Draft:
@@ -32,7 +36,7 @@ class Draft:
         path = self._path or drafts_folder() / f"{self._begin}{secrets.token_hex(4)}.py"
         encodable = text.encode("utf-8", errors="replace").decode()  # halves of surrogate pairs may be why it is one
         with written_beside(path, encodable) as part:
-            lock = _locked(part)  # before it has its name: nobody else ever sees it as left
+            lock, _ = _locked(part) or (None, False)  # before it has its name: nobody else ever sees it as left
             part.replace(path)
         self.let_go()
         self._path, self._lock = path, lock
@@ -43,20 +47,29 @@ class Draft:
         One that holds nothing but `known`, the text of the file, is removed.
         """
         for path in self._all():
-            lock = _locked(path)
-            if lock is None:
+            if path == self._path or (held := _locked(path)) is None:
                 continue
+            lock, is_ours = held
             try:
                 with open(path, encoding="utf-8", newline="", opener=ordinary) as stream:
                     text = stream.read()
             except (OSError, UnicodeDecodeError):
                 os.close(lock)
                 continue
-            self.let_go()
-            self._path, self._lock = path, lock
-            if text != known:
+            if is_ours:
+                self.let_go()
+                self._path, self._lock = path, lock
+                if text != known:
+                    return text
+                self.forget()
+                continue
+            os.close(lock)
+            if text != known and (path, text) not in _copied:
+                self.let_go()
+                with contextlib.suppress(OSError):  # it is there all the same
+                    self.keep(text)
+                _copied.add((path, text))
                 return text
-            self.forget()
         return None
 
     def forget(self) -> None:
@@ -82,12 +95,16 @@ class Draft:
         yield from found
 
 
-def _locked(path: Path) -> int | None:
-    """A descriptor that holds the lock on the file; None where another has it, or the file is gone."""
+def _locked(path: Path) -> tuple[int, bool] | None:
+    """A descriptor of the file, and whether it holds the lock: False on a file system without locks.
+
+    None where another has it, or the file is gone.
+    """
     try:
         descriptor = ordinary(str(path), os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
         return None
+    is_ours = True
     with contextlib.suppress(FileNotFoundError):
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -95,8 +112,8 @@ def _locked(path: Path) -> int | None:
             os.close(descriptor)
             return None
         except OSError:
-            pass  # a file system without locks: then all drafts look left, and none is lost
+            is_ours = False
         if os.path.samestat(os.fstat(descriptor), path.stat()):
-            return descriptor
+            return descriptor, is_ours
     os.close(descriptor)  # its owner just wrote a newer one, or ended with it
     return None

@@ -70,8 +70,17 @@ class Workspace:
         with _told(path, "written"):
             return replace_known(path, BYTE_ORDER_MARK + text if _has_byte_order_mark(path) else text, is_known)
 
-    def write_over_any(self, exercise: Exercise, text: str) -> Path:
-        """Put `text` in the place of what others wrote into the learner's file, and return where that is kept."""
+    def write_new(self, exercise: Exercise, text: str) -> bool:
+        """Put `text` in the learner's file where there is none; whether there was none."""
+        path = self.path_of(exercise)
+        with _told(path, "written"):
+            return create_atomically(path, text)
+
+    def write_over_any(self, exercise: Exercise, text: str) -> tuple[Path, Replaced | None]:
+        """Put `text` in the place of what others wrote into the learner's file.
+
+        Returns where that is kept, and the file that was replaced.
+        """
         path = self.path_of(exercise)
         with _told(path, "written"):
             marked = BYTE_ORDER_MARK + text if _has_byte_order_mark(path) else text
@@ -86,7 +95,9 @@ class Workspace:
         """Put the starter in the learner's file, and return where the text that stood there is kept."""
         path, starter = self.ensure(exercise), exercise.starter
         with _told(path, "reset"):
-            backup = replace_backed_up(path, starter, self.backups)
+            backup, replaced = replace_backed_up(path, starter, self.backups)
+            if replaced is not None:  # nobody looks at it later
+                backup = replaced.back_up_newer(path.name, self.backups) or backup
         self._remember_starters({exercise.key: _digest(starter)})
         return backup
 

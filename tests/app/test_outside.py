@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from gpututor.app.main.outside import _run_in_terminal
 from gpututor.course.catalogue import load_course
 from gpututor.course.workspace import make_workspace
 from tests.app.conftest import Desk, main_screen, stop_ticking, until, until_shown
@@ -204,8 +206,8 @@ def test_an_app_that_is_told_to_end_does_not_wait_for_the_editor(
 ) -> None:
     answer = "lambda *_: sys.exit(0)" if ends else "signal.SIG_IGN"
     end = f"signal.signal({int(number)}, {answer})\n"
-    told = "try:\n    time.sleep(1000)\nfinally:\n    words.with_suffix('.ended').touch()\n"
-    nano = make_program(programs, "nano", f"{end}print('I am the editor', os.getpid(), flush=True)\n{told}")
+    told = "    print('I am the editor', os.getpid(), flush=True)\n    time.sleep(1000)\n"
+    nano = make_program(programs, "nano", f"{end}try:\n{told}finally:\n    words.with_suffix('.ended').touch()\n")
     terminal, file = in_terminal(tmp_path, "nano")
     with terminal:
         terminal.press("f4")
@@ -216,3 +218,26 @@ def test_an_app_that_is_told_to_end_does_not_wait_for_the_editor(
         terminal.until_end()
         assert nano.with_suffix(".ended").exists() is ends
         assert file.read_text().startswith("m=1def")
+
+
+@pytest.mark.parametrize("before", [True, False], ids=["before it runs", "as it begins to run"])
+def test_an_app_that_is_told_to_end_as_it_starts_the_editor_ends_it(
+    monkeypatch: pytest.MonkeyPatch, before: bool
+) -> None:
+    start_process, started = subprocess.Popen, []
+
+    def told_meanwhile(words: tuple[str, ...]) -> subprocess.Popen[bytes]:
+        if before:
+            os.kill(os.getpid(), signal.SIGTERM)
+        started.append(start_process(words))
+        if not before:
+            os.kill(os.getpid(), signal.SIGTERM)
+        return started[0]
+
+    monkeypatch.setattr(subprocess, "Popen", told_meanwhile)
+    handler = signal.signal(signal.SIGTERM, lambda *_: None)  # as the app's event loop has one
+    try:
+        _run_in_terminal(("sleep", "5"))
+    finally:
+        signal.signal(signal.SIGTERM, handler)
+    assert started[0].returncode == -signal.SIGTERM

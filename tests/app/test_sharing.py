@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import os
 import time
 from collections.abc import Callable
@@ -9,11 +11,13 @@ from pathlib import Path
 
 import pytest
 
+from gpututor.app import drafts
 from gpututor.app.desk import SETTLED_NS
+from gpututor.app.drafts import Draft
 from gpututor.app.screens.dialogs import QuestionDialog
 from tests.app.conftest import Desk, main_screen, stop_ticking, until, until_shown
 from tests.app.screen import screen_text
-from tests.app.test_files import is_asking, start_conflict
+from tests.app.test_files import backups, is_asking, start_conflict
 
 SEEN_WITHIN_S = 0.2
 
@@ -197,3 +201,67 @@ async def test_beginning_an_exercise_anew_never_asks_about_another_one(desk: Des
         await until_shown(pilot, "Start 1.2")
         assert screen.exercise.key == desk.course.exercises[1].key
         await pilot.press("n")
+
+
+@pytest.mark.parametrize("answer", ["f", "m"])
+async def test_a_draft_that_could_not_be_decided_about_is_not_saved_over_the_file(desk: Desk, answer: str) -> None:
+    draft = Draft(desk.file())
+    draft.keep("draft = 1\n")
+    draft.let_go()
+    desk.file().write_text("theirs = 1\n")
+    in_the_way = desk.workspace_folder / ".backups"
+    in_the_way.write_text("")
+    async with desk.start() as pilot:
+        screen = main_screen(pilot)
+        now = 100.0
+        screen._clock = lambda: now
+        await until(pilot, lambda: is_asking(pilot), "for the question")
+        await pilot.press(answer)
+        await until_shown(pilot, "File exists")
+        await pilot.press("escape", "e", "x")
+        for _ in range(3):
+            now += 10
+            screen.tick()
+            await pilot.pause()
+        await pilot.press("f3")
+        assert desk.file().read_text() == "theirs = 1\n"
+        in_the_way.unlink()
+        await pilot.press("ctrl+s")
+        await until_shown(pilot, "was not saved last time")
+        await pilot.press("m")
+        await until(pilot, lambda: "draft" in desk.file().read_text(), "for my text")
+        assert backups(desk) == ["theirs = 1\n"]
+
+
+async def test_who_cannot_decide_about_a_draft_can_leave_and_is_asked_next_time(desk: Desk) -> None:
+    draft = Draft(desk.file())
+    draft.keep("draft = 1\n")
+    draft.let_go()
+    (desk.workspace_folder / ".backups").write_text("")
+    async with desk.start() as pilot:
+        await until(pilot, lambda: is_asking(pilot), "for the question")
+        await pilot.press("f")
+        await until_shown(pilot, "File exists")
+        await pilot.press("escape", "ctrl+q")
+        await until_shown(pilot, "Your text is kept apart")
+        await pilot.press("l")
+        await until(pilot, lambda: not pilot.app.is_running, "for the end")
+    assert Draft(desk.file()).take_left("") == "draft = 1\n"
+
+
+def test_without_locks_a_draft_that_another_app_has_stays_where_it_is(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    live, other = Draft(desk.file()), Draft(desk.file())
+    live.keep("live = 1\n")
+    assert live.take_left("") is None, "its own is no draft that is left"
+    assert other.take_left("") == "live = 1\n"
+    other.forget()
+    assert other.take_left("") is None, "it is not taken twice"
+    monkeypatch.setattr(drafts, "_copied", set())  # as in another process
+    assert Draft(desk.file()).take_left("") == "live = 1\n"
+    live.forget()

@@ -238,11 +238,20 @@ def test_what_is_written_into_the_file_as_it_is_replaced_and_later_is_not_lost(
         with meanwhile(monkeypatch, Path, "replace", lambda: print(" and theirs", end="", file=others, flush=True)):
             replaced = replace_known(path, "ours", b"old".__eq__)
         assert replaced is not None
-        assert (path.read_text(), replaced.newer_content()) == ("ours", b"old and theirs")
-        assert replaced.newer_content() is None
+        backups = tmp_path / "backups"
+        backups.write_text("in the way")
+        with pytest.raises(OSError, match="File exists"):
+            replaced.back_up_newer(path.name, backups)
+        backups.unlink()
+        kept = replaced.back_up_newer(path.name, backups)
+        assert kept is not None
+        assert (path.read_text(), kept.read_text()) == ("ours", "old and theirs")
+        assert replaced.back_up_newer(path.name, backups) is None
         others.write(", later")
         others.flush()
-        assert replaced.newer_content() == b"old and theirs, later"
+        kept = replaced.back_up_newer(path.name, backups)
+        assert kept is not None
+        assert kept.read_text() == "old and theirs, later"
 
 
 def test_where_nothing_is_nothing_that_appears_is_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -263,7 +272,7 @@ def test_whatever_is_replaced_is_kept(
     path.write_text("old")
     backups.mkdir()
     with meanwhile(monkeypatch, *moment, lambda: path.write_text("theirs")):
-        kept = replace_backed_up(path, "ours", backups)
+        kept, _ = replace_backed_up(path, "ours", backups)
     assert path.read_text() == "ours"
     assert kept.read_text() == "theirs"
 

@@ -127,14 +127,34 @@ class _ToldToEnd(Exception):
     """The app got a signal that ends it, while it waits for an editor."""
 
 
+class _Signals:
+    """What signals told the app while an editor has the terminal."""
+
+    def __init__(self) -> None:
+        self.told: int | None = None
+        """The signal that ends the app, once it has come."""
+        self.breaks_off = False
+        """Whether it raises `_ToldToEnd`, once."""
+
+    def end(self, number: int, frame: FrameType | None) -> None:
+        self.told = number
+        if self.breaks_off:
+            self.breaks_off = False
+            raise _ToldToEnd
+
+
 def _run_in_terminal(words: tuple[str, ...]) -> subprocess.CompletedProcess[bytes]:
     """Run a program that has the terminal. When the app is told to end, so is the program, which saves what it has."""
-    editor = subprocess.Popen(words)
-    try:
-        with _signals_while_waiting():
-            return subprocess.CompletedProcess(words, editor.wait())
-    except _ToldToEnd as told:
-        editor.send_signal(told.args[0])
+    with _signals_while_waiting() as signals:
+        editor = subprocess.Popen(words)  # a signal that comes now is only noted: the editor must have a name first
+        with suppress(_ToldToEnd):
+            signals.breaks_off = True
+            if signals.told is None:
+                editor.wait()
+            signals.breaks_off = False
+        if signals.told is None:
+            return subprocess.CompletedProcess(words, editor.returncode)
+        editor.send_signal(signals.told)
         # One that does not end keeps the terminal and the text in it. The app's own end comes from its event loop,
         # which has heard of the signal, too.
         with suppress(subprocess.TimeoutExpired):
@@ -143,16 +163,13 @@ def _run_in_terminal(words: tuple[str, ...]) -> subprocess.CompletedProcess[byte
 
 
 @contextmanager
-def _signals_while_waiting() -> Iterator[None]:
+def _signals_while_waiting() -> Iterator[_Signals]:
     """Ctrl-C is the editor's, but comes here, too. It gets a handler, not SIG_IGN, which the editor would inherit."""
-
-    def end(number: int, frame: FrameType | None) -> None:
-        raise _ToldToEnd(number)
-
-    handlers = {signal.SIGINT: lambda number, frame: None, signal.SIGTERM: end, signal.SIGHUP: end}
+    signals = _Signals()
+    handlers = {signal.SIGINT: lambda number, frame: None, signal.SIGTERM: signals.end, signal.SIGHUP: signals.end}
     before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
     try:
-        yield
+        yield signals
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

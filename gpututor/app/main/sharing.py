@@ -38,6 +38,8 @@ class SharingScreen(DeskScreen):
     """What goes on after the answer, in the order in which it was asked for."""
     _put_off: str | None = None
     """A file's text in a conflict that the learner did not want to decide yet."""
+    _undecided: tuple[str, TutorError] | None = None
+    """The file's text and why the answer about a draft was of no effect: nothing is saved over it until one is."""
     _looks_in_vain = 0
     """How often in a row the file was not there, or could not be read."""
     _is_gone = False
@@ -145,7 +147,7 @@ class SharingScreen(DeskScreen):
 
     def load_file(self) -> bool:
         """As before; a draft that is left from last time is shown, and asked about."""
-        self._put_off = None
+        self._put_off = self._undecided = None
         self._looks_in_vain, self._is_gone = 0, False
         self._is_unreadable = not super().load_file()
         if self._is_unreadable:
@@ -164,10 +166,15 @@ class SharingScreen(DeskScreen):
         return True
 
     def save(self) -> bool:
-        return not self._asking and super().save()
+        if self._undecided is None or self.is_saved:
+            return not self._asking and super().save()
+        if self._first_edit_at is not None:
+            self._first_edit_at = None
+            self.keep_draft()
+        return False
 
     def rescue(self) -> None:
-        if self._asking:
+        if self._asking or self._undecided is not None:
             self.keep_draft()
         else:
             super().rescue()
@@ -192,6 +199,11 @@ class SharingScreen(DeskScreen):
         self._told = ""
         try:
             self._look()
+            if self._undecided is not None and not self._asking and not self.is_saved:
+                theirs, error = self._undecided
+                if leaving:
+                    raise error
+                self._ask_about(theirs, is_draft=True)
             return not self._waits_for_answer(then) and self.write_edits()
         except (TutorError, OSError) as error:
             if leaving and then is not None and self.keep_draft():
@@ -276,9 +288,12 @@ class SharingScreen(DeskScreen):
                 self._take(text)
         except (TutorError, OSError) as error:
             self._put_off, self._waiting = theirs, ()  # asked again by a command: not at once, over what is told here
+            if is_draft:
+                self._undecided = theirs, in_words(error)
             self.show_error(error)
             self.show_standing()
             return
+        self._undecided = None
         self.status.show_news("" if kept is None else f"Kept: .backups/{kept.name}")
         self.show_standing()
         if not (is_draft and self._offer_draft()):
