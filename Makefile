@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 TEST_READY := $(VENV)/.test-ready
 # Each process gets tests that stand together, so that what they share is made once.
-PYTEST := $(BIN)/pytest -n 2 --dist worksteal
+PYTEST := $(BIN)/pytest -n 3 --dist worksteal
 
 .PHONY: tutor test test-all lint clean
 

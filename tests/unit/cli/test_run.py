@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.parameters import mostly_long
 from tests.unit.course.tiny import write_course
 
 
@@ -39,7 +40,8 @@ def test_the_machine_is_said_in_the_same_words_as_elsewhere(course: Path, tmp_pa
 
 
 @pytest.mark.parametrize(
-    "words", [["--seed", "1"], ["--file", "x", "--gpus", "9"], ["-h"], ["--", "a"], ["a b", ""], []]
+    "words",
+    mostly_long([["--seed", "1"], ["--file", "x", "-h"], ["--", "a"], ["a b", ""], []], [["--file", "x", "-h"]]),
 )
 def test_what_follows_two_dashes_is_the_scripts_own(course: Path, tmp_path: Path, words: list[str]) -> None:
     script = tmp_path / "script.py"
