@@ -134,6 +134,8 @@ class Terminal:
         self.pid, self._terminal = pty.fork()
         if self.pid == 0:
             os.read(ready, 1)  # until the size is set
+            for name in ("COLUMNS", "LINES"):  # of the terminal in which the tests were begun, where readline sets them
+                os.environ.pop(name, None)
             os.execve(sys.executable, [sys.executable, *arguments], {**os.environ, **_LIKE_A_TERMINAL, **environment})
         fcntl.ioctl(self._terminal, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
         self.started = time.perf_counter()
