@@ -276,6 +276,7 @@ def run(course_folder: Path | None = None, workspace_folder: Path | None = None)
     from gpututor.course.catalogue import load_course
     from gpututor.course.workspace import check_not_missing, find_workspace
     from gpututor.grading.client import GradingClient
+    from gpututor.progress.unkept import take_in
 
     course = load_course(course_folder or builtin_course())
     if not course.exercises:
@@ -283,7 +284,8 @@ def run(course_folder: Path | None = None, workspace_folder: Path | None = None)
     workspace = find_workspace(workspace_folder, course)
     if workspace is None and workspace_folder is None:
         check_not_missing(course)
-    progress = ProgressStore(progress_file(course.place))
+    take_in(path := progress_file(course.place))
+    progress = ProgressStore(path)
     client = GradingClient()
     know_escape()
     try:

@@ -8,6 +8,7 @@ from pathlib import Path
 from gpututor import paths
 from gpututor.cli.places import open_progress
 from gpututor.course.exercise import Course
+from gpututor.errors import TutorError
 from gpututor.grading.events import GradeRequest
 from gpututor.grading.report import Report
 
@@ -32,7 +33,11 @@ class Keeping:
         from gpututor.progress.recordings import keep_attempt, prune_recordings
 
         with open_progress(self._course) as progress:
-            keep_attempt(progress, self._recordings, report, source, self._part)
+            try:
+                keep_attempt(progress, self._recordings, report, source, self._part)
+            except TutorError:
+                self.discard()
+                raise
             prune_recordings(progress, self._recordings, report.exercise)
 
     def discard(self) -> None:

@@ -57,8 +57,11 @@ def check_own_file(words: str, exercise: Exercise, own: Path, verb: str) -> None
 def open_progress(course: Course) -> Iterator[ProgressStore]:
     """The learner's progress in the course; a notice that it has is told on stderr."""
     from gpututor.progress.store import ProgressStore
+    from gpututor.progress.unkept import take_in
 
-    store = ProgressStore(paths.progress_file(course.place))
+    path = paths.progress_file(course.place)
+    take_in(path)
+    store = ProgressStore(path)
     try:
         yield store
     finally:

@@ -42,9 +42,13 @@ _TABLES = {
 """What has to be there in the newest version: columns, table."""
 
 
-def connect(path: Path, *, check_all: bool = False) -> sqlite3.Connection:
-    """A connection to the file in its newest version. Raises `sqlite3.DatabaseError` when it is damaged."""
-    connection = sqlite3.connect(path, timeout=BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False)
+def connect(path: Path, *, check_all: bool = False, busy_s: float | None = None) -> sqlite3.Connection:
+    """A connection to the file in its newest version. Raises `sqlite3.DatabaseError` when it is damaged.
+
+    `busy_s`: how long it waits for another process that is writing, where that is not `BUSY_TIMEOUT_S`.
+    """
+    wait_s = BUSY_TIMEOUT_S if busy_s is None else busy_s
+    connection = sqlite3.connect(path, timeout=wait_s, isolation_level=None, check_same_thread=False)
     connection.text_factory = lambda content: content.decode("utf-8", "replace")  # a flipped bit costs a letter
     try:
         version = _version(connection)

@@ -13,7 +13,6 @@ import shutil
 from collections.abc import Collection, Iterable
 from pathlib import Path
 
-from gpututor.errors import TutorError
 from gpututor.grading.recording import FILE, Recording, read_recording
 from gpututor.grading.report import Report
 from gpututor.progress.store import ProgressStore
@@ -116,20 +115,25 @@ class Recordings:
 
 
 def keep_attempt(
-    progress: ProgressStore, recordings: Recordings, report: Report, source: str, part: Path | None
+    progress: ProgressStore,
+    recordings: Recordings,
+    report: Report,
+    source: str,
+    part: Path | None,
+    *,
+    once: bool = False,
 ) -> int:
     """Record an attempt, and make what the judge recorded in `part` its recording; the attempt's id.
 
-    Raises `ProgressError` where the attempt cannot be kept; that a recording cannot be is no reason.
+    Raises `ProgressError` where the attempt cannot be kept, and `part` is as it was; that a recording cannot be is no
+    reason. `once`: nothing is done where the same report is kept already, and 0 returned.
     """
     recording = None if part is None else _read(part)
     run_ns = recording.elapsed_ns or None if recording else None
     peak_bytes = recording.peak_bytes if recording else None
-    try:
-        attempt = progress.record(report, source, run_ns=run_ns, peak_bytes=peak_bytes)
-    except TutorError:
-        recordings.discard(part)
-        raise
+    attempt = progress.record(report, source, run_ns=run_ns, peak_bytes=peak_bytes, once=once)
+    if not attempt:
+        return 0
     if part is not None and recording is not None:
         recordings.adopt(part, attempt)
     else:

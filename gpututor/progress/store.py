@@ -35,6 +35,10 @@ SELECT exercise, SUM(attempts), MAX(passed), SUM(used) FROM (
 _RECORD = """
 INSERT INTO attempts (exercise, outcome, counted, report, source, run_ns, peak_bytes) VALUES (?, ?, ?, ?, ?, ?, ?)
 """
+_RECORD_ONCE = """
+INSERT INTO attempts (exercise, outcome, counted, report, source, run_ns, peak_bytes) SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7
+WHERE NOT EXISTS (SELECT 1 FROM attempts WHERE exercise = ?1 AND report = ?4)
+"""
 _ATTEMPT = """
 SELECT report, (SELECT COUNT(*) FROM attempts AS other WHERE other.exercise = own.exercise AND other.counted
                 AND other.id <= own.id), source, run_ns, peak_bytes
@@ -88,8 +92,9 @@ class ProgressStore:
     Every method raises `ProgressError`, in words, when the file cannot be read or written.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, busy_s: float | None = None) -> None:
         self.path = path
+        self._busy_s = busy_s
         self.notice: str | None = None
         """Set when a damaged file was set aside: says so, and where it is."""
         self._lock = threading.RLock()
@@ -98,13 +103,23 @@ class ProgressStore:
             self._connection = self._open()
 
     def record(
-        self, report: Report, source: str | None = None, *, run_ns: int | None = None, peak_bytes: int | None = None
+        self,
+        report: Report,
+        source: str | None = None,
+        *,
+        run_ns: int | None = None,
+        peak_bytes: int | None = None,
+        once: bool = False,
     ) -> int:
-        """Keep `report` on the text `source`, and what was recorded; the attempt's id. Then it is on the disk."""
+        """Keep `report` on the text `source`, and what was recorded; the attempt's id. Then it is on the disk.
+
+        `once`: but not where the same report is kept already; then it is 0.
+        """
         counted = report.outcome not in NOT_COUNTED
         kept = None if source is None else source.encode("utf-8", "replace").decode()
         row = (report.exercise, str(report.outcome), counted, json.dumps(report.to_json()), kept, run_ns, peak_bytes)
-        return int(self._do(lambda connection: connection.execute(_RECORD, row)).lastrowid or 0)
+        done = self._do(lambda connection: connection.execute(_RECORD_ONCE if once else _RECORD, row))
+        return int(done.lastrowid or 0) if done.rowcount else 0
 
     def attempts(self, key: str, *, newest: int = -1, before: int = _AFTER_ALL) -> list[Attempt]:
         """The counted attempts at the exercise, newest last; reading one takes up to a millisecond.
@@ -236,7 +251,7 @@ class ProgressStore:
         self.path.parent.mkdir(parents=True, exist_ok=True)
         with database.alone(self.path):
             try:
-                return database.connect(self.path, check_all=suspect)
+                return database.connect(self.path, check_all=suspect, busy_s=self._busy_s)
             except sqlite3.DatabaseError as error:
                 if not database.is_damage(error):
                     raise
@@ -245,7 +260,7 @@ class ProgressStore:
                     f"Your progress file was damaged ({error}) and is now {aside}; a new one was begun. "
                     "Your solutions are not touched."
                 )
-                return database.connect(self.path)
+                return database.connect(self.path, busy_s=self._busy_s)
 
     @contextlib.contextmanager
     def _told(self) -> Iterator[None]:

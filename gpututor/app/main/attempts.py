@@ -43,9 +43,10 @@ class AttemptsScreen(EditScreen):
 
     @cached_property
     def _keeper(self) -> Keeper:
+        from gpututor.app.log import write_log
         from gpututor.progress.keeper import Keeper
 
-        return Keeper(self.learner.progress.path, self.recordings)
+        return Keeper(self.learner.progress.path, self.recordings, log=write_log)
 
     @property
     def planned_device(self) -> str:

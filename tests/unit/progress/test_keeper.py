@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import shutil
 import sqlite3
 import subprocess
 import sys
@@ -16,6 +17,7 @@ from gpututor.progress import database
 from gpututor.progress.keeper import Graded, Keeper
 from gpututor.progress.recordings import Recordings
 from gpututor.progress.store import ProgressStore
+from gpututor.progress.unkept import take_in
 from tests.app.recordings import make_recording
 from tests.unit.progress.reports import report
 
@@ -36,6 +38,10 @@ store.close()
 print("leaving", flush=True)
 holder.execute("ROLLBACK")
 """
+SHORT = """
+import gpututor.progress.database
+gpututor.progress.database.BUSY_TIMEOUT_S = 1.0
+import sqlite3"""
 
 
 @contextlib.contextmanager
@@ -87,6 +93,63 @@ def test_an_attempt_that_cannot_be_kept_is_told_and_the_next_one_is_tried(
     assert [one.source for one in store.attempts(KEY)] == ["x = 1"]
     assert part is not None
     assert not part.exists()
+
+
+def test_what_cannot_be_kept_is_taken_in_once_by_the_next_start_with_its_recording(
+    store: ProgressStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(database, "BUSY_TIMEOUT_S", 0.01)
+    recordings = Recordings.beside(store)
+    keeper = Keeper(store.path, recordings)
+    for number in range(2):
+        part = recordings.begin()
+        assert part is not None
+        make_recording(part)
+        with held(store):
+            keeper.keep(Graded(report(seed=number), f"x = {number}", part), lambda _: None)
+            keeper.wait(20)
+            assert take_in(store.path) == 0
+    left = store.path.with_name("unkept")
+    as_left = store.path.with_name("as_left")
+    shutil.copytree(left, as_left)
+    assert take_in(store.path) == 2
+    assert [one.source for one in store.attempts(KEY)] == ["x = 0", "x = 1"]
+    assert recordings.ids() == store.ids(KEY)[::-1]
+    assert list(left.iterdir()) == []
+    shutil.copytree(as_left, left, dirs_exist_ok=True)  # as if the process had ended before they were gone
+    assert take_in(store.path) == 0
+    assert len(store.ids(KEY)) == 2
+    assert list(left.iterdir()) == []
+
+
+def test_a_fault_of_who_is_told_does_not_keep_the_next_attempts_from_being_kept(
+    store: ProgressStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object) -> None:
+        raise RuntimeError("Event loop is closed")
+
+    faults: list[BaseException] = []
+    keeper = Keeper(store.path, Recordings.beside(store), log=faults.append)
+    keeper.keep(Graded(report(), "x = 0", None), broken)
+    keeper.wait(20)
+    monkeypatch.setattr("gpututor.progress.keeper.prune_recordings", broken)
+    for number in (1, 2):
+        keeper.keep(Graded(report(), f"x = {number}", None), lambda _: None)
+    keeper.wait(20)
+    assert [one.source for one in store.attempts(KEY)] == ["x = 0", "x = 1", "x = 2"]
+    assert [str(fault) for fault in faults] == ["Event loop is closed"] * 3
+
+
+def test_who_leaves_while_the_file_is_held_waits_once_and_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "data" / "progress.sqlite3"
+    script = LEAVER.replace('holder.execute("ROLLBACK")', "").replace("import sqlite3", SHORT, 1)
+    done = subprocess.run(
+        [sys.executable, "-c", script, str(path)], capture_output=True, text=True, cwd=ROOT, timeout=60
+    )
+    assert "gpututor: 1 attempt is being kept: another program holds " in done.stderr
+    assert "gpututor: 1 attempt is kept beside your progress, and put into it at the next start." in done.stderr
+    assert take_in(path) == 1
+    assert [one.source for one in ProgressStore(path).attempts(KEY)] == ["x = 1"]
 
 
 def test_a_process_ends_only_when_its_attempts_are_kept(tmp_path: Path) -> None:

@@ -141,7 +141,7 @@ def test_a_folder_that_cannot_be_made_means_no_recording(tmp_path: Path) -> None
     assert recordings.read(1) is None
 
 
-def test_what_could_not_be_recorded_leaves_nothing_behind(
+def test_what_was_recorded_of_an_attempt_that_cannot_be_kept_is_left_to_who_asked(
     store: ProgressStore, recordings: Recordings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(*_: object, **__: object) -> int:
@@ -150,7 +150,7 @@ def test_what_could_not_be_recorded_leaves_nothing_behind(
     monkeypatch.setattr(store, "record", refuse)
     with pytest.raises(ProgressError, match="full"):
         keep(store, recordings)
-    assert list(recordings.folder.iterdir()) == []
+    assert len(list(recordings.folder.glob(".new-*"))) == 1
 
 
 def test_a_killed_process_leaves_no_half_recording_and_the_next_one_tidies_up(tmp_path: Path) -> None:
