@@ -206,8 +206,9 @@ def test_a_semaphore_lets_so_many_in_at_a_time(machine: VirtualMachine) -> None:
 
     for thread in [started(work) for _ in range(6)]:
         thread.join()
-    # Who comes in while the other slot is free depends on the order in which the computer runs the threads.
-    assert 3 * S <= machine.clock.host.now <= 4 * S
+    # Who comes in while the other slot is free depends on the order in which the computer runs the threads: at worst
+    # all go through the same one.
+    assert 3 * S <= machine.clock.host.now <= 6 * S
     with pytest.raises(ValueError, match="released too many times"):
         two.release()
     with two, two:
