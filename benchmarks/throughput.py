@@ -1,6 +1,7 @@
 """Isolated gradings per second, and whether memory stays flat, beside the naive way in the same run. Prints tables.
 
     python benchmarks/throughput.py [--gradings N] [--isolation process|bubblewrap] [--workers spare|"fork server"]
+                                    [--lessons N ...]
 
 The solutions of the shipped exercises without a limit of time are graded on the virtual GPU, by one judge and by two
 at once; then, by two, those of all. The naive way: a fresh Python for each, which imports torch and the virtual GPU and
@@ -124,8 +125,13 @@ def main() -> None:
     parser.add_argument("--gradings", type=int, default=100)
     parser.add_argument("--isolation", choices=("process", "bubblewrap"), default="bubblewrap")
     parser.add_argument("--workers", choices=("spare", "fork server"), default="fork server")
+    parser.add_argument("--lessons", type=int, nargs="+", metavar="N", help="only the exercises of these lessons")
     chosen = parser.parse_args()
-    exercises = list(load_course(paths.builtin_course()).exercises)
+    exercises = [
+        exercise
+        for exercise in load_course(paths.builtin_course()).exercises
+        if not chosen.lessons or exercise.lesson_number in chosen.lessons
+    ]
     untimed = [exercise for exercise in exercises if all(check.speed is None for check in load_code(exercise).checks)]
 
     clients = [GradingClient(isolation=chosen.isolation, workers=chosen.workers) for _ in range(2)]
