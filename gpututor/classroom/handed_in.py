@@ -1,0 +1,77 @@
+"""What a class handed in: students, their files, and what belongs to nobody. Plain data with one JSON form."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from gpututor.grading.reading import read
+
+SCHEMA_VERSION = 1
+
+
+@dataclass(frozen=True)
+class Student:
+    """Somebody who handed something in, as the layout knows them."""
+
+    id: str
+    """The name of their folder or zip, or the number that the platform gives; one line of plain text, never a path."""
+    name: str = ""
+    """As the platform writes it; empty where it does not."""
+    email: str = ""
+    platform_id: str = ""
+    """The platform's own number, for its upload files: Canvas's user id, Moodle's participant number, Gradescope's
+    student id."""
+
+
+@dataclass(frozen=True)
+class HandedIn:
+    """One solution file."""
+
+    student: str
+    """A `Student.id`."""
+    exercise: str
+    """The exercise's key, `lesson/exercise`."""
+    source: str
+    """Where it was found, below the folder: `kim/05/one_big_copy.py`, `kim.zip: one_big_copy.py`."""
+    sha256: str
+    """Of the file's bytes; empty where they were not read."""
+    submitted_at: str = ""
+    """ISO 8601, UTC; empty where nothing tells it."""
+    attempt: int = 1
+    """From 1, of this student at this exercise, in the order of time."""
+    late: bool = False
+    """Whether the platform marked it as late."""
+    refusal: str = ""
+    """Why it cannot be graded at all, a sentence; empty where it can. A refused file still counts as handed in."""
+
+
+@dataclass(frozen=True)
+class Unmatched:
+    """A file that belongs to no student or no exercise, or that was not opened."""
+
+    source: str
+    why: str
+    """A sentence."""
+
+
+@dataclass(frozen=True)
+class Class:
+    """All of it."""
+
+    course: str
+    """The folder of the course."""
+    layout: str
+    """Which layout it was read as: `folders`, `files`, `gradescope`, `moodle`, `canvas`."""
+    students: tuple[Student, ...]
+    handed_in: tuple[HandedIn, ...]
+    unmatched: tuple[Unmatched, ...]
+    schema_version: int = SCHEMA_VERSION
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, data: object) -> Class:
+        """Raises `ValueError` that names what is wrong."""
+        return read(cls, data, "")

@@ -1,0 +1,97 @@
+"""The journal of gradings: a folder with one file for each, written whole or not at all, and never written over.
+
+A grading is known by what could change its report: see `GradingKey`. Who grades the same again finds it there. The
+judge writes it, before it says that it is done; whoever asked may be gone by then.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from gpututor.errors import GradingError
+from gpututor.files import ordinary, write_atomically
+from gpututor.grading.reading import read
+from gpututor.grading.report import Report
+
+VERSION = 1
+
+
+@dataclass(frozen=True)
+class GradingKey:
+    """All that a report depends on."""
+
+    submission: str
+    """The SHA-256 of the file that was handed in."""
+    exercise: str
+    """`lesson/exercise`."""
+    exercise_version: str
+    """The SHA-256 of all files in the exercise's folder; see `gpututor.classroom.keys`."""
+    gpututor: str
+    """The grader's version."""
+    torch: str
+    device: str
+    """`virtual`, `virtual A100`, or a real device with its model: `cuda NVIDIA H100 80GB HBM3`."""
+    isolation: str
+    secret: str
+    """Names the class secret that seeds were made of, without giving it away."""
+
+    @property
+    def name(self) -> str:
+        """64 hexadecimal digits: the SHA-256 of the key as JSON, its names in order."""
+        return hashlib.sha256(json.dumps(asdict(self), sort_keys=True).encode()).hexdigest()
+
+    def file_in(self, journal: Path) -> Path:
+        return journal / self.name[:2] / f"{self.name}.json"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One grading."""
+
+    key: GradingKey
+    report: Report
+    version: int = VERSION
+
+
+def write_entry(journal: Path, key: GradingKey, report: Report) -> None:
+    """Put a report in the folder `journal`. Raises `OSError` where it cannot be written; then nothing is there."""
+    content = {"key": asdict(key), "report": report.to_json(), "version": VERSION}
+    write_atomically(key.file_in(journal), json.dumps(content) + "\n")
+
+
+def read_entry(journal: Path, key: GradingKey) -> Report | None:
+    """The report that stands in the journal; None where there is none. Raises `GradingError` for a broken file."""
+    path = key.file_in(journal)
+    try:
+        entry = _read(path)
+    except FileNotFoundError:
+        return None
+    if entry.key != key:
+        raise GradingError(f"{path}: key is not what its name says", "Move the file away, then grade again.")
+    return entry.report
+
+
+def entries(journal: Path) -> Iterator[Entry | GradingError]:
+    """Everything in the journal, in the order of the files' names; an error for each file that cannot be read."""
+    for path in sorted(journal.glob("[0-9a-f][0-9a-f]/*.json")):
+        try:
+            yield _read(path)
+        except GradingError as error:
+            yield error
+
+
+def _read(path: Path) -> Entry:
+    try:
+        with open(path, encoding="utf-8", opener=ordinary) as stream:
+            data = json.load(stream)
+        if isinstance(data, dict) and isinstance(data.get("report"), dict):
+            data["report"] = Report.from_json(data["report"]).to_json()  # an older report says so
+        return read(Entry, data, "")
+    except FileNotFoundError:
+        raise
+    except (OSError, ValueError, RecursionError) as error:
+        raise GradingError(f"{path}: {error}", "Move the file away, then grade again with --resume.") from error
