@@ -2,7 +2,7 @@
 
 CUDA alone has them. Its kernels add up in float32 anyway, and leave out the rounding at the end; here the CPU computes
 all of it in float32, in which products of two halves are exact. What is asked of the dtypes, and CUDA's words for it,
-are those of aten/src/ATen/native/cuda/Blas.cpp.
+are those of aten/src/ATen/native/cuda/Blas.cpp. Autograd has no formula for them: `backward` raises PyTorch's error.
 """
 
 from __future__ import annotations

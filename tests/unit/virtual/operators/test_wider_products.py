@@ -84,6 +84,18 @@ def test_other_dtypes_are_refused_in_cudas_words(product: Product) -> None:
         torch.mm(half, half.bfloat16(), out_dtype=F32)
 
 
+@pytest.mark.usefixtures("_gpu")
+@pytest.mark.parametrize("product", PRODUCTS)
+def test_autograd_has_no_formula_for_them_and_says_so(product: Product) -> None:
+    """PyTorch's derivatives.yaml names none of these overloads, for whatever device."""
+    half = torch.ones(4, 4, dtype=torch.float16, device="cuda", requires_grad=True)
+    out = product(half, half, out_dtype=F32)
+    assert out.requires_grad
+    with pytest.raises(RuntimeError, match=f"derivative for aten::{product.__name__} is not implemented"):
+        out.sum().backward()
+    assert half.grad is None
+
+
 def test_it_is_one_product_of_the_tensor_cores_that_writes_more_bytes() -> None:
     recorder = Recorder([__file__])
     with virtual_gpu(1, "A100", recorder=recorder):
