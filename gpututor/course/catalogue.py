@@ -14,15 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from gpututor.course.exercise import DEFAULT_PROCESSES, Course, Excuse, Exercise, Lesson, Limits, Scenario, split_hints
-from gpututor.course.manifest import (
-    COURSE_KEYS,
-    EXERCISE_KEYS,
-    LESSON_KEYS,
-    Mistake,
-    as_error,
-    exercise_mistakes,
-    read_manifest,
-)
+from gpututor.course.keys import Mistake, as_error
+from gpututor.course.manifest import COURSE_KEYS, EXERCISE_KEYS, LESSON_KEYS, exercise_mistakes, read_manifest
 from gpututor.errors import CourseError
 from gpututor.files import ordinary
 

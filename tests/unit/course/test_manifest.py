@@ -10,11 +10,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gpututor.course.exercise import Limits, Scenario
+from gpututor.course.keys import Key
 from gpututor.course.manifest import (
     COURSE_KEYS,
     EXERCISE_KEYS,
     LESSON_KEYS,
-    Key,
     exercise_mistakes,
     gpu_models,
     read_manifest,
