@@ -43,6 +43,16 @@ class ClassFolder:
         return self.folder / "options.json"
 
     @property
+    def lock_file(self) -> Path:
+        """Held by who grades; see `gpututor.classroom.lock`."""
+        return self.folder / ".lock"
+
+    @property
+    def troubles_file(self) -> Path:
+        """What could not be graded at the last try, and why; see `gpututor.classroom.batch`."""
+        return self.folder / "troubles.json"
+
+    @property
     def gradebook(self) -> Path:
         return self.folder / "gradebook.sqlite3"
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+from gpututor.grading.journal import GradingKey
 from gpututor.grading.report import Report, Verdict, verdict_from_json
 
 
@@ -30,6 +31,11 @@ class GradeRequest:
     """False where `submission` held halves of surrogate pairs, which did not travel: it is not graded."""
     recording_folder: str | None = None
     """Where what the devices did is written; see `gpututor.grading.recording`. None: nowhere."""
+    journal: str | None = None
+    """The folder where the judge writes the report, before it says `Graded`; see `gpututor.grading.journal`. An
+    internal error and what is not gradable here are not written: they say nothing of the submission."""
+    key: GradingKey | None = None
+    """Under which it is written, checked by the judge. None where there is no journal."""
 
 
 @dataclass(frozen=True)
@@ -95,7 +101,8 @@ def request_to_json(request: GradeRequest) -> dict[str, Any]:
 
 
 def request_from_json(data: dict[str, Any]) -> GradeRequest:
-    return GradeRequest(**data)
+    key = data.get("key")
+    return GradeRequest(**{**data, "key": GradingKey(**key) if key is not None else None})
 
 
 def event_to_json(event: GradingEvent) -> dict[str, Any]:

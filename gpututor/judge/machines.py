@@ -9,10 +9,9 @@ from gpututor.checks.core import Machine
 from gpututor.course.exercise import Exercise, Scenario
 from gpututor.devices.virtual.specs import spec
 from gpututor.errors import NotGradableHere, UsageError
+from gpututor.grading.choosing import ACCELERATORS, chosen, device_in_key
 from gpututor.grading.events import GradeRequest
 from gpututor.wire.messages import MachineSpec
-
-ACCELERATORS = ("cuda", "mps", "xpu")
 
 
 def machines_for(
@@ -24,7 +23,7 @@ def machines_for(
     that nobody knows.
     """
     here = Counter(str(device["kind"]) for device in available)
-    kind, index = _chosen(exercise, request.device, here)
+    kind, index = chosen(exercise, request.device, here)
     if kind == "cpu":
         return (MachineSpec("the CPU", "cpu", 0, 0, (), "", None),)
     return tuple(_machine(scenario, kind, index, here, request) for scenario in exercise.scenarios)
@@ -42,6 +41,16 @@ def seen_by_checks(machine: MachineSpec, available: Sequence[dict[str, object]])
         gpu_name=name,
         memory_bytes=memory_bytes,
     )
+
+
+def in_key(exercise: Exercise, request: GradeRequest, available: Sequence[dict[str, object]]) -> str:
+    """What `GradingKey.device` must be. Raises what `machines_for` does."""
+    kind, index = chosen(exercise, request.device, Counter(str(device["kind"]) for device in available))
+    if kind in ACCELERATORS:
+        model = next(str(device["description"]) for device in available if device["name"] == f"{kind}:{index}")
+    else:
+        model = spec(request.gpu).name if request.gpu else ""
+    return device_in_key(kind, model)
 
 
 def _name_and_memory(machine: MachineSpec, available: Sequence[dict[str, object]]) -> tuple[str, int | None]:
@@ -64,28 +73,6 @@ def in_words(spec: MachineSpec, available: Sequence[dict[str, object]]) -> str:
         others = [backend for backend in spec.backends if backend != "cuda"]
         return f"no CUDA GPU, {' and '.join(others)} reported" if others else "no GPU, only the CPU"
     return f"{spec.device}, virtual {spec.gpu}" if spec.gpus == 1 else f"{spec.gpus} x virtual {spec.gpu}"
-
-
-def _chosen(exercise: Exercise, wanted: str, here: Counter[str]) -> tuple[str, int]:
-    kind, _, number = wanted.partition(":")
-    if kind == "auto":
-        real = [name for name in ACCELERATORS if here[name] and name in exercise.devices]
-        return (real[0] if real else "virtual"), 0
-    if kind not in ("virtual", "cpu", *ACCELERATORS) or (number and not number.isdigit()):
-        raise UsageError(f"There is no device called {wanted!r}.", "Use auto, virtual, cpu, cuda, cuda:N, mps or xpu.")
-    if kind not in exercise.devices:
-        fitting = ", ".join(exercise.devices)
-        raise NotGradableHere(
-            f"On {kind} this exercise cannot show what it is about.",
-            f"It is graded on: {fitting}. Try --device virtual.",
-        )
-    index = int(number or 0)
-    if kind in ACCELERATORS and here[kind] <= index:
-        raise NotGradableHere(
-            f"This machine has no device {wanted}.",
-            "`gpututor devices` lists what is here, `gpututor doctor` what works. Try --device virtual.",
-        )
-    return kind, index
 
 
 def _machine(scenario: Scenario, kind: str, index: int, here: Counter[str], request: GradeRequest) -> MachineSpec:

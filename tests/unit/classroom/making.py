@@ -1,0 +1,56 @@
+"""Classes and reports, made by hand."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from pathlib import Path
+
+from gpututor import __version__
+from gpututor.classroom.folder import ClassFolder
+from gpututor.classroom.handed_in import Class, HandedIn, Student, Unmatched
+from gpututor.grading.report import Environment, Outcome, Report, Verdict
+
+
+def class_of(
+    folder: ClassFolder, submissions: Iterable[tuple[str, str, str]], course: Path, unmatched: Iterable[Unmatched] = ()
+) -> Class:
+    """A class in which `(student, exercise, text)` was handed in; writes it and the submissions to `folder`."""
+    handed_in: list[HandedIn] = []
+    for student, exercise, text in submissions:
+        digest = hashlib.sha256(text.encode()).hexdigest()
+        path = folder.submission(digest)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(text.encode())
+        attempt = 1 + sum((one.student, one.exercise) == (student, exercise) for one in handed_in)
+        source = f"{student}/{exercise.partition('/')[2]}.py"
+        handed_in.append(HandedIn(student, exercise, source, digest, attempt=attempt))
+    students = tuple(Student(name) for name in dict.fromkeys(one.student for one in handed_in))
+    found = Class(str(course), "folders", students, tuple(handed_in), tuple(unmatched))
+    folder.write_class(found)
+    return found
+
+
+def report_of(
+    exercise: str,
+    outcome: Outcome = Outcome.PASSED,
+    verdicts: tuple[Verdict, ...] = (),
+    submission: str = "",
+    reason: str = "",
+    suspicions: tuple[str, ...] = (),
+    of: float = 0.0,
+) -> Report:
+    """A report as the judge would write it."""
+    return Report(
+        exercise=exercise,
+        outcome=outcome,
+        verdicts=verdicts,
+        runs=(),
+        environment=Environment(__version__, "2.9.0", "3.11.2", "linux x86_64", "process", 1),
+        submission_sha256=hashlib.sha256(submission.encode()).hexdigest(),
+        started_at="2026-01-01T00:00:00+00:00",
+        elapsed_s=0.5,
+        reason=reason,
+        suspicions=suspicions,
+        of=of,
+    )
