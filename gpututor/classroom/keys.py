@@ -6,7 +6,6 @@ import hashlib
 import hmac
 import os
 import secrets
-from functools import cache
 from pathlib import Path
 
 from gpututor.errors import CourseError, UsageError
@@ -54,9 +53,8 @@ def seed_for(secret: bytes, exercise: str, submission: str) -> int:
     return int.from_bytes(digest[:4], "big")
 
 
-@cache
 def exercise_version(folder: Path) -> str:
-    """The SHA-256 of all files of an exercise, their paths with them; read once in a process's life.
+    """The SHA-256 of all files of an exercise, their paths with them.
 
     Raises `CourseError` where a file cannot be read.
     """

@@ -61,6 +61,7 @@ class Server:
 
     def _grade(self, number: int, request: GradeRequest) -> None:
         from gpututor.judge.judge import broken_report, grade, with_seed
+        from gpututor.judge.keeping import keep
 
         def emit(event: GradingEvent) -> None:
             if not self._is_cancelled(number):
@@ -72,17 +73,19 @@ class Server:
         request = with_seed(request)
         try:
             try:
-                end: GradingEvent = Graded(grade(request, self._pool, emit))
+                report = grade(request, self._pool, emit, doubts_kills=request.journal is not None)
             except WorkerLost:
                 if self._is_cancelled(number):
                     raise
                 # As far as can be told the submission did nothing to it: once more.
-                end = Graded(grade(request, self._pool, emit))
-        except Exception as error:
+                report = grade(request, self._pool, emit)
             if not self._is_cancelled(number):  # else it is about a worker that was killed, whatever it blames
+                keep(request, report)
+        except Exception as error:
+            if not self._is_cancelled(number):
                 traceback.print_exc()
-            end = Graded(broken_report(request, error, self._pool.isolation))
-        self._answer(number, Cancelled() if self._is_cancelled(number) else end)
+            report = broken_report(request, error, self._pool.isolation)
+        self._answer(number, Cancelled() if self._is_cancelled(number) else Graded(report))
 
     def _is_cancelled(self, number: int) -> bool:
         return number <= self._cancelled_up_to

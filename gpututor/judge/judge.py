@@ -27,7 +27,8 @@ from gpututor.judge.conduct import Observation, Submission, conduct
 from gpututor.judge.conversation import outside_in_words
 from gpututor.judge.exercise_code import ExerciseCode, draw_inputs, load_code
 from gpututor.judge.isolation.probe import working
-from gpututor.judge.machines import in_words, machines_for, seen_by_checks
+from gpututor.judge.keeping import check_key, check_machine
+from gpututor.judge.machines import in_key, in_words, machines_for, seen_by_checks
 from gpututor.judge.opening import with_opened
 from gpututor.judge.placement import placement_of
 from gpututor.judge.plan import plan_for
@@ -39,6 +40,7 @@ from gpututor.judge.timing.statistics import MOST_PAIRS
 from gpututor.judge.unasked import unasked_verdicts
 from gpututor.judge.verdicts import LONGEST, not_run, outcome_of, own_verdicts
 from gpututor.judge.workers import Worker, WorkerPool
+from gpututor.judge.workers.worker import WorkerLost
 from gpututor.plain_text import shortened, with_newlines
 from gpututor.trace.events import Kind
 from gpututor.wire.messages import MachineSpec
@@ -46,9 +48,13 @@ from gpututor.wire.messages import MachineSpec
 Emit = Callable[[GradingEvent], None]
 
 
-def grade(request: GradeRequest, pool: WorkerPool, emit: Emit) -> Report:
-    """Grade one submission. What the learner did never raises; what is broken in the grader or the exercise does."""
-    grading = _Grading(request, pool, emit)
+def grade(request: GradeRequest, pool: WorkerPool, emit: Emit, *, doubts_kills: bool = False) -> Report:
+    """Grade one submission. What the learner did never raises; what is broken in the grader or the exercise does.
+
+    `doubts_kills`: a worker that was killed by a signal is `WorkerLost`, for somebody else may have sent it.
+    """
+    grading = _Grading(request, pool, emit, doubts_kills)
+    check_key(request, grading.exercise, pool.isolation)
     if refusal := _refusal(request):
         return grading.report(Outcome.REJECTED, refusal)
     code = load_code(grading.exercise)
@@ -128,8 +134,9 @@ def _sha256(text: str) -> str:
 class _Grading:
     """What is gathered while one submission is graded."""
 
-    def __init__(self, request: GradeRequest, pool: WorkerPool, emit: Emit) -> None:
+    def __init__(self, request: GradeRequest, pool: WorkerPool, emit: Emit, doubts_kills: bool) -> None:
         self.request = request
+        self._doubts_kills = doubts_kills
         self._pool = pool
         self.exercise: Exercise = load_exercise(Path(request.exercise_folder))
         self.seed = request.seed or 0
@@ -160,6 +167,7 @@ class _Grading:
     def run_all(self, worker: Worker, code: ExerciseCode) -> None:
         """Every scenario in turn, until one ends the worker or the file does not load. May raise `NotGradableHere`."""
         machines = machines_for(self.exercise, self.request, self._devices)
+        check_machine(self.request, self._torch_version, in_key(self.exercise, self.request, self._devices))
         self._of = _to_be_earned(code.checks, [seen_by_checks(spec, self._devices) for spec in machines])
         source = with_newlines(self.request.submission.removeprefix("\ufeff"))
         submission = Submission(_file_name(self.request.file_name), source)
@@ -174,6 +182,8 @@ class _Grading:
                 exercise, given = self.exercise, code.given_source
                 observation = conduct(worker, exercise, spec, submission, inputs, given, plan, self._call)
             trouble = observation.trouble
+            if trouble is not None and trouble.killed and self._doubts_kills:
+                raise WorkerLost("The worker was killed in the middle of a grading.", "Grade once more.")
             if trouble is not None and trouble.worker_broke:
                 solution.run()  # raises where it breaks with that one too
             if trouble is None and plan.baselines:

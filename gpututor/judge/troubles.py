@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from dataclasses import dataclass
 
 from gpututor.checks.core import Finding
@@ -27,6 +28,8 @@ class Trouble:
     """The same worker can serve the next scenario."""
     worker_broke: bool = False
     """The worker says that it broke by itself."""
+    killed: bool = False
+    """By a signal that anybody may have sent: the system where memory ran short, a person, or the submission."""
 
 
 def sentence(stage: str, exercise: Exercise) -> str:
@@ -182,6 +185,9 @@ def from_over_limit(stage: str, exercise: Exercise, over: OverLimit) -> Trouble:
     return Trouble(stage, Outcome.ERROR, finding)
 
 
+_SENT = (signal.SIGHUP, signal.SIGINT, signal.SIGKILL, signal.SIGTERM)
+
+
 def from_exit(stage: str, exercise: Exercise, status: int) -> Trouble:
     """The process ended in the middle of the run: `status` is its exit code, or minus a signal's number."""
     if status < 0:
@@ -193,7 +199,7 @@ def from_exit(stage: str, exercise: Exercise, status: int) -> Trouble:
             "A crash takes everything with it.",
             "Look for huge allocations, endless recursion, or os.kill.",
         )
-        return Trouble(stage, Outcome.CRASHED, finding)
+        return Trouble(stage, Outcome.CRASHED, finding, killed=-status in _SENT)
     finding = Finding(
         _end(exercise),
         f"the code ended the whole process (exit status {status})",
