@@ -85,6 +85,8 @@ class Rules:
 
     path: Path | None = None
     """The file that they come from."""
+    text: str = field(default="", repr=False)
+    """What stands in it."""
     attempts: Literal["best", "last"] = "best"
     """Which of a student's attempts at an exercise counts; lateness is taken off before they are compared."""
     assigned: tuple[str, ...] = ()

@@ -78,12 +78,18 @@ def as_error(path: Path | str, mistake: Mistake) -> CourseError:
     return CourseError(where + mistake.problem, mistake.advice)
 
 
+_MOST_NAMED = 20
+
+
 def nearest(word: str, known: Sequence[str]) -> str:
-    """Advice that names the nearest of `known`, or all of them when none is near."""
+    """Advice that names the nearest of `known`, or all of them when none is near; the first of very many."""
     import difflib  # 3 ms: only a course with a mistake pays for it
 
     near = difflib.get_close_matches(word, known, n=1, cutoff=0.5)
-    return f"Did you mean {near[0]!r}?" if near else f"Known here: {', '.join(known)}."
+    if near:
+        return f"Did you mean {near[0]!r}?"
+    more = f" and {len(known) - _MOST_NAMED} more" if len(known) > _MOST_NAMED else ""
+    return f"Known here: {', '.join(known[:_MOST_NAMED])}{more}."
 
 
 def text_of(path: Path) -> str:

@@ -2,14 +2,149 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from gpututor.classroom import check_names
+from gpututor.classroom.batch import Options, troubles_of
 from gpututor.classroom.folder import ClassFolder
-from gpututor.classroom.gradebook.model import Gradebook
+from gpututor.classroom.gradebook.attempts import NOT_YET, Graded, attempt_of, worth
+from gpututor.classroom.gradebook.marks import mark_of, student_marks
+from gpututor.classroom.gradebook.model import Attempt, ExerciseSummary, Gradebook, Mark, Notice
+from gpututor.classroom.gradebook.statistics import summary
+from gpututor.classroom.handed_in import Class, HandedIn
 from gpututor.classroom.rules import Rules
+from gpututor.classroom.rules_file import course_of, mistaken
+from gpututor.course.exercise import Exercise
+from gpututor.course.keys import Mistake, nearest
+from gpututor.errors import GradingError
+from gpututor.grading.journal import GradingKey, read_entry
+from gpututor.grading.report import Report
 
 
 def make_gradebook(folder: ClassFolder, rules: Rules) -> Gradebook:
     """Of what was handed in, the journal, and the rules: the same for the same, whenever it is made.
 
-    Broken files of the journal are told in `notices`. Raises `UsageError` where no class was graded.
+    Broken files of the journal are told in `notices`. Raises `UsageError` where no class was graded, and for rules
+    that name checks which the exercises do not have.
     """
-    raise NotImplementedError
+    class_ = folder.read_class()
+    course = course_of(class_)
+    graded, notices = _graded(folder, class_)
+    exercises = {exercise.key: exercise for exercise in course.exercises} if course is not None else {}
+    if course is None:
+        advice = "Exercises are called by their keys. Put it back, or report with what there is."
+        notices.append(Notice(f"The course is not in {class_.course} any more.", advice))
+    return gradebook_of(class_, graded, rules, exercises, notices)
+
+
+def gradebook_of(
+    class_: Class,
+    graded: Mapping[HandedIn, Graded],
+    rules: Rules,
+    exercises: Mapping[str, Exercise],
+    notices: Sequence[Notice] = (),
+) -> Gradebook:
+    """`graded`: what became of each file; `exercises`: of the course, in its order, as far as it is there."""
+    known = _known_checks(class_, graded, rules, exercises)
+    told = [*notices, *_about_checks(rules, known), *_about_students(rules, class_)]
+    assigned = rules.assigned or tuple(dict.fromkeys(one.exercise for one in class_.handed_in))
+    order = [key for key in exercises if key in assigned] + sorted(set(assigned) - set(exercises))
+    by_exercise = {key: _Handed([], []) for key in order}
+    for one in class_.handed_in:
+        if (handed := by_exercise.get(one.exercise)) is not None:
+            handed.files.append(one)
+            if one in graded and (report := graded[one].report) is not None:
+                handed.reports.append(report)
+    students = sorted(class_.students, key=lambda student: student.id)
+    summaries, marks = [], {student.id: list[Mark]() for student in students}
+    for key, handed in by_exercise.items():
+        of = worth(key, handed.reports, rules)
+        attempts: dict[str, list[Attempt]] = {}
+        for one in sorted(handed.files, key=lambda one: one.attempt):
+            attempts.setdefault(one.student, []).append(attempt_of(one, graded.get(one, Graded()), of, rules))
+        here = [mark_of(student.id, attempts.get(student.id, ()), of, rules) for student in students]
+        for mark in here:
+            marks[mark.student].append(mark)
+        exercise = exercises.get(key)
+        label, title = (exercise.label, exercise.title) if exercise is not None else ("", key)
+        summaries.append(summary(label, title, here, of, rules))
+    everyone = tuple(student_marks(student, marks[student.id], rules) for student in students)
+    told += _about_exercises(rules, class_, summaries)
+    return Gradebook(class_, rules, tuple(summaries), everyone, tuple(told))
+
+
+class _Handed(NamedTuple):
+    """For one exercise."""
+
+    files: list[HandedIn]
+    reports: list[Report]
+
+
+def _graded(folder: ClassFolder, class_: Class) -> tuple[dict[HandedIn, Graded], list[Notice]]:
+    """What the journal has on each file; the same text is read once. Broken files of the journal are told."""
+    options = Options.read(folder)
+    troubles = troubles_of(folder)
+    found: dict[GradingKey, Graded] = {}
+    graded: dict[HandedIn, Graded] = {}
+    notices = []
+    for one in class_.handed_in:
+        key = options.key_of(one)
+        if key is None:
+            continue
+        if key not in found:
+            problem = f"It could not be graded: {troubles[key].why}" if key in troubles else NOT_YET
+            try:
+                found[key] = Graded(key, read_entry(folder.journal, key), problem)
+            except GradingError as error:
+                notices.append(Notice(error.title, error.advice))
+                found[key] = Graded(key, None, "Its file in the journal is broken: grade again with --resume.")
+        graded[one] = found[key]
+    return graded, notices
+
+
+def _known_checks(
+    class_: Class, graded: Mapping[HandedIn, Graded], rules: Rules, exercises: Mapping[str, Exercise]
+) -> dict[str, frozenset[str]]:
+    """The names of checks, of the exercises of which rules name some."""
+    known: dict[str, set[str]] = {}
+    for one in class_.handed_in:
+        if one in graded and (report := graded[one].report) is not None:
+            known.setdefault(one.exercise, set()).update(verdict.check for verdict in report.verdicts)
+    for key in [*rules.exercises, *(known if rules.hidden else ())]:
+        if key in exercises:
+            known.setdefault(key, set()).update(check_names.names_in_course(exercises[key]))
+    return {key: frozenset(names) for key, names in known.items()}
+
+
+def _about_checks(rules: Rules, known: Mapping[str, frozenset[str]]) -> Iterator[Notice]:
+    """Rules for checks of which nothing is known yet. Raises `UsageError` for those that cannot be."""
+    mistakes = []
+    for unknown in check_names.unknown_checks(rules, known):
+        where = ".".join(f"'{part}'" if "/" in part else part for part in unknown.key)
+        what = f"the exercise has no check {unknown.check!r}" if len(unknown.key) > 1 else f"no check {unknown.check!r}"
+        if unknown.is_certain:
+            mistakes.append(Mistake(where, what, unknown.advice))
+        else:
+            yield Notice(f"{where}: whether there is a check {unknown.check!r} is not known.", unknown.advice)
+    if mistakes:
+        raise mistaken(rules.path or Path("the rules"), rules.text, mistakes)
+
+
+def _about_students(rules: Rules, class_: Class) -> Iterator[Notice]:
+    ids = [student.id for student in class_.students]
+    for position, extension in enumerate(rules.extensions):
+        if extension.student not in ids:
+            title = f"extension[{position}].student: nobody called {extension.student!r} handed anything in."
+            yield Notice(title, nearest(extension.student, ids) if ids else "")
+
+
+def _about_exercises(rules: Rules, class_: Class, summaries: Sequence[ExerciseSummary]) -> Iterator[Notice]:
+    others = {one.exercise for one in class_.handed_in} - {each.exercise for each in summaries}
+    if others:
+        title = f"Handed in, and not assigned: {', '.join(sorted(others))}."
+        yield Notice(title, "Add them to `assigned` in the rules if they are to be counted.")
+    for each in summaries:
+        if not each.handed_in:
+            yield Notice(f"{each.exercise} is assigned, and nobody handed it in.", "Everybody has nothing for it.")
