@@ -1,6 +1,6 @@
 """Every exercise is graded on its idea, by the rules of the author's gate: `gpututor verify` tries the same.
 
-With one seed and without mutants; all of it is tried by the long test.
+With one seed and without mutants; all of it is tried by the long tests, a lesson each.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from gpututor.authoring.faults import Fault
 from gpututor.authoring.stations import Examined, Station
 from gpututor.authoring.trials import Trial, examined_faults, first_trial, further_trials
 from gpututor.cli.main import main
-from gpututor.course.exercise import Exercise
-from tests.exercises.courses import COURSE, ONE_OF_EACH_LESSON, ONE_OF_SOME_LESSONS
+from gpututor.course.exercise import Exercise, Lesson
+from tests.exercises.courses import LESSONS, ONE_OF_EACH_LESSON, ONE_OF_SOME_LESSONS
 
 
 def not_so(exercise: Exercise, faults: list[Fault]) -> list[str]:
@@ -54,6 +54,7 @@ def test_an_exercise_refuses_what_is_wrong(exercise: Exercise, station: Station)
 
 
 @pytest.mark.long
-def test_the_gate_is_green_over_the_whole_course(capsys: pytest.CaptureFixture[str]) -> None:
-    code = main(["verify", "--course", str(COURSE.folder), "--workers", "2"])
+@pytest.mark.parametrize("lesson", LESSONS)
+def test_the_gate_is_green_over_a_lesson_and_its_exercises(lesson: Lesson, capsys: pytest.CaptureFixture[str]) -> None:
+    code = main(["verify", str(lesson.folder), "--workers", "1"])
     assert code == 0, capsys.readouterr().out
