@@ -29,6 +29,7 @@ from gpututor.course.exercise import Course, Exercise
 from gpututor.course.workspace import Workspace, make_workspace
 from gpututor.errors import CourseError, TutorError, UsageError
 from gpututor.paths import builtin_course, default_workspace, log_file, progress_file
+from gpututor.progress.database import briefly
 from gpututor.progress.store import ProgressStore
 from gpututor.settings import SettingsFile
 
@@ -86,6 +87,7 @@ class GpututorApp(App[None]):
         self._course = course
         self._workspace = workspace
         self._progress = progress
+        progress.patience = briefly  # it is read where keys are answered; what writes is the main screen's keeper
         self._client = client
         self._new_workspace = new_workspace or default_workspace(course.place)
         self._remembers = new_workspace is None

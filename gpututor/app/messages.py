@@ -246,6 +246,13 @@ class AttemptLost(Message):
 
 
 @dataclass
+class NoteLost(Message):
+    """Something of the learner's way, such as a hint that was opened, could not be noted."""
+
+    error: TutorError
+
+
+@dataclass
 class CostsRead(Message):
     """It is known what the lines of an attempt cost."""
 

@@ -26,8 +26,8 @@ def show_hints(course: Course, exercise: Exercise, *, all_of_them: bool = False)
     with open_progress(course) as progress:
         used = min(progress.hints_used(exercise.key), len(hints))
         first, last = (0, len(hints)) if all_of_them else (used, min(used + 1, len(hints)))
-        for _ in range(used, last):
-            progress.use_hint(exercise.key)
+        if last > used:
+            progress.open_hints(exercise.key, last)
     for number in range(first, last):
         print(f"Hint {number + 1} of {len(hints)}\n\n{hints[number].removeprefix('## ')}\n")
     if first == last:

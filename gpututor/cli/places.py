@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from gpututor.course.exercise import Course, Exercise
     from gpututor.course.workspace import Workspace
+    from gpututor.progress.database import Patience
     from gpututor.progress.store import ProgressStore
 
 
@@ -54,14 +55,15 @@ def check_own_file(words: str, exercise: Exercise, own: Path, verb: str) -> None
 
 
 @contextlib.contextmanager
-def open_progress(course: Course) -> Iterator[ProgressStore]:
+def open_progress(course: Course, patience: Patience | None = None) -> Iterator[ProgressStore]:
     """The learner's progress in the course; a notice that it has is told on stderr."""
+    from gpututor.progress.database import patiently
     from gpututor.progress.store import ProgressStore
     from gpututor.progress.unkept import take_in
 
     path = paths.progress_file(course.place)
     take_in(path)
-    store = ProgressStore(path)
+    store = ProgressStore(path, patience=patience or patiently)
     try:
         yield store
     finally:

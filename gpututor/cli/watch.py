@@ -31,6 +31,7 @@ from gpututor.grading.client import GradingClient
 from gpututor.grading.events import Graded, GradeRequest
 from gpututor.grading.report import Outcome, Report
 from gpututor.plain_text import visible
+from gpututor.progress.database import briefly
 
 LOOK_EVERY_S = 0.05
 CLEAR = "\x1b[H\x1b[2J"
@@ -135,7 +136,7 @@ class Watcher:
         self._begin()
 
     def _remember_place(self) -> None:
-        with open_progress(self._desk.course) as progress:
+        with open_progress(self._desk.course, briefly) as progress:
             progress.set_watched_exercise(self._exercise.key)
 
     def _guarded(self, act: Callable[[], object]) -> None:

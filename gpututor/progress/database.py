@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import sqlite3
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from datetime import datetime
 from pathlib import Path
 
@@ -33,6 +34,26 @@ MIGRATIONS: list[tuple[str, ...]] = [
 
 BUSY_TIMEOUT_S = 10.0
 """How long to wait for another process that is writing."""
+BRIEFLY_S = 0.2
+"""How long, where somebody waits for us meanwhile and it can be done later."""
+_LOOK_EVERY_S = 0.01
+
+Patience = Callable[[], float]
+"""How many seconds, from now on, another process that is writing is waited for."""
+
+
+def patiently() -> float:
+    return BUSY_TIMEOUT_S
+
+
+def briefly() -> float:
+    return BRIEFLY_S
+
+
+def until(moment: float) -> Patience:
+    """Until a moment of the monotonic clock."""
+    return lambda: max(0.0, moment - time.monotonic())
+
 
 _TABLES = {
     "exercise, outcome, counted, report, source, run_ns, peak_bytes": "attempts",
@@ -42,12 +63,11 @@ _TABLES = {
 """What has to be there in the newest version: columns, table."""
 
 
-def connect(path: Path, *, check_all: bool = False, busy_s: float | None = None) -> sqlite3.Connection:
+def connect(path: Path, wait_s: float, *, check_all: bool = False) -> sqlite3.Connection:
     """A connection to the file in its newest version. Raises `sqlite3.DatabaseError` when it is damaged.
 
-    `busy_s`: how long it waits for another process that is writing, where that is not `BUSY_TIMEOUT_S`.
+    `wait_s`: how long it waits for another process that is writing.
     """
-    wait_s = BUSY_TIMEOUT_S if busy_s is None else busy_s
     connection = sqlite3.connect(path, timeout=wait_s, isolation_level=None, check_same_thread=False)
     connection.text_factory = lambda content: content.decode("utf-8", "replace")  # a flipped bit costs a letter
     try:
@@ -123,10 +143,20 @@ def set_aside(path: Path) -> Path:
 
 
 @contextlib.contextmanager
-def alone(path: Path) -> Iterator[None]:
-    """Hold off other processes that want to open the same progress file."""
+def alone(path: Path, wait_s: float) -> Iterator[None]:
+    """Hold off other processes that want to open the same progress file.
+
+    Raises `sqlite3.OperationalError` when one of them is still at it after `wait_s`.
+    """
     import fcntl
 
+    end = time.monotonic() + wait_s
     with path.with_name(f"{path.name}.lock").open("ab") as stream:
-        fcntl.flock(stream, fcntl.LOCK_EX)
+        while True:
+            with contextlib.suppress(BlockingIOError):
+                fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            if time.monotonic() >= end:
+                raise sqlite3.OperationalError("another program is opening it")
+            time.sleep(_LOOK_EVERY_S)
         yield

@@ -1,4 +1,4 @@
-"""Keeps graded attempts, one after the other, while its user does something else."""
+"""Keeps graded attempts and notes, one after the other, while its user does something else."""
 
 from __future__ import annotations
 
@@ -16,12 +16,15 @@ from pathlib import Path
 from gpututor.errors import ProgressError, TutorError
 from gpututor.grading.report import Report
 from gpututor.progress import database
+from gpututor.progress.notes import Note
 from gpututor.progress.recordings import Recordings, keep_attempt, prune_recordings
 from gpututor.progress.store import ProgressStore
-from gpututor.progress.unkept import put_aside
+from gpututor.progress.unkept import put_attempt_aside, put_note_aside, take_into
 
 _SILENT_S = 0.3
 """How long the end of the process may take without a word."""
+_NOTE_S = 1.0
+"""How long a note waits for another process that is writing: beside the file it is kept as well."""
 
 
 @dataclass(frozen=True)
@@ -35,11 +38,20 @@ class Graded:
     """Where the judge recorded what the devices did."""
 
 
+@dataclass(frozen=True)
+class _Waiting:
+    what: Graded | Note
+    then: Callable[[int | TutorError], object]
+    until: float
+    """The moment of the monotonic clock from which on it waits for no other process."""
+
+
 class Keeper:
-    """Writes attempts in the order in which they come, in a thread: another process may hold the file for ten seconds.
+    """Writes attempts and notes in the order in which they come, in a thread: others may hold the file for seconds.
 
     It has a connection of its own, so that nobody who asks how far the learner is waits for it. Python ends only when
-    all that was given to `keep` is in the file or, where that cannot be, beside it for the next start to take in.
+    all that was given to it is in the file or, where that cannot be, beside it. What is beside it is put into the file
+    before anything that comes later, or by the next start.
     """
 
     def __init__(
@@ -53,23 +65,35 @@ class Keeper:
         self._progress = progress
         self._recordings = recordings
         self._log = log
-        self._waiting: deque[tuple[Graded, Callable[[int | TutorError], object]]] = deque()
+        self._waiting: deque[_Waiting] = deque()
         """The first one is the one that is being kept."""
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
-        self._until: float | None = None
-        """When nobody waits for the file any more, once the process is about to end."""
+        self._has_put_aside = False
+        """Whether something that came before may be beside the file."""
+        self._is_ending = False
         self._aside = self._lost = 0
-        """How many are beside the file, and nowhere, of those that were tried as the process was about to end."""
+        """How many attempts are beside the file, and nowhere, of those that were tried as the process was ending."""
 
     def keep(self, graded: Graded, then: Callable[[int | TutorError], object]) -> None:
         """Returns at once. `then` is called in the thread, with the attempt's id, or with why it cannot be kept."""
+        self._add(_Waiting(graded, then, time.monotonic() + database.BUSY_TIMEOUT_S))
+
+    def note(self, note: Note, otherwise: Callable[[TutorError], object]) -> None:
+        """Returns at once. `otherwise` is called in the thread, where it can be kept neither in the file nor beside it.
+
+        It takes the place of a note of the same name that still waits.
+        """
+
+        def then(kept: int | TutorError) -> None:
+            if isinstance(kept, TutorError):
+                otherwise(kept)
+
         with self._lock:
-            self._waiting.append((graded, then))
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._work, daemon=True)
-                self._thread.start()
-                atexit.register(self._finish)
+            for older in list(self._waiting)[1:]:
+                if isinstance(older.what, Note) and older.what.name == note.name:
+                    self._waiting.remove(older)
+        self._add(_Waiting(note, then, time.monotonic() + _NOTE_S))
 
     def wait(self, at_most_s: float) -> None:
         """Until all is kept, or for so long."""
@@ -77,15 +101,23 @@ class Keeper:
         if thread is not None:
             thread.join(at_most_s)
 
+    def _add(self, waiting: _Waiting) -> None:
+        with self._lock:
+            self._waiting.append(waiting)
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._work, daemon=True)
+                self._thread.start()
+                atexit.register(self._finish)
+
     def _finish(self) -> None:
         """The process ends: wait for what is not kept yet, and say so where that takes a moment."""
         with self._lock:
-            self._until = time.monotonic() + database.BUSY_TIMEOUT_S
-            thread, number = self._thread, len(self._waiting)
+            self._is_ending = True
+            thread, number = self._thread, sum(isinstance(one.what, Graded) for one in self._waiting)
         if thread is None:
             return
         thread.join(_SILENT_S)
-        if thread.is_alive():
+        if thread.is_alive() and number:
             _say(f"{_attempts(number)} being kept: another program holds {self._progress}")
         thread.join()
         if self._aside:
@@ -100,49 +132,61 @@ class Keeper:
                     self._thread = None
                     atexit.unregister(self._finish)
                     return
-                graded, then = self._waiting[0]
-            kept = self._kept(graded)
+                waiting = self._waiting[0]
+            kept = self._kept(waiting)
             try:
-                then(kept)
-                if isinstance(kept, int):
-                    self._prune(graded.report.exercise)
+                waiting.then(kept)
+                if isinstance(waiting.what, Graded) and isinstance(kept, int):
+                    self._prune(waiting.what.report.exercise)
             except Exception as error:  # the next one is to be kept all the same
                 self._log(error)
             with self._lock:
                 self._waiting.popleft()
 
-    def _store(self) -> ProgressStore:
-        until = self._until
-        return ProgressStore(self._progress, busy_s=None if until is None else max(0.0, until - time.monotonic()))
-
-    def _kept(self, graded: Graded) -> int | TutorError:
+    def _kept(self, waiting: _Waiting) -> int | TutorError:
+        what = waiting.what
         try:
-            with contextlib.closing(self._store()) as progress:
-                return keep_attempt(progress, self._recordings, graded.report, graded.source, graded.part)
+            with contextlib.closing(ProgressStore(self._progress, patience=database.until(waiting.until))) as progress:
+                if self._has_put_aside:
+                    take_into(progress)
+                    self._has_put_aside = False
+                if isinstance(what, Graded):
+                    return keep_attempt(progress, self._recordings, what.report, what.source, what.part)
+                what.write(progress)
+                return 0
         except TutorError as error:
-            return self._put_aside(graded, error)
+            return self._put_aside(what, error)
         except Exception as unknown:
             self._log(unknown)
-            fault = ProgressError(f"The attempt could not be kept: {unknown!r}", "Look at the log.")
-            return self._put_aside(graded, fault)
+            return self._put_aside(what, ProgressError(f"Progress could not be kept: {unknown!r}", "Look at the log."))
 
-    def _put_aside(self, graded: Graded, error: TutorError) -> TutorError:
-        is_last = self._until is not None
+    def _put_aside(self, what: Graded | Note, error: TutorError) -> int | TutorError:
+        """Keep it beside the file; what is to be said of that."""
         try:
-            folder = put_aside(self._progress, graded.report, graded.source, graded.part)
+            if isinstance(what, Note):
+                put_note_aside(self._progress, what)
+            else:
+                folder = put_attempt_aside(self._progress, what.report, what.source, what.part)
         except Exception as unknown:
             self._log(unknown)
-            self._recordings.discard(graded.part)
-            self._lost += is_last
+            if isinstance(what, Graded):
+                self._recordings.discard(what.part)
+                self._lost += self._is_ending
             return error
-        self._aside += is_last
+        self._has_put_aside = True
+        if isinstance(what, Note):
+            return 0
+        self._aside += self._is_ending
         return ProgressError(
-            error.title, f"The attempt is in {folder}, and is put into your progress at the next start. {error.advice}"
+            error.title, f"The attempt is in {folder}, and is put into your progress once that can be. {error.advice}"
         )
 
     def _prune(self, key: str) -> None:
         # Where it cannot be done now, it is tried again after the next run.
-        with contextlib.suppress(TutorError), contextlib.closing(self._store()) as progress:
+        with (
+            contextlib.suppress(TutorError),
+            contextlib.closing(ProgressStore(self._progress, patience=database.briefly)) as progress,
+        ):
             prune_recordings(progress, self._recordings, key)
 
 

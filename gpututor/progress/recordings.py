@@ -103,7 +103,7 @@ class Recordings:
         for entry in list(os.scandir(self.folder)):
             kind, _, rest = entry.name.partition("-")
             process = rest.partition("-")[0]
-            if f"{kind}-" in (_NEW, _OLD) and process.isdigit() and not _lives(int(process)):
+            if f"{kind}-" in (_NEW, _OLD) and process.isdigit() and not is_running(int(process)):
                 shutil.rmtree(entry.path, ignore_errors=True)
 
     def _of(self, attempt: int) -> Path:
@@ -169,7 +169,8 @@ def _sizes(folder: Path) -> Iterable[int]:
             yield entry.stat(follow_symlinks=False).st_size
 
 
-def _lives(process: int) -> bool:
+def is_running(process: int) -> bool:
+    """Whether there is a process with this id."""
     try:
         os.kill(process, 0)
     except ProcessLookupError:

@@ -48,9 +48,6 @@ _PASSED = "SELECT id, run_ns FROM attempts WHERE exercise = ? AND outcome = 'pas
 _AFTER_ALL = 1 << 62
 """No attempt has an id like this."""
 
-_BRIEFLY_MS = 200
-"""How long to wait for another process that is writing, for what need not be kept."""
-
 Answer = TypeVar("Answer")
 
 
@@ -92,9 +89,9 @@ class ProgressStore:
     Every method raises `ProgressError`, in words, when the file cannot be read or written.
     """
 
-    def __init__(self, path: Path, *, busy_s: float | None = None) -> None:
+    def __init__(self, path: Path, *, patience: database.Patience = database.patiently) -> None:
         self.path = path
-        self._busy_s = busy_s
+        self.patience = patience
         self.notice: str | None = None
         """Set when a damaged file was set aside: says so, and where it is."""
         self._lock = threading.RLock()
@@ -193,13 +190,13 @@ class ProgressStore:
     def hints_used(self, key: str) -> int:
         return int(self._one("SELECT used FROM hints WHERE exercise = ?", key) or 0)
 
-    def use_hint(self, key: str) -> int:
-        """Count one more hint of the exercise; returns how many were used by now."""
+    def open_hints(self, key: str, number: int) -> None:
+        """So many hints of the exercise are open by now, or more."""
         statement = (
-            "INSERT INTO hints (exercise, used) VALUES (?, 1) "
-            "ON CONFLICT (exercise) DO UPDATE SET used = used + 1 RETURNING used"
+            "INSERT INTO hints (exercise, used) VALUES (?, ?) "
+            "ON CONFLICT (exercise) DO UPDATE SET used = MAX(used, excluded.used)"
         )
-        return int(self._one(statement, key))
+        self.rows(statement, key, number)
 
     def close(self) -> None:
         with self._lock:
@@ -212,21 +209,11 @@ class ProgressStore:
         return self._do(lambda connection: connection.execute(statement, values).fetchall())
 
     def _choose(self, name: str, value: str) -> None:
-        """Note where the learner is. It can be lost, and a learner who moves about waits for it."""
-        statement = "INSERT OR REPLACE INTO choices (name, value) VALUES (?, ?)"
-
-        def note(connection: sqlite3.Connection) -> None:
-            connection.execute(f"PRAGMA busy_timeout = {_BRIEFLY_MS}")
-            try:
-                connection.execute(statement, (name, value))
-            finally:
-                connection.execute(f"PRAGMA busy_timeout = {int(database.BUSY_TIMEOUT_S * 1000)}")
-
-        self._do(note)
+        self.rows("INSERT OR REPLACE INTO choices (name, value) VALUES (?, ?)", name, value)
 
     def _one(self, statement: str, *values: str) -> Any:
         """The first value of the first row, None when there is no row."""
-        rows = self._do(lambda connection: connection.execute(statement, values).fetchall())
+        rows = self.rows(statement, *values)
         return rows[0][0] if rows else None
 
     def _do(self, work: Callable[[sqlite3.Connection], Answer]) -> Answer:
@@ -238,6 +225,7 @@ class ProgressStore:
             if self._connection is None:
                 self._connection = self._open()
             try:
+                self._connection.execute(f"PRAGMA busy_timeout = {int(self.patience() * 1000)}")
                 return work(self._connection)
             except sqlite3.DatabaseError as error:
                 if not database.is_damage(error):
@@ -249,9 +237,9 @@ class ProgressStore:
     def _open(self, *, suspect: bool = False) -> sqlite3.Connection:
         """Connect, alone among all processes: so that one of them sets a damaged file aside, or migrates it."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        with database.alone(self.path):
+        with database.alone(self.path, self.patience()):
             try:
-                return database.connect(self.path, check_all=suspect, busy_s=self._busy_s)
+                return database.connect(self.path, self.patience(), check_all=suspect)
             except sqlite3.DatabaseError as error:
                 if not database.is_damage(error):
                     raise
@@ -260,7 +248,7 @@ class ProgressStore:
                     f"Your progress file was damaged ({error}) and is now {aside}; a new one was begun. "
                     "Your solutions are not touched."
                 )
-                return database.connect(self.path, busy_s=self._busy_s)
+                return database.connect(self.path, self.patience())
 
     @contextlib.contextmanager
     def _told(self) -> Iterator[None]:

@@ -178,7 +178,7 @@ async def test_progress_that_cannot_be_written_is_told_and_learning_goes_on(
         raise ProgressError("The progress cannot be written: [/int]", "Free some space.")
 
     async with desk.start() as pilot:
-        for name in ("record", "summary", "use_hint", "hints_used", "attempts", "set_current_exercise"):
+        for name in ("record", "summary", "open_hints", "hints_used", "attempts", "set_current_exercise"):
             monkeypatch.setattr(ProgressStore, name, broken)
         await pilot.press("h", "n", "1", "r")
         await until(pilot, lambda: is_asking(pilot), "for the dialog")

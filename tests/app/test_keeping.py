@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import sqlite3
 import threading
+from typing import Any
 
 import pytest
 
 from gpututor.app.commands import Pane
 from gpututor.grading.recording import Recording
+from gpututor.progress.history import begun_again, solutions_opened
 from gpututor.progress.recordings import Recordings
+from gpututor.progress.store import ProgressStore
+from gpututor.progress.unkept import take_in
 from tests.app.conftest import Desk, main_screen, until, until_shown
 
 
@@ -34,6 +39,44 @@ async def test_while_another_process_holds_the_progress_the_app_answers_and_the_
         await until(pilot, lambda: not screen.running, "for the report")
         assert len(progress.ids(key)) == 1
         await until_shown(pilot, "1 of 3 checks passed")
+
+
+async def test_while_another_process_holds_the_progress_hints_open_and_no_key_waits_for_it(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gpututor.progress.keeper._NOTE_S", 0.01)
+    writers: set[threading.Thread] = set()
+    rows = ProgressStore.rows
+
+    def noticed(store: ProgressStore, statement: str, *values: str | int) -> list[tuple[Any, ...]]:
+        if not statement.startswith("SELECT"):
+            writers.add(threading.current_thread())
+        return rows(store, statement, *values)
+
+    monkeypatch.setattr(ProgressStore, "rows", noticed)
+    async with desk.start() as pilot:
+        screen = main_screen(pilot)
+        key = screen.exercise.key
+        with contextlib.closing(sqlite3.connect(screen.learner.progress.path, isolation_level=None)) as holder:
+            holder.execute("BEGIN IMMEDIATE")
+            await pilot.press("h", "h")
+            await until_shown(pilot, "Hints: 2 of 3")
+            await pilot.press("s", "y", "escape", "x", "y", "n", "5")
+            await until(pilot, lambda: screen.exercise.label == "1.2", "for the next exercise")
+            await pilot.press("q")
+            await until(pilot, lambda: not pilot.app.is_running, "for the end")
+            screen._keeper.wait(20)
+    assert writers
+    assert threading.main_thread() not in writers
+    progress = desk.progress()
+    assert (progress.hints_used(key), solutions_opened(progress)) == (0, frozenset())
+    assert take_in(progress.path) == 5
+    assert progress.hints_used(key) == 2
+    assert key in solutions_opened(progress)
+    assert key in begun_again(progress)
+    assert progress.current_exercise() == desk.course.exercises[1].key
+    assert '"results"' in (progress.place() or "")
+    progress.close()
 
 
 async def test_who_leaves_while_an_attempt_is_being_kept_finds_it_at_the_next_start(desk: Desk) -> None:

@@ -72,7 +72,8 @@ async def test_an_opened_solution_is_noted_before_a_pass_and_not_after(desk: Des
         await pilot.press("s", "escape")
         assert solutions_opened(progress) == frozenset()
         await pilot.press("s", "y", "escape")
-        assert solutions_opened(progress) == {main_screen(pilot).exercise.key}
+        key = main_screen(pilot).exercise.key
+        await until(pilot, lambda: solutions_opened(progress) == {key}, "for the note")
         await pilot.press("n")
         main_screen(pilot).panes.editor.load_text(RIGHT)
         await run_checks(pilot)

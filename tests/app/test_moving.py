@@ -338,6 +338,7 @@ async def test_leaving_before_the_file_is_open_forgets_no_place(desk: Desk) -> N
         screen._desk = None
         screen.panes.editor.move_cursor((0, 0))
         screen.keep_place()
+        screen._keeper.wait(20)
         assert screen.learner.progress.place() == place
 
 

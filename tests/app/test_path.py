@@ -106,7 +106,8 @@ async def test_hints_come_one_by_one_and_are_counted(desk: Desk) -> None:
         await until(pilot, lambda: "Hints: 1 of 3" in screen_text(pilot.app), "for the hint again")
         await pilot.press("h", "h", "h", "h")
         await until(pilot, lambda: "Hints: 3 of 3" in screen_text(pilot.app), "for the last hint")
-        assert screen.learner.progress.hints_used(screen.exercise.key) == 3
+        progress = screen.learner.progress
+        await until(pilot, lambda: progress.hints_used(screen.exercise.key) == 3, "for their number")
 
 
 async def test_before_a_pass_the_solution_is_shown_only_after_a_yes(desk: Desk) -> None:

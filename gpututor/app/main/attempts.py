@@ -7,16 +7,19 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from textual import on
+
 from gpututor.app.commands import Pane
 from gpututor.app.main.editing import EditScreen
 from gpututor.app.main.saving import Learner
-from gpututor.app.messages import AttemptKept, AttemptLost
+from gpututor.app.messages import AttemptKept, AttemptLost, NoteLost
 from gpututor.app.words import moment
 from gpututor.course.exercise import Exercise
 from gpututor.errors import CourseError, TutorError
 from gpututor.files import back_up_text
 from gpututor.grading.report import Report
 from gpututor.plain_text import with_newlines
+from gpututor.progress.notes import Note
 from gpututor.progress.store import Attempt
 
 if TYPE_CHECKING:
@@ -64,6 +67,14 @@ class AttemptsScreen(EditScreen):
                 self.post_message(AttemptKept(run, report, kept))
 
         self._keeper.keep(Graded(report, source, part), tell)
+
+    def note(self, note: Note) -> None:
+        """Keep it soon, in its order among the attempts; where that cannot be, it is told."""
+        self._keeper.note(note, lambda error: self.post_message(NoteLost(error)))
+
+    @on(NoteLost)
+    def _tell_of_lost_note(self, message: NoteLost) -> None:
+        self.status.show_news(message.error.title)
 
     def on_unmount(self) -> None:
         if "_keeper" in self.__dict__:

@@ -7,12 +7,16 @@ from functools import partial
 from textual import events, on
 
 from gpututor.app.commands import FOOTERS, Pane
+from gpututor.app.grader import Client
+from gpututor.app.main.saving import Learner
 from gpututor.app.main.showing import ShowScreen
 from gpututor.app.messages import CheckOpened, CommandChosen, ExerciseChosen
 from gpututor.app.standing import State
 from gpututor.app.widgets.verdict_row import VerdictRow
 from gpututor.app.words import sentence
+from gpututor.course.exercise import Exercise
 from gpututor.errors import CourseError, TutorError
+from gpututor.progress.notes import Kind, Note
 
 
 class LearnScreen(ShowScreen):
@@ -20,6 +24,11 @@ class LearnScreen(ShowScreen):
 
     _all_hints_used = False
     """Whether the hints that are shown are all there are."""
+
+    def __init__(self, learner: Learner, exercise: Exercise, client: Client) -> None:
+        super().__init__(learner, exercise, client)
+        self._hints_opened: dict[str, int] = {}
+        """How many hints of each exercise were opened in this session: they may not be noted yet."""
 
     @on(events.DescendantFocus)
     @on(CheckOpened)
@@ -58,7 +67,8 @@ class LearnScreen(ShowScreen):
         """Show the hints that were used; once more, and the next one."""
         used, hints = self._hints_used, self.exercise.hints
         if used < len(hints) and (used == 0 or self.panes.current is Pane.HINTS):
-            self.from_progress(partial(self.learner.progress.use_hint, self.exercise.key), 0)
+            self._hints_opened[self.exercise.key] = used + 1
+            self.note(Note(Kind.HINTS, self.exercise.key, used + 1))
         self.show_pane(Pane.HINTS)
         if used:
             self.panes.reader.scroll_end(animate=False)
@@ -73,7 +83,8 @@ class LearnScreen(ShowScreen):
 
     @property
     def _hints_used(self) -> int:
-        return self.from_progress(partial(self.learner.progress.hints_used, self.exercise.key), 0)
+        noted = self.from_progress(partial(self.learner.progress.hints_used, self.exercise.key), 0)
+        return max(noted, self._hints_opened.get(self.exercise.key, 0))
 
     def action_solution(self) -> None:
         rows = (row for lesson in self.lessons for row in lesson.exercises)
@@ -98,9 +109,7 @@ class LearnScreen(ShowScreen):
             self.show_error(error)
             return
         if before_a_pass:
-            from gpututor.progress.history import note_solution_opened
-
-            self.from_progress(partial(note_solution_opened, self.learner.progress, self.exercise.key), None)
+            self.note(Note(Kind.SOLUTION_OPENED, self.exercise.key))
         from gpututor.app.screens.diff import DiffDialog
 
         legend = ("only in your file", "only in the solution")
@@ -165,9 +174,7 @@ class LearnScreen(ShowScreen):
         except (TutorError, OSError) as error:
             self.show_error(error)
             return
-        from gpututor.progress.history import note_begun_again
-
-        self.from_progress(partial(note_begun_again, self.learner.progress, self.exercise.key), None)
+        self.note(Note(Kind.BEGUN_AGAIN, self.exercise.key))
         self.reread_file()
         self.show_standing()
         self.status.show_news(f"Reset. Kept: .backups/{kept.name}")

@@ -18,6 +18,7 @@ from gpututor.app.standing import State
 from gpututor.app.widgets.panes import READING
 from gpututor.course.exercise import Exercise, Lesson
 from gpututor.errors import CourseError
+from gpututor.progress.notes import Kind, Note
 
 
 class Place(NamedTuple):
@@ -61,7 +62,7 @@ class OpenScreen(AroundScreen):
         self.load_file()
         self.panes.editor.move_cursor(self._cursors.get(exercise.key, (0, 0)))
         self._cursor_is_new = True
-        self.from_progress(partial(self.learner.progress.set_current_exercise, exercise.key), None)
+        self.note(Note(Kind.CURRENT_EXERCISE, exercise.key))
         self.show_last_report()
         self.show_lists()
         if pane not in READING:
@@ -144,7 +145,7 @@ class OpenScreen(AroundScreen):
         place = json.dumps([self.exercise.key, self.panes.current, row, column])
         if place != self._kept_place:
             self._kept_place = place
-            self.from_progress(partial(self.learner.progress.keep_place, place), None)
+            self.note(Note(Kind.PLACE, place))
 
     # Panes
 

@@ -36,6 +36,7 @@ def _import_the_rest() -> None:
         "pygments.lexers.python",
         "gpututor.app.widgets.course_text",
         "gpututor.app.screens.dialogs",
+        "gpututor.progress.keeper",
     ):
         importlib.import_module(name)
 

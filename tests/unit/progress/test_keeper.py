@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import json
+import os
 import shutil
 import sqlite3
 import subprocess
@@ -14,10 +16,12 @@ import pytest
 
 from gpututor.errors import TutorError
 from gpututor.progress import database
+from gpututor.progress.history import begun_again, solutions_opened
 from gpututor.progress.keeper import Graded, Keeper
+from gpututor.progress.notes import Kind, Note
 from gpututor.progress.recordings import Recordings
 from gpututor.progress.store import ProgressStore
-from gpututor.progress.unkept import take_in
+from gpututor.progress.unkept import put_note_aside, take_in
 from tests.app.recordings import make_recording
 from tests.unit.progress.reports import report
 
@@ -37,6 +41,16 @@ Keeper(store.path, Recordings.beside(store)).keep(Graded(report(), "x = 1", None
 store.close()
 print("leaving", flush=True)
 holder.execute("ROLLBACK")
+"""
+NOTER = """
+import sys
+from pathlib import Path
+from gpututor.progress import keeper
+from gpututor.progress.notes import Kind, Note
+from gpututor.progress.recordings import Recordings
+keeper._NOTE_S = 0.01
+path = Path(sys.argv[1])
+keeper.Keeper(path, Recordings(path.with_name("recordings"))).note(Note(Kind.PLACE, "here"), print)
 """
 SHORT = """
 import gpututor.progress.database
@@ -76,7 +90,7 @@ def test_while_the_file_is_held_attempts_wait_in_their_order_and_reading_does_no
     assert [one.source for one in store.attempts(KEY)] == ["x = 0", "x = 1", "x = 2"]
 
 
-def test_an_attempt_that_cannot_be_kept_is_told_and_the_next_one_is_tried(
+def test_an_attempt_that_cannot_be_kept_is_told_and_put_into_the_file_before_the_next_one(
     store: ProgressStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(database, "BUSY_TIMEOUT_S", 0.01)
@@ -90,9 +104,100 @@ def test_an_attempt_that_cannot_be_kept_is_told_and_the_next_one_is_tried(
     keeper.keep(Graded(report(), "x = 1", None), kept.append)
     keeper.wait(20)
     assert [type(one).__name__ for one in kept] == ["ProgressError", "int"]
-    assert [one.source for one in store.attempts(KEY)] == ["x = 1"]
+    assert [one.source for one in store.attempts(KEY)] == ["x = 0", "x = 1"], "in their order"
     assert part is not None
     assert not part.exists()
+    assert list(store.path.with_name("unkept").iterdir()) == []
+
+
+def test_notes_are_kept_in_their_order_among_the_attempts_and_only_the_newest_of_a_name(store: ProgressStore) -> None:
+    keeper = Keeper(store.path, Recordings.beside(store))
+    store.record(report())
+    with held(store):
+        keeper.keep(Graded(report(), "x = 0", None), lambda _: None)
+        for number in range(1, 4):
+            keeper.note(Note(Kind.HINTS, KEY, number), fail)
+            keeper.note(Note(Kind.PLACE, f"line {number}"), fail)
+            keeper.note(Note(Kind.CURRENT_EXERCISE, f"a/{number}"), fail)
+        keeper.note(Note(Kind.BEGUN_AGAIN, KEY), fail)
+        keeper.note(Note(Kind.SOLUTION_OPENED, KEY), fail)
+        assert len(keeper._waiting) == 6
+    keeper.wait(20)
+    assert (store.hints_used(KEY), store.place(), store.current_exercise()) == (3, "line 3", "a/3")
+    assert (begun_again(store), solutions_opened(store)) == ({KEY: 2}, frozenset({KEY}))
+
+
+def fail(error: TutorError) -> None:
+    raise AssertionError(error)
+
+
+def test_a_note_that_cannot_be_kept_is_put_beside_and_taken_in_before_what_comes_later(
+    store: ProgressStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gpututor.progress.keeper._NOTE_S", 0.01)
+    keeper = Keeper(store.path, Recordings.beside(store))
+    with held(store):
+        for line in range(3):
+            keeper.note(Note(Kind.PLACE, f"line {line}"), fail)
+            keeper.wait(20)
+        keeper.note(Note(Kind.HINTS, KEY, 1), fail)
+        keeper.wait(20)
+    left = store.path.with_name("unkept")
+    assert len(list(left.iterdir())) == 2, "of each name the newest"
+    as_left = store.path.with_name("as_left")
+    shutil.copytree(left, as_left)
+    keeper.note(Note(Kind.PLACE, "the end"), fail)
+    keeper.wait(20)
+    assert (store.hints_used(KEY), store.place(), list(left.iterdir())) == (1, "the end", [])
+    shutil.copytree(as_left, left, dirs_exist_ok=True)  # as an app that ended would leave it
+    assert take_in(store.path) == 2
+    assert (store.hints_used(KEY), store.place(), list(left.iterdir())) == (1, "line 2", [])
+
+
+def test_a_note_that_can_be_kept_nowhere_is_told(store: ProgressStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gpututor.progress.keeper._NOTE_S", 0.01)
+    store.path.with_name("unkept").write_text("in the way")
+    faults: list[BaseException] = []
+    told: list[TutorError] = []
+    keeper = Keeper(store.path, Recordings.beside(store), log=faults.append)
+    with held(store):
+        keeper.note(Note(Kind.HINTS, KEY, 1), told.append)
+        keeper.wait(20)
+    assert "is locked" in told[0].title
+    assert isinstance(faults[0], OSError)
+
+
+def test_what_a_killed_process_began_to_put_beside_is_taken_in_or_swept_and_nothing_of_a_running_one(
+    store: ProgressStore,
+) -> None:
+    process = subprocess.Popen([sys.executable, "-c", ""])
+    process.wait()
+    left = store.path.with_name("unkept")
+    for pid, number, content in (
+        (process.pid, 0, Note(Kind.HINTS, KEY, 1)),
+        (process.pid, 1, None),
+        (os.getpid(), 2, None),
+        (os.getpid(), 3, Note(Kind.HINTS, KEY, 2)),
+    ):
+        folder = left / f"{number}-{pid}-{number}-attempt.new"
+        folder.mkdir(parents=True)
+        (folder / ".note.json.x.part").write_text("{")
+        if content is not None:
+            (folder / "note.json").write_text(json.dumps(content.to_json()))
+    assert take_in(store.path) == 1
+    assert store.hints_used(KEY) == 1
+    assert sorted(folder.name.split("-")[0] for folder in left.iterdir()) == ["2", "3"]
+
+
+@pytest.mark.parametrize("content", ["{", '{"kind": "of a newer one", "value": "", "number": 0}', "[]"])
+def test_a_note_that_nobody_understands_is_left_and_the_others_are_taken_in(store: ProgressStore, content: str) -> None:
+    folder = store.path.with_name("unkept") / "0-1-0-note"
+    folder.mkdir(parents=True)
+    (folder / "note.json").write_text(content)
+    put_note_aside(store.path, Note(Kind.HINTS, KEY, 2))
+    assert take_in(store.path) == 1
+    assert store.hints_used(KEY) == 2
+    assert (folder / "note.json").read_text() == content
 
 
 def test_what_cannot_be_kept_is_taken_in_once_by_the_next_start_with_its_recording(
@@ -150,6 +255,18 @@ def test_who_leaves_while_the_file_is_held_waits_once_and_is_told(tmp_path: Path
     assert "gpututor: 1 attempt is kept beside your progress, and put into it at the next start." in done.stderr
     assert take_in(path) == 1
     assert [one.source for one in ProgressStore(path).attempts(KEY)] == ["x = 1"]
+
+
+def test_who_leaves_while_another_opens_the_file_does_not_wait_for_that(tmp_path: Path) -> None:
+    path = tmp_path / "data" / "progress.sqlite3"
+    path.parent.mkdir()
+    with database.alone(path, 0.0):
+        done = subprocess.run(
+            [sys.executable, "-c", NOTER, str(path)], capture_output=True, text=True, cwd=ROOT, timeout=60
+        )
+    assert (done.stdout, done.stderr) == ("", "")
+    assert take_in(path) == 1
+    assert ProgressStore(path).place() == "here"
 
 
 def test_a_process_ends_only_when_its_attempts_are_kept(tmp_path: Path) -> None:

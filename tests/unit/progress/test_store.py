@@ -8,7 +8,6 @@ import sqlite3
 import subprocess
 import sys
 import threading
-import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,7 +17,6 @@ from gpututor.errors import ProgressError
 from gpututor.grading.report import Outcome, Report
 from gpututor.progress import database, records
 from gpututor.progress import store as store_module
-from gpututor.progress.database import BUSY_TIMEOUT_S
 from gpututor.progress.store import Attempt, ExerciseProgress, ProgressStore
 from tests.unit.progress.reports import report
 
@@ -31,7 +29,7 @@ from tests.unit.progress.reports import report
 store = ProgressStore(Path(sys.argv[1]))
 for number in range(int(sys.argv[2])):
     store.record(report(seed=number))
-    store.use_hint("tensors/born")
+    store.open_hints("tensors/born", number + 1)
 """
 
 
@@ -84,7 +82,8 @@ def test_the_best_attempt_is_the_quickest_that_passed(path: Path) -> None:
 def test_hints_and_the_current_exercise_are_kept(path: Path) -> None:
     store = ProgressStore(path)
     assert (store.current_exercise(), store.hints_used("tensors/born"), store.summary()) == (None, 0, {})
-    assert [store.use_hint("tensors/born"), store.use_hint("tensors/born")] == [1, 2]
+    for number in (1, 2, 1):
+        store.open_hints("tensors/born", number)
     store.set_current_exercise("tensors/born")
     store.set_current_exercise("tensors/there")
     store.close()
@@ -143,7 +142,7 @@ def test_a_migration_that_breaks_leaves_the_file_as_it_was(path: Path, monkeypat
         broken = ("CREATE TABLE halfway (x)", "INSERT INTO halfway VALUES (1), (1, 2)")
         patched.setattr(database, "MIGRATIONS", [*database.MIGRATIONS, broken])
         with pytest.raises(sqlite3.OperationalError):
-            database.connect(path)
+            database.connect(path, 0.0)
     again = ProgressStore(path)
     assert (again.notice, len(again.attempts("tensors/born"))) == (None, 1)
 
@@ -210,12 +209,12 @@ def test_a_folder_that_cannot_be_made_is_told_in_words(tmp_path: Path) -> None:
 
 def test_threads_may_share_a_store(path: Path) -> None:
     store = ProgressStore(path)
-    threads = [threading.Thread(target=lambda: [store.use_hint("a/b") for _ in range(25)]) for _ in range(4)]
+    threads = [threading.Thread(target=lambda: [store.record(report("a/b")) for _ in range(25)]) for _ in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert store.hints_used("a/b") == 100
+    assert store.summary() == {"a/b": ExerciseProgress(attempts=100)}
 
 
 def test_every_connection_waits_for_the_disk_so_that_an_acknowledged_attempt_survives_loss_of_power(path: Path) -> None:
@@ -232,7 +231,7 @@ def test_two_processes_may_write_at_once(path: Path) -> None:
     command = [sys.executable, "-c", WRITER, str(path), "40"]
     writers = [subprocess.Popen(command, cwd=ROOT) for _ in range(2)]
     assert [writer.wait(timeout=60) for writer in writers] == [0, 0]
-    assert ProgressStore(path).summary() == {"tensors/born": ExerciseProgress(attempts=80, hints_used=80)}
+    assert ProgressStore(path).summary() == {"tensors/born": ExerciseProgress(attempts=80, hints_used=40)}
 
 
 def _file_of_version_1(path: Path, reports: list[Report]) -> None:
@@ -313,17 +312,15 @@ def test_the_best_of_many_attempts_is_found_without_reading_them_all(
     assert len(read) == 1
 
 
-def test_where_one_is_waits_only_briefly_for_a_process_that_writes(tmp_path: Path) -> None:
-    store = ProgressStore(tmp_path / "progress.sqlite3")
+def test_who_has_no_patience_waits_neither_for_one_that_writes_nor_for_one_that_opens(path: Path) -> None:
+    store = ProgressStore(path)
+    store.patience = lambda: 0.0
     with contextlib.closing(sqlite3.connect(store.path, isolation_level=None)) as other:
         other.execute("BEGIN EXCLUSIVE")
-        before = time.monotonic()
-        with pytest.raises(ProgressError, match="locked"):
-            store.set_current_exercise("a/b")
         with pytest.raises(ProgressError, match="locked"):
             store.keep_place("here")
-        assert time.monotonic() - before < BUSY_TIMEOUT_S / 2
         other.execute("ROLLBACK")
-    store.keep_place("here")
+    with database.alone(path, 0.0), pytest.raises(ProgressError, match="another program is opening it"):
+        ProgressStore(path, patience=store.patience)
+    ProgressStore(path, patience=store.patience).keep_place("here")
     assert store.place() == "here"
-    assert store.rows("PRAGMA busy_timeout") == [(BUSY_TIMEOUT_S * 1000,)]
