@@ -1,0 +1,102 @@
+"""One grading by one judge, watched: what every executor does with a job."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Protocol
+
+from gpututor.classroom.batch import Job
+from gpututor.classroom.work import is_in_journal
+from gpututor.errors import GradingError, NotGradableHere
+from gpututor.files import write_atomically
+from gpututor.grading.events import Graded, GradeRequest, GradingEvent
+from gpututor.grading.journal import read_entry
+from gpututor.grading.report import Outcome
+
+NO_RESULTS = (Outcome.INTERNAL_ERROR, Outcome.NOT_GRADABLE_HERE)
+
+
+class Judge(Protocol):
+    """As `GradingClient`."""
+
+    def grade(self, request: GradeRequest) -> Iterator[GradingEvent]: ...
+
+    def cancel(self) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class Broke(GradingError):
+    """A grading came to no report, through no fault of the submission as far as is known."""
+
+
+def grade_one(judge: Judge, job: Job, device: str = "") -> Outcome:
+    """Returns when the report stands in the journal. `device`: the real one that was chosen, where it is for one.
+
+    A judge that takes longer than the job may is killed. Raises `Broke` where there is no report, and
+    `NotGradableHere` where none can be written.
+    """
+    end: Graded | None = None
+    with _watched(job.within_s, judge.cancel) as hung:
+        try:
+            for event in judge.grade(job.request(device)):
+                end = event if isinstance(event, Graded) else None
+        except GradingError as error:
+            if (written := written_outcome(job)) is not None:
+                return written  # it died after its work was done
+            check_journal(job)
+            raise Broke(_hung(job) if hung.is_set() else str(error)) from error
+    if end is not None and end.report.outcome not in NO_RESULTS and is_in_journal(job):
+        return end.report.outcome
+    check_journal(job)
+    if hung.is_set():
+        raise Broke(_hung(job))
+    if end is None:
+        raise Broke("The grading was cancelled.")
+    if end.report.outcome not in NO_RESULTS:
+        raise Broke("The judge said that it was done, and its report is not in the journal.")
+    raise Broke(end.report.reason or f"It ended with {end.report.outcome}.")
+
+
+def written_outcome(job: Job) -> Outcome | None:
+    """What the journal says; None where it says nothing that can be read."""
+    with contextlib.suppress(GradingError):
+        report = read_entry(Path(job.journal), job.key)
+        return report.outcome if report is not None else None
+    return None
+
+
+def check_journal(job: Job) -> None:
+    """Raises `NotGradableHere` where nothing can be written to the journal, which is why nothing can be graded."""
+    probe = Path(job.journal, ".can-be-written")
+    try:
+        write_atomically(probe, "\0" * 65536)
+        probe.unlink()
+    except OSError as error:
+        title = f"{job.journal} cannot be written to ({error.strerror}), so nothing more was graded."
+        raise NotGradableHere(title, "Make room, or give yourself the right to write there.") from error
+
+
+def _hung(job: Job) -> str:
+    return f"It hung, and was ended after {job.within_s:.0f} s."
+
+
+@contextlib.contextmanager
+def _watched(within_s: float, cancel: Callable[[], None]) -> Iterator[threading.Event]:
+    """Cancel what takes longer; the event is set then."""
+    hung = threading.Event()
+
+    def end() -> None:
+        hung.set()
+        cancel()
+
+    timer = threading.Timer(within_s, end)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield hung
+    finally:
+        timer.cancel()

@@ -1,0 +1,221 @@
+"""From what an instructor asks for to the gradings that are to be done."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import os
+import subprocess
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from gpututor.classroom.batch import Job, Options, jobs_of, settled
+from gpututor.classroom.folder import ClassFolder
+from gpututor.classroom.handed_in import Class
+from gpututor.classroom.keys import class_secret, secret_id
+from gpututor.classroom.work import is_in_journal
+from gpututor.course.exercise import Course
+from gpututor.errors import NotGradableHere, UsageError
+from gpututor.files import create_atomically
+from gpututor.grading.choosing import check_known, device_in_key
+from gpututor.grading.inventory import Device, Inventory, known_devices, torch_version
+from gpututor.grading.models import model_names
+from gpututor.processes import python_module
+
+PROBE_TIMEOUT_S = 150.0
+
+
+@dataclass(frozen=True)
+class Asked:
+    """How a class is to be graded. None: as the last time where it is gone on with, else by itself."""
+
+    device: str | None = None
+    gpu: str | None = None
+    isolation: str | None = None
+    layout: str | None = None
+    exercise: str | None = None
+    secret: Path | None = None
+    resume: bool = False
+
+
+@dataclass(frozen=True)
+class Start:
+    """A class, and what is left to be done."""
+
+    found: Class
+    options: Options
+    jobs: Sequence[Job]
+    already: int
+    """Gradings that the journal holds."""
+    devices: tuple[Device, ...]
+    """The real ones that can be used."""
+    changed: str = ""
+    """What is not as it was the last time, so that other gradings are needed; empty where all is."""
+
+
+Isolated = Callable[[], frozenset[str]]
+"""Which devices can be used in bubblewrap. Raises `NotGradableHere` where it does not work."""
+
+
+def working_in_bubblewrap() -> frozenset[str]:
+    """See `Isolated`. It takes seconds: a worker is started, in a process of its own."""
+    try:
+        done = subprocess.run(
+            python_module("gpututor.judge.isolation.probe"),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=PROBE_TIMEOUT_S,
+            check=False,
+        )
+        found = json.loads(done.stdout.decode("utf-8", "replace").strip().rpartition("\n")[2])
+        works, title, advice, devices = (found[key] for key in ("works", "title", "advice", "devices"))
+    except (OSError, subprocess.TimeoutExpired, ValueError, KeyError, TypeError) as error:
+        raise NotGradableHere(
+            f"It cannot be told whether bubblewrap works: {error}", "Run `gpututor doctor`."
+        ) from error
+    if not devices:
+        raise NotGradableHere(title, advice)
+    return frozenset(map(str, devices))
+
+
+def options_asked(asked: Asked, folder: ClassFolder, course: Course) -> tuple[Options, Options | None]:
+    """What holds, before anything is settled; and the options of the last time, where it is gone on with.
+
+    Raises `UsageError` for what nobody knows, and for a folder that holds gradings where nobody said --resume.
+    """
+    if folder.journal.exists() and not asked.resume:
+        raise UsageError(
+            f"{folder.folder} holds a class that was graded, whole or in part.",
+            "Go on with it with --resume, which grades only what is new or not done; or name another folder.",
+        )
+    last = Options.read(folder) if asked.resume and folder.options_file.exists() else None
+    gpu = _model(asked.gpu) if asked.gpu else ""
+    device = asked.device or ("virtual" if gpu else "")
+    check_known(device or "auto")
+    if gpu and device.partition(":")[0] not in ("auto", "virtual"):
+        raise UsageError(f"--gpu is for the virtual GPU, not for --device {device}.", "Leave out one of them.")
+    if last is not None and not device:
+        device, gpu = last.device, last.gpu
+    options = Options(
+        device="virtual" if gpu else device or "auto",
+        gpu=gpu,
+        isolation=asked.isolation or (last.isolation if last else "bubblewrap"),
+        gpututor="",
+        torch="",
+        secret=secret_id(_secret(asked.secret, folder)),
+        layout=_kept(asked.layout, last.layout if last else ""),
+        exercise=course.find(asked.exercise).key if asked.exercise else (last.exercise if last else ""),
+    )
+    return options, last
+
+
+def start(
+    options: Options,
+    last: Options | None,
+    found: Class,
+    folder: ClassFolder,
+    course: Course,
+    isolated: Isolated = working_in_bubblewrap,
+    inventory: Callable[[], Inventory] = known_devices,
+) -> Start:
+    """Settle how the class is graded, and write it down with the class. Raises what `settled` does.
+
+    Where all is done already no process is started.
+    """
+    torch, known = torch_version(), inventory()
+    if not torch:
+        raise NotGradableHere("PyTorch is not installed.", known.error)
+    secret = class_secret(folder.secret_file)
+    usable = _as_last_time(last, known)
+    now = settled(options, found, course, usable, torch)
+    jobs = jobs_of(found, course, folder, now, secret)
+    missing = _missing(jobs)
+    if missing or last is None:
+        usable = known.accelerators
+        if options.isolation == "bubblewrap":
+            works = isolated()
+            usable = tuple(device for device in usable if device.name in works)
+        now = settled(options, found, course, usable, torch)
+        jobs = jobs_of(found, course, folder, now, secret)
+        missing = _missing(jobs)
+    folder.write_class(found)
+    folder.journal.mkdir(parents=True, exist_ok=True)
+    now.write(folder)
+    return Start(found, now, missing, len(jobs) - len(missing), usable, _changed(last, now))
+
+
+def _missing(jobs: Sequence[Job]) -> list[Job]:
+    return [job for job in jobs if not is_in_journal(job)]
+
+
+def _as_last_time(last: Options | None, known: Inventory) -> tuple[Device, ...]:
+    """The real devices of this machine that the last run used."""
+    used = {each.device for each in last.exercises} if last else set()
+    return tuple(device for device in known.accelerators if device_in_key(device.kind, device.description) in used)
+
+
+def _changed(last: Options | None, now: Options) -> str:
+    if last is None:
+        return ""
+    before, after = _said(last), _said(now)
+    words = [f"{name} {before[name]} → {after[name]}" for name in after if before.get(name) != after[name]]
+    old = {each.exercise: each for each in last.exercises}
+    versions = [
+        each.exercise for each in now.exercises if each.exercise in old and old[each.exercise].version != each.version
+    ]
+    devices = {
+        f"{old[each.exercise].device} → {each.device}"
+        for each in now.exercises
+        if each.exercise in old and old[each.exercise].device != each.device
+    }
+    words += [f"device {each}" for each in sorted(devices)]
+    words += [f"files of {', '.join(versions[:5])}{' …' * (len(versions) > 5)}"] if versions else []
+    return "; ".join(words)
+
+
+def _said(options: Options) -> dict[str, str]:
+    return {
+        "gpututor": options.gpututor,
+        "PyTorch": options.torch,
+        "isolation": options.isolation,
+        "class secret": options.secret,
+    }
+
+
+def _kept(asked: str | None, last: str) -> str:
+    return last if asked is None else asked
+
+
+def _model(words: str) -> str:
+    """The virtual GPU's name, however it is spelt. Raises `UsageError` with the nearest names for an unknown one."""
+    folded = {name.casefold(): name for name in model_names()}
+    if words.casefold() in folded:
+        return folded[words.casefold()]
+    near = difflib.get_close_matches(words.casefold(), folded, n=1)
+    question = f"Did you mean {folded[near[0]]}? " if near else ""
+    raise UsageError(f"No GPU is called {words!r}.", f"{question}Known: {', '.join(model_names())}.")
+
+
+def _secret(given: Path | None, folder: ClassFolder) -> bytes:
+    """The class secret; `given` is the file of one that is to be used, which is kept in the folder from then on."""
+    if given is None:
+        return class_secret(folder.secret_file)
+    if not given.exists():
+        raise UsageError(f"{given}: there is no such file", "Without --secret a new secret is drawn.")
+    wanted = class_secret(given)
+    _write_secret(folder, wanted)
+    if class_secret(folder.secret_file) != wanted:
+        raise UsageError(
+            f"{folder.secret_file} is another secret than {given}.",
+            "A class is graded with one: leave out --secret, or name another folder with --out.",
+        )
+    return wanted
+
+
+def _write_secret(folder: ClassFolder, secret: bytes) -> None:
+    before = os.umask(0o077)
+    try:
+        create_atomically(folder.secret_file, secret.hex() + "\n")
+    finally:
+        os.umask(before)
