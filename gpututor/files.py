@@ -15,15 +15,18 @@ from datetime import datetime
 from pathlib import Path
 
 _MOST_TRIES = 10
+_NO_REPLACE, _EXCHANGE = 1, 2  # of renameat2
+_HERE = -100  # its AT_FDCWD: relative to the working directory
 
 
-def ordinary(path: str, flags: int) -> int:
+def ordinary(path: str, flags: int, *, folder: int | None = None) -> int:
     """For `open(path, opener=ordinary)`: raises `OSError` for what is no ordinary file, links followed.
 
-    A named pipe would make the reader wait for a writer, for ever; a device may never end.
+    A named pipe would make the reader wait for a writer, for ever; a device may never end. `folder`: an open one, from
+    which `path` is looked up.
     """
     try:
-        descriptor = os.open(path, flags | os.O_NONBLOCK | os.O_NOCTTY)
+        descriptor = os.open(path, flags | os.O_NONBLOCK | os.O_NOCTTY, dir_fd=folder)
     except OSError as error:
         if error.errno == errno.ENXIO:  # what a socket answers
             raise _not_ordinary(path) from error
@@ -37,9 +40,9 @@ def ordinary(path: str, flags: int) -> int:
     raise _not_ordinary(path)
 
 
-def ordinary_and_no_link(path: str, flags: int) -> int:
+def ordinary_and_no_link(path: str, flags: int, *, folder: int | None = None) -> int:
     """As `ordinary`, but a symbolic link is refused as well."""
-    return ordinary(path, flags | os.O_NOFOLLOW)
+    return ordinary(path, flags | os.O_NOFOLLOW, folder=folder)
 
 
 def _not_ordinary(path: str) -> OSError:
@@ -101,9 +104,11 @@ class Replaced:
 def replace_known(path: Path, text: str, is_known: Callable[[bytes], bool]) -> Replaced | None:
     """Replace `path` as `write_atomically` does, but only if what stands there is known; returns what stood there.
 
-    That is looked at when the new text is on the disk already: what is written between this look and the move is in
-    what is returned, or would be in the time of two calls to the system. Where nothing is, nothing that appears is
-    replaced. Raises `ChangedMeanwhile` for what is not known, and `OSError`.
+    That is looked at when the new text is on the disk already. What another program writes between this look and the
+    move, into the file or as a new one in its place, is in what is returned, for `back_up_newer`. Only where two files
+    cannot be exchanged in one step (other systems than Linux, exFAT, some network disks) is a new one lost that comes
+    in the time of two calls to the system. Where nothing is, nothing that appears is replaced.
+    Raises `ChangedMeanwhile` for what is not known, and `OSError`.
     """
     target = path.resolve()
     with written_beside(target, text) as part:
@@ -123,8 +128,25 @@ def replace_known(path: Path, text: str, is_known: Callable[[bytes], bool]) -> R
             is_same = False
         if not is_same:
             raise ChangedMeanwhile
+        return _replace(part, target, replaced)
+
+
+def _replace(part: Path, target: Path, known: Replaced) -> Replaced:
+    """Move `part` to `target`, where `known` is; returns what was there in this moment."""
+    try:
+        _rename(part, target, _EXCHANGE)
+    except FileNotFoundError:
+        raise ChangedMeanwhile from None
+    except OSError:  # the system or the file system cannot
         part.replace(target)
-        return replaced
+        return known
+    try:
+        replaced = Replaced(ordinary_and_no_link(str(part), os.O_RDONLY | os.O_CLOEXEC))
+    except OSError:
+        _rename(part, target, _EXCHANGE)  # a link, a folder: they stay
+        raise ChangedMeanwhile from None
+    replaced.content = known.content
+    return replaced
 
 
 def replace_backed_up(path: Path, text: str, folder: Path) -> tuple[Path, Replaced | None]:
@@ -165,10 +187,27 @@ def _put_where_nothing_is(part: Path, target: Path) -> bool:
     except FileExistsError:
         return False
     except OSError:  # a file system without hard links, such as exFAT
-        if target.exists():
+        try:
+            _rename(part, target, _NO_REPLACE)
+        except FileExistsError:
             return False
-        part.replace(target)
+        except OSError:  # nor that: what appears in the time of two calls to the system is replaced
+            if target.exists():
+                return False
+            part.replace(target)
     return True
+
+
+def _rename(source: Path, target: Path, how: int) -> None:
+    """Linux's renameat2, of which Python knows nothing. Raises `OSError`, also where there is no such thing."""
+    import ctypes
+
+    libc = ctypes.CDLL(None, use_errno=True)
+    if not hasattr(libc, "renameat2"):
+        raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
+    if libc.renameat2(_HERE, os.fsencode(source), _HERE, os.fsencode(target), how) != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number), str(source), None, str(target))
 
 
 @contextlib.contextmanager

@@ -66,6 +66,8 @@ class Class:
     students: tuple[Student, ...]
     handed_in: tuple[HandedIn, ...]
     unmatched: tuple[Unmatched, ...]
+    ignored: int = 0
+    """Files and folders that tools leave behind, such as `.DS_Store`: nobody needs to know which."""
     schema_version: int = SCHEMA_VERSION
 
     def to_json(self) -> dict[str, Any]:

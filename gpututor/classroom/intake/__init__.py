@@ -1,0 +1,10 @@
+"""What a class handed in, in a folder or a zip: who, for which exercise, what is refused, and what belongs to nobody.
+
+`read_class` does it all, `summary` puts it into words. docs/classroom/layouts.md describes the layouts.
+"""
+
+from gpututor.classroom.intake.reading import read_class
+from gpututor.classroom.intake.recognising import AUTO, LAYOUTS
+from gpututor.classroom.intake.summary import summary
+
+__all__ = ["AUTO", "LAYOUTS", "read_class", "summary"]

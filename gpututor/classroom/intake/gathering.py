@@ -1,0 +1,234 @@
+"""Putting what was found together: who handed in what, in which order, and what belongs to nobody."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, replace
+
+from gpututor.classroom.folder import ClassFolder
+from gpututor.classroom.handed_in import HandedIn, Student, Unmatched
+from gpututor.classroom.intake.content import Content, kept
+from gpututor.classroom.intake.entries import Entry, Kind, Packed
+from gpututor.classroom.intake.in_zips import is_zip_name
+from gpututor.classroom.intake.layouts.gradescope import METADATA
+from gpututor.classroom.intake.layouts.place import Layout, Person, Place
+from gpututor.classroom.intake.names import (
+    normal,
+    oddity,
+    one_line,
+    plain,
+    shown_source,
+    unique_ids,
+    without_copy_mark,
+    without_ending,
+)
+from gpututor.classroom.intake.which_exercise import ExerciseNames, order_of_copies, says_nothing
+from gpututor.course.exercise import Exercise
+from gpututor.plain_text import shortened
+
+MOST_FILES = 1_000
+"""Of one student."""
+MOST_BYTES = 64 << 20
+"""That are read of one student's files."""
+_LONGEST_NAME = 200
+_ARCHIVES = (".tar", ".gz", ".tgz", ".7z", ".rar", ".bz2", ".xz")
+
+
+@dataclass
+class _Share:
+    """What was read of one student's."""
+
+    files: int = 0
+    size: int = 0
+
+
+@dataclass(frozen=True)
+class _Found:
+    """A file for an exercise."""
+
+    people: tuple[str, ...]
+    """Their keys."""
+    exercise: str
+    source: str
+    content: Content
+    place: Place
+    order: tuple[str, int, int, float, str]
+    """In the order of time, as far as anything tells it."""
+    stem: str
+    """Of its name, without the mark of a copy."""
+    is_named: bool
+    """Whether its name says which exercise it is; else everything was said to be for one."""
+
+
+class Gathering:
+    """Takes one entry after the other, and keeps nothing of their bytes."""
+
+    def __init__(self, layout: Layout, names: ExerciseNames, folder: ClassFolder, exercise: Exercise | None) -> None:
+        self._layout = layout
+        self._names = names
+        self._folder = folder
+        self._exercise = exercise
+        self._people: dict[str, Person] = {}
+        self._shares: dict[str, _Share] = defaultdict(_Share)
+        self._found: list[_Found] = []
+        self.unmatched: list[Unmatched] = []
+        self.ignored = 0
+
+    def take(self, entry: Entry) -> None:
+        """Raises `OSError` where a file cannot be kept."""
+        if entry.kind is Kind.NOISE or entry.parts == (METADATA,):
+            self.ignored += 1
+            return None
+        # A folder is told from a file by the empty name after it.
+        place = self._layout.place(entry.parts if entry.kind is not Kind.FOLDER else (*entry.parts, ""))
+        for person in place.people:
+            self._meet(person, entry.packed)
+        if place.why:
+            return self._leave(entry, entry.refusal or place.why)
+        if entry.kind is not Kind.FILE:
+            return self._take_unopened(entry, place)
+        name = entry.parts[-1].casefold()
+        if not name.endswith(".py"):
+            other = "Of archives only zips are opened." if name.endswith(_ARCHIVES) else "It is no Python file."
+            return self._leave(entry, entry.refusal or other)
+        return self._take_file(entry, place)
+
+    def _meet(self, person: Person, packed: Packed | None) -> None:
+        known = self._people.get(person.key, person)
+        name = known.name or person.name
+        if not name and packed is not None:
+            name = packed.student
+        self._people[person.key] = replace(known, name=name, email=known.email or person.email)
+
+    def _leave(self, entry: Entry, why: str) -> None:
+        self.unmatched.append(Unmatched(shown_source(entry.source), one_line(why)))
+
+    def _take_unopened(self, entry: Entry, place: Place) -> None:
+        exercise = place.exercise
+        if exercise is None and place.path:
+            exercise = self._names.named(plain(without_ending(place.path[-1], ".zip")))
+        is_named = exercise is not None
+        exercise = exercise or self._exercise
+        if entry.kind is Kind.FOLDER or exercise is None:
+            return self._leave(entry, entry.refusal)
+        return self._add(entry, place, exercise, Content("", entry.refusal), is_named)
+
+    def _take_file(self, entry: Entry, place: Place) -> None:
+        path = tuple(map(plain, place.path))
+        if (packed := entry.packed) is not None and self._is_of_another(packed):
+            return self._leave(entry, f"It was packed for the course {shortened(packed.course, 60)!r}.")
+        exercise = place.exercise or self._names.at(path) or self._as_packed(entry)
+        is_named = exercise is not None
+        if self._exercise is not None:
+            if exercise is not None and exercise.key != self._exercise.key:
+                return self._leave(entry, f"It is for {exercise.key}, and only {self._exercise.key} is graded.")
+            exercise = self._exercise
+        if exercise is None:
+            return self._leave(entry, entry.refusal or "No exercise is called that.")
+        refusal = entry.refusal or oddity(place.path) or self._too_much(place)
+        content = Content("", refusal) if refusal else kept(entry, self._folder)
+        for person in place.people:
+            self._shares[person.key].files += 1
+            self._shares[person.key].size += content.size
+        return self._add(entry, place, exercise, content, is_named)
+
+    def _is_of_another(self, packed: Packed) -> bool:
+        course = self._names.course
+        return bool(packed.course and course.id) and packed.course != course.id
+
+    def _as_packed(self, entry: Entry) -> Exercise | None:
+        if entry.packed is None:
+            return None
+        zips = [number for number, name in enumerate(entry.parts) if is_zip_name(name)]
+        inside = "/".join(entry.parts[zips[-1] + 1 :] if zips else entry.parts)
+        return self._names.with_key(dict(entry.packed.exercises).get(inside, ""))
+
+    def _too_much(self, place: Place) -> str:
+        for person in place.people:
+            share = self._shares[person.key]
+            if share.files >= MOST_FILES:
+                return f"It is not read: {MOST_FILES} files of this student were."
+            if share.size >= MOST_BYTES:
+                return f"It is not read: {MOST_BYTES >> 20} MiB of this student's were."
+        return ""
+
+    def _add(self, entry: Entry, place: Place, exercise: Exercise, content: Content, is_named: bool) -> None:
+        path = place.path or entry.parts
+        order = (place.submitted_at, place.number, order_of_copies(path), entry.changed_at, entry.source)
+        stem = normal(without_copy_mark(without_ending(path[-1], ".py")))
+        keys = tuple(person.key for person in place.people)
+        self._found.append(
+            _Found(keys, exercise.key, shown_source(entry.source), content, place, order, stem, is_named)
+        )
+
+    def finished(self) -> tuple[tuple[Student, ...], tuple[HandedIn, ...]]:
+        """The students by their ids, and what they handed in: by student, exercise and attempt."""
+        ids = unique_ids((person.key, person.best_id) for person in self._people.values())
+        students = [
+            Student(
+                id=ids[key],
+                name=_short(person.name),
+                email=_short(person.email),
+                platform_id=_short(person.platform_id),
+            )
+            for key, person in self._people.items()
+        ]
+        by_whom: dict[tuple[str, str], list[_Found]] = defaultdict(list)
+        for found in self._found:
+            for key in found.people:
+                by_whom[key, found.exercise].append(found)
+        handed_in: list[HandedIn] = []
+        told: set[str] = set()
+        for (key, _), several in by_whom.items():
+            handed_in += self._attempts(ids[key], several, told)
+        order = {exercise.key: number for number, exercise in enumerate(self._names.course.exercises)}
+        handed_in.sort(key=lambda one: (one.student, order[one.exercise], one.attempt))
+        return tuple(sorted(students, key=lambda student: student.id)), tuple(handed_in)
+
+    def _attempts(self, student: str, several: list[_Found], told: set[str]) -> list[HandedIn]:
+        """Those that count, numbered; the others are told to be unmatched, once for a group."""
+
+        def leave(found: _Found, why: str) -> None:
+            if found.source not in told:
+                told.add(found.source)
+                self.unmatched.append(Unmatched(found.source, why))
+
+        if named := [found for found in several if found.is_named]:
+            for found in several:
+                if not found.is_named:
+                    leave(found, f"Another file is called after {found.exercise}, and this one is not.")
+            several = named
+        elif len({found.stem for found in several}) > 1:
+            called = [found for found in several if says_nothing(found.stem)]
+            if len({found.stem for found in called}) != 1:
+                for found in several:
+                    leave(found, f"There are several files, and none is called after {found.exercise}.")
+                return []
+            for found in several:
+                if found not in called:
+                    leave(found, f"There are several files, and this one is not called after {found.exercise}.")
+            several = called
+        counted: dict[tuple[str, str], _Found] = {}
+        for found in sorted(several, key=lambda found: found.order):
+            key = (found.content.sha256 or found.source, found.place.submitted_at)
+            if key in counted:
+                leave(found, f"It is the same as {counted[key].source}, which counts.")
+            else:
+                counted[key] = found
+        return [
+            HandedIn(
+                student=student,
+                exercise=found.exercise,
+                source=found.source,
+                sha256=found.content.sha256,
+                submitted_at=found.place.submitted_at,
+                attempt=found.place.earlier + number if number == len(counted) else number,
+                late=found.place.late,
+                refusal=one_line(found.content.refusal),
+            )
+            for number, found in enumerate(counted.values(), 1)
+        ]
+
+
+def _short(text: str) -> str:
+    return shortened(one_line(text.strip()), _LONGEST_NAME)

@@ -1,0 +1,42 @@
+"""One file for each student and exercise: `EXERCISE/STUDENT.py`, `STUDENT__EXERCISE.py`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from gpututor.classroom.intake.layouts.place import Person, Place
+from gpututor.classroom.intake.names import without_ending
+from gpututor.classroom.intake.which_exercise import ExerciseNames
+from gpututor.course.exercise import Exercise
+
+_BETWEEN = "__"
+
+
+class Files:
+    name = "files"
+
+    def __init__(self, names: ExerciseNames, exercise: Exercise | None) -> None:
+        self._names = names
+        self._exercise = exercise
+
+    def place(self, parts: Sequence[str]) -> Place:
+        stem = without_ending(parts[-1], ".py")
+        student, mark, exercise = stem.rpartition(_BETWEEN)
+        if mark and student and (found := self._names.named(exercise)):
+            return Place((_person(student),), (parts[-1],), found)
+        for number, name in enumerate(parts[:-1]):
+            if not (found := self._names.named(without_ending(name, ".zip"))):
+                continue
+            rest = parts[number + 1 :]
+            if len(rest) > 1:  # EXERCISE/STUDENT/solution.py
+                return Place((_person(without_ending(rest[0], ".zip")),), tuple(rest[1:]), found)
+            return Place((_person(stem),), (parts[-1],), found)
+        if self._exercise is not None and len(parts) == 1:
+            return Place((_person(stem),), (parts[-1],), self._exercise)
+        return Place(path=tuple(parts), why="It is called neither EXERCISE/STUDENT.py nor STUDENT__EXERCISE.py.")
+
+
+def _person(stem: str) -> Person:
+    name = re.sub(r" *\(\d{1,3}\)$", "", stem)  # a browser's mark; `kim-2` may be a name
+    return Person(key=name, best_id=name)
