@@ -69,11 +69,10 @@ def working_in_bubblewrap() -> frozenset[str]:
             check=False,
         )
         found = json.loads(done.stdout.decode("utf-8", "replace").strip().rpartition("\n")[2])
-        works, title, advice, devices = (found[key] for key in ("works", "title", "advice", "devices"))
+        title, advice, devices = (found[key] for key in ("title", "advice", "devices"))
     except (OSError, subprocess.TimeoutExpired, ValueError, KeyError, TypeError) as error:
-        raise NotGradableHere(
-            f"It cannot be told whether bubblewrap works: {error}", "Run `gpututor doctor`."
-        ) from error
+        title = f"It cannot be told whether bubblewrap works: {error}"
+        raise NotGradableHere(title, "Run `gpututor doctor`.") from error
     if not devices:
         raise NotGradableHere(title, advice)
     return frozenset(map(str, devices))
@@ -84,7 +83,7 @@ def options_asked(asked: Asked, folder: ClassFolder, course: Course) -> tuple[Op
 
     Raises `UsageError` for what nobody knows, and for a folder that holds gradings where nobody said --resume.
     """
-    if folder.journal.exists() and not asked.resume:
+    if not asked.resume and any(folder.journal.glob("*/*.json")):
         raise UsageError(
             f"{folder.folder} holds a class that was graded, whole or in part.",
             "Go on with it with --resume, which grades only what is new or not done; or name another folder.",
@@ -128,21 +127,36 @@ def start(
         raise NotGradableHere("PyTorch is not installed.", known.error)
     secret = class_secret(folder.secret_file)
     usable = _as_last_time(last, known)
-    now = settled(options, found, course, usable, torch)
-    jobs = jobs_of(found, course, folder, now, secret)
-    missing = _missing(jobs)
-    if missing or last is None:
+    as_before = _settled_before(options, last, found, course, usable, torch)
+    jobs = jobs_of(found, course, folder, as_before, secret) if as_before else []
+    if as_before is not None and not _missing(jobs):
+        now = as_before
+    else:
         usable = known.accelerators
         if options.isolation == "bubblewrap":
             works = isolated()
             usable = tuple(device for device in usable if device.name in works)
         now = settled(options, found, course, usable, torch)
         jobs = jobs_of(found, course, folder, now, secret)
-        missing = _missing(jobs)
+    missing = _missing(jobs)
     folder.write_class(found)
     folder.journal.mkdir(parents=True, exist_ok=True)
+    for part in folder.journal.glob("*/.*.part"):  # of a judge that was killed while it wrote
+        part.unlink(missing_ok=True)
     now.write(folder)
     return Start(found, now, missing, len(jobs) - len(missing), usable, _changed(last, now))
+
+
+def _settled_before(
+    options: Options, last: Options | None, found: Class, course: Course, usable: tuple[Device, ...], torch: str
+) -> Options | None:
+    """As it was the last time; None where there was none, or it cannot be had so."""
+    if last is None:
+        return None
+    try:
+        return settled(options, found, course, usable, torch)
+    except NotGradableHere:
+        return None
 
 
 def _missing(jobs: Sequence[Job]) -> list[Job]:
@@ -158,17 +172,12 @@ def _as_last_time(last: Options | None, known: Inventory) -> tuple[Device, ...]:
 def _changed(last: Options | None, now: Options) -> str:
     if last is None:
         return ""
-    before, after = _said(last), _said(now)
-    words = [f"{name} {before[name]} → {after[name]}" for name in after if before.get(name) != after[name]]
+    said, says = _said(last), _said(now)
+    words = [f"{name} {said[name]} → {says[name]}" for name in says if said[name] != says[name]]
     old = {each.exercise: each for each in last.exercises}
-    versions = [
-        each.exercise for each in now.exercises if each.exercise in old and old[each.exercise].version != each.version
-    ]
-    devices = {
-        f"{old[each.exercise].device} → {each.device}"
-        for each in now.exercises
-        if each.exercise in old and old[each.exercise].device != each.device
-    }
+    both = [(old[each.exercise], each) for each in now.exercises if each.exercise in old]
+    versions = [each.exercise for before, each in both if before.version != each.version]
+    devices = {f"{before.device} → {each.device}" for before, each in both if before.device != each.device}
     words += [f"device {each}" for each in sorted(devices)]
     words += [f"files of {', '.join(versions[:5])}{' …' * (len(versions) > 5)}"] if versions else []
     return "; ".join(words)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -61,11 +61,10 @@ class Progress:
 
 
 class Work:
-    """All jobs of one run. Any thread may call anything; `told` is called, without arguments, after each change."""
+    """All jobs of one run. Any thread may call anything."""
 
-    def __init__(self, jobs: Iterable[Job], told: Callable[[], None] = lambda: None) -> None:
+    def __init__(self, jobs: Iterable[Job]) -> None:
         self._changed = threading.Condition()
-        self._told = told
         self._waiting: dict[str, deque[Attempt]] = {}
         # By the key's name: who hands in early, or has a certain name, is no sooner at it than others.
         for job in sorted(jobs, key=lambda job: job.key.name):
@@ -127,7 +126,6 @@ class Work:
             self._outcomes[outcome] += 1
             self._done_of[exercise] += 1
             self._end(exercise)
-        self._told()
 
     def broke(self, attempt: Attempt, why: str) -> None:
         """It came to no report. It is tried again, or given up."""
@@ -142,7 +140,6 @@ class Work:
             else:
                 self._give_up(attempt, why)
             self._end(exercise)
-        self._told()
 
     def give_back(self, attempt: Attempt) -> None:
         """It was not made, or ended by whoever stopped the work."""

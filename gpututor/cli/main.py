@@ -55,6 +55,7 @@ VERBS = (
     Verb("doctor", "look for what is wrong with this installation, and say what to do"),
     Verb("verify", "for authors: whether exercises and lessons are as they should be"),
     Verb("new", "for authors: begin an exercise, with all of its files"),
+    Verb("classroom", "for instructors: grade a whole class, and report on it"),
 )
 
 _OPTIONS_WITH_A_FOLDER = {
@@ -107,7 +108,7 @@ def _do(words: list[str]) -> int:
         if module is not None and one is verb:
             chosen.description = module.__doc__
             chosen.formatter_class = argparse.RawDescriptionHelpFormatter
-            _add_common_options(chosen, default=argparse.SUPPRESS)
+            add_common_options(chosen, default=argparse.SUPPRESS)
             module.add_arguments(chosen)
     ours = words.index("--") if verb and verb.takes_words and "--" in words else len(words)
     arguments = parser.parse_args(words[:ours])
@@ -141,11 +142,12 @@ def _parser() -> argparse.ArgumentParser:
         "`gpututor VERB --help` tells more.",
         allow_abbrev=False,
     )
-    _add_common_options(parser, default=None)
+    add_common_options(parser, default=None)
     return parser
 
 
-def _add_common_options(parser: argparse.ArgumentParser, *, default: str | None) -> None:
+def add_common_options(parser: argparse.ArgumentParser, *, default: str | None) -> None:
+    """What every verb takes. `default`: `argparse.SUPPRESS` where an outer parser takes them too."""
     for option, help_line in _OPTIONS_WITH_A_FOLDER.items():
         meaning = _course if option == "--course" else _folder
         parser.add_argument(option, type=meaning, metavar="DIR", default=default, help=help_line)

@@ -6,6 +6,7 @@ import argparse
 import importlib
 from typing import NamedTuple
 
+from gpututor.cli.main import add_common_options
 from gpututor.errors import UsageError
 
 
@@ -16,7 +17,7 @@ class Deed(NamedTuple):
     help: str
 
 
-DEEDS: tuple[Deed, ...] = ()
+DEEDS: tuple[Deed, ...] = (Deed("grade", "grade what a class handed in, or go on with it"),)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -26,6 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         module = importlib.import_module(f"{__name__}.{deed.name}")
         chosen.description = module.__doc__
         chosen.formatter_class = argparse.RawDescriptionHelpFormatter
+        add_common_options(chosen, default=argparse.SUPPRESS)
         module.add_arguments(chosen)
         chosen.set_defaults(do=module.main)
 

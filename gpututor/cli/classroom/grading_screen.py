@@ -1,0 +1,162 @@
+"""What `classroom grade` says: what was found, how far it is, and what became of it."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self, TextIO
+
+from gpututor.classroom.handed_in import Class
+from gpututor.classroom.intake import summary
+from gpututor.classroom.start import Start
+from gpututor.classroom.work import Progress, Work
+from gpututor.cli.fitting import fitting
+from gpututor.course.exercise import Course
+from gpututor.errors import TutorError
+from gpututor.grading.report import Outcome
+from gpututor.grading.words import count
+from gpututor.plain_text import visible
+
+MOST_TOLD = 10
+"""Gradings that could not be done, line by line; the rest is counted."""
+LIVE_EVERY_S, PLAIN_EVERY_S = 0.5, 15.0
+
+
+class Screen:
+    """Says all on `stream`. `again`: what to type to go on."""
+
+    def __init__(self, stream: TextIO, again: str) -> None:
+        self.stream = stream
+        self._again = again
+
+    def tell_class(self, found: Class, course: Course) -> None:
+        for problem in course.problems:
+            self._say(f"Left out of the course: {problem.title}")
+        for line in summary(found, course):
+            self._say(line)
+
+    def tell_start(self, begun: Start) -> None:
+        if begun.changed:
+            self._say(f"Not as the last time, so gradings are made anew: {begun.changed}.")
+        already = f"; {begun.already} are graded already" if begun.already else ""
+        if begun.jobs:
+            devices = sorted({job.key.device for job in begun.jobs})
+            isolation = begun.options.isolation
+            self._say(f"{count(len(begun.jobs), 'grading')} to do{already}. {isolation}; {', '.join(devices)}.")
+        else:
+            self._say(f"Nothing is left to grade{already}.")
+
+    def tell_end(self, begun: Start, work: Work, *, is_stopped: bool) -> None:
+        progress = work.progress
+        if begun.jobs:
+            rate = f" in {duration(progress.elapsed_s)}, {progress.per_s:.1f} a second"
+            self._say(f"Graded {progress.done} of {progress.total}{rate}: {outcomes_in_words(progress.outcomes)}.")
+        for trouble in work.troubles[:MOST_TOLD]:
+            why = trouble.why.partition("\n")[0]
+            submission = f"{trouble.key.exercise}, submission {trouble.key.submission[:12]}"
+            self._say(f"  ! not graded: {submission}, {count(trouble.attempts, 'attempt')}: {why}")
+        if len(work.troubles) > MOST_TOLD:
+            self._say(f"  … and {len(work.troubles) - MOST_TOLD} more: troubles.json has all of them")
+        if is_stopped:
+            self._say(f"Stopped. What is done is kept. Go on with:\n  {self._again}")
+        elif work.troubles:
+            self._say(f"No student is to blame for these. To try them again:\n  {self._again}")
+
+    def _say(self, line: str) -> None:
+        print(fitting("\n".join(map(visible, line.split("\n")))), file=self.stream, flush=True)
+
+
+class ProgressLine:
+    """While it is entered, how far `work` is: one line that changes on a terminal, else a new line now and then."""
+
+    def __init__(self, work: Work, stream: TextIO) -> None:
+        self._work = work
+        self._stream = stream
+        self._lives = stream.isatty()
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._tell, daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._over.set()
+        self._thread.join()
+        if self._lives:
+            self._stream.write("\r\x1b[K")
+            self._stream.flush()
+
+    def _tell(self) -> None:
+        while not self._over.wait(LIVE_EVERY_S if self._lives else PLAIN_EVERY_S):
+            if self._lives:
+                width = shutil.get_terminal_size().columns - 1
+                self._stream.write(f"\r{progress_line(self._work.progress, width)}\x1b[K")
+            else:
+                self._stream.write(f"{progress_line(self._work.progress)}\n")
+            self._stream.flush()
+
+
+def progress_line(progress: Progress, width: int = 1000) -> str:
+    """`412 of 2000, 10.8/s, 2:27 left: 300 passed, 100 failed, 12 error`, as much of it as fits."""
+    left = f", {duration(progress.left_s)} left" if progress.left_s is not None else ""
+    parts = [f"{progress.done} of {progress.total}", f", {progress.per_s:.1f}/s{left}"]
+    if progress.outcomes:
+        parts.append(f": {outcomes_in_words(progress.outcomes)}")
+    if progress.retried:
+        parts.append(f"; {progress.retried} tried again")
+    if progress.given_up:
+        parts.append(f"; {progress.given_up} not graded")
+    line = ""
+    for part in parts:
+        if len(line) + len(part) > width:
+            return f"{line} …" if len(line) + 2 <= width else line
+        line += part
+    return line
+
+
+def outcomes_in_words(outcomes: Mapping[Outcome, int]) -> str:
+    """`300 passed, 100 failed`, in the order of `Outcome`."""
+    return ", ".join(f"{outcomes[outcome]} {outcome}" for outcome in Outcome if outcomes.get(outcome)) or "none"
+
+
+def duration(seconds: float) -> str:
+    """`0:07`, `2:27`, `1:02:03`"""
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+
+
+def summary_of(out: Path, begun: Start, work: Work, stopped: BaseException | None) -> dict[str, Any]:
+    """What `--json` prints."""
+    progress, found = work.progress, begun.found
+    return {
+        "schema_version": 1,
+        "out": str(out),
+        "students": len(found.students),
+        "handed_in": len(found.handed_in),
+        "refused": sum(bool(one.refusal) for one in found.handed_in),
+        "unmatched": len(found.unmatched),
+        "gradings": begun.already + len(begun.jobs),
+        "already": begun.already,
+        "done": progress.done,
+        "outcomes": {outcome.value: number for outcome, number in progress.outcomes.items()},
+        "not_graded": [
+            {
+                "exercise": trouble.key.exercise,
+                "submission": trouble.key.submission,
+                "attempts": trouble.attempts,
+                "why": trouble.why,
+            }
+            for trouble in work.troubles
+        ],
+        "retried": progress.retried,
+        "seconds": round(progress.elapsed_s, 1),
+        "per_s": round(progress.per_s, 2),
+        "stopped": "" if stopped is None else str(stopped) if isinstance(stopped, TutorError) else "interrupted",
+    }
