@@ -1,0 +1,9 @@
+# fails: structure
+# Returns what was loaded, which is no model.
+import torch
+
+
+def take_over(model, checkpoint, device):
+    state = torch.load(checkpoint, map_location="cpu", weights_only=True)
+    torch.save(state, "portable.pt")
+    return {name: tensor.to(device) for name, tensor in state.items()}
