@@ -182,8 +182,8 @@ class Gathering:
         for (key, _), several in by_whom.items():
             handed_in += self._attempts(ids[key], several, told)
         order = {exercise.key: number for number, exercise in enumerate(self._names.course.exercises)}
-        handed_in.sort(key=lambda one: (one.student, order[one.exercise], one.attempt))
-        return tuple(sorted(students, key=lambda student: student.id)), tuple(handed_in)
+        handed_in.sort(key=lambda one: (one.student.casefold(), one.student, order[one.exercise], one.attempt))
+        return tuple(sorted(students, key=lambda student: (student.id.casefold(), student.id))), tuple(handed_in)
 
     def _attempts(self, student: str, several: list[_Found], told: set[str]) -> list[HandedIn]:
         """Those that count, numbered; the others are told to be unmatched, once for a group."""

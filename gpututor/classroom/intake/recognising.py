@@ -40,20 +40,26 @@ def recognise(tree: Tree, names: ExerciseNames, layout: str, *, one_exercise: bo
         for entry in entries
         if entry.kind is not Kind.NOISE
     ]
-    wrapper: list[str] = []
-    while folder := _wrapper(paths, names, layout):
-        wrapper.append(folder)
-        paths = [path[1:] for path in paths]
+    wrapper, paths = _unwrapped(paths, names)
     if not any(path[-1].casefold().endswith((".py", ".zip")) for path in paths):
         raise UsageError(f"{tree.path} holds no Python files and no zips.", "Name the folder or the zip of the class.")
     if layout == AUTO and len(paths) == 1:
-        _check_not_the_class(replace(tree, wrapper=tuple(wrapper)), paths[0], names)
+        _check_not_the_class(replace(tree, wrapper=wrapper), paths[0], names)
     found = layout if layout != AUTO else _layout_of(paths, names, tree, one_exercise)
     top = frozenset(path[0] for path in paths)
-    return Recognised(found, replace(tree, wrapper=tuple(wrapper)), top)
+    return Recognised(found, replace(tree, wrapper=wrapper), top)
 
 
-def _wrapper(paths: list[tuple[str, ...]], names: ExerciseNames, layout: str) -> str:
+def _unwrapped(paths: list[tuple[str, ...]], names: ExerciseNames) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    """The folders that everything lies in, and the paths from there."""
+    wrapper: list[str] = []
+    while folder := _wrapper(paths, names):
+        wrapper.append(folder)
+        paths = [path[1:] for path in paths]
+    return tuple(wrapper), paths
+
+
+def _wrapper(paths: list[tuple[str, ...]], names: ExerciseNames) -> str:
     """The folder that everything lies in, if it is no student's and no exercise's; else empty."""
     tops = {path[0] for path in paths}
     if len(tops) != 1 or any(len(path) < 2 for path in paths):
@@ -112,8 +118,9 @@ def _layout_of(paths: list[tuple[str, ...]], names: ExerciseNames, tree: Tree, o
 
 def _check_not_the_class(tree: Tree, only: tuple[str, ...], names: ExerciseNames) -> None:
     """Raise `UsageError` where the only file is a zip with the whole class, and not one student's."""
-    inside = [entry.parts[len(only) :] for entry in islice(tree.entries(), _LOOKED_AT) if entry.kind is Kind.FILE]
-    tops = {path[0] for path in inside if path}
+    entries = [entry.parts[len(only) :] for entry in islice(tree.entries(), _LOOKED_AT) if entry.kind is Kind.FILE]
+    _, inside = _unwrapped([path for path in entries if path], names)
+    tops = {path[0] for path in inside}
     is_export = METADATA in tops or any(moodle.NAME.fullmatch(name) or canvas.match(name) for name in tops)
     if is_export or _twins([(only[-1], *path) for path in inside], names):
         raise UsageError(f"{only[-1]!r} in {tree.path} holds a whole class.", "Name that zip itself.")

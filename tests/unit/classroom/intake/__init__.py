@@ -1,0 +1,1 @@
+"""What a class handed in: layouts, names, refusals."""

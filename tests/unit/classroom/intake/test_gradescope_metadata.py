@@ -1,0 +1,87 @@
+"""Gradescope's YAML is read as far as it is needed, and a file that is made to be too much is refused."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+
+import pytest
+
+from gpututor.classroom.intake import gradescope_metadata
+from gpututor.classroom.intake.gradescope_metadata import Submission, Submitter, submissions_of
+from gpututor.errors import UsageError
+
+
+def read(text: str | bytes) -> dict[str, Submission]:
+    return submissions_of(io.BytesIO(text if isinstance(text, bytes) else text.encode()), {"submission_1"})
+
+
+def bombs() -> Iterator[tuple[str, str]]:
+    laughs = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n"
+    for number in range(1, 12):
+        laughs += f"a{number}: &a{number} [{', '.join([f'*a{number - 1}'] * 10)}]\n"
+    yield laughs, "aliases of aliases stand for too much"
+    yield "a: &a [*a]\n", "an alias of nothing, or of what it stands in"
+    yield "a: *b\n", "an alias of nothing|undefined alias"
+    yield "[" * 500, "nested more than 64 deep|no table"
+    yield "a: " + "[" * 500, "nested more than 64 deep"
+    yield "- a\n- b\n", "it is no table of submissions"
+    yield "", "it is no table of submissions"
+    yield "a: [1, 2\n", "line "
+    yield "a: \x07\n", "special characters are not allowed|control characters"
+    yield "a: !!python/object/apply:os.system ['true']\nb: {: : :\n", "line "
+
+
+@pytest.mark.parametrize(("text", "said"), list(bombs()))
+@pytest.mark.parametrize("loader", ["CSafeLoader", "SafeLoader"])
+def test_what_is_no_metadata_is_refused(monkeypatch: pytest.MonkeyPatch, text: str, said: str, loader: str) -> None:
+    import yaml
+
+    monkeypatch.setattr(yaml, "CSafeLoader", getattr(yaml, loader), raising=False)
+    with pytest.raises(UsageError, match=said) as told:
+        read(text)
+    assert told.value.title.startswith("submission_metadata.yml: ")
+
+
+def test_a_file_that_is_too_large_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gradescope_metadata, "LARGEST", 1 << 20)
+    with pytest.raises(UsageError, match="larger than 1 MiB"):
+        read("a: " + "x" * (2 << 20))
+
+
+def test_numbers_stay_as_they_are_written_and_ruby_may_use_aliases_and_plain_keys() -> None:
+    text = """\
+---
+submission_2:
+  :submitters:
+  - &1
+    :name: "Kim: \\u202e Roe"
+    :sid: 0123
+    :email: ~
+  :created_at: &2 2026-04-26 17:34:00.861687000 Z
+  :results: [*1, {x: y}]
+submission_3:
+  submitters: [*1]
+  created_at: *2
+  score: 2
+submission_4: none
+submission_5:
+  :submitters: {x: y}
+  :created_at: yesterday
+  :history: 3
+"""
+    kim = Submitter("Kim: \u202e Roe", "0123", "")
+    assert read(text) == {
+        "submission_2": Submission((kim,), "2026-04-26T17:34:00+00:00", 0, "submission_2"),
+        "submission_3": Submission((kim,), "2026-04-26T17:34:00+00:00", 0, "submission_3"),
+        "submission_5": Submission((), "", 0, "submission_5"),
+    }
+
+
+def test_earlier_submissions_count_and_those_that_are_in_the_export_have_their_own_time() -> None:
+    history = "".join(f"  - :id: {number}\n    :created_at: 2026-04-2{number} 10:00:00 +0200\n" for number in (0, 1, 2))
+    found = read(f"submission_9:\n  :submitters: []\n  :created_at: 2026-05-01 00:00:00 Z\n  :history:\n{history}")
+    assert found == {
+        "submission_1": Submission((), "2026-04-21T08:00:00+00:00", 0, "submission_9"),
+        "submission_9": Submission((), "2026-05-01T00:00:00+00:00", 2, "submission_9"),
+    }
