@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -23,13 +24,16 @@ from gpututor.grading.journal import GradingKey, read_entry
 from gpututor.grading.report import Report
 
 
-def make_gradebook(folder: ClassFolder, rules: Rules) -> Gradebook:
+def make_gradebook(folder: ClassFolder, rules: Rules, course_folder: Path | None = None) -> Gradebook:
     """Of what was handed in, the journal, and the rules: the same for the same, whenever it is made.
 
-    Broken files of the journal are told in `notices`. Raises `UsageError` where no class was graded, and for rules
-    that name checks which the exercises do not have.
+    `course_folder`: where the course is, if not where it was when the class was graded. Broken files of the journal
+    are told in `notices`. Raises `UsageError` where no class was graded, and for rules that name checks which the
+    exercises do not have.
     """
     class_ = folder.read_class()
+    if course_folder is not None:
+        class_ = replace(class_, course=str(course_folder))
     course = course_of(class_)
     graded, notices = _graded(folder, class_)
     exercises = {exercise.key: exercise for exercise in course.exercises} if course is not None else {}

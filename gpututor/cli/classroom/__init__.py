@@ -17,7 +17,10 @@ class Deed(NamedTuple):
     help: str
 
 
-DEEDS: tuple[Deed, ...] = (Deed("grade", "grade what a class handed in, or go on with it"),)
+DEEDS: tuple[Deed, ...] = (
+    Deed("grade", "grade what a class handed in, or go on with it"),
+    Deed("report", "the gradebook: a table here, and files for other programs"),
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -1,0 +1,143 @@
+"""The gradebook of a class: a table here, and files for other programs.
+
+OUT is the folder that `classroom grade` made. The gradebook is made of its journal each time, also while grading goes
+on: OUT/gradebook.sqlite3 holds all of it. Rules for marks stand in OUT/classroom.toml; docs/classroom/rules.md explains
+them. What has no final mark yet is never written as one.
+
+Without an option it prints a table. The options write files, and --all writes every one of them to OUT/report.
+
+--json prints one object:
+  schema_version  1
+  attempts        "best" or "last"
+  exercises       [{exercise, label, title, of, extra, weight, due, dropped, handed_in, without_mark, outcomes,
+                    distribution (ten equal parts), mean, median (of all points, 0 to 1), checks}]
+      checks      [{check, of, extra, hidden, passed, failed, open, not_run}]
+  students        [{student, name, email, points (null while a mark is open), so_far, of, open, marks}]
+      marks       [{exercise, standing, mark (null where there is none), so_far, of, outcome, attempt, attempts,
+                    late_per_cent, dropped, journal_key, reason}]
+                  standing is "final", "open", "refused", "not graded" or "not handed in"
+  unmatched       [{source, why}]
+  notices         [{title, advice}]: broken files of the journal, rules that hold for nobody, and the like
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from gpututor.classroom.folder import ClassFolder
+from gpututor.classroom.gradebook.canvas import canvas
+from gpututor.classroom.gradebook.database import write_database
+from gpututor.classroom.gradebook.json_form import as_json
+from gpututor.classroom.gradebook.junit import junit
+from gpututor.classroom.gradebook.make import make_gradebook
+from gpututor.classroom.gradebook.model import Gradebook, Notice
+from gpututor.classroom.gradebook.moodle import moodle
+from gpututor.classroom.gradebook.tables import long, wide
+from gpututor.classroom.gradebook.terminal import lines_of
+from gpututor.classroom.rules_file import rules_for
+from gpututor.errors import UsageError
+from gpututor.files import write_atomically
+from gpututor.grading.words import count
+from gpututor.plain_text import visible
+
+MOST_NOTICES = 20
+_OPTIONS = (
+    ("--rules", "FILE", "rules for marks, instead of OUT/classroom.toml"),
+    ("--csv", "FILE", "a row for each student, a column for each exercise"),
+    ("--csv-checks", "FILE", "a row for each check of each mark"),
+    ("--gradescope", "DIR", "a results.json for each student"),
+    ("--canvas", "FILE", "a file that Canvas imports under Grades"),
+    ("--canvas-roster", "FILE", "what Canvas exports there: it tells who is who, and which column is what"),
+    ("--moodle", "FILE", "a grading worksheet that Moodle takes"),
+    ("--moodle-roster", "FILE", "the worksheet that Moodle gives, to be filled in"),
+    ("--junit", "FILE", "JUnit XML: a suite for each student, a case for each check"),
+    ("--html", "FILE", "one page to look at, with nothing from elsewhere"),
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("out", metavar="OUT", type=Path, help="the folder of the class, as `classroom grade` made it")
+    for option, metavar, help_line in _OPTIONS:
+        parser.add_argument(option, metavar=metavar, type=Path, help=help_line)
+    parser.add_argument("--all", action="store_true", help="all of these, to OUT/report")
+    parser.add_argument("--json", action="store_true", help="print one JSON object, described above")
+
+
+def main(arguments: argparse.Namespace) -> int:
+    if arguments.canvas_roster and not (arguments.canvas or arguments.all):
+        raise UsageError("--canvas-roster needs --canvas.", "--canvas FILE says what to write.")
+    if arguments.moodle_roster and not (arguments.moodle or arguments.all):
+        raise UsageError("--moodle-roster needs --moodle.", "--moodle FILE says what to write.")
+    folder = ClassFolder(arguments.out.absolute())
+    gradebook = make_gradebook(folder, rules_for(folder, arguments.rules), arguments.course)
+    notices = list(gradebook.notices)
+    write_database(gradebook, folder.gradebook)
+    if arguments.all:
+        _take_all(arguments, folder.exports)
+    written = list(_written(arguments, folder, gradebook, notices))
+    screen = sys.stderr if arguments.json else sys.stdout
+    if arguments.json:
+        print(json.dumps(as_json(gradebook), indent=2))
+    elif not written:
+        width = shutil.get_terminal_size().columns if sys.stdout.isatty() else 120
+        print("\n".join(lines_of(gradebook, width)))
+    for path in written:
+        print(f"Written: {visible(str(path))}", file=screen)
+    _tell(notices)
+    return 0
+
+
+def _take_all(arguments: argparse.Namespace, folder: Path) -> None:
+    """Every export that no option named has its place in the folder."""
+    for name, place in PLACES.items():
+        if getattr(arguments, name) is None:
+            setattr(arguments, name, folder / place)
+
+
+PLACES = {
+    "csv": "marks.csv",
+    "csv_checks": "checks.csv",
+    "canvas": "canvas.csv",
+    "moodle": "moodle.csv",
+    "junit": "junit.xml",
+}
+
+
+def _written(
+    arguments: argparse.Namespace, folder: ClassFolder, gradebook: Gradebook, notices: list[Notice]
+) -> Iterator[Path]:
+    """Write what was asked for; each path after it was written."""
+    for name, make in (("csv", wide), ("csv_checks", long), ("junit", junit)):
+        path: Path | None = getattr(arguments, name)
+        if path is not None:
+            yield _write(path, make(gradebook))
+    if arguments.canvas is not None:
+        text, told = canvas(gradebook, arguments.canvas_roster)
+        notices += told
+        yield _write(arguments.canvas, text)
+    if arguments.moodle is not None:
+        text, told = moodle(gradebook, arguments.moodle_roster)
+        notices += told
+        yield _write(arguments.moodle, text)
+
+
+def _write(path: Path, text: str) -> Path:
+    try:
+        write_atomically(path, text)
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be written ({error.strerror})", "Name another place.") from error
+    return path
+
+
+def _tell(notices: Sequence[Notice]) -> None:
+    for notice in notices[:MOST_NOTICES]:
+        print(f"gpututor: {visible(notice.title)}", file=sys.stderr)
+        if notice.advice:
+            print(f"  {visible(notice.advice)}", file=sys.stderr)
+    if len(notices) > MOST_NOTICES:
+        print(f"gpututor: {count(len(notices) - MOST_NOTICES, 'notice')} more.", file=sys.stderr)
