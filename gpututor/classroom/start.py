@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 import os
 import subprocess
@@ -20,7 +19,7 @@ from gpututor.errors import NotGradableHere, UsageError
 from gpututor.files import create_atomically
 from gpututor.grading.choosing import check_known, device_in_key
 from gpututor.grading.inventory import Device, Inventory, known_devices, torch_version
-from gpututor.grading.models import model_names
+from gpututor.grading.models import model_called
 from gpututor.processes import python_module
 
 PROBE_TIMEOUT_S = 150.0
@@ -89,7 +88,7 @@ def options_asked(asked: Asked, folder: ClassFolder, course: Course) -> tuple[Op
             "Go on with it with --resume, which grades only what is new or not done; or name another folder.",
         )
     last = Options.read(folder) if asked.resume and folder.options_file.exists() else None
-    gpu = _model(asked.gpu) if asked.gpu else ""
+    gpu = model_called(asked.gpu) if asked.gpu else ""
     device = asked.device or ("virtual" if gpu else "")
     check_known(device or "auto")
     if gpu and device.partition(":")[0] not in ("auto", "virtual"):
@@ -194,16 +193,6 @@ def _said(options: Options) -> dict[str, str]:
 
 def _kept(asked: str | None, last: str) -> str:
     return last if asked is None else asked
-
-
-def _model(words: str) -> str:
-    """The virtual GPU's name, however it is spelt. Raises `UsageError` with the nearest names for an unknown one."""
-    folded = {name.casefold(): name for name in model_names()}
-    if words.casefold() in folded:
-        return folded[words.casefold()]
-    near = difflib.get_close_matches(words.casefold(), folded, n=1)
-    question = f"Did you mean {folded[near[0]]}? " if near else ""
-    raise UsageError(f"No GPU is called {words!r}.", f"{question}Known: {', '.join(model_names())}.")
 
 
 def _secret(given: Path | None, folder: ClassFolder) -> bytes:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache
 
+from gpututor.errors import UsageError
 from gpututor.paths import PACKAGE
 
 GPUS_FILE = PACKAGE / "devices" / "virtual" / "gpus.toml"
@@ -24,6 +25,8 @@ class GpuModel:
     float16_flops: float
     """Peak rate on tensor cores; 0 where there are none for it."""
     capability: tuple[int, int]
+    spellings: tuple[str, ...]
+    """Other names of it."""
 
 
 @cache
@@ -41,6 +44,7 @@ def models() -> tuple[GpuModel, ...]:
             entry["flops_t"]["float32"] * 1e12,
             entry["flops_t"]["float16"] * 1e12,
             (entry["capability"][0], entry["capability"][1]),
+            (entry["reported_name"], *entry["aliases"]),
         )
         for name, entry in entries.items()
     )
@@ -48,3 +52,26 @@ def models() -> tuple[GpuModel, ...]:
 
 def model_names() -> tuple[str, ...]:
     return tuple(model.name for model in models())
+
+
+def model_called(words: str) -> str:
+    """The model's name, in any spelling that `gpututor.devices.virtual.specs.spec` takes too.
+
+    Raises `UsageError` with the nearest name for an unknown one.
+    """
+    import difflib
+
+    spellings = {_folded(each): model.name for model in models() for each in (model.name, *model.spellings)}
+    folded = _folded(words)
+    if folded in spellings:
+        return spellings[folded]
+    near = difflib.get_close_matches(folded, spellings, n=1, cutoff=0.3)
+    nearest = f"The nearest name is {spellings[near[0]]!r}. " if near else ""
+    raise UsageError(f"No GPU is called {words!r}.", f"{nearest}Known: {', '.join(model_names())}.")
+
+
+def _folded(name: str) -> str:
+    import re
+
+    plain = re.sub(r"[^a-z0-9]", "", name.casefold())
+    return re.sub("^(nvidia|tesla|geforce)+", "", plain).removesuffix("gb")

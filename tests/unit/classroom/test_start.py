@@ -1,0 +1,196 @@
+"""From what is asked for to what is to be done: what is refused, what is kept, what is asked of the machine."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from gpututor.classroom import start as module
+from gpututor.classroom.batch import Options
+from gpututor.classroom.folder import ClassFolder
+from gpututor.classroom.handed_in import Class
+from gpututor.classroom.keys import class_secret
+from gpututor.classroom.lock import locked
+from gpututor.classroom.start import Asked, Start, options_asked, start
+from gpututor.course.catalogue import load_course
+from gpututor.course.exercise import Course
+from gpututor.errors import NotGradableHere, UsageError
+from gpututor.grading.inventory import Device, Inventory
+from gpututor.grading.journal import entries, write_entry
+from tests.unit.classroom.making import class_of, report_of
+from tests.unit.course.tiny import write_course
+
+GPU = Device("cuda:0", "cuda", "NVIDIA H100")
+NOTHING = Inventory("2.9.0", (), "2026-01-01T00:00:00+00:00")
+ONE_GPU = replace(NOTHING, devices=(GPU,))
+
+
+@pytest.fixture
+def course(tmp_path: Path) -> Course:
+    return load_course(write_course(tmp_path / "course", exercises=2))
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> ClassFolder:
+    return ClassFolder(tmp_path / "out")
+
+
+@pytest.fixture
+def found(folder: ClassFolder, course: Course) -> Class:
+    first = course.exercises[0].key
+    return class_of(folder, [("kim", first, "a"), ("lee", first, "b")], course.folder)
+
+
+def begun(
+    folder: ClassFolder,
+    course: Course,
+    found: Class,
+    asked: Asked | None = None,
+    inventory: Inventory = NOTHING,
+    works: frozenset[str] | None = frozenset({"cpu"}),
+) -> Start:
+    """`works` None: nobody may ask for it."""
+
+    def isolated() -> frozenset[str]:
+        assert works is not None
+        return works
+
+    options, last = options_asked(asked or Asked(), folder, course)
+    return start(options, last, found, folder, course, isolated, lambda: inventory)
+
+
+def grade_all(folder: ClassFolder, begun: Start) -> None:
+    for job in begun.jobs:
+        write_entry(folder.journal, job.key, report_of(job.key.exercise))
+
+
+def test_a_class_is_begun_in_bubblewrap_on_what_is_there(folder: ClassFolder, course: Course, found: Class) -> None:
+    all_of_it = begun(folder, course, found)
+    assert len(all_of_it.jobs) == 2
+    assert {job.key.device for job in all_of_it.jobs} == {"virtual"}
+    assert all_of_it.options.isolation == "bubblewrap"
+    assert folder.secret_file.stat().st_mode & 0o777 == 0o600
+    assert Options.read(folder) == all_of_it.options
+
+
+def test_a_device_that_cannot_be_reached_from_bubblewrap_is_not_used(
+    folder: ClassFolder, course: Course, found: Class
+) -> None:
+    on_gpu = begun(folder, course, found, inventory=ONE_GPU, works=frozenset({"cpu", "cuda:0"}))
+    assert {job.key.device for job in on_gpu.jobs} == {"cuda NVIDIA H100"}
+    without = begun(folder, course, found, inventory=ONE_GPU)
+    assert {job.key.device for job in without.jobs} == {"virtual"}
+
+
+def test_a_folder_that_holds_gradings_is_gone_on_with_only_when_asked(
+    folder: ClassFolder, course: Course, found: Class
+) -> None:
+    first = begun(folder, course, found)
+    write_entry(folder.journal, first.jobs[0].key, report_of(first.jobs[0].key.exercise))
+    with pytest.raises(UsageError, match="was graded") as caught:
+        options_asked(Asked(), folder, course)
+    assert "--resume" in caught.value.advice
+    rest = begun(folder, course, found, Asked(resume=True))
+    assert (list(rest.jobs), rest.already) == ([first.jobs[1]], 1)
+
+
+def test_a_finished_class_starts_no_process(folder: ClassFolder, course: Course, found: Class) -> None:
+    grade_all(folder, begun(folder, course, found, inventory=ONE_GPU, works=frozenset({"cpu", "cuda:0"})))
+    again = begun(folder, course, found, Asked(resume=True), inventory=ONE_GPU, works=None)
+    assert (list(again.jobs), again.already, again.changed) == ([], 2, "")
+
+
+def test_going_on_takes_the_options_of_the_last_time(folder: ClassFolder, course: Course, found: Class) -> None:
+    grade_all(folder, begun(folder, course, found, Asked(gpu="a100", isolation="process", exercise="twice_1_1")))
+    again = begun(folder, course, found, Asked(resume=True), works=None)
+    assert (again.options.gpu, again.options.device, again.options.isolation) == ("A100 40", "virtual", "process")
+    assert again.options.exercise == course.exercises[0].key
+    assert again.already == 2
+
+
+def test_what_is_not_as_the_last_time_is_told_and_graded_anew(
+    folder: ClassFolder, course: Course, found: Class
+) -> None:
+    grade_all(folder, begun(folder, course, found))
+    checks = course.exercises[0].folder / "checks.py"
+    checks.write_text(checks.read_text() + "\n# changed\n")
+    again = begun(folder, course, found, Asked(resume=True, isolation="process"))
+    assert len(again.jobs) == 2
+    assert "isolation bubblewrap → process" in again.changed
+    assert f"files of {course.exercises[0].key}" in again.changed
+    assert len(list(entries(folder.journal))) == 2  # nothing is taken away
+
+
+def test_the_secret_of_another_machine_gives_the_same_seeds(
+    folder: ClassFolder, course: Course, found: Class, tmp_path: Path
+) -> None:
+    first = begun(folder, course, found)
+    other = ClassFolder(tmp_path / "other")
+    there = begun(other, course, found, Asked(secret=folder.secret_file))
+    assert [(job.key, job.seed) for job in there.jobs] == [(job.key, job.seed) for job in first.jobs]
+    (tmp_path / "third").write_text("0" * 64 + "\n")
+    with pytest.raises(UsageError, match="another secret"):
+        options_asked(Asked(secret=tmp_path / "third"), other, course)
+    assert class_secret(other.secret_file) == class_secret(folder.secret_file)
+
+
+@pytest.mark.parametrize(
+    ("asked", "words"),
+    [
+        (Asked(device="gpu"), "no device called 'gpu'"),
+        (Asked(gpu="no such"), "No GPU is called 'no such'"),
+        (Asked(gpu="A100", device="cuda"), "--gpu is for the virtual GPU"),
+        (Asked(exercise="nowhere"), "no exercise called 'nowhere'"),
+        (Asked(secret=Path("/nowhere/secret")), "there is no such file"),
+    ],
+)
+def test_what_nobody_knows_is_refused_before_anything_is_read(
+    folder: ClassFolder, course: Course, asked: Asked, words: str
+) -> None:
+    with pytest.raises(UsageError, match=words):
+        options_asked(asked, folder, course)
+
+
+def test_a_device_that_is_not_here_is_refused(folder: ClassFolder, course: Course, found: Class) -> None:
+    with pytest.raises(NotGradableHere, match="no device cuda"):
+        begun(folder, course, found, Asked(device="cuda"))
+
+
+def test_without_bubblewrap_nothing_is_graded_unless_told(
+    folder: ClassFolder, course: Course, found: Class, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    says = "import json; print(json.dumps({'works': False, 'title': 'No bwrap.', 'advice': 'Get it.', 'devices': []}))"
+    monkeypatch.setattr(module, "python_module", lambda name: [sys.executable, "-c", says])
+    options, last = options_asked(Asked(), folder, course)
+    with pytest.raises(NotGradableHere, match="No bwrap"):
+        start(options, last, found, folder, course, inventory=lambda: NOTHING)
+    assert len(begun(folder, course, found, Asked(isolation="process"), works=None).jobs) == 2
+
+
+def test_two_graders_do_not_share_a_folder(folder: ClassFolder) -> None:
+    with locked(folder), pytest.raises(UsageError, match=f"being graded by process {os.getpid()}"), locked(folder):
+        pass
+    with locked(folder):
+        pass
+
+
+def test_a_lock_goes_with_its_process(folder: ClassFolder) -> None:
+    script = (
+        "import sys, time; from pathlib import Path; from gpututor.classroom.folder import ClassFolder\n"
+        "from gpututor.classroom.lock import locked\n"
+        f"with locked(ClassFolder(Path({str(folder.folder)!r}))): print('held', flush=True); time.sleep(600)"
+    )
+    with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == b"held\n"
+        with pytest.raises(UsageError, match=f"process {holder.pid}"), locked(folder):
+            pass
+        holder.kill()
+        holder.wait()
+    with locked(folder):
+        pass
