@@ -240,6 +240,7 @@ def line_of(text: str, path: tuple[str | int, ...]) -> int | None:
             here = (*table, *_path_of(key[1]))
         else:
             continue
-        if path[: len(here)] == here and len(here) > best:
-            best, line = len(here), number
+        shared = min(len(here), len(path))
+        if path[:shared] == here[:shared] and shared > best:
+            best, line = shared, number
     return line
