@@ -1,0 +1,149 @@
+"""The gradebook as a table for a terminal, no wider than it is; what does not fit is told."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Iterator, Sequence
+
+from gpututor.classroom.gradebook.cells import number
+from gpututor.classroom.gradebook.model import ExerciseSummary, Gradebook, Mark, Standing, StudentMarks
+from gpututor.grading.words import count
+from gpututor.plain_text import visible
+
+_WORDS = {Standing.OPEN: "open", Standing.REFUSED: "refused", Standing.NOT_GRADED: "waiting"}
+_WIDEST_NAME = 28
+_LEAST_NAME = 12
+_GAP = "  "
+
+
+def lines_of(gradebook: Gradebook, width: int) -> Iterator[str]:
+    """Everything, line by line: the class, each exercise, each student."""
+    yield from _about(gradebook)
+    if gradebook.exercises:
+        yield ""
+        yield from _exercises(gradebook, width)
+    if gradebook.students:
+        yield ""
+        yield from _students(gradebook, width)
+
+
+def _about(gradebook: Gradebook) -> Iterator[str]:
+    class_, rules = gradebook.class_, gradebook.rules
+    students, files = count(len(gradebook.students), "student"), count(len(class_.handed_in), "file")
+    unmatched = f", {count(len(class_.unmatched), 'file')} of nobody" if class_.unmatched else ""
+    yield f"{students}, {files} for {count(len(gradebook.exercises), 'exercise')}{unmatched}."
+    undecided = sum(not marks.final for marks in gradebook.students)
+    told = f" {count(undecided, 'student')} without a final total." if undecided else ""
+    yield f"The {rules.attempts} attempt counts.{told}"
+
+
+def _exercises(gradebook: Gradebook, width: int) -> Iterator[str]:
+    rows = [("Exercise", "Handed in", "No mark", "Mean", "Of", "Most often failed")]
+    for each in gradebook.exercises:
+        failed = ", ".join(f"{check.check} {check.failed}" for check in each.checks if check.failed)
+        mean = f"{each.mean_share:.0%}" if each.mean_share is not None else "–"
+        handed_in = f"{each.handed_in}/{len(gradebook.students)}"
+        title = f"({_name_of(each)})" if each.is_dropped else _name_of(each)
+        rows.append((title, handed_in, str(each.without_mark), mean, number(each.of), visible(failed)))
+    widths = [_widest(column) for column in list(zip(*rows, strict=True))[1:-1]]
+    name = min(_widest([row[0] for row in rows]), max(_LEAST_NAME, width - sum(widths) - 2 * len(rows[0]) - 14))
+    for row in rows:
+        middle = [_right(cell, at) for cell, at in zip(row[1:-1], widths, strict=True)]
+        line = _GAP.join([_left(row[0], name), *middle, row[-1]])
+        yield _cut(line.rstrip(), width)
+
+
+def _students(gradebook: Gradebook, width: int) -> Iterator[str]:
+    """A column for each exercise, as far as they fit."""
+    marks = gradebook.students
+    names = ["Student", *(visible(f"{each.student.id}") for each in marks)]
+    totals = [("Points", "Of"), *(_total(each) for each in marks)]
+    columns = [
+        [each.label or f"#{place}", *(_mark(student.marks[place - 1]) for student in marks)]
+        for place, each in enumerate(gradebook.exercises, 1)
+    ]
+    name = min(_widest(names), _WIDEST_NAME)
+    points, of = (_widest(column) for column in zip(*totals, strict=True))
+    room = width - name - points - of - 2 * len(_GAP)
+    shown: list[tuple[list[str], int]] = []
+    for column in columns:
+        room -= _widest(column) + len(_GAP)
+        if room < 0:
+            break
+        shown.append((column, _widest(column)))
+    for place, (student, total) in enumerate(zip(names, totals, strict=True)):
+        cells = [_right(column[place], at) for column, at in shown]
+        yield _GAP.join([_left(student, name), _right(total[0], points), _right(total[1], of), *cells]).rstrip()
+    yield from _legend(gradebook, len(shown))
+
+
+def _legend(gradebook: Gradebook, shown: int) -> Iterator[str]:
+    marks = [mark for student in gradebook.students for mark in student.marks[:shown]]
+    told = ["– not handed in"] if any(mark.standing is Standing.NOT_HANDED_IN for mark in marks) else []
+    told += ["(2) does not count"] if any(mark.is_dropped for mark in marks) else []
+    told += [
+        f"{word}: {standing.value}, no mark yet" if word != standing.value else f"{word}: no mark yet"
+        for standing, word in _WORDS.items()
+        if any(mark.standing is standing for mark in marks)
+    ]
+    if told:
+        yield ""
+        yield from told
+    if left := len(gradebook.exercises) - shown:
+        yield ""
+        yield f"{count(left, 'exercise')} more: a wider terminal shows them, --csv and --html have all."
+
+
+def _total(marks: StudentMarks) -> tuple[str, str]:
+    points = number(marks.points)
+    return (points if marks.final else f"open ({points} so far)", number(marks.of))
+
+
+def _mark(mark: Mark) -> str:
+    if mark.standing is Standing.NOT_HANDED_IN:
+        word = "–"
+    else:
+        word = number(mark.mark) if mark.mark is not None else _WORDS[mark.standing]
+    return f"({word})" if mark.is_dropped else word
+
+
+def _name_of(exercise: ExerciseSummary) -> str:
+    return visible(f"{exercise.label} {exercise.title}".strip())
+
+
+def _widest(cells: Sequence[str]) -> int:
+    return max(map(_width, cells), default=0)
+
+
+def _width(text: str) -> int:
+    """Columns on a terminal."""
+    return sum(_columns(letter) for letter in text)
+
+
+def _columns(letter: str) -> int:
+    if unicodedata.combining(letter):
+        return 0
+    return 2 if unicodedata.east_asian_width(letter) in "WF" else 1
+
+
+def _left(text: str, width: int) -> str:
+    text = _cut(text, width)
+    return text + " " * (width - _width(text))
+
+
+def _right(text: str, width: int) -> str:
+    return " " * (width - _width(text)) + text
+
+
+def _cut(text: str, width: int) -> str:
+    """`text` on one line of at most `width` columns, with a sign where something is left out."""
+    text = text.replace("\n", " ").replace("\t", " ")
+    if _width(text) <= width:
+        return text
+    kept, room = "", width - 1
+    for letter in text:
+        room -= _columns(letter)
+        if room < 0:
+            break
+        kept += letter
+    return f"{kept}…"
