@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +18,7 @@ from gpututor.classroom.work import is_in_journal
 from gpututor.course.exercise import Course
 from gpututor.errors import NotGradableHere, UsageError
 from gpututor.files import create_atomically
-from gpututor.grading.choosing import check_known, device_in_key
+from gpututor.grading.choosing import ACCELERATORS, check_known, device_in_key
 from gpututor.grading.inventory import Device, Inventory, known_devices, torch_version
 from gpututor.grading.models import model_called
 from gpututor.processes import python_module
@@ -121,9 +122,11 @@ def start(
 
     Where all is done already no process is started.
     """
-    torch, known = torch_version(), inventory()
+    torch = torch_version()
     if not torch:
-        raise NotGradableHere("PyTorch is not installed.", known.error)
+        raise NotGradableHere("PyTorch is not installed.", f"`{sys.executable} -m pip install torch` brings it.")
+    is_for_real = options.device.partition(":")[0] in ("auto", *ACCELERATORS)
+    known = inventory().accelerators if is_for_real else ()
     secret = class_secret(folder.secret_file)
     usable = _as_last_time(last, known)
     as_before = _settled_before(options, last, found, course, usable, torch)
@@ -131,7 +134,7 @@ def start(
     if as_before is not None and not _missing(jobs):
         now = as_before
     else:
-        usable = known.accelerators
+        usable = known
         if options.isolation == "bubblewrap":
             works = isolated()
             usable = tuple(device for device in usable if device.name in works)
@@ -162,10 +165,10 @@ def _missing(jobs: Sequence[Job]) -> list[Job]:
     return [job for job in jobs if not is_in_journal(job)]
 
 
-def _as_last_time(last: Options | None, known: Inventory) -> tuple[Device, ...]:
+def _as_last_time(last: Options | None, known: Sequence[Device]) -> tuple[Device, ...]:
     """The real devices of this machine that the last run used."""
     used = {each.device for each in last.exercises} if last else set()
-    return tuple(device for device in known.accelerators if device_in_key(device.kind, device.description) in used)
+    return tuple(device for device in known if device_in_key(device.kind, device.description) in used)
 
 
 def _changed(last: Options | None, now: Options) -> str:

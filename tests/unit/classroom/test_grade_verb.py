@@ -1,0 +1,47 @@
+"""`gpututor classroom grade`, from the folder to the journal: the classroom's one quick test that grades for real."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from gpututor.classroom.batch import reports_of
+from gpututor.classroom.folder import ClassFolder
+from gpututor.cli.main import main
+from gpututor.grading.report import Outcome
+from tests.unit.course.tiny import write_course
+
+SUBMISSIONS = {
+    "kim": "def twice(number):\n    return 2 * number\n",
+    "lee": "def twice(number):\n    return 3 * number\n",
+    "max": "def twice(number)\n    return number\n",
+    "zoe": "def twice(number):\n    return 2 * number\n",
+}
+
+
+def test_a_class_is_graded_and_gone_on_with(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    course, handed_in, out = write_course(tmp_path / "course", exercises=1), tmp_path / "in", tmp_path / "out"
+    for student, text in SUBMISSIONS.items():
+        (handed_in / student).mkdir(parents=True)
+        (handed_in / student / "twice_1_1.py").write_text(text)
+    words = ["classroom", "grade", str(handed_in), "--out", str(out), "--isolation", "process", "--judges", "1"]
+    words += ["--device", "virtual", "--course", str(course)]
+
+    assert main([*words, "--json"]) == 0
+    summary = json.loads(capsys.readouterr().out)
+    assert (summary["handed_in"], summary["gradings"], summary["done"], summary["already"]) == (4, 3, 3, 0)
+    assert summary["outcomes"] == {"passed": 1, "failed": 1, "error": 1}
+    reports = {one.student: report for one, _, report in reports_of(ClassFolder(out))}
+    assert {student: report and report.outcome for student, report in reports.items()} == {
+        "kim": Outcome.PASSED,
+        "lee": Outcome.FAILED,
+        "max": Outcome.ERROR,
+        "zoe": Outcome.PASSED,
+    }
+
+    assert main(words) == 2
+    assert "--resume" in capsys.readouterr().err
+    assert main(["classroom", "grade", str(handed_in), "--out", str(out), "--resume"]) == 0
+    assert "Nothing is left to grade; 3 are graded already." in capsys.readouterr().out
