@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from gpututor import files
 from gpututor.app.drafts import Draft
 from gpututor.paths import drafts_folder
 from tests.app.conftest import Desk, main_screen, stop_ticking, until, until_shown
@@ -124,14 +125,16 @@ async def test_what_another_program_writes_as_the_file_is_saved_is_kept_and_told
 ) -> None:
     file = desk.file()
     async with desk.start(size=(100, 30)) as pilot:
-        replace = Path.replace
+        rename = files._rename
 
-        def late(part: Path, target: Path) -> Path:
+        def late(part: Path, target: Path, how: int) -> None:
             if target == file:
-                target.write_text("theirs = 1\n")
-            return replace(part, target)
+                theirs = file.with_suffix(".theirs")
+                theirs.write_text("theirs = 1\n")
+                theirs.replace(file)
+            rename(part, target, how)
 
-        monkeypatch.setattr(Path, "replace", late)
+        monkeypatch.setattr(files, "_rename", late)
         await pilot.press("e", "m")
         await until_shown(pilot, "Another program wrote the file as it was saved. Kept: .backups/")
         assert file.read_text().startswith("mdef")

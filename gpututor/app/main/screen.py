@@ -37,6 +37,7 @@ def _import_the_rest() -> None:
         "gpututor.app.widgets.course_text",
         "gpututor.app.screens.dialogs",
         "gpututor.progress.keeper",
+        "ctypes",  # which saving takes
     ):
         importlib.import_module(name)
 
