@@ -32,6 +32,7 @@ from pathlib import Path
 from gpututor.classroom.folder import ClassFolder
 from gpututor.classroom.gradebook.canvas import canvas
 from gpututor.classroom.gradebook.database import write_database
+from gpututor.classroom.gradebook.gradescope import gradescope
 from gpututor.classroom.gradebook.json_form import as_json
 from gpututor.classroom.gradebook.junit import junit
 from gpututor.classroom.gradebook.make import make_gradebook
@@ -102,6 +103,7 @@ def _take_all(arguments: argparse.Namespace, folder: Path) -> None:
 PLACES = {
     "csv": "marks.csv",
     "csv_checks": "checks.csv",
+    "gradescope": "gradescope",
     "canvas": "canvas.csv",
     "moodle": "moodle.csv",
     "junit": "junit.xml",
@@ -116,6 +118,12 @@ def _written(
         path: Path | None = getattr(arguments, name)
         if path is not None:
             yield _write(path, make(gradebook))
+    if arguments.gradescope is not None:
+        files, told = gradescope(gradebook)
+        notices += told
+        for place, text in files.items():
+            _write(arguments.gradescope / place, text)
+        yield arguments.gradescope
     if arguments.canvas is not None:
         text, told = canvas(gradebook, arguments.canvas_roster)
         notices += told
