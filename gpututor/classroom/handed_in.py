@@ -35,7 +35,7 @@ class HandedIn:
     source: str
     """Where it was found, below the folder: `kim/05/one_big_copy.py`, `kim.zip: one_big_copy.py`."""
     sha256: str
-    """Of the file's bytes; empty where they were not read."""
+    """Of the file's bytes, without a byte order mark; empty where they were not read."""
     submitted_at: str = ""
     """ISO 8601, UTC; empty where nothing tells it."""
     attempt: int = 1

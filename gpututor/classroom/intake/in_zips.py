@@ -27,11 +27,11 @@ MOST_ZIPS_DEEP = 3
 """The class's zip, a student's in it, and one that the student put into theirs."""
 MOST_ENTRIES = 5_000
 """In a student's zip."""
-MOST_BYTES = 256 << 20
+MOST_BYTES = 1 << 30
 """That a student's zip may come to when it is unpacked."""
 MOST_RATIO = 200
 """By which a student's zip of some size may shrink; a program shrinks to a quarter."""
-LARGEST_ZIP = 64 << 20
+LARGEST_ZIP = 128 << 20
 """In bytes, of a zip in a zip."""
 _MOST_OF_CLASS = 1_000_000
 _LARGEST_DIRECTORY = 4 << 20

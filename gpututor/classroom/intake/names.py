@@ -32,7 +32,7 @@ def one_line(text: str) -> str:
 
 
 def is_plain(name: str) -> bool:
-    return one_line(name) == name
+    return (name.isascii() and name.isprintable()) or one_line(name) == name
 
 
 def plain(name: str) -> str:
@@ -78,6 +78,8 @@ def without_ending(name: str, ending: str) -> str:
 def oddity(parts: Iterable[str]) -> str:
     """Why a path cannot be taken as it is, a sentence; empty where it can."""
     for part in parts:
+        if part.isascii() and part.isprintable() and len(part) <= LONGEST_NAME_BYTES:
+            continue
         if len(os.fsencode(part) if not _has_lone_surrogate(part) else part) > LONGEST_NAME_BYTES:
             return f"Its name is longer than {LONGEST_NAME_BYTES} bytes."
         if any("\ud800" <= character <= "\udfff" for character in part):
