@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import sys
 import time
@@ -156,5 +157,6 @@ def main(name: str) -> None:
 
 
 if __name__ == "__main__":
+    gc.disable()  # as `gpututor` does: the app turns it on when it is there
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # the tests know how to make a recording
     main(sys.argv[1])

@@ -272,4 +272,5 @@ class EditScreen(OutsideScreen):
 
     @on(events.Resize)
     def _close_list(self) -> None:
-        self.panes.editor.completions.close()
+        if self.panes.has_editor:
+            self.panes.editor.completions.close()

@@ -9,11 +9,11 @@ from typing import TypeVar
 
 from textual import on
 from textual.app import ComposeResult
-from textual.screen import Screen
 
 from gpututor.app.commands import Pane
 from gpututor.app.desk import Desk
 from gpututor.app.messages import EditorLeft
+from gpututor.app.screens.stepped import SteppedScreen
 from gpututor.app.standing import LessonRow, lesson_rows
 from gpututor.app.widgets.lines import KeyLine, StatusLine, TabLine
 from gpututor.app.widgets.panes import Panes
@@ -45,7 +45,7 @@ class Learner:
     settings: SettingsFile
 
 
-class DeskScreen(Screen[None]):
+class DeskScreen(SteppedScreen[None]):
     """Panes around one exercise whose file is open."""
 
     HORIZONTAL_BREAKPOINTS = BREAKPOINTS

@@ -6,14 +6,15 @@ from collections.abc import Sequence
 
 from textual.await_complete import AwaitComplete
 from textual.filter import LineFilter
-from textual.screen import ModalScreen, Screen, ScreenResultType
+from textual.screen import ModalScreen, ScreenResultType
 
+from gpututor.app.screens.stepped import SteppedScreen
 from gpututor.app.without_colours import Dim
 
 _BELOW = Dim()
 
 
-class OnceScreen(Screen[ScreenResultType]):
+class OnceScreen(SteppedScreen[ScreenResultType]):
     """A screen that cannot be dismissed twice.
 
     Keys that arrive in one moment, such as two times Esc, all reach the screen that was there when they came. Textual

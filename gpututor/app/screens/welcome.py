@@ -9,15 +9,15 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.content import Content
-from textual.screen import Screen
 from textual.widgets import Static
 
+from gpututor.app.screens.stepped import SteppedScreen
 from gpututor.app.widgets.plain import PlainText
 from gpututor.app.words import sentence, short_path
 from gpututor.grading.words import count
 
 
-class WelcomeScreen(Screen[None]):
+class WelcomeScreen(SteppedScreen[None]):
     """Says what this is; the app does what the keys ask for."""
 
     BINDINGS: ClassVar[list[BindingType]] = [

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from textual import events, on
 from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
 from textual.widget import Widget
@@ -50,6 +51,13 @@ class Panes(Horizontal, OwnStyle):
         """Which pane is in front changes nothing in the panes."""
         work = self.results.parent
         return (self, *self.children, *(work.children if isinstance(work, Widget) else ()))
+
+    @on(events.DescendantFocus)
+    @on(events.DescendantBlur)
+    def _frame_where_keys_go(self) -> None:
+        # Not by `:focus-within`: Textual restyles all that is inside for it, at each change of the focus.
+        for pane in (self.course, self.results):
+            pane.set_class(pane.has_focus_within, "-focused")
 
     @cached_property
     def editor(self) -> Editor:

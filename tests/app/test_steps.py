@@ -1,0 +1,106 @@
+"""What keeps each step of the event loop short: nothing is styled, painted or collected more than is needed."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator
+
+import pytest
+from textual._compositor import Compositor
+from textual.widgets.markdown import MarkdownBlock
+
+from gpututor.app import style_sheets
+from gpututor.app.idle import LONG_QUIET_S, QUIET_S, IdleCollector
+from tests.app.conftest import Desk, main_screen, until
+from tests.app.screen import screen_text
+
+
+@pytest.fixture
+def collections() -> Iterator[list[int]]:
+    """The generations that were looked at; Python looks at none by itself."""
+    looked_at: list[int] = []
+
+    def note(phase: str, about: dict[str, int]) -> None:
+        if phase == "start":
+            looked_at.append(about["generation"])
+
+    threshold = gc.get_threshold()
+    gc.callbacks.append(note)
+    yield looked_at
+    gc.callbacks.remove(note)
+    gc.unfreeze()
+    gc.set_threshold(*threshold)
+
+
+def test_all_objects_are_looked_at_only_when_nobody_typed_for_long(collections: list[int]) -> None:
+    now = 0.0
+    collector = IdleCollector(lambda: now)
+    collector.look()
+    assert collections == []  # before the start everything is new
+    collector.start()
+    gc.set_threshold(0)
+    collector.input_came()
+    waste = [[] for _ in range(5000)]  # type: ignore[var-annotated]
+    collector.look()
+    assert collections == []  # a key came
+    now += QUIET_S
+    collector.look()
+    collector.look()
+    assert collections == [1]
+    now += LONG_QUIET_S
+    collector.look()
+    collector.look()
+    assert collections == [1, 2]
+    assert waste
+
+
+def test_no_change_of_the_focus_restyles_what_is_inside_a_pane() -> None:
+    names = [*style_sheets.FIRST, *style_sheets.LATER]
+    assert not [name for name in names if ":focus-within" in style_sheets.path_of(name).read_text("utf-8")]
+
+
+async def test_the_frame_says_where_the_keys_go(desk: Desk) -> None:
+    async with desk.start((140, 40)) as pilot:
+        panes = main_screen(pilot).panes
+        await pilot.press("l")
+        await until(pilot, lambda: panes.course.has_class("-focused"), "for the list")
+        await pilot.press("5")
+        await until(pilot, lambda: panes.results.has_class("-focused"), "for the results")
+        assert not panes.course.has_class("-focused")
+        assert panes.results.styles.border_top != panes.course.styles.border_top
+
+
+async def test_what_changes_the_screen_in_one_step_is_painted_once_and_in_a_step_of_its_own(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with desk.start() as pilot:
+        await pilot.pause()
+        painted: list[str] = []
+        render = Compositor.render_update
+
+        def counted(self: Compositor, *arguments: object, **named: object) -> object:
+            painted.append(screen_text(pilot.app))
+            return render(self, *arguments, **named)  # type: ignore[arg-type]
+
+        monkeypatch.setattr(Compositor, "render_update", counted)
+        screen = main_screen(pilot)
+        for word in ("one", "two", "three"):
+            screen.status.show_news(word)
+            screen._refresh_layout()
+        assert not painted
+        await until(pilot, lambda: bool(painted), "for a paint")
+        assert "three" in painted[0]
+
+
+async def test_words_of_a_text_share_the_styles_of_the_text(desk: Desk) -> None:
+    task = desk.course.exercises[0].folder / "task.md"
+    task.write_text("# Task\n\nUse `torch` **now**, and *only* it.\n\n- one `item`\n", encoding="utf-8")
+    async with desk.start() as pilot:
+        reader = main_screen(pilot).panes.reader
+        blocks = list(reader.query(MarkdownBlock))
+        assert len(blocks) >= 4
+        assert not any(block._component_styles for block in blocks)
+        paragraph = next(block for block in blocks if "torch" in block._content.plain)
+        assert paragraph._get_style(".code_inline").foreground != paragraph._get_style(".em").foreground
+        assert paragraph._get_style(".strong").bold
+        assert paragraph._get_style(".em").italic
