@@ -64,7 +64,7 @@ def _in_words(exercise: ExerciseSummary, mark: Mark) -> str:
         words = "no mark yet"
     else:
         late = mark.counted.lateness.words
-        words = f"{number(mark.mark)} of {number(exercise.of)} points" + (f" ({late.rstrip('.')})" if late else "")
+        words = f"{number(mark.mark)} of {number(exercise.of)} points" + (f". {late.rstrip('.')}" if late else "")
     return f"{words} (does not count)" if mark.is_dropped else words
 
 
