@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 import unicodedata
 from collections.abc import Iterator, Sequence
 
@@ -18,7 +19,7 @@ _GAP = "  "
 
 def lines_of(gradebook: Gradebook, width: int) -> Iterator[str]:
     """Everything, line by line: the class, each exercise, each student."""
-    yield from _about(gradebook)
+    yield from _wrapped(_about(gradebook), width)
     if gradebook.exercises:
         yield ""
         yield from _exercises(gradebook, width)
@@ -73,8 +74,14 @@ def _students(gradebook: Gradebook, width: int) -> Iterator[str]:
         shown.append((column, _widest(column)))
     for place, (student, total) in enumerate(zip(names, totals, strict=True)):
         cells = [_right(column[place], at) for column, at in shown]
-        yield _GAP.join([_left(student, name), _right(total[0], points), _right(total[1], of), *cells]).rstrip()
-    yield from _legend(gradebook, len(shown))
+        line = _GAP.join([_left(student, name), _right(total[0], points), _right(total[1], of), *cells])
+        yield _cut(line.rstrip(), width)
+    yield from _wrapped(_legend(gradebook, len(shown)), width)
+
+
+def _wrapped(lines: Iterator[str], width: int) -> Iterator[str]:
+    for line in lines:
+        yield from textwrap.wrap(line, width, subsequent_indent="  ") or [""]
 
 
 def _legend(gradebook: Gradebook, shown: int) -> Iterator[str]:

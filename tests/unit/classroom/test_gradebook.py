@@ -1,0 +1,257 @@
+"""The gradebook is made of the journal at any time; its database, its table, and the verb that writes them."""
+
+from __future__ import annotations
+
+import json
+import re
+import sqlite3
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from gpututor.classroom.batch import Options, Trouble, settled, write_troubles
+from gpututor.classroom.folder import ClassFolder
+from gpututor.classroom.gradebook.database import write_database
+from gpututor.classroom.gradebook.make import make_gradebook
+from gpututor.classroom.gradebook.model import Gradebook, Standing
+from gpututor.classroom.gradebook.terminal import lines_of
+from gpututor.classroom.handed_in import Student, Unmatched
+from gpututor.classroom.keys import secret_id
+from gpututor.classroom.rules import Rules
+from gpututor.classroom.rules_file import rules_for
+from gpututor.cli.main import main
+from gpututor.course.catalogue import load_course
+from gpututor.course.exercise import Course
+from gpututor.errors import UsageError
+from gpututor.grading.journal import GradingKey, write_entry
+from gpututor.grading.report import Report, RunSummary, Status
+from gpututor.paths import builtin_course
+from tests.unit.classroom.gradebooks import EXERCISE, OTHER, One, gradebook, points, report, verdict
+from tests.unit.classroom.making import class_of
+
+ASKED = Options("auto", "", "process", "", "", secret_id(bytes(32)), "", "")
+GUIDE = Path(__file__).parents[3] / "docs" / "classroom" / "rules.md"
+
+
+@pytest.fixture(scope="module")
+def course() -> Course:
+    return load_course(builtin_course())
+
+
+@pytest.fixture
+def folder(tmp_path: Path, course: Course) -> ClassFolder:
+    """Kim and Lee handed in the same text, which failed at one check; Lee's other file is not graded yet."""
+    folder = ClassFolder(tmp_path / "class")
+    files = [("lee", EXERCISE, "a"), ("kim", EXERCISE, "a"), ("lee", OTHER, "b")]
+    found = class_of(folder, files, course.folder, [Unmatched("notes.txt", "It is no Python file.")])
+    options = settled(ASKED, found, course, (), "2.9.0")
+    options.write(folder)
+    write_entry(folder.journal, _key(folder, 0), points(2, 3))
+    return folder
+
+
+def _key(folder: ClassFolder, position: int) -> GradingKey:
+    key = Options.read(folder).key_of(folder.read_class().handed_in[position])
+    assert key is not None
+    return key
+
+
+def standings(book: Gradebook) -> list[tuple[str, str, Standing, float | None]]:
+    return [(mark.student, mark.exercise, mark.standing, mark.mark) for one in book.students for mark in one.marks]
+
+
+def test_a_gradebook_is_made_of_the_class_and_its_journal(folder: ClassFolder) -> None:
+    book = make_gradebook(folder, Rules())
+    assert [(each.exercise, each.label, each.title) for each in book.exercises] == [
+        (OTHER, "5.1", "One big copy"),
+        (EXERCISE, "5.3", "Hidden syncs"),
+    ]
+    assert standings(book) == [
+        ("kim", OTHER, Standing.NOT_HANDED_IN, 0),
+        ("kim", EXERCISE, Standing.FINAL, 2),
+        ("lee", OTHER, Standing.NOT_GRADED, None),
+        ("lee", EXERCISE, Standing.FINAL, 2),
+    ]
+    assert book.notices == ()
+    attempt = book.student("kim").mark_of(EXERCISE).counted
+    assert attempt is not None
+    assert attempt.key == _key(folder, 0)
+    write_troubles(folder, [Trouble(_key(folder, 2), 3, "The worker ended.")])
+    lee = make_gradebook(folder, Rules()).student("lee").mark_of(OTHER)
+    assert lee.reason == "It could not be graded: The worker ended."
+
+
+def test_a_broken_file_of_the_journal_is_told_once_and_keeps_nothing_else_from_being_reported(
+    folder: ClassFolder, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_entry(folder.journal, _key(folder, 2), points(1, 1, exercise=OTHER))
+    broken = _key(folder, 0).file_in(folder.journal)
+    broken.write_text("{")
+    book = make_gradebook(folder, Rules())
+    assert [notice.title.startswith(str(broken)) for notice in book.notices] == [True]
+    assert standings(book)[1::2] == [(name, EXERCISE, Standing.NOT_GRADED, None) for name in ("kim", "lee")]
+    assert book.student("lee").mark_of(OTHER).mark == 1
+    assert main(["classroom", "report", str(folder.folder)]) == 0
+    assert str(broken) in capsys.readouterr().err
+
+
+def test_a_course_that_is_gone_leaves_the_keys(folder: ClassFolder, course: Course) -> None:
+    folder.write_class(replace(folder.read_class(), course="/gone"))
+    book = make_gradebook(folder, Rules())
+    assert [(each.label, each.title) for each in book.exercises] == [("", EXERCISE), ("", OTHER)]
+    assert [notice.title for notice in book.notices] == ["The course is not in /gone any more."]
+    assert make_gradebook(folder, Rules(), course.folder).exercises[0].label == "5.1"
+
+
+def tables(path: Path) -> dict[str, list[tuple[object, ...]]]:
+    with closing(sqlite3.connect(path)) as database:
+        names = [name for (name,) in database.execute("select name from sqlite_master where type = 'table'")]
+        return {name: database.execute(f'select * from "{name}"').fetchall() for name in names}
+
+
+def test_the_database_has_everything_and_is_the_same_for_the_same(folder: ClassFolder, tmp_path: Path) -> None:
+    first, second = tmp_path / "first.sqlite3", tmp_path / "second.sqlite3"
+    write_database(make_gradebook(folder, Rules()), first)
+    write_database(make_gradebook(folder, Rules()), second)
+    assert first.read_bytes() == second.read_bytes()
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["class", "first.sqlite3", "second.sqlite3"]
+    found = tables(first)
+    assert {name: len(rows) for name, rows in found.items()} == {
+        "about": 5,
+        "student": 2,
+        "exercise": 2,
+        "mark": 4,
+        "attempt": 3,
+        "check_mark": 6,
+        "verdict": 6,
+        "timing": 0,
+        "unmatched": 1,
+        "notice": 0,
+    }
+    with closing(sqlite3.connect(first)) as database:
+        open_marks = database.execute("select student, standing, points from mark where mark is null").fetchall()
+        assert open_marks == [("lee", "not graded", 0)]
+        for query in re.findall(r"```sql\n(.*?)```", GUIDE.read_text(encoding="utf-8"), re.DOTALL):
+            for statement in filter(str.strip, query.split(";")):
+                assert database.execute(statement).fetchall()
+
+
+def test_the_guide_names_every_column_of_the_database(folder: ClassFolder, tmp_path: Path) -> None:
+    write_database(make_gradebook(folder, Rules()), tmp_path / "g.sqlite3")
+    rows = dict(re.findall(r"^\| (`\w+`(?:, `\w+`)*) \| .*? \| (.*) \|$", GUIDE.read_text(encoding="utf-8"), re.M))
+    with closing(sqlite3.connect(tmp_path / "g.sqlite3")) as database:
+        for (name,) in database.execute("select name from sqlite_master where type = 'table'"):
+            told = next(words for names, words in rows.items() if f"`{name}`" in names)
+            columns = {each[1] for each in database.execute(f"pragma table_info({name})")}
+            assert columns - set(re.findall(r"`(\w+)`", told)) <= {"student", "exercise", "attempt"}
+
+
+def test_a_database_that_cannot_be_built_leaves_the_old_one(
+    folder: ClassFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "g.sqlite3"
+    write_database(make_gradebook(folder, Rules()), path)
+    before = path.read_bytes()
+    monkeypatch.setattr("gpututor.classroom.gradebook.database.SCHEMA", "create table about (name)")
+    with pytest.raises(OSError, match="has 1 columns"):
+        write_database(make_gradebook(folder, Rules()), path)
+    assert path.read_bytes() == before
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["class", "g.sqlite3"]
+
+
+def test_an_exercise_is_summed_up_over_the_attempts_that_count() -> None:
+    files = [One("a", points(0, 4)), One("b", points(4, 4)), One("b", points(1, 4)), One("c", points(2, 4))]
+    files += [One("d", report(verdict("parity"), verdict("speed", Status.INCONCLUSIVE))), One("e", None)]
+    summary = gradebook(files, students=[Student("f")]).exercises[0]
+    assert (summary.handed_in, summary.without_mark) == (5, 2)
+    assert [(outcome.value, number) for outcome, number in summary.outcomes] == [
+        ("failed", 2),
+        ("inconclusive", 1),
+        ("passed", 1),
+    ]
+    assert summary.distribution == (1, 0, 0, 0, 1, 0, 0, 0, 0, 1)
+    first = summary.checks[0]
+    assert (first.check, first.passed, first.failed, first.open) == ("syncs", 1, 2, 0)
+    assert summary.checks[-1].check in ("placement", "speed")
+
+
+def timed(words: str, status: Status = Status.PASSED, times: str = "modelled") -> Report:
+    run = RunSummary("one GPU", "cuda:0, virtual T4", True, times=times)  # type: ignore[arg-type]
+    return replace(report(verdict("speed", status, measured=words), verdict("memory", measured="3 MiB")), runs=(run,))
+
+
+def test_timings_are_the_ratios_that_checks_of_speed_tell_of() -> None:
+    files = [
+        One("kim", timed("1.50 × the baseline: 3 ms against 2 ms, modelled", Status.TOO_SLOW)),
+        One("lee", timed("0.5 × the baseline (0.4 to 0.6 in the middle half of 9 pairs): …", times="measured")),
+        One("ada", timed("")),
+    ]
+    found = gradebook(files).exercises[0].timings
+    assert [(each.student, each.ratio, each.status, each.is_measured) for each in found] == [
+        ("lee", 0.5, Status.PASSED, True),
+        ("kim", 1.5, Status.TOO_SLOW, False),
+    ]
+
+
+@pytest.mark.parametrize("width", [30, 60, 80, 140])
+def test_the_table_fits_the_width_and_tells_what_does_not(width: int) -> None:
+    exercises = [f"lesson/exercise_{number:02}" for number in range(30)]
+    files = [
+        One(name, points(1, 2, exercise=key), key) for key in exercises for name in ("kim", "名前" * 30, "\x1b[31m")
+    ]
+    lines = list(lines_of(gradebook([*files, One("lee", None, exercises[0], refusal="It is a link.")]), width))
+    assert all(len(line) + sum(letter in "名前" for letter in line) <= width for line in lines)
+    assert "\x1b" not in "".join(lines)
+    assert "more: a wider terminal" in re.sub(r"\s+", " ", " ".join(lines))
+    assert any(line.startswith("名前") and "…" in line for line in lines)
+
+
+def test_the_table_has_a_word_where_there_is_no_mark(folder: ClassFolder) -> None:
+    lines = list(lines_of(make_gradebook(folder, Rules(drop=(EXERCISE,))), 80))
+    assert [line.split() for line in lines if line.startswith(("kim", "lee"))] == [
+        ["kim", "0", "0", "–", "(2)"],
+        ["lee", "open", "(0", "so", "far)", "0", "waiting", "(2)"],
+    ]
+    assert "(2) does not count" in lines
+    assert "waiting: not graded, no mark yet" in lines
+
+
+def test_report_prints_a_table_or_json_and_writes_what_was_asked_for(
+    folder: ClassFolder, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["classroom", "report", str(folder.folder)]) == 0
+    assert "5.3 Hidden syncs" in capsys.readouterr().out
+    assert folder.gradebook.exists()
+    target = tmp_path / "marks.csv"
+    assert main(["classroom", "report", str(folder.folder), "--csv", str(target)]) == 0
+    captured = capsys.readouterr()
+    assert captured.out == f"Written: {target}\n"
+    assert target.read_text().startswith("student,name,")
+    assert main(["classroom", "report", str(folder.folder), "--all", "--json"]) == 0
+    captured = capsys.readouterr()
+    assert [each["student"] for each in json.loads(captured.out)["students"]] == ["kim", "lee"]
+    names = {each.name for each in folder.exports.iterdir()}
+    assert {"marks.csv", "checks.csv", "canvas.csv", "moodle.csv", "junit.xml", "gradescope"} <= names
+
+
+def test_report_refuses_what_it_cannot_do(
+    folder: ClassFolder, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = str(folder.folder)
+    for words, told in (
+        ([str(tmp_path / "nothing")], "holds no class that was graded"),
+        ([out, "--rules", str(tmp_path / "none.toml")], "the file is missing"),
+        ([out, "--canvas-roster", "x"], "--canvas-roster needs --canvas"),
+        ([out, "--csv", str(tmp_path)], "cannot be written"),
+    ):
+        assert main(["classroom", "report", *words]) == 2
+        assert told in capsys.readouterr().err
+    folder.rules_file.write_text(f"\n[exercises.'{EXERCISE}']\nhidden = ['sincs']\n")
+    with pytest.raises(UsageError) as raised:
+        make_gradebook(folder, rules_for(folder))
+    assert str(raised.value) == (
+        f"{folder.rules_file}, line 3: exercises.'{EXERCISE}'.hidden: the exercise has no check 'sincs'\n"
+        "Did you mean 'syncs'?"
+    )
