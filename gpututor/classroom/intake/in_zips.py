@@ -37,6 +37,8 @@ _MOST_OF_CLASS = 1_000_000
 _LARGEST_DIRECTORY = 4 << 20
 _LARGEST_DIRECTORY_OF_CLASS = 256 << 20
 _SMALL = 8 << 20
+_LONGEST_PART = 300
+"""Characters of a name that are looked at; one that is longer is refused, and comparing it could take long."""
 _READABLE = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 _BROKEN = (
     zipfile.BadZipFile, zipfile.LargeZipFile, zlib.error, struct.error, EOFError, NotImplementedError, OverflowError,
@@ -102,7 +104,8 @@ class _Inside:
         self.info = info
         self.name = _decoded(info)
         self._names = [part for part in self.name.replace("\\", "/").split("/") if part not in ("", ".")]
-        self.names = tuple(part for part in self._names if part != "..") or ("nameless",)
+        names = [part[:_LONGEST_PART] for part in self._names if part != ".."] or ["nameless"]
+        self.names = (*names[:MOST_DEPTH], names[-1]) if len(names) > MOST_DEPTH else tuple(names)
         self.parts = (*parts, *self.names)
         self.source = shown + self.name
         self.is_folder = self.name.endswith(("/", "\\"))
@@ -114,7 +117,7 @@ class _Inside:
             return "Its name leads out of the zip."
         if "\0" in self.name:
             return "Its name holds a zero byte."
-        if len(self.names) > MOST_DEPTH:
+        if len(self._names) > MOST_DEPTH:
             return f"It lies more than {MOST_DEPTH} folders deep."
         mode = self.info.external_attr >> 16
         if stat.S_ISLNK(mode):

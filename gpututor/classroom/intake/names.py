@@ -21,7 +21,7 @@ _NOISE = {
 }  # fmt: skip
 _NOISE_ENDS = (".pyc", ".swp", ".part", "~")
 _COPY_MARK = re.compile(
-    r"(?: *\(\d{1,3}\)|-\d{1,3}| - copy(?: *\(\d{1,3}\))?| copy(?: \d{1,3})?)$",  # browsers, Canvas, Windows, macOS
+    r"(?: ?\(\d{1,3}\)|-\d{1,3}| - copy(?: ?\(\d{1,3}\))?| copy(?: \d{1,3})?)$",  # browsers, Canvas, Windows, macOS
     re.IGNORECASE,
 )
 

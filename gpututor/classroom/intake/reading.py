@@ -60,20 +60,19 @@ def _made(recognised: Recognised, names: ExerciseNames, exercise: Exercise | Non
         case "canvas":
             return Canvas()
         case _:
-            return _gradescope(recognised)
+            return _gradescope(recognised.tree)
 
 
-def _gradescope(recognised: Recognised) -> Gradescope:
-    for entry in recognised.tree.entries(open_zips=False):
+def _gradescope(tree: Tree) -> Gradescope:
+    folders = {entry.parts[0] for entry in tree.entries(open_zips=False)}
+    for entry in tree.entries(open_zips=False):
         if entry.parts == (METADATA,):
             try:
                 if entry.refusal:
                     raise Refused(entry.refusal)
                 with entry.open() as stream:
-                    return Gradescope(submissions_of(stream, set(recognised.top)))
+                    return Gradescope(submissions_of(stream, folders))
             except Refused as error:
                 advice = "Download the submissions from Gradescope again."
                 raise UsageError(f"{entry.source} cannot be read: {error}", advice) from error
-    raise UsageError(
-        f"{recognised.tree.path} has no {METADATA}.", "Gradescope writes it into every export; it says who is who."
-    )
+    raise UsageError(f"{tree.path} has no {METADATA}.", "Gradescope writes it into every export; it says who is who.")

@@ -26,8 +26,6 @@ class Recognised:
     layout: str
     tree: Tree
     """Below the folders that hold all the rest."""
-    top: frozenset[str]
-    """The names in it."""
 
 
 def recognise(tree: Tree, names: ExerciseNames, layout: str, *, one_exercise: bool) -> Recognised:
@@ -40,26 +38,30 @@ def recognise(tree: Tree, names: ExerciseNames, layout: str, *, one_exercise: bo
         for entry in entries
         if entry.kind is not Kind.NOISE
     ]
-    wrapper, paths = _unwrapped(paths, names)
+    wrapper, paths = _unwrapped(paths, names, is_packed=not tree.path.is_dir() and layout != "folders")
     if not any(path[-1].casefold().endswith((".py", ".zip")) for path in paths):
         raise UsageError(f"{tree.path} holds no Python files and no zips.", "Name the folder or the zip of the class.")
     if layout == AUTO and len(paths) == 1:
         _check_not_the_class(replace(tree, wrapper=wrapper), paths[0], names)
     found = layout if layout != AUTO else _layout_of(paths, names, tree, one_exercise)
-    top = frozenset(path[0] for path in paths)
-    return Recognised(found, replace(tree, wrapper=wrapper), top)
+    return Recognised(found, replace(tree, wrapper=wrapper))
 
 
-def _unwrapped(paths: list[tuple[str, ...]], names: ExerciseNames) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-    """The folders that everything lies in, and the paths from there."""
+def _unwrapped(
+    paths: list[tuple[str, ...]], names: ExerciseNames, *, is_packed: bool
+) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    """The folders that everything lies in, and the paths from there.
+
+    `is_packed`: whether a program may have put a folder around files that are called after students.
+    """
     wrapper: list[str] = []
-    while folder := _wrapper(paths, names):
+    while folder := _wrapper(paths, names, is_packed):
         wrapper.append(folder)
         paths = [path[1:] for path in paths]
     return tuple(wrapper), paths
 
 
-def _wrapper(paths: list[tuple[str, ...]], names: ExerciseNames) -> str:
+def _wrapper(paths: list[tuple[str, ...]], names: ExerciseNames, is_packed: bool) -> str:
     """The folder that everything lies in, if it is no student's and no exercise's; else empty."""
     tops = {path[0] for path in paths}
     if len(tops) != 1 or any(len(path) < 2 for path in paths):
@@ -67,7 +69,16 @@ def _wrapper(paths: list[tuple[str, ...]], names: ExerciseNames) -> str:
     folder = tops.pop()
     if moodle.NAME.fullmatch(folder) or names.named(folder) or names.is_lesson(folder):
         return ""
-    return "" if _is_workspace([path[1:] for path in paths], names) else folder
+    below = [path[1:] for path in paths]
+    if not is_packed and any(len(path) == 1 and _may_be_anything(path[0], names) for path in below):
+        return ""
+    return "" if _is_workspace(below, names) else folder
+
+
+def _may_be_anything(name: str, names: ExerciseNames) -> bool:
+    """Whether it is a program whose name does not say whose it is."""
+    is_program = name.casefold().endswith(".py")
+    return is_program and canvas.match(name) is None and _exercise_after_mark(name, names) is None
 
 
 def _is_workspace(paths: Iterable[tuple[str, ...]], names: ExerciseNames) -> bool:
@@ -119,7 +130,7 @@ def _layout_of(paths: list[tuple[str, ...]], names: ExerciseNames, tree: Tree, o
 def _check_not_the_class(tree: Tree, only: tuple[str, ...], names: ExerciseNames) -> None:
     """Raise `UsageError` where the only file is a zip with the whole class, and not one student's."""
     entries = [entry.parts[len(only) :] for entry in islice(tree.entries(), _LOOKED_AT) if entry.kind is Kind.FILE]
-    _, inside = _unwrapped([path for path in entries if path], names)
+    _, inside = _unwrapped([path for path in entries if path], names, is_packed=True)
     tops = {path[0] for path in inside}
     is_export = METADATA in tops or any(moodle.NAME.fullmatch(name) or canvas.match(name) for name in tops)
     if is_export or _twins([(only[-1], *path) for path in inside], names):

@@ -38,5 +38,5 @@ class Files:
 
 
 def _person(stem: str) -> Person:
-    name = re.sub(r" *\(\d{1,3}\)$", "", stem)  # a browser's mark; `kim-2` may be a name
+    name = re.sub(r" ?\(\d{1,3}\)$", "", stem)  # a browser's mark; `kim-2` may be a name
     return Person(key=name, best_id=name)

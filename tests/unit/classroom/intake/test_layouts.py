@@ -13,7 +13,7 @@ from gpututor.classroom.handed_in import Class, Student
 from gpututor.errors import UsageError
 from tests.unit.classroom.intake.conftest import Content, Reader, facts, reasons, zipped
 
-LaidOut = Callable[[Mapping[str, Content]], Path]
+LaidOut = Callable[..., Path]
 A, B = "a = 1\n", "b = 2\n"
 WORKSPACE: dict[str, Content] = {
     "01_meet_the_device/01_find_the_gpu.py": A,
@@ -159,6 +159,14 @@ def test_everything_may_be_said_to_be_for_one_exercise(laid_out: LaidOut, readin
         ("kim", "one_big_copy"),
         ("lee", "one_big_copy"),
     ]
+
+
+def test_the_folder_of_the_only_student_is_no_folder_around_all(laid_out: LaidOut, reading: Reader) -> None:
+    source = laid_out({"kim/work.py": A})
+    assert facts(reading(source, exercise="5.1")) == [("kim", "one_big_copy")]
+    packed = as_zip(laid_out({"work.py": A}, "other"))
+    assert facts(reading(packed, exercise="5.1")) == [("work", "one_big_copy")]
+    assert facts(reading(as_zip(source), "folders", exercise="5.1")) == [("kim", "one_big_copy")]
 
 
 def test_of_a_student_with_several_files_the_one_that_is_called_after_the_exercise_counts(
