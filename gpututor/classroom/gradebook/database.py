@@ -17,8 +17,8 @@ from gpututor.classroom.gradebook.model import Attempt, ExerciseSummary, Gradebo
 VERSION = 1
 SCHEMA = """
 create table about (name text primary key, value) without rowid;
-create table student (id text primary key, name text, email text, platform_id text, points real, of real,
-    open integer, final integer) without rowid;
+create table student (id text primary key, name text, email text, platform_id text, points real, so_far real,
+    of real, open integer) without rowid;
 create table exercise (exercise text primary key, place integer, label text, title text, of real, extra real,
     weight real, due text, dropped integer, handed_in integer, without_mark integer, mean_share real,
     median_share real) without rowid;
@@ -109,7 +109,8 @@ def _tables(gradebook: Gradebook) -> Iterator[tuple[str, Iterable[Row]]]:
 
 def _student_row(marks: StudentMarks) -> Row:
     one = marks.student
-    return (one.id, one.name, one.email, one.platform_id, marks.points, marks.of, marks.open, marks.final)
+    points = marks.points if marks.final else None
+    return (one.id, one.name, one.email, one.platform_id, points, marks.points, marks.of, marks.open)
 
 
 def _exercise_row(place: int, each: ExerciseSummary) -> Row:

@@ -20,19 +20,22 @@ from gpututor.grading.words import count
 from gpututor.plain_text import visible
 
 
-def gradescope(gradebook: Gradebook) -> tuple[dict[str, str], list[Notice]]:
-    """The texts of the files by their places, `kim/results.json`; and who was left out."""
-    final = [marks for marks in gradebook.students if marks.final]
+def gradescope(gradebook: Gradebook) -> tuple[dict[str, str | None], list[Notice]]:
+    """The texts of the files by their places, `kim/results.json`; None where none must be. And who was left out."""
     names = folder_names(marks.student.id for marks in gradebook.students)
     files = {
-        f"{names[marks.student.id]}/results.json": json.dumps(_results(gradebook, marks), indent=1) + "\n"
-        for marks in final
+        f"{names[marks.student.id]}/results.json": _text(gradebook, marks) if marks.final else None
+        for marks in gradebook.students
     }
     notices = []
-    if left := len(gradebook.students) - len(final):
+    if left := sum(text is None for text in files.values()):
         title = f"No results.json for {count(left, 'student')}: some of their marks are open."
         notices.append(Notice(title, "`gpututor classroom review` lists them."))
     return files, notices
+
+
+def _text(gradebook: Gradebook, marks: StudentMarks) -> str:
+    return json.dumps(_results(gradebook, marks), indent=1) + "\n"
 
 
 def _results(gradebook: Gradebook, marks: StudentMarks) -> dict[str, Any]:

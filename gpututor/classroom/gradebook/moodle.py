@@ -132,5 +132,5 @@ def _nothing(table: Table, number_of: int) -> Iterator[Notice]:
 
 def _open(gradebook: Gradebook) -> Iterator[Notice]:
     if undecided := sum(not marks.final for marks in gradebook.students):
-        title = f"In the Moodle file, {count(undecided, 'student')} have no grade: some of their marks are open."
+        title = f"No grade in the Moodle file for {count(undecided, 'student')}: some of their marks are open."
         yield Notice(title, "`gpututor classroom review` lists them.")

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from gpututor.classroom.gradebook.cells import Cell, csv_text
 from gpututor.classroom.gradebook.model import Gradebook, Mark, Standing
 
-WIDE = ("student", "name", "email", "points", "of", "open", "final")
+WIDE = ("student", "name", "email", "points", "so_far", "of", "open")
 """Before a column for each exercise."""
 LONG = (
     *("student", "name", "email", "exercise", "title", "standing", "outcome", "mark", "so_far", "of", "dropped"),
@@ -17,11 +17,11 @@ LONG = (
 
 
 def wide(gradebook: Gradebook) -> str:
-    """A row for each student. An exercise without a mark has a word in place of a number."""
+    """A row for each student. What is no mark yet has a word in place of a number."""
     rows: list[Sequence[Cell]] = [(*WIDE, *(each.exercise for each in gradebook.exercises))]
     for marks in gradebook.students:
         student = marks.student
-        total: tuple[Cell, ...] = (marks.points, marks.of, marks.open, "yes" if marks.final else "no")
+        total: tuple[Cell, ...] = (marks.points if marks.final else "open", marks.points, marks.of, marks.open)
         rows.append((student.id, student.name, student.email, *total, *map(mark_cell, marks.marks)))
     return csv_text(rows)
 

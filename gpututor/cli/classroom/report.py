@@ -4,7 +4,8 @@ OUT is the folder that `classroom grade` made. The gradebook is made of its jour
 on: OUT/gradebook.sqlite3 holds all of it. Rules for marks stand in OUT/classroom.toml; docs/classroom/rules.md explains
 them. What has no final mark yet is never written as one.
 
-Without an option it prints a table. The options write files, and --all writes every one of them to OUT/report.
+Without an option it prints a table. The options write files, and --all writes all of them to OUT/report, for
+Canvas and Moodle where the class came from there or a roster is named.
 
 --json prints one object:
   schema_version  1
@@ -79,7 +80,7 @@ def main(arguments: argparse.Namespace) -> int:
     notices = list(gradebook.notices)
     write_database(gradebook, folder.gradebook)
     if arguments.all:
-        _take_all(arguments, folder.exports)
+        _take_all(arguments, folder.exports, gradebook.class_.layout)
     written = list(_written(arguments, folder, gradebook, notices))
     screen = sys.stderr if arguments.json else sys.stdout
     if arguments.json:
@@ -93,10 +94,11 @@ def main(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _take_all(arguments: argparse.Namespace, folder: Path) -> None:
-    """Every export that no option named has its place in the folder."""
+def _take_all(arguments: argparse.Namespace, folder: Path, layout: str) -> None:
+    """Every export that no option named has its place in the folder. Platforms know only students of their own."""
     for name, place in PLACES.items():
-        if getattr(arguments, name) is None:
+        is_foreign = name in ("canvas", "moodle") and layout != name and not getattr(arguments, f"{name}_roster")
+        if getattr(arguments, name) is None and not is_foreign:
             setattr(arguments, name, folder / place)
 
 
@@ -121,8 +123,11 @@ def _written(
     if arguments.gradescope is not None:
         files, told = gradescope(gradebook)
         notices += told
-        for place, text in files.items():
-            _write(arguments.gradescope / place, text)
+        for place, results in files.items():
+            if results is not None:
+                _write(arguments.gradescope / place, results)
+            else:  # an earlier report may have had a mark
+                (arguments.gradescope / place).unlink(missing_ok=True)
         yield arguments.gradescope
     if arguments.canvas is not None:
         text, told = canvas(gradebook, arguments.canvas_roster)

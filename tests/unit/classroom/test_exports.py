@@ -81,8 +81,8 @@ def test_numbers_stay_numbers_and_what_a_platform_wrote_stays_as_it_is_where_it_
 def test_the_wide_table_has_a_row_for_each_student_and_no_number_for_an_open_mark() -> None:
     assert rows(wide(book())) == [
         [*WIDE, EXERCISE, OTHER],
-        ["ada", "Ada Lovelace", "ada@example.org", "4.7", "9", "0", "yes", "2.7", "2"],
-        ["grace", "Grace Hopper", "grace@example.org", "1", "9", "1", "no", "open", "0"],
+        ["ada", "Ada Lovelace", "ada@example.org", "4.7", "4.7", "9", "0", "2.7", "2"],
+        ["grace", "Grace Hopper", "grace@example.org", "open", "1", "9", "1", "open", "0"],
     ]
 
 
@@ -107,9 +107,10 @@ def test_the_long_table_has_a_row_for_each_check() -> None:
 
 def test_gradescope_gets_a_test_for_each_check_and_hidden_ones_are_hidden() -> None:
     files, notices = gradescope(book())
-    assert list(files) == ["ada/results.json"]
+    assert list(files) == ["ada/results.json", "grace/results.json"]
+    assert files["grace/results.json"] is None
     assert [notice.title for notice in notices] == ["No results.json for 1 student: some of their marks are open."]
-    results = json.loads(files["ada/results.json"])
+    results = json.loads(files["ada/results.json"] or "")
     assert results["score"] == 4.7
     assert results["stdout_visibility"] == "hidden"
     by_name = {test["name"]: test for test in results["tests"]}

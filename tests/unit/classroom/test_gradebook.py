@@ -233,7 +233,13 @@ def test_report_prints_a_table_or_json_and_writes_what_was_asked_for(
     captured = capsys.readouterr()
     assert [each["student"] for each in json.loads(captured.out)["students"]] == ["kim", "lee"]
     names = {each.name for each in folder.exports.iterdir()}
-    assert {"marks.csv", "checks.csv", "canvas.csv", "moodle.csv", "junit.xml", "gradescope"} <= names
+    assert {"marks.csv", "checks.csv", "junit.xml", "gradescope"} <= names
+    assert not {"canvas.csv", "moodle.csv"} & names
+    results = folder.exports / "gradescope" / "kim" / "results.json"
+    assert json.loads(results.read_text())["score"] == 2
+    _key(folder, 0).file_in(folder.journal).unlink()
+    assert main(["classroom", "report", str(folder.folder), "--all"]) == 0
+    assert not results.exists()
 
 
 def test_report_refuses_what_it_cannot_do(
