@@ -38,10 +38,11 @@ def test_a_storm_neither_crashes_the_app_nor_loses_text(
 
 
 @pytest.mark.long
-@settings(RULES, max_examples=250, print_blob=True)
+@pytest.mark.parametrize("part", range(5))  # so that all cores take part
+@settings(RULES, max_examples=50, print_blob=True)
 @given(**STORMS)
-def test_many_storms_neither_crash_the_app_nor_lose_text(
-    size: tuple[int, int], actions: list[Action], leaving: str, first: bool
+def test_250_storms_neither_crash_the_app_nor_lose_text(
+    part: int, size: tuple[int, int], actions: list[Action], leaving: str, first: bool
 ) -> None:
     storm(size, actions, leaving, first)
 
