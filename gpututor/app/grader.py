@@ -11,6 +11,7 @@ from textual.message import Message
 from gpututor.app.messages import (
     CallBegan,
     CheckAnswered,
+    DeviceWaitedFor,
     PairTimed,
     RunBroke,
     RunCancelled,
@@ -21,6 +22,7 @@ from gpututor.errors import GradingError, TutorError
 from gpututor.grading.events import (
     CallStarted,
     Cancelled,
+    DeviceAwaited,
     Graded,
     GradeRequest,
     GradingEvent,
@@ -119,6 +121,8 @@ def _message(run: int, event: GradingEvent) -> Message:
             return ScenarioStarted(run, scenario, device, number, of)
         case CallStarted(number, of):
             return CallBegan(run, number, of)
+        case DeviceAwaited(device):
+            return DeviceWaitedFor(run, device)
         case TimingAdvanced(_, pairs, most_pairs):
             return PairTimed(run, pairs, most_pairs)
         case VerdictReached(verdict):

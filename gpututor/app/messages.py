@@ -162,6 +162,14 @@ class CallBegan(Message):
 
 
 @dataclass
+class DeviceWaitedFor(Message):
+    """Another grading is on the real device; this one goes on after it."""
+
+    run: int
+    device: str
+
+
+@dataclass
 class PairTimed(Message):
     """One more pair of calls was timed on a real device; the first message comes before any."""
 

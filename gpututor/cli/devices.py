@@ -3,7 +3,7 @@
 --json prints one object:
   schema_version  1
   torch           PyTorch's version, "" when there is none
-  devices         [{name, kind, description, memory_bytes}]; kind is "cpu", "cuda", "mps" or "xpu"
+  devices         [{name, kind, description, memory_bytes, uuid}]; kind is "cpu", "cuda", "mps" or "xpu"
   probed_at       when they were found out: ISO 8601, UTC
   error           why they could not be found out, "" when they were
 

@@ -16,7 +16,15 @@ from gpututor.cli.still_grading import StillGrading
 from gpututor.course.exercise import Course, Exercise
 from gpututor.course.workspace import find_workspace, read_submission
 from gpututor.grading.client import GradingClient, IsolationName
-from gpututor.grading.events import Graded, GradeRequest, GradingEvent, RunStarted, TimingAdvanced, VerdictReached
+from gpututor.grading.events import (
+    DeviceAwaited,
+    Graded,
+    GradeRequest,
+    GradingEvent,
+    RunStarted,
+    TimingAdvanced,
+    VerdictReached,
+)
 from gpututor.grading.report import Report, Verdict
 from gpututor.grading.words import count, device_words, elapsed, evidence, mark, outcome_line, to_look_at
 from gpututor.plain_text import lines_of, visible
@@ -123,6 +131,8 @@ def print_event(event: GradingEvent, source: str) -> None:
             _print_end(report)
         case RunStarted(scenario, device):
             print(fitting(f"\n{visible(scenario)}: {visible(device_words(device))}"), flush=True)
+        case DeviceAwaited(device):
+            print(fitting(f"  waiting    another grading is on {visible(device)}", _SENTENCE_AT), flush=True)
         case TimingAdvanced(sentence, 0):
             words = f"  {'timing':<10} {visible(sentence)}: pairs of calls, which can take a minute"
             print(fitting(words, _SENTENCE_AT), flush=True)

@@ -14,7 +14,7 @@ import torch
 
 
 def describe_devices() -> list[dict[str, Any]]:
-    """cpu first, then each accelerator: name, kind, description, memory_bytes (None where torch does not tell)."""
+    """cpu first, then each accelerator: name, kind, description, memory_bytes (None: torch does not tell), uuid."""
     devices: list[dict[str, Any]] = [_entry("cpu", "cpu", platform.processor() or platform.machine(), None)]
     for described in (_cuda, _mps, _xpu):
         # A driver that shows a device and then fails has none that anybody could use.
@@ -27,7 +27,7 @@ def _cuda() -> list[dict[str, Any]]:
     if not torch.cuda.is_available():
         return []
     found = [torch.cuda.get_device_properties(index) for index in range(torch.cuda.device_count())]
-    return [_entry(f"cuda:{index}", "cuda", gpu.name, gpu.total_memory) for index, gpu in enumerate(found)]
+    return [_entry(f"cuda:{index}", "cuda", gpu.name, gpu.total_memory, _uuid(gpu)) for index, gpu in enumerate(found)]
 
 
 def _mps() -> list[dict[str, Any]]:
@@ -40,11 +40,16 @@ def _xpu() -> list[dict[str, Any]]:
     if not torch.xpu.is_available():
         return []
     found = [torch.xpu.get_device_properties(index) for index in range(torch.xpu.device_count())]
-    return [_entry(f"xpu:{index}", "xpu", gpu.name, gpu.total_memory) for index, gpu in enumerate(found)]
+    return [_entry(f"xpu:{index}", "xpu", gpu.name, gpu.total_memory, _uuid(gpu)) for index, gpu in enumerate(found)]
 
 
-def _entry(name: str, kind: str, description: str, memory_bytes: int | None) -> dict[str, Any]:
-    return {"name": name, "kind": kind, "description": description, "memory_bytes": memory_bytes}
+def _uuid(gpu: Any) -> str:
+    """What its maker calls it; empty where this torch does not tell."""
+    return str(getattr(gpu, "uuid", ""))
+
+
+def _entry(name: str, kind: str, description: str, memory_bytes: int | None, uuid: str = "") -> dict[str, Any]:
+    return {"name": name, "kind": kind, "description": description, "memory_bytes": memory_bytes, "uuid": uuid}
 
 
 def main() -> None:

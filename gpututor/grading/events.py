@@ -39,6 +39,14 @@ class GradeRequest:
 
 
 @dataclass(frozen=True)
+class DeviceAwaited:
+    """Another grading is on the real device: this one waits for its end. Comes again now and then."""
+
+    device: str
+    """`cuda:0`"""
+
+
+@dataclass(frozen=True)
 class RunStarted:
     """A scenario begins."""
 
@@ -89,7 +97,7 @@ class Cancelled:
     """The end after `cancel`: nothing is to be recorded."""
 
 
-GradingEvent = RunStarted | CallStarted | TimingAdvanced | VerdictReached | Graded | Cancelled
+GradingEvent = DeviceAwaited | RunStarted | CallStarted | TimingAdvanced | VerdictReached | Graded | Cancelled
 
 
 def request_to_json(request: GradeRequest) -> dict[str, Any]:
@@ -111,6 +119,8 @@ def event_to_json(event: GradingEvent) -> dict[str, Any]:
             return {"event": "graded", "report": event.report.to_json()}
         case VerdictReached():
             return {"event": "verdict reached", "verdict": asdict(event.verdict)}
+        case DeviceAwaited():
+            return {"event": "device awaited", **asdict(event)}
         case RunStarted():
             return {"event": "run started", **asdict(event)}
         case CallStarted():
@@ -128,6 +138,8 @@ def event_from_json(data: dict[str, Any]) -> GradingEvent:
             return Graded(Report.from_json(data.get("report")))
         case "verdict reached":
             return VerdictReached(verdict_from_json(data.get("verdict")))
+        case "device awaited":
+            return DeviceAwaited(str(data["device"]))
         case "run started":
             return RunStarted(str(data["scenario"]), str(data["device"]), int(data["number"]), int(data["of"]))
         case "call started":

@@ -38,6 +38,8 @@ class Device:
     """The maker's name for it."""
     memory_bytes: int | None = None
     """None where PyTorch does not tell."""
+    uuid: str = ""
+    """The same whatever number the device has; empty where PyTorch does not tell."""
 
 
 @dataclass(frozen=True)
@@ -116,7 +118,7 @@ def _inventory(answer: Any, probed_at: str) -> Inventory:
     """Read what the probe printed. Raises `ValueError`, `KeyError` or `TypeError` for anything else."""
     devices = tuple(Device(**device) for device in answer["devices"])
     for device in devices:
-        texts = (device.name, device.kind, device.description)
+        texts = (device.name, device.kind, device.description, device.uuid)
         if not all(isinstance(text, str) for text in texts) or not isinstance(device.memory_bytes, int | None):
             raise ValueError(f"not a device: {device}")
     if not isinstance(answer["torch"], str):

@@ -60,7 +60,8 @@ class Server:
             self._grade(number, request)
 
     def _grade(self, number: int, request: GradeRequest) -> None:
-        from gpututor.judge.judge import broken_report, grade, with_seed
+        from gpututor.judge.about import broken_report, with_seed
+        from gpututor.judge.judge import grade
         from gpututor.judge.keeping import keep
 
         def emit(event: GradingEvent) -> None:

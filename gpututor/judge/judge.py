@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
-import platform
 import secrets
-import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -14,17 +11,26 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from gpututor import __version__
 from gpututor.checks.core import Check, Machine
 from gpututor.course.catalogue import load_exercise
 from gpututor.course.exercise import MAX_SUBMISSION_BYTES, Exercise
-from gpututor.errors import NotGradableHere, TutorError, UsageError
-from gpututor.grading.events import CallStarted, GradeRequest, GradingEvent, RunStarted, TimingAdvanced, VerdictReached
-from gpututor.grading.report import Environment, Outcome, Report, RunSummary, Status, Verdict, Workers
+from gpututor.errors import NotGradableHere
+from gpututor.grading.events import (
+    CallStarted,
+    DeviceAwaited,
+    GradeRequest,
+    GradingEvent,
+    RunStarted,
+    TimingAdvanced,
+    VerdictReached,
+)
+from gpututor.grading.report import Outcome, Report, RunSummary, Status, Verdict
 from gpututor.judge import nvml
+from gpututor.judge.about import environment_of, sha256_of
 from gpututor.judge.baselines import run_baselines
 from gpututor.judge.conduct import Observation, Submission, conduct
 from gpututor.judge.conversation import outside_in_words
+from gpututor.judge.device_locks import locks_for
 from gpututor.judge.exercise_code import ExerciseCode, draw_inputs, load_code
 from gpututor.judge.isolation.probe import working
 from gpututor.judge.keeping import check_key, check_machine
@@ -38,10 +44,10 @@ from gpututor.judge.suspicions import suspicions_of
 from gpututor.judge.timing.measuring import measure_for
 from gpututor.judge.timing.statistics import MOST_PAIRS
 from gpututor.judge.unasked import unasked_verdicts
-from gpututor.judge.verdicts import LONGEST, not_run, outcome_of, own_verdicts
+from gpututor.judge.verdicts import not_run, outcome_of, own_verdicts
 from gpututor.judge.workers import Worker, WorkerPool
 from gpututor.judge.workers.worker import WorkerLost
-from gpututor.plain_text import shortened, with_newlines
+from gpututor.plain_text import with_newlines
 from gpututor.trace.events import Kind
 from gpututor.wire.messages import MachineSpec
 
@@ -81,54 +87,6 @@ def _refusal(request: GradeRequest) -> str:
     if b"\0" in content:
         return "The file holds zero bytes: it is no Python file."
     return ""
-
-
-def with_seed(request: GradeRequest) -> GradeRequest:
-    """With a seed drawn, where it has none: who grades twice, or reports what broke, needs the same one."""
-    return request if request.seed is not None else replace(request, seed=secrets.randbits(32))
-
-
-def broken_report(request: GradeRequest, error: Exception, isolation: str) -> Report:
-    """The report when the grader or the exercise broke, in words. Never the learner's fault."""
-    outcome = Outcome.REJECTED if isinstance(error, UsageError) else Outcome.INTERNAL_ERROR
-    reason = str(error) if isinstance(error, TutorError) else f"{type(error).__name__}: {error}"
-    return Report(
-        exercise=_key(Path(request.exercise_folder)),
-        outcome=outcome,
-        verdicts=(),
-        runs=(),
-        environment=_environment(request.seed or 0, isolation=isolation),
-        submission_sha256=_sha256(request.submission),
-        started_at=datetime.now(UTC).isoformat(timespec="seconds"),
-        elapsed_s=0.0,
-        reason=shortened(reason, LONGEST),
-    )
-
-
-def _key(folder: Path) -> str:
-    try:
-        return load_exercise(folder).key
-    except TutorError:
-        return folder.name
-
-
-def _environment(
-    seed: int, torch: str = "", isolation: str = "", workers: Workers = "", driver: str = ""
-) -> Environment:
-    return Environment(
-        gpututor=__version__,
-        torch=torch,
-        python=platform.python_version(),
-        platform=f"{sys.platform} {platform.machine()}",
-        isolation=isolation,
-        seed=seed,
-        workers=workers,
-        driver=driver,
-    )
-
-
-def _sha256(text: str) -> str:
-    return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()
 
 
 class _Grading:
@@ -172,6 +130,18 @@ class _Grading:
         source = with_newlines(self.request.submission.removeprefix("\ufeff"))
         submission = Submission(_file_name(self.request.file_name), source)
         recorder = Recorder(self.request.recording_folder, code.checks, self.exercise.cases)
+        self._locks = locks_for(machines, self._devices, lambda device: self._emit(DeviceAwaited(device)))
+        with self._locks.shared():
+            self._run_on(machines, worker, code, submission, recorder)
+
+    def _run_on(
+        self,
+        machines: Sequence[MachineSpec],
+        worker: Worker,
+        code: ExerciseCode,
+        submission: Submission,
+        recorder: Recorder,
+    ) -> None:
         for number, spec in enumerate(machines, 1):
             device = in_words(spec, self._devices)
             self._emit(RunStarted(spec.scenario, device, number, len(machines)))
@@ -217,14 +187,14 @@ class _Grading:
             outcome=outcome,
             verdicts=tuple(self._verdicts),
             runs=tuple(self._runs),
-            environment=_environment(
+            environment=environment_of(
                 self.seed,
                 self._torch_version,
                 self._pool.isolation,
                 self._pool.workers if self._torch_version else "",
                 self._driver,
             ),
-            submission_sha256=_sha256(self.request.submission),
+            submission_sha256=sha256_of(self.request.submission),
             started_at=self._started_at,
             elapsed_s=round(time.monotonic() - self._started, 3),
             reason=reason,
@@ -262,7 +232,8 @@ class _Grading:
                 tell = self._teller(check, run.machine)
                 tell(0)
                 seed = secrets.randbits(32)
-                timing = measure_for(check, self._pool, self.exercise, spec, run.source, code, seed, tell)
+                with self._locks.alone():
+                    timing = measure_for(check, self._pool, self.exercise, spec, run.source, code, seed, tell)
                 run = replace(run, timings={**run.timings, check.name: timing})
             self._add(not_run(check, run.machine) if broken else solution.verdict_of(check, run))
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from gpututor.grading.events import GradeRequest
 from gpututor.grading.inventory import torch_version
 from gpututor.grading.journal import GradingKey, write_entry
 from gpututor.grading.report import Outcome, Report
+from gpututor.judge.about import sha256_of
 
 NOT_KEPT = (Outcome.INTERNAL_ERROR, Outcome.NOT_GRADABLE_HERE)
 """They say nothing of the submission, and may go another way at the next try."""
@@ -24,7 +24,7 @@ def check_key(request: GradeRequest, exercise: Exercise, isolation: str) -> None
     if request.key is not None:
         done = replace(
             request.key,
-            submission=hashlib.sha256(request.submission.encode("utf-8", "replace")).hexdigest(),
+            submission=sha256_of(request.submission),
             exercise=exercise.key,
             exercise_version=exercise_version(exercise.folder),
             gpututor=__version__,

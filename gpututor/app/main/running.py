@@ -18,6 +18,7 @@ from gpututor.app.messages import (
     CallBegan,
     CheckAnswered,
     DevicesFound,
+    DeviceWaitedFor,
     PairTimed,
     RunBroke,
     RunCancelled,
@@ -109,6 +110,11 @@ class RunScreen(AttemptsScreen):
     def _show_call(self, message: CallBegan) -> None:
         if self._is_shown(message.run):
             self.panes.results.call_began(message.number, message.of)
+
+    @on(DeviceWaitedFor)
+    def _show_wait(self, message: DeviceWaitedFor) -> None:
+        if self._is_shown(message.run):
+            self.status.show_news(f"Waiting: another grading is on {message.device}")
 
     @on(PairTimed)
     def _show_timing(self, message: PairTimed) -> None:

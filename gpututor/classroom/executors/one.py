@@ -6,13 +6,13 @@ import contextlib
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, Self
 
 from gpututor.classroom.batch import Job
 from gpututor.classroom.work import is_in_journal
 from gpututor.errors import GradingError, NotGradableHere
 from gpututor.files import write_atomically
-from gpututor.grading.events import Graded, GradeRequest, GradingEvent
+from gpututor.grading.events import DeviceAwaited, Graded, GradeRequest, GradingEvent
 from gpututor.grading.journal import read_entry
 from gpututor.grading.report import Outcome
 
@@ -40,19 +40,21 @@ def grade_one(judge: Judge, job: Job, device: str = "") -> Outcome:
     `NotGradableHere` where none can be written.
     """
     end: Graded | None = None
-    with _watched(job.within_s, judge.cancel) as hung:
+    with _Watch(job.within_s, judge.cancel) as watch:
         try:
             for event in judge.grade(job.request(device)):
+                if isinstance(event, DeviceAwaited):
+                    watch.begin()  # it is others who take long
                 end = event if isinstance(event, Graded) else None
         except GradingError as error:
             if (written := written_outcome(job)) is not None:
                 return written  # it died after its work was done
             check_journal(job)
-            raise Broke(_hung(job) if hung.is_set() else str(error)) from error
+            raise Broke(_hung(job) if watch.has_ended else str(error)) from error
     if end is not None and end.report.outcome not in NO_RESULTS and is_in_journal(job):
         return end.report.outcome
     check_journal(job)
-    if hung.is_set():
+    if watch.has_ended:
         raise Broke(_hung(job))
     if end is None:
         raise Broke("The grading was cancelled.")
@@ -84,19 +86,34 @@ def _hung(job: Job) -> str:
     return f"It hung, and was ended after {job.within_s:.0f} s."
 
 
-@contextlib.contextmanager
-def _watched(within_s: float, cancel: Callable[[], None]) -> Iterator[threading.Event]:
-    """Cancel what takes longer; the event is set then."""
-    hung = threading.Event()
+class _Watch:
+    """Cancels what takes longer than `within_s`."""
 
-    def end() -> None:
-        hung.set()
-        cancel()
+    def __init__(self, within_s: float, cancel: Callable[[], None]) -> None:
+        self._within_s = within_s
+        self._cancel = cancel
+        self._timer: threading.Timer | None = None
+        self.has_ended = False
+        """It."""
 
-    timer = threading.Timer(within_s, end)
-    timer.daemon = True
-    timer.start()
-    try:
-        yield hung
-    finally:
-        timer.cancel()
+    def begin(self) -> None:
+        """All of the time is there again."""
+        self._stop()
+        self._timer = threading.Timer(self._within_s, self._end)
+        self._timer.daemon = True
+        self._timer.start()
+
+    def __enter__(self) -> Self:
+        self.begin()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop()
+
+    def _stop(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _end(self) -> None:
+        self.has_ended = True
+        self._cancel()

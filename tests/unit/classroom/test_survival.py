@@ -1,0 +1,165 @@
+"""A class is graded to its end, whatever is killed meanwhile: nothing lost, nothing counted twice, no mark changed."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from gpututor.classroom.batch import reports_of, troubles_of
+from gpututor.classroom.folder import ClassFolder
+from gpututor.course.catalogue import load_course
+from gpututor.grading.journal import Entry, entries
+from gpututor.grading.report import Report
+from gpututor.paths import builtin_course
+from gpututor.processes import descendants
+
+pytestmark = [pytest.mark.long, pytest.mark.timeout(1800)]
+
+STUDENTS = 100
+JUDGES = 2
+
+
+@pytest.fixture(scope="module")
+def handed_in(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What the exercises' authors foresaw, each by a student, and much of it twice."""
+    folder = tmp_path_factory.mktemp("class")
+    chance = random.Random(8)
+    exercises = [exercise for exercise in load_course(builtin_course()).exercises if exercise.lesson_number <= 2]
+    for number in range(STUDENTS):
+        exercise = exercises[number % len(exercises)]
+        texts = [exercise.solution, exercise.starter, *(path.read_text() for path in exercise.wrong_solutions)]
+        path = folder / f"student_{number:03}" / f"{exercise.slug}.py"
+        path.parent.mkdir()
+        # A line of its own for most: the same text is graded once.
+        path.write_text(chance.choice(texts) + (f"\n# {number}\n" if number % 5 else ""))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def undisturbed(handed_in: Path, tmp_path_factory: pytest.TempPathFactory) -> ClassFolder:
+    """The same class, with nothing killed."""
+    folder = ClassFolder(tmp_path_factory.mktemp("undisturbed"))
+    with grading(handed_in, folder) as process:
+        assert process.wait() == 0
+    return folder
+
+
+@contextlib.contextmanager
+def grading(handed_in: Path, folder: ClassFolder, *more: str) -> Iterator[subprocess.Popen[bytes]]:
+    command = [sys.executable, "-m", "gpututor", "classroom", "grade", str(handed_in), "--out", str(folder.folder)]
+    options = ["--isolation", "process", "--device", "virtual", "--judges", str(JUDGES)]
+    with (
+        (folder.folder / "output.txt").open("ab") as output,
+        subprocess.Popen([*command, *options, *more], stdout=output, stderr=output) as process,
+    ):
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def below(process: subprocess.Popen[bytes], is_wanted: Callable[[bytes], bool]) -> list[int]:
+    found = []
+    for pid in descendants(process.pid):
+        with contextlib.suppress(OSError):
+            if is_wanted(Path(f"/proc/{pid}/cmdline").read_bytes()):
+                found.append(pid)
+    return found
+
+
+def written(folder: ClassFolder) -> int:
+    return len(list(folder.journal.glob("*/*.json")))
+
+
+def marks(folder: ClassFolder) -> dict[str, tuple[str, float, int, tuple[tuple[str, str], ...]]]:
+    """All that a mark depends on, of everything that was handed in."""
+
+    def mark(report: Report | None) -> tuple[str, float, int, tuple[tuple[str, str], ...]]:
+        assert report is not None
+        verdicts = tuple((verdict.check, verdict.status.value) for verdict in report.verdicts)
+        return report.outcome.value, report.points, report.environment.seed, verdicts
+
+    return {one.source: mark(report) for one, _, report in reports_of(folder)}
+
+
+def check_whole(folder: ClassFolder, undisturbed: ClassFolder) -> None:
+    found = list(entries(folder.journal))
+    assert all(isinstance(entry, Entry) for entry in found)
+    assert len(found) == written(undisturbed)
+    assert troubles_of(folder) == {}
+    assert not list(folder.journal.glob("*/.*"))
+    assert len(marks(folder)) == STUDENTS
+    assert marks(folder) == marks(undisturbed)
+
+
+def with_secret_of(other: ClassFolder) -> tuple[str, str]:
+    return "--secret", str(other.secret_file)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks for processes in /proc")
+def test_judges_killed_at_random_cost_nothing(handed_in: Path, undisturbed: ClassFolder, tmp_path: Path) -> None:
+    folder, chance, killed = ClassFolder(tmp_path), random.Random(8), 0
+    with grading(handed_in, folder, *with_secret_of(undisturbed)) as process:
+        while process.poll() is None:
+            before = written(folder)
+            chosen = chance.choice((b"gpututor.judge", b"gpututor.worker"))
+            if victims := below(process, lambda command, chosen=chosen: chosen in command):
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(chance.choice(victims), signal.SIGKILL)
+                    killed += 1
+            # On with the next when some more are done: a machine that is slow is not killed to death.
+            until = before + chance.randint(4, 16)
+            while process.poll() is None and written(folder) < until:
+                time.sleep(0.02)
+        assert process.returncode == 0, (tmp_path / "output.txt").read_text()
+    assert killed >= 5
+    check_whole(folder, undisturbed)
+
+
+def test_a_grader_that_is_killed_again_and_again_is_gone_on_with(
+    handed_in: Path, undisturbed: ClassFolder, tmp_path: Path
+) -> None:
+    folder, chance, kills = ClassFolder(tmp_path), random.Random(8), 0
+    more: tuple[str, ...] = with_secret_of(undisturbed)
+    while True:
+        with grading(handed_in, folder, *more, "--resume") as process:
+            until = written(folder) + chance.randint(15, 30)
+            while process.poll() is None and written(folder) < until:
+                time.sleep(0.02)
+            if process.poll() is not None:
+                assert process.returncode == 0, (tmp_path / "output.txt").read_text()
+                break
+            process.send_signal(signal.SIGKILL)
+            process.wait()
+            kills += 1
+        more = ()
+    assert kills >= 2
+    check_whole(folder, undisturbed)
+
+
+def test_ctrl_c_says_how_to_go_on_and_leaves_nobody_behind(handed_in: Path, tmp_path: Path) -> None:
+    folder = ClassFolder(tmp_path)
+    with grading(handed_in, folder) as process:
+        while written(folder) < 5:
+            assert process.poll() is None, (tmp_path / "output.txt").read_text()
+            time.sleep(0.02)
+        family = descendants(process.pid)
+        process.send_signal(signal.SIGINT)
+        assert process.wait() == 130
+        deadline = time.monotonic() + 20
+        while any(Path(f"/proc/{pid}").exists() for pid in family) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        assert not [pid for pid in family if Path(f"/proc/{pid}").exists()]
+    said = (tmp_path / "output.txt").read_text()
+    assert "What is done is kept." in said
+    assert "--resume" in said
+    assert all(isinstance(entry, Entry) for entry in entries(folder.journal))
