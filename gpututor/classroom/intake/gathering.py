@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from gpututor.classroom.folder import ClassFolder
 from gpututor.classroom.handed_in import HandedIn, Student, Unmatched
+from gpututor.classroom.intake.attempts import Found, attempts
 from gpututor.classroom.intake.content import Content, kept
 from gpututor.classroom.intake.entries import Entry, Kind, Packed
 from gpututor.classroom.intake.in_zips import is_zip_name
@@ -22,7 +23,7 @@ from gpututor.classroom.intake.names import (
     without_copy_mark,
     without_ending,
 )
-from gpututor.classroom.intake.which_exercise import ExerciseNames, order_of_copies, says_nothing
+from gpututor.classroom.intake.which_exercise import ExerciseNames, order_of_copies
 from gpututor.course.exercise import Exercise
 from gpututor.plain_text import shortened
 
@@ -42,24 +43,6 @@ class _Share:
     size: int = 0
 
 
-@dataclass(frozen=True)
-class _Found:
-    """A file for an exercise."""
-
-    people: tuple[str, ...]
-    """Their keys."""
-    exercise: str
-    source: str
-    content: Content
-    place: Place
-    order: tuple[str, int, int, float, str]
-    """In the order of time, as far as anything tells it."""
-    stem: str
-    """Of its name, without the mark of a copy."""
-    is_named: bool
-    """Whether its name says which exercise it is; else everything was said to be for one."""
-
-
 class Gathering:
     """Takes one entry after the other, and keeps nothing of their bytes."""
 
@@ -70,7 +53,7 @@ class Gathering:
         self._exercise = exercise
         self._people: dict[str, Person] = {}
         self._shares: dict[str, _Share] = defaultdict(_Share)
-        self._found: list[_Found] = []
+        self._found: list[Found] = []
         self.unmatched: list[Unmatched] = []
         self.ignored = 0
 
@@ -157,9 +140,7 @@ class Gathering:
         order = (place.submitted_at, place.number, order_of_copies(path), entry.changed_at, entry.source)
         stem = normal(without_copy_mark(without_ending(path[-1], ".py")))
         keys = tuple(person.key for person in place.people)
-        self._found.append(
-            _Found(keys, exercise.key, shown_source(entry.source), content, place, order, stem, is_named)
-        )
+        self._found.append(Found(keys, exercise.key, shown_source(entry.source), content, place, order, stem, is_named))
 
     def finished(self) -> tuple[tuple[Student, ...], tuple[HandedIn, ...]]:
         """The students by their ids, and what they handed in: by student, exercise and attempt."""
@@ -173,7 +154,7 @@ class Gathering:
             )
             for key, person in self._people.items()
         ]
-        by_whom: dict[tuple[str, str], list[_Found]] = defaultdict(list)
+        by_whom: dict[tuple[str, str], list[Found]] = defaultdict(list)
         for found in self._found:
             for key in found.people:
                 by_whom[key, found.exercise].append(found)
@@ -185,36 +166,13 @@ class Gathering:
         handed_in.sort(key=lambda one: (one.student.casefold(), one.student, order[one.exercise], one.attempt))
         return tuple(sorted(students, key=lambda student: (student.id.casefold(), student.id))), tuple(handed_in)
 
-    def _attempts(self, student: str, several: list[_Found], told: set[str]) -> list[HandedIn]:
+    def _attempts(self, student: str, several: list[Found], told: set[str]) -> list[HandedIn]:
         """Those that count, numbered; the others are told to be unmatched, once for a group."""
-
-        def leave(found: _Found, why: str) -> None:
+        counted, left = attempts(several)
+        for found, why in left:
             if found.source not in told:
                 told.add(found.source)
-                self.unmatched.append(Unmatched(found.source, why))
-
-        if named := [found for found in several if found.is_named]:
-            for found in several:
-                if not found.is_named:
-                    leave(found, f"Another file is called after {found.exercise}, and this one is not.")
-            several = named
-        elif len({found.stem for found in several}) > 1:
-            called = [found for found in several if says_nothing(found.stem)]
-            if len({found.stem for found in called}) != 1:
-                for found in several:
-                    leave(found, f"There are several files, and none is called after {found.exercise}.")
-                return []
-            for found in several:
-                if found not in called:
-                    leave(found, f"There are several files, and this one is not called after {found.exercise}.")
-            several = called
-        counted: dict[tuple[str, str], _Found] = {}
-        for found in sorted(several, key=lambda found: found.order):
-            key = (found.content.sha256 or found.source, found.place.submitted_at)
-            if key in counted:
-                leave(found, f"It is the same as {counted[key].source}, which counts.")
-            else:
-                counted[key] = found
+                self.unmatched.append(Unmatched(found.source, one_line(why)))
         return [
             HandedIn(
                 student=student,
@@ -226,7 +184,7 @@ class Gathering:
                 late=found.place.late,
                 refusal=one_line(found.content.refusal),
             )
-            for number, found in enumerate(counted.values(), 1)
+            for number, found in enumerate(counted, 1)
         ]
 
 

@@ -67,9 +67,11 @@ def _wrapper(paths: list[tuple[str, ...]], names: ExerciseNames, is_packed: bool
     if len(tops) != 1 or any(len(path) < 2 for path in paths):
         return ""
     folder = tops.pop()
+    below = [path[1:] for path in paths]
+    if _is_of_platform({path[0] for path in below}):
+        return folder
     if moodle.NAME.fullmatch(folder) or names.named(folder) or names.is_lesson(folder):
         return ""
-    below = [path[1:] for path in paths]
     if not is_packed and any(len(path) == 1 and _may_be_anything(path[0], names) for path in below):
         return ""
     return "" if _is_workspace(below, names) else folder
@@ -127,13 +129,18 @@ def _layout_of(paths: list[tuple[str, ...]], names: ExerciseNames, tree: Tree, o
     return "files" if files else "folders"
 
 
+def _is_of_platform(tops: set[str]) -> bool:
+    """Whether these are the names that a platform gives."""
+    given = sum(moodle.NAME.fullmatch(name) is not None or canvas.match(name) is not None for name in tops)
+    return METADATA in tops or (given > 0 and 2 * given >= len(tops))
+
+
 def _check_not_the_class(tree: Tree, only: tuple[str, ...], names: ExerciseNames) -> None:
     """Raise `UsageError` where the only file is a zip with the whole class, and not one student's."""
     entries = [entry.parts[len(only) :] for entry in islice(tree.entries(), _LOOKED_AT) if entry.kind is Kind.FILE]
     _, inside = _unwrapped([path for path in entries if path], names, is_packed=True)
     tops = {path[0] for path in inside}
-    is_export = METADATA in tops or any(moodle.NAME.fullmatch(name) or canvas.match(name) for name in tops)
-    if is_export or _twins([(only[-1], *path) for path in inside], names):
+    if _is_of_platform(tops) or _twins([(only[-1], *path) for path in inside], names):
         raise UsageError(f"{only[-1]!r} in {tree.path} holds a whole class.", "Name that zip itself.")
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 from gpututor.classroom.intake.layouts.place import Person, Place
@@ -37,6 +36,6 @@ class Files:
         return Place(path=tuple(parts), why="It is called neither EXERCISE/STUDENT.py nor STUDENT__EXERCISE.py.")
 
 
-def _person(stem: str) -> Person:
-    name = re.sub(r" ?\(\d{1,3}\)$", "", stem)  # a browser's mark; `kim-2` may be a name
+def _person(name: str) -> Person:
+    """`kim (1)` may be another Kim, whose file a browser called so: nobody's work is taken for another's."""
     return Person(key=name, best_id=name)

@@ -131,12 +131,12 @@ def test_what_is_kept_is_what_was_handed_in_once_for_the_same_text(
 
 
 def test_one_file_for_each_student_and_exercise(either: LaidOut, reading: Reader) -> None:
-    found = reading(either({"5.1/kim.py": A, "in_place/kim.py": B, "5.1/Ana Poe (1).py": A, "1.1/lee/main.py": A}))
+    found = reading(either({"5.1/kim.py": A, "in_place/kim.py": B, "5.1/kim (1).py": A, "1.1/lee/main.py": A}))
     assert found.layout == "files"
     assert facts(found) == [
-        ("Ana Poe", "one_big_copy"),
         ("kim", "one_big_copy"),
         ("kim", "in_place"),
+        ("kim (1)", "one_big_copy"),
         ("lee", "find_the_gpu"),
     ]
 
@@ -179,6 +179,8 @@ def test_of_a_student_with_several_files_the_one_that_is_called_after_the_exerci
             "ana/helper.py": B,
             "lee/solution.py": A,
             "lee/helper.py": B,
+            "lee/more.zip": "no zip",
+            "tim/all.zip": "no zip",
             "joe/x.py": A,
             "joe/y.py": B,
             "eve/mine.py": A,
@@ -193,8 +195,19 @@ def test_of_a_student_with_several_files_the_one_that_is_called_after_the_exerci
         ("eve/mine (1).py", 2),
         ("kim/work.py", 1),
         ("lee/solution.py", 1),
+        ("tim/all.zip", 1),
     ]
-    assert reasons(found).keys() == {"ana/helper.py", "lee/helper.py", "joe/x.py", "joe/y.py", "eve/in_place.py"}
+    assert {one.source for one in found.unmatched} == {
+        *("ana/helper.py", "lee/helper.py", "lee/more.zip", "joe/x.py", "joe/y.py", "eve/in_place.py")
+    }
+
+
+def test_a_platforms_export_may_lie_in_a_folder_that_is_called_after_an_exercise(
+    laid_out: LaidOut, reading: Reader
+) -> None:
+    for files, layout in ((GRADESCOPE, "gradescope"), (MOODLE, "moodle"), (CANVAS, "canvas")):
+        inside = {f"5.1/{name}": text for name, text in files.items()}
+        assert reading(laid_out(inside, layout)).layout == layout
 
 
 def test_gradescope_says_who_is_who_and_when_and_what_came_before(either: LaidOut, reading: Reader) -> None:

@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 
 from gpututor.classroom.folder import ClassFolder
-from gpututor.classroom.intake import in_zips
-from gpututor.classroom.intake.gathering import MOST_FILES
+from gpututor.classroom.intake import gathering, in_zips
 from gpututor.errors import UsageError
 from tests.unit.classroom.intake.conftest import Content, Reader, facts, reasons, zipped
 
@@ -292,11 +291,17 @@ def test_two_files_for_one_exercise_are_attempts_and_the_same_text_counts_once(
     assert reasons(found) == {"kim.zip: x/5_1.py": "It is the same as kim.zip: 5.1.py, which counts."}
 
 
-def test_nobody_makes_the_grader_read_without_end(laid_out: LaidOut, reading: Reader) -> None:
-    many = {f"{number}/5.1.py": str(number) for number in range(MOST_FILES + 1)}
-    found = reading(laid_out({"kim.zip": zipped(many), "lee/5.1.py": A}))
+def test_nobody_makes_the_grader_read_without_end(
+    laid_out: LaidOut, reading: Reader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gathering, "MOST_FILES", 5)
+    monkeypatch.setattr(gathering, "MOST_BYTES", 1 << 20)
+    many = {f"{number}/5.1.py": str(number) for number in range(6)}
+    large = {f"{number}/5.1.py": f"#{number}" * (150 << 10) for number in range(5)}
+    found = reading(laid_out({"kim.zip": zipped(many), "lee.zip": zipped(large)}))
     assert [one.refusal for one in found.handed_in if one.refusal] == [
-        f"It is not read: {MOST_FILES} files of this student were."
+        "It is not read: 5 files of this student were.",
+        "It is not read: 1 MiB of this student's were.",
     ]
 
 
