@@ -15,7 +15,7 @@ from pathlib import Path
 from gpututor.errors import GradingError
 from gpututor.files import ordinary, write_atomically
 from gpututor.grading.reading import read
-from gpututor.grading.report import Report
+from gpututor.grading.report import Report, check_version
 
 VERSION = 1
 
@@ -89,7 +89,7 @@ def _read(path: Path) -> Entry:
         with open(path, encoding="utf-8", opener=ordinary) as stream:
             data = json.load(stream)
         if isinstance(data, dict) and isinstance(data.get("report"), dict):
-            data["report"] = Report.from_json(data["report"]).to_json()  # an older report says so
+            check_version(data["report"])  # an older report says so
         return read(Entry, data, "")
     except FileNotFoundError:
         raise

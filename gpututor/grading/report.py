@@ -236,12 +236,8 @@ class Report:
     @classmethod
     def from_json(cls, data: object) -> Report:
         """Read what `to_json` wrote. Raises `ValueError` that names what is wrong."""
-        version = data.get("schema_version") if isinstance(data, dict) else SCHEMA_VERSION
-        if type(version) is int and version != SCHEMA_VERSION:
-            age = "an older" if version < SCHEMA_VERSION else "a newer"
-            raise ValueError(
-                f"schema_version is {version}, from {age} gpututor; this one reads {SCHEMA_VERSION}: grade once more"
-            )
+        if isinstance(data, dict):
+            check_version(data)
         return read(cls, data, "")
 
     def _sums(self) -> tuple[float, float]:
@@ -259,6 +255,16 @@ class Report:
             self.outcome.is_of_the_submission
             and not self.suspicions
             and not any(verdict.status in open_questions for verdict in self.verdicts)
+        )
+
+
+def check_version(data: dict[str, Any]) -> None:
+    """Raises `ValueError` for a report of another version."""
+    version = data.get("schema_version")
+    if type(version) is int and version != SCHEMA_VERSION:
+        age = "an older" if version < SCHEMA_VERSION else "a newer"
+        raise ValueError(
+            f"schema_version is {version}, from {age} gpututor; this one reads {SCHEMA_VERSION}: grade once more"
         )
 
 
