@@ -44,6 +44,8 @@ class Progress:
     retried: int = 0
     """Attempts that broke and were made again."""
     elapsed_s: float = 0.0
+    since_first_s: float = 0.0
+    """Since the first was done: before that the graders start."""
 
     @property
     def done(self) -> int:
@@ -57,7 +59,7 @@ class Progress:
     def left_s(self) -> float | None:
         """Seconds until all is done; None where nothing tells yet."""
         left = self.total - self.done - self.given_up
-        return left / self.per_s if self.per_s else None
+        return left * self.since_first_s / (self.done - 1) if self.done > 1 else None
 
 
 class Work:
@@ -77,6 +79,7 @@ class Work:
         self._broken_of: Counter[str] = Counter()
         self._retried = 0
         self._began = time.monotonic()
+        self._first_done = 0.0
         self._stopped = False
         self._error: TutorError | None = None
         self.troubles: list[Trouble] = []
@@ -88,9 +91,10 @@ class Work:
     @property
     def progress(self) -> Progress:
         with self._changed:
-            elapsed_s = time.monotonic() - self._began
+            now = time.monotonic()
+            elapsed_s, since_first_s = now - self._began, now - (self._first_done or now)
             in_flight = self._in_flight.total()
-            counted = (dict(self._outcomes), len(self.troubles), in_flight, self._retried, elapsed_s)
+            counted = (dict(self._outcomes), len(self.troubles), in_flight, self._retried, elapsed_s, since_first_s)
             return Progress(self._total, *counted)
 
     @property
@@ -124,6 +128,7 @@ class Work:
         with self._changed:
             self._left -= 1
             self._outcomes[outcome] += 1
+            self._first_done = self._first_done or time.monotonic()
             self._done_of[exercise] += 1
             self._end(exercise)
 

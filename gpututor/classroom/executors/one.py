@@ -10,7 +10,7 @@ from typing import Protocol, Self
 
 from gpututor.classroom.batch import Job
 from gpututor.classroom.work import is_in_journal
-from gpututor.errors import GradingError, NotGradableHere
+from gpututor.errors import GradingError, UsageError
 from gpututor.files import write_atomically
 from gpututor.grading.events import DeviceAwaited, Graded, GradeRequest, GradingEvent
 from gpututor.grading.journal import read_entry
@@ -37,7 +37,7 @@ def grade_one(judge: Judge, job: Job, device: str = "") -> Outcome:
     """Returns when the report stands in the journal. `device`: the real one that was chosen, where it is for one.
 
     A judge that takes longer than the job may is killed. Raises `Broke` where there is no report, and
-    `NotGradableHere` where none can be written.
+    `UsageError` where none can be written.
     """
     end: Graded | None = None
     with _Watch(job.within_s, judge.cancel) as watch:
@@ -72,14 +72,14 @@ def written_outcome(job: Job) -> Outcome | None:
 
 
 def check_journal(job: Job) -> None:
-    """Raises `NotGradableHere` where nothing can be written to the journal, which is why nothing can be graded."""
+    """Raises `UsageError` where nothing can be written to the journal, which is why nothing can be graded."""
     probe = Path(job.journal, ".can-be-written")
     try:
         write_atomically(probe, "\0" * 65536)
         probe.unlink()
     except OSError as error:
         title = f"{job.journal} cannot be written to ({error.strerror}), so nothing more was graded."
-        raise NotGradableHere(title, "Make room, or give yourself the right to write there.") from error
+        raise UsageError(title, "Make room, or give yourself the right to write there.") from error
 
 
 def _hung(job: Job) -> str:

@@ -15,8 +15,8 @@ machine that goes off), say the same again with --resume, and only what is missi
   not_graded      of these, what could not be graded: [{exercise, submission, attempts, why}]
   retried, seconds, per_s, stopped
 
-Exit codes: 0 all is graded; 2 wrong usage, or no space left; 3 this machine lacks what is needed; 4 something could not
-be graded, and is tried again with --resume; 130 Ctrl-C.
+Exit codes: 0 all is graded; 2 wrong usage, or OUT cannot be written to; 3 this machine lacks what is needed;
+4 something could not be graded, and is tried again with --resume; 130 Ctrl-C.
 """
 
 from __future__ import annotations
@@ -90,8 +90,9 @@ def main(arguments: argparse.Namespace) -> int:
                 stopped = error
         try:
             write_troubles(folder, work.troubles)
-        finally:  # also where there is no space for that
-            screen.tell_end(begun, work, is_stopped=stopped is not None)
+        except OSError as error:
+            stopped = stopped or error
+        screen.tell_end(begun, work, is_stopped=stopped is not None)
         if arguments.json:
             print(json.dumps(summary_of(folder.folder, begun, work, stopped), indent=2))
         if stopped is not None:

@@ -104,6 +104,8 @@ class ProgressLine:
 
 def progress_line(progress: Progress, width: int = 1000) -> str:
     """`412 of 2000, 10.8/s, 2:27 left: 300 passed, 100 failed, 12 error`, as much of it as fits."""
+    if not progress.done and not progress.given_up:
+        return f"0 of {progress.total}; the graders are starting"[:width]
     left = f", {duration(progress.left_s)} left" if progress.left_s is not None else ""
     parts = [f"{progress.done} of {progress.total}", f", {progress.per_s:.1f}/s{left}"]
     if progress.outcomes:

@@ -14,7 +14,7 @@ from gpututor.classroom.executors import one
 from gpututor.classroom.executors.local import LocalExecutor
 from gpututor.classroom.executors.real_devices import RealDevices
 from gpututor.classroom.work import MOST_ATTEMPTS, Work, is_in_journal
-from gpututor.errors import NotGradableHere
+from gpututor.errors import NotGradableHere, UsageError
 from gpututor.grading.events import GradeRequest
 from gpututor.grading.inventory import Device
 from gpututor.grading.journal import entries
@@ -109,7 +109,7 @@ def test_a_full_disk_stops_the_work_and_is_nobodys_fault(tmp_path: Path, monkeyp
     jobs = jobs_in(tmp_path, 9)
     work = Work(jobs)
     bench = Bench(lambda judge, request: Outcome.INTERNAL_ERROR)  # as a judge says that cannot write
-    with pytest.raises(NotGradableHere, match="No space left on device"):
+    with pytest.raises(UsageError, match="No space left on device"):
         LocalExecutor(1, RealDevices((), dict), bench).run(work)
     assert work.troubles == []
     assert len(bench.graded) == 1

@@ -97,6 +97,6 @@ def test_stopping_ends_those_who_wait_and_keeps_the_first_reason(tmp_path: Path)
 
 def test_time_left_is_known_when_something_is_done() -> None:
     assert Progress(10).left_s is None
-    progress = Progress(10, {Outcome.PASSED: 3, Outcome.FAILED: 1}, given_up=1, elapsed_s=2.0)
+    progress = Progress(10, {Outcome.PASSED: 3, Outcome.FAILED: 1}, given_up=1, elapsed_s=20.0, since_first_s=1.5)
     assert progress.done == 4
     assert progress.left_s == pytest.approx(2.5)
