@@ -13,9 +13,10 @@ from typing import Any, Literal, get_args
 
 import torch
 
-from gpututor.checks.core import Applies, Call, Check, Finding, Run, naming_line, tensors_by_path
+from gpututor.checks.core import Applies, Call, Check, Finding, Run, tensors_by_path
 from gpututor.checks.parity import disagreement
 from gpututor.checks.references import Reference, run_reference
+from gpututor.checks.source_lines import naming_line
 from gpututor.checks.structure import describe
 from gpututor.checks.trees import as_tree, first_difference
 from gpututor.checks.value import shorten
