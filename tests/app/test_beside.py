@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from gpututor.app.screens.compare import why_not
 from gpututor.app.widgets.device.beside import baselines_of, pair_of
 from gpututor.app.widgets.device.line_pairs import line_pairs
 from gpututor.app.widgets.device.time_bars import TimeBar, all_bars, limit_of, nanoseconds
@@ -125,4 +126,8 @@ def test_the_other_one_is_the_same_case_of_the_same_scenario(tmp_path: Path) -> 
     assert pair.right.call.elapsed_ns == left.run.baselines[0].calls[0].elapsed_ns
     assert pair.same_inputs
     moved = replace(left.recording, runs=(replace(left.run, scenario="two GPUs"),))
-    assert pair_of(left, replace(baseline, view=replace(left, recording=moved))) is None
+    elsewhere = replace(baseline, view=replace(left, recording=moved))
+    assert pair_of(left, elsewhere) is None
+    words = why_not(left, elsewhere, another=True)
+    assert f"did not run in “{left.run.scenario}”" in words
+    assert "Run the checks again" in words

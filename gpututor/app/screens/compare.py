@@ -22,6 +22,7 @@ from gpututor.app.widgets.device.edges import Key, Keys, TabChosen, TabTitles, s
 from gpututor.app.widgets.device.view import RunView
 from gpututor.app.widgets.plain import PlainText
 from gpututor.grading.words import device_words
+from gpututor.plain_text import visible
 
 _FOLDER = "gpututor.app.widgets.device"
 PAGES = (
@@ -36,7 +37,6 @@ NOTHING = (
     "There is nothing to set this attempt beside yet: no other attempt at this exercise was recorded, and its checks"
     " compare with no baseline.\n\nRun the checks again after a change, and both can be compared."
 )
-NOT_THERE = "The other one has no such run: its code stopped before, or ran elsewhere.\n\na goes on to another."
 
 
 class Page(Protocol):
@@ -152,7 +152,9 @@ class CompareScreen(OnceScreen[int | None]):
         if not self.others:
             return NothingToCompare(NOTHING)
         pair = pair_of(self.left, self.others[self.other_number])
-        return PairRead(loaded(pair)) if pair is not None else NothingToCompare(NOT_THERE)
+        if pair is None:
+            return NothingToCompare(why_not(self.left, self.others[self.other_number], another=len(self.others) > 1))
+        return PairRead(loaded(pair))
 
     @on(PairRead)
     async def _take(self, message: PairRead) -> None:
@@ -269,3 +271,22 @@ class CompareScreen(OnceScreen[int | None]):
     async def _choose_page(self, message: TabChosen) -> None:
         message.stop()
         await self.action_page(message.number)
+
+
+def why_not(left: RunView, other: Other, *, another: bool) -> str:
+    """What `other` lacks to be set beside the run of `left`, and what to do; `another`: there is a third to choose."""
+    scenario = visible(left.run.scenario)
+    runs = {run.scenario: run for run in other.view.recording.runs if run.calls}
+    if any(run.scenario == left.run.scenario for run in other.view.recording.runs):
+        missing = f"In “{scenario}”, {other.short} made no call that was recorded: its code stopped before."
+    else:
+        missing = f"{other.short.capitalize()} did not run in “{scenario}”."
+    if runs:
+        missing += f" What was recorded of it: {', '.join(f'“{visible(name)}”' for name in runs)}."
+    ways = []
+    if any(run.scenario in runs for run in left.recording.runs):
+        ways.append("s goes on to a scenario that both may have.")
+    if another:
+        ways.append("a sets another attempt beside it.")
+    ways.append("Run the checks again on the same devices, and the two last runs can be compared.")
+    return f"{missing}\n\n" + "\n".join(ways)
