@@ -6,7 +6,7 @@ import threading
 import time
 
 import pytest
-from textual.widgets import OptionList
+from textual.widgets import Input, OptionList
 
 from gpututor.app.commands import Pane
 from gpututor.app.screens.search import SearchScreen
@@ -160,8 +160,15 @@ async def test_nothing_found_is_said_and_enter_stays(told: Desk) -> None:
 
 async def test_the_words_are_there_again_at_the_next_search(told: Desk) -> None:
     async with told.start() as pilot:
-        await pilot.press("slash", *"locked", "escape", "slash")
+        await pilot.press("slash")
+        await until(pilot, lambda: isinstance(pilot.app.focused, Input), "for the line of words")
+        await pilot.press(*"locked")
         await until_shown(pilot, "Search: 2 places")
+        await pilot.press("escape")
+        await until(pilot, lambda: pilot.app.screen is main_screen(pilot), "for the desk")
+        await pilot.press("slash")
+        await until_shown(pilot, "Search: 2 places")
+        await until(pilot, lambda: isinstance(pilot.app.focused, Input), "for the line of words")
         await pilot.press(*"page")
         await until(pilot, lambda: screen_lines(pilot.app)[4].split()[1:2] == ["page"], "for the new words only")
 
