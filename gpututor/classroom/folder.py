@@ -69,9 +69,13 @@ class ClassFolder:
         """What devices did in gradings that somebody looked at, a folder for each key."""
         return self.folder / "recordings"
 
+    @property
+    def submissions(self) -> Path:
+        return self.folder / "submissions"
+
     def submission(self, sha256: str) -> Path:
         """The bytes that were handed in, under their digest: the same text of many students is kept once."""
-        return self.folder / "submissions" / sha256[:2] / f"{sha256}.py"
+        return self.submissions / sha256[:2] / f"{sha256}.py"
 
     def write_class(self, found: Class) -> None:
         write_atomically(self.class_file, json.dumps(found.to_json(), indent=1) + "\n")

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from gpututor.classroom.folder import ClassFolder
 from gpututor.classroom.handed_in import Class
+from gpututor.classroom.intake.content import clear_parts
 from gpututor.classroom.intake.entries import Refused
 from gpututor.classroom.intake.gathering import Gathering
 from gpututor.classroom.intake.gradescope_metadata import submissions_of
@@ -36,6 +37,7 @@ def read_class(
     names = ExerciseNames(course)
     try:
         folder.folder.mkdir(parents=True, exist_ok=True)
+        clear_parts(folder)
         recognised = recognise(Tree(source, apart_from=folder.folder), names, layout, one_exercise=exercise is not None)
         gathering = Gathering(_made(recognised, names, exercise), names, folder, exercise)
         for entry in recognised.tree.entries():

@@ -123,6 +123,7 @@ def test_what_is_kept_is_what_was_handed_in_once_for_the_same_text(
     assert one.read_bytes() == content
     assert empty.read_bytes() == b""
     one.write_bytes(b"spoilt in a power cut")
+    one.with_name(".x.part").write_bytes(b"of a reader that was killed")
     reading(laid_out({}))
     assert one.read_bytes() == content
     assert sorted(path for path in kept.folder.rglob("*") if path.is_file()) == sorted({one, empty})
