@@ -18,7 +18,7 @@ from textual.theme import Theme
 
 from gpututor.app import style_sheets, themes
 from gpututor.app.chosen import ChosenReversed
-from gpututor.app.escape import escape_and_key, know_escape
+from gpututor.app.escape import escape_took
 from gpututor.app.grader import Client
 from gpututor.app.idle import LOOK_EVERY_S, START_AFTER_S, IdleCollector
 from gpututor.app.main.saving import Learner
@@ -27,8 +27,8 @@ from gpututor.app.messages import SettingsChanged
 from gpututor.app.without_colours import WithoutColours
 from gpututor.course.exercise import Course, Exercise
 from gpututor.course.workspace import Workspace, make_workspace
-from gpututor.errors import CourseError, TutorError, UsageError
-from gpututor.paths import builtin_course, default_workspace, log_file, progress_file
+from gpututor.errors import TutorError
+from gpututor.paths import default_workspace
 from gpututor.progress.database import briefly
 from gpututor.progress.store import ProgressStore
 from gpututor.settings import SettingsFile
@@ -152,22 +152,10 @@ class GpututorApp(App[None]):
         if self._collector is not None and isinstance(event, events.InputEvent):
             self._collector.input_came()
         if isinstance(event, (events.Key, events.MouseDown)) and not event.is_forwarded:
-            for screen in self.screen_stack:
-                if isinstance(screen, MainScreen):
-                    screen.status.forget_answer()
-        if (
-            isinstance(event, events.Key)
-            and not event.is_forwarded
-            and (both := escape_and_key(event)) is not None
-            and event.key not in self.screen.active_bindings
-        ):
-            escape, key = both
-            await super().on_event(escape)
-            # Where Esc did not leave what one types in, the character is no text all the same.
-            if self.focused is None or not self.focused.check_consume_key(key.key, key.character):
-                await super().on_event(key)
-            return
-        await super().on_event(event)
+            for desk in self._desks:
+                desk.status.forget_answer()
+        if not isinstance(event, events.Key) or not await escape_took(self, event):
+            await super().on_event(event)
 
     def _leave_at_once(self) -> None:
         """The terminal was closed, or the program told to end: nobody can be asked, and nothing may be lost."""
@@ -176,43 +164,19 @@ class GpututorApp(App[None]):
         self.exit()
 
     def _rescue(self) -> None:
-        for screen in self.screen_stack:
-            if isinstance(screen, MainScreen):
-                screen.rescue()
+        for desk in self._desks:
+            desk.rescue()
+
+    @property
+    def _desks(self) -> list[MainScreen]:
+        return [screen for screen in self.screen_stack if isinstance(screen, MainScreen)]
 
     def _fatal_error(self) -> None:
         """A fault of ours that nobody foresaw: what is open is saved, and the log has what Textual would print."""
-        from rich.text import Text
+        from gpututor.app.last_words import last_words
 
-        from gpututor.app.log import write_log
-
-        error = sys.exc_info()[1] or self._exception
-        if error is not None:
-            write_log(error)
-        kept = self._rescued_in_words()
         self.bell()
-        self.panic(
-            Text(
-                f"gpututor stopped in an unexpected way: {error!r}\n"
-                f"{kept} Start gpututor again to go on. The log is {log_file()}"
-            )
-        )
-
-    def _rescued_in_words(self) -> str:
-        """Save what is open, whatever else is broken; what became of it."""
-        from gpututor.app.log import write_log
-
-        try:
-            self._rescue()
-        except Exception as error:
-            write_log(error)
-            return "Your last edits could not be kept."
-        desks = [screen for screen in self.screen_stack if isinstance(screen, MainScreen) and screen.has_file]
-        if not desks:
-            return "No file was open."
-        if all(desk.is_saved for desk in desks):
-            return "Your file is saved."
-        return "Your last edits are kept apart, and are offered when you open the exercise again."
+        self.panic(last_words(sys.exc_info()[1] or self._exception, self._desks))
 
     def _show_error(self, error: TutorError) -> None:
         from gpututor.app.screens.dialogs import error_dialog
@@ -243,7 +207,7 @@ class GpututorApp(App[None]):
 
     def action_begin(self) -> None:
         """Make the learner's folder and go to the first exercise. A folder that cannot be made is told in a dialog."""
-        if any(isinstance(screen, MainScreen) for screen in self.screen_stack):
+        if self._desks:
             return  # Enter came twice in one moment
         try:
             self._workspace, _ = make_workspace(self._new_workspace, self._course, remember=self._remembers)
@@ -254,53 +218,8 @@ class GpututorApp(App[None]):
 
     async def action_quit(self) -> None:
         """Leave, from wherever: what is open is saved first, and may ask."""
-        for screen in self.screen_stack:
-            if isinstance(screen, MainScreen):
-                await screen.caught_up()
-                screen.action_quit()
-                return
+        for desk in self._desks:
+            await desk.caught_up()
+            desk.action_quit()
+            return
         self.exit()
-
-
-def _find_devices() -> Inventory:
-    from gpututor.grading.inventory import known_devices
-
-    return known_devices()
-
-
-def run(course_folder: Path | None = None, workspace_folder: Path | None = None) -> int:
-    """Start the app and return the exit status. Raises `TutorError` for what keeps it from starting."""
-    if not (sys.stdin.isatty() and sys.stdout.isatty()):
-        raise UsageError(
-            "The app needs a terminal, and this is none.",
-            "Without one there are plain verbs, such as `gpututor list` and `gpututor grade EXERCISE`.",
-        )
-    from gpututor.course.catalogue import load_course
-    from gpututor.course.workspace import check_not_missing, find_workspace
-    from gpututor.grading.client import GradingClient
-    from gpututor.progress.unkept import take_in
-
-    course = load_course(course_folder or builtin_course())
-    if not course.exercises:
-        raise CourseError(f"{course.folder}: there is no exercise in it", "`gpututor doctor` names what is wrong.")
-    workspace = find_workspace(workspace_folder, course)
-    if workspace is None and workspace_folder is None:
-        check_not_missing(course)
-    take_in(path := progress_file(course.place))
-    progress = ProgressStore(path)
-    client = GradingClient()
-    know_escape()
-    try:
-        GpututorApp(
-            course=course,
-            workspace=workspace,
-            progress=progress,
-            client=client,
-            new_workspace=workspace_folder,
-            find_devices=_find_devices,
-            collector=IdleCollector(),
-        ).run()
-    finally:
-        client.close()
-        progress.close()
-    return 0

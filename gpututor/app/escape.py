@@ -6,10 +6,12 @@ import selectors
 import sys
 from collections.abc import Iterable
 from types import SimpleNamespace
+from typing import Any
 
 from textual import events
 from textual._ansi_sequences import ANSI_SEQUENCES_KEYS
 from textual._xterm_parser import XTermParser
+from textual.app import App
 
 LOOK_EVERY_S = 0.02
 """100 ms in Textual, which notices only at its next look that nothing came behind an Esc, and so that it was one."""
@@ -54,6 +56,30 @@ def escape_and_key(event: events.Key) -> tuple[events.Key, events.Key] | None:
         return None
     name = character if character.isalnum() else event.key.removeprefix("alt+")
     return events.Key("escape", _ESC), events.Key(name, character)
+
+
+async def escape_took(app: App[Any], event: events.Key) -> bool:
+    """Whether `event`, one of `app`'s, was Esc, or Esc with a character behind it, and has been dealt with.
+
+    Where nothing takes text, Esc goes the way of letters, and so comes behind those that were typed before it.
+    """
+    if event.is_forwarded:
+        return event.key == "escape" and await app._check_bindings(event.key, priority=True)
+    focused = app.focused
+    takes_text = focused is not None and focused.check_consume_key("a", "a")
+    both = escape_and_key(event)
+    if not takes_text and (both is not None or event.key == "escape") and app.screen.maximized is None:
+        for key in both or (event,):
+            (focused or app.screen)._forward_event(key)
+        return True
+    if both is None or event.key in app.screen.active_bindings:
+        return False
+    escape, key = both
+    await App.on_event(app, escape)
+    # Where Esc did not leave what one types in, the character is no text all the same.
+    if app.focused is None or not app.focused.check_consume_key(key.key, key.character):
+        await App.on_event(app, key)
+    return True
 
 
 def know_escape() -> None:

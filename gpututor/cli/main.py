@@ -125,7 +125,7 @@ def _start_app(course: Path | None = None, workspace: Path | None = None) -> int
     os.environ.setdefault("ESCDELAY", "30")
     gc.disable()  # 15 ms less of imports, which leave nothing to collect; the app turns it on when it is there
     try:
-        from gpututor.app.app import run  # Textual
+        from gpututor.app.start import run  # Textual
 
         return run(course, workspace)
     finally:

@@ -13,9 +13,11 @@ from textual.pilot import Pilot
 from gpututor.app.commands import Pane
 from gpututor.app.escape import LOOK_EVERY_S, EscapeParser, QuickSelector, know_escape
 from gpututor.app.screens.help import HelpScreen
+from gpututor.app.screens.history import HistoryScreen
 from gpututor.course.workspace import make_workspace
 from tests.app.conftest import Desk, main_screen, until
 from tests.app.in_terminal import start
+from tests.app.test_path import run_checks
 from tests.app.test_typing import DEFAULT_START
 
 
@@ -122,6 +124,23 @@ async def test_a_command_right_behind_esc_is_done(desk: Desk) -> None:
         await until(pilot, lambda: screen.focused is screen.panes.editor, "for the editor")
         await send(pilot, "\x1b1")
         await until(pilot, lambda: screen.panes.current is Pane.COURSE, "for the course")
+
+
+async def test_esc_does_not_overtake_the_letter_before_it(desk: Desk) -> None:
+    async with desk.start() as pilot:
+        await run_checks(pilot)
+        screen = main_screen(pilot)
+        await send(pilot, "V\x1b1")
+        await until(pilot, lambda: screen.panes.current is Pane.COURSE, "for the course")
+        assert pilot.app.screen is screen
+
+
+async def test_outside_the_editor_alt_and_a_letter_is_esc_and_the_letter(desk: Desk) -> None:
+    async with desk.start() as pilot:
+        await run_checks(pilot)
+        await send(pilot, "\x1ba")
+        await until(pilot, lambda: isinstance(pilot.app.screen, HistoryScreen), "for the attempts")
+        assert not main_screen(pilot).panes.editor.selected_text
 
 
 async def test_alt_and_a_key_does_what_it_is_bound_to(desk: Desk) -> None:

@@ -12,6 +12,7 @@ TORCH_FREE = [
     "gpututor.cli.grade",
     "gpututor.cli.run",
     "gpututor.app.app",
+    "gpututor.app.start",
     "gpututor.grading.client",
     "gpututor.grading.inventory",
     "gpututor.course.catalogue",

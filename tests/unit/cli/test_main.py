@@ -125,7 +125,7 @@ def test_without_a_verb_the_app_gets_the_folders(monkeypatch: pytest.MonkeyPatch
         given.extend(folders)
         return 0
 
-    monkeypatch.setattr("gpututor.app.app.run", run_app)
+    monkeypatch.setattr("gpututor.app.start.run", run_app)
     assert main(["--workspace", str(tmp_path)]) == 0
     assert given == [None, tmp_path]
 

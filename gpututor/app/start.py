@@ -1,0 +1,61 @@
+"""How the app starts: the course, the workspace and the progress are opened, and closed when it ends."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gpututor.app.app import GpututorApp
+from gpututor.app.escape import know_escape
+from gpututor.app.idle import IdleCollector
+from gpututor.errors import CourseError, UsageError
+from gpututor.paths import builtin_course, progress_file
+from gpututor.progress.store import ProgressStore
+
+if TYPE_CHECKING:
+    from gpututor.grading.inventory import Inventory
+
+
+def _find_devices() -> Inventory:
+    from gpututor.grading.inventory import known_devices
+
+    return known_devices()
+
+
+def run(course_folder: Path | None = None, workspace_folder: Path | None = None) -> int:
+    """Start the app and return the exit status. Raises `TutorError` for what keeps it from starting."""
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        raise UsageError(
+            "The app needs a terminal, and this is none.",
+            "Without one there are plain verbs, such as `gpututor list` and `gpututor grade EXERCISE`.",
+        )
+    from gpututor.course.catalogue import load_course
+    from gpututor.course.workspace import check_not_missing, find_workspace
+    from gpututor.grading.client import GradingClient
+    from gpututor.progress.unkept import take_in
+
+    course = load_course(course_folder or builtin_course())
+    if not course.exercises:
+        raise CourseError(f"{course.folder}: there is no exercise in it", "`gpututor doctor` names what is wrong.")
+    workspace = find_workspace(workspace_folder, course)
+    if workspace is None and workspace_folder is None:
+        check_not_missing(course)
+    take_in(path := progress_file(course.place))
+    progress = ProgressStore(path)
+    client = GradingClient()
+    know_escape()
+    try:
+        GpututorApp(
+            course=course,
+            workspace=workspace,
+            progress=progress,
+            client=client,
+            new_workspace=workspace_folder,
+            find_devices=_find_devices,
+            collector=IdleCollector(),
+        ).run()
+    finally:
+        client.close()
+        progress.close()
+    return 0
