@@ -9,7 +9,7 @@ import os
 import sqlite3
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import closing, suppress
+from contextlib import closing
 from pathlib import Path
 
 from gpututor.classroom.gradebook.model import Attempt, ExerciseSummary, Gradebook, Mark, StudentMarks
@@ -47,18 +47,12 @@ Row = Sequence[str | float | int | None]
 def write_database(gradebook: Gradebook, path: Path) -> None:
     """Replace the file at `path`: it is built beside it and moved over it. Raises `OSError`."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
-    os.close(descriptor)
-    part = Path(name)
-    try:
+    with tempfile.TemporaryDirectory(prefix=f".{path.name}.", suffix=".part", dir=path.parent) as folder:
+        part = Path(folder) / path.name
         _build(gradebook, part)
         with part.open("rb") as stream:
             os.fsync(stream.fileno())
-        part.chmod(0o644)
         part.replace(path)
-    finally:
-        with suppress(FileNotFoundError):
-            part.unlink()
 
 
 def _build(gradebook: Gradebook, path: Path) -> None:

@@ -76,6 +76,14 @@ def test_the_guides_example_has_every_key_that_there_is() -> None:
     assert set().union(*document["extension"]) == {each.name for each in fields(Extension)}
 
 
+def test_the_guide_for_instructors_shows_rules_that_are_read(tmp_path: Path, course: Course) -> None:
+    guide = GUIDE.with_name("README.md").read_text(encoding="utf-8")
+    found = re.findall(r"```toml\n(.*?)```", guide, re.DOTALL)
+    assert found
+    for text in found:
+        assert rules(tmp_path, text, tuple(exercise.key for exercise in course.exercises)).late.per_cent == 10
+
+
 def test_an_empty_file_says_what_no_file_says(tmp_path: Path) -> None:
     found = rules(tmp_path, "")
     assert Rules(path=found.path) == found
