@@ -34,7 +34,7 @@ from tests.unit.grading.any_report import TEXTS
 HIDDEN = Rules(exercises=MappingProxyType({EXERCISE: ExerciseRules(hidden=("parity",))}), late=LatePolicy(10))
 ADA = Student("ada", "Ada Lovelace", "ada@example.org", "501")
 GRACE = Student("grace", "Grace Hopper", "grace@example.org", "502")
-FEW = settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
+FEW = settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 def book(rules: Rules | None = None) -> Gradebook:

@@ -292,7 +292,7 @@ POLICIES = st.builds(
     most_per_cent=st.sampled_from([25.0, 100.0]),
     reject_after_hours=st.sampled_from([None, 24.0]),
 )
-FEW = settings(max_examples=40)
+FEW = settings(max_examples=25)
 RULES = st.builds(
     Rules,
     attempts=st.sampled_from(["best", "last"]),

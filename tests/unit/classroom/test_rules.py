@@ -201,7 +201,7 @@ def test_every_key_of_the_example_is_found_in_its_line() -> None:
 
 
 @given(st.text(st.sampled_from("attempts=[]\"'\n.late#1 \t"), max_size=60))
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=50)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=30)
 def test_any_text_is_rules_or_a_mistake(tmp_path: Path, text: str) -> None:
     with contextlib.suppress(UsageError):
         assert rules(tmp_path, text).text == text
