@@ -16,15 +16,18 @@ machine that goes off), say the same again with --resume, and only what is missi
   retried, seconds, per_s, stopped
 
 Exit codes: 0 all is graded; 2 wrong usage, or OUT cannot be written to; 3 this machine lacks what is needed;
-4 something could not be graded, and is tried again with --resume; 130 Ctrl-C.
+4 something could not be graded, and is tried again with --resume; 130 Ctrl-C or SIGTERM.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import shlex
+import signal
 import sys
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
@@ -84,7 +87,7 @@ def main(arguments: argparse.Namespace) -> int:
         if begun.jobs:
             try:
                 executor = _executor(arguments, begun)
-                with ProgressLine(work, screen.stream):
+                with _ended_as_by_ctrl_c(), ProgressLine(work, screen.stream):
                     executor.run(work)
             except (TutorError, KeyboardInterrupt) as error:
                 stopped = error
@@ -98,6 +101,20 @@ def main(arguments: argparse.Namespace) -> int:
         if stopped is not None:
             raise stopped
         return GradingError.exit_code if work.troubles else 0
+
+
+@contextlib.contextmanager
+def _ended_as_by_ctrl_c() -> Iterator[None]:
+    """Also by SIGTERM, which is how clusters and machines that go off end what runs."""
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _begin(arguments: argparse.Namespace, folder: ClassFolder, screen: Screen) -> Start:

@@ -9,18 +9,29 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from gpututor.classroom.batch import reports_of, troubles_of
+from gpututor import __version__
+from gpututor.classroom.batch import Job, reports_of, troubles_of
+from gpututor.classroom.executors.local import LocalExecutor
+from gpututor.classroom.executors.real_devices import RealDevices
 from gpututor.classroom.folder import ClassFolder
-from gpututor.course.catalogue import load_course
+from gpututor.classroom.keys import exercise_version
+from gpututor.classroom.work import Work, is_in_journal
+from gpututor.course.catalogue import load_course, load_exercise
+from gpututor.grading.client import GradingClient
+from gpututor.grading.events import GradeRequest, GradingEvent, RunStarted
+from gpututor.grading.inventory import torch_version
 from gpututor.grading.journal import Entry, entries
-from gpututor.grading.report import Report
+from gpututor.grading.report import Outcome, Report
 from gpututor.paths import builtin_course
 from gpututor.processes import descendants
+from tests.unit.classroom.judges import job_of
+from tests.unit.course.tiny import write_course
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(1800)]
 
@@ -67,11 +78,11 @@ def grading(handed_in: Path, folder: ClassFolder, *more: str) -> Iterator[subpro
             process.kill()
 
 
-def below(process: subprocess.Popen[bytes], is_wanted: Callable[[bytes], bool]) -> list[int]:
+def below(process: subprocess.Popen[bytes], module: bytes) -> list[int]:
     found = []
     for pid in descendants(process.pid):
         with contextlib.suppress(OSError):
-            if is_wanted(Path(f"/proc/{pid}/cmdline").read_bytes()):
+            if module in Path(f"/proc/{pid}/cmdline").read_bytes():
                 found.append(pid)
     return found
 
@@ -112,7 +123,7 @@ def test_judges_killed_at_random_cost_nothing(handed_in: Path, undisturbed: Clas
         while process.poll() is None:
             before = written(folder)
             chosen = chance.choice((b"gpututor.judge", b"gpututor.worker"))
-            if victims := below(process, lambda command, chosen=chosen: chosen in command):
+            if victims := below(process, chosen):
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(chance.choice(victims), signal.SIGKILL)
                     killed += 1
@@ -146,14 +157,15 @@ def test_a_grader_that_is_killed_again_and_again_is_gone_on_with(
     check_whole(folder, undisturbed)
 
 
-def test_ctrl_c_says_how_to_go_on_and_leaves_nobody_behind(handed_in: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_ctrl_c_says_how_to_go_on_and_leaves_nobody_behind(handed_in: Path, tmp_path: Path, number: int) -> None:
     folder = ClassFolder(tmp_path)
     with grading(handed_in, folder) as process:
         while written(folder) < 5:
             assert process.poll() is None, (tmp_path / "output.txt").read_text()
             time.sleep(0.02)
         family = descendants(process.pid)
-        process.send_signal(signal.SIGINT)
+        process.send_signal(number)
         assert process.wait() == 130
         deadline = time.monotonic() + 20
         while any(Path(f"/proc/{pid}").exists() for pid in family) and time.monotonic() < deadline:
@@ -163,3 +175,39 @@ def test_ctrl_c_says_how_to_go_on_and_leaves_nobody_behind(handed_in: Path, tmp_
     assert "What is done is kept." in said
     assert "--resume" in said
     assert all(isinstance(entry, Entry) for entry in entries(folder.journal))
+
+
+def test_a_judge_that_stands_still_is_ended_and_its_submission_graded_by_another(
+    exercise_folder: Path, tmp_path: Path
+) -> None:
+    text = "def twice(number):\n    return 2 * number\n"
+    jobs = [replace(real_job(exercise_folder, tmp_path, f"{text}# {number}\n"), within_s=30.0) for number in range(4)]
+    stood_still: list[GradingClient] = []
+
+    class StandsStillOnce(GradingClient):
+        def grade(self, request: GradeRequest) -> Iterator[GradingEvent]:
+            for event in super().grade(request):
+                if isinstance(event, RunStarted) and not stood_still:
+                    stood_still.append(self)
+                    assert self._judge is not None
+                    os.kill(self._judge.pid, signal.SIGSTOP)
+                yield event
+
+    work = Work(jobs)
+    LocalExecutor(1, RealDevices((), dict), StandsStillOnce).run(work)
+    assert work.progress.outcomes == {Outcome.PASSED: 4}
+    assert work.progress.retried == 1
+    assert all(is_in_journal(job) for job in jobs)
+
+
+def real_job(exercise_folder: Path, folder: Path, text: str) -> Job:
+    """One that a judge can do."""
+    job = job_of(folder, load_exercise(exercise_folder).key, text)
+    version = exercise_version(exercise_folder)
+    key = replace(job.key, exercise_version=version, gpututor=__version__, torch=torch_version())
+    return replace(job, key=key, exercise_folder=str(exercise_folder))
+
+
+@pytest.fixture
+def exercise_folder(tmp_path: Path) -> Path:
+    return write_course(tmp_path / "course", exercises=1) / "01_lesson_1" / "01_twice_1_1"

@@ -1,0 +1,72 @@
+"""What `classroom grade` says while it grades, and at its end."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+from gpututor.classroom.batch import Options
+from gpututor.classroom.handed_in import Class
+from gpututor.classroom.start import Start
+from gpututor.classroom.work import MOST_ATTEMPTS, Progress, Work
+from gpututor.cli.classroom.grading_screen import MOST_TOLD, Screen, duration, progress_line, summary_of
+from gpututor.errors import NotGradableHere
+from gpututor.grading.report import Outcome
+from tests.unit.classroom.judges import job_of
+
+OPTIONS = Options("auto", "", "process", "0.1.0", "2.9.0", "0" * 16, "", "")
+
+
+def begun(folder: Path, count: int) -> tuple[Start, Work]:
+    jobs = [job_of(folder, "lesson/one", str(number)) for number in range(count)]
+    return Start(Class("course", "folders", (), (), ()), OPTIONS, jobs, 2, ()), Work(jobs)
+
+
+def test_one_line_tells_how_far_it_is() -> None:
+    assert progress_line(Progress(7)) == "0 of 7; the graders are starting"
+    outcomes = {Outcome.ERROR: 2, Outcome.PASSED: 9}
+    progress = Progress(120, outcomes, given_up=1, retried=3, elapsed_s=10.0, since_first_s=5.0)
+    whole = "11 of 120, 1.1/s, 0:54 left: 9 passed, 2 error; 3 tried again; 1 not graded"
+    assert progress_line(progress) == whole
+    for width in range(20, len(whole)):
+        line = progress_line(progress, width)
+        assert len(line) <= width
+        assert whole.startswith(line.removesuffix(" …"))
+
+
+def test_durations_are_as_on_a_clock() -> None:
+    assert [duration(seconds) for seconds in (0, 7.4, 147, 3723)] == ["0:00", "0:07", "2:27", "1:02:03"]
+
+
+def test_what_could_not_be_graded_is_told_and_nobody_blamed(tmp_path: Path) -> None:
+    start, work = begun(tmp_path, MOST_TOLD + 2)
+    while (attempt := work.take()) is not None:
+        if attempt.number == 1 and not work.progress.done:
+            work.done(attempt, Outcome.PASSED)
+        else:
+            work.broke(attempt, "It \x1b[31mbroke.\nAdvice.")
+    stream = io.StringIO()
+    Screen(stream, "gpututor classroom grade in --out out --resume").tell_end(start, work, is_stopped=False)
+    said = stream.getvalue()
+    assert f"Graded 1 of {MOST_TOLD + 2}" in said
+    assert said.count("! not graded: lesson/one") == MOST_TOLD
+    assert f"{MOST_ATTEMPTS} attempts: It " in said
+    assert "\x1b" not in said
+    assert "… and 1 more: troubles.json has all of them" in said
+    assert "No student is to blame" in said
+    assert "gpututor classroom grade in --out out --resume" in said
+
+
+def test_who_is_stopped_reads_how_to_go_on_and_the_summary_says_why(tmp_path: Path) -> None:
+    start, work = begun(tmp_path, 3)
+    attempt = work.take()
+    assert attempt is not None
+    work.done(attempt, Outcome.FAILED)
+    stream = io.StringIO()
+    Screen(stream, "go on").tell_end(start, work, is_stopped=True)
+    assert "Graded 1 of 3" in stream.getvalue()
+    assert "What is done is kept. Go on with:\n  go on" in stream.getvalue()
+    summary = summary_of(tmp_path, start, work, NotGradableHere("No device is left."))
+    assert (summary["gradings"], summary["already"], summary["done"]) == (5, 2, 1)
+    assert summary["stopped"] == "No device is left."
+    assert summary_of(tmp_path, start, work, KeyboardInterrupt())["stopped"] == "interrupted"
