@@ -79,6 +79,7 @@ _NO_ZONE = 'Write it as 2026-03-01T23:59:00+01:00, or add time_zone = "Europe/Be
 
 def mistaken(path: Path, text: str, mistakes: Sequence[Mistake]) -> UsageError:
     """One error for all mistakes in the rules, each with the line where it stands."""
+    mistakes = sorted(mistakes, key=lambda mistake: line_of(text, _path_of(mistake.key)) or 0)
     titles = [title_of(path, text, mistake) for mistake in mistakes]
     if len(titles) == 1:
         return UsageError(titles[0], mistakes[0].advice)

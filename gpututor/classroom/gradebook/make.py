@@ -111,12 +111,13 @@ def _graded(folder: ClassFolder, class_: Class) -> tuple[dict[HandedIn, Graded],
 def _known_checks(
     class_: Class, graded: Mapping[HandedIn, Graded], rules: Rules, exercises: Mapping[str, Exercise]
 ) -> dict[str, frozenset[str]]:
-    """The names of checks, of the exercises of which rules name some."""
+    """The names of checks: of reports, and of the course's exercises as far as rules name some of theirs."""
     known: dict[str, set[str]] = {}
     for one in class_.handed_in:
         if one in graded and (report := graded[one].report) is not None:
             known.setdefault(one.exercise, set()).update(verdict.check for verdict in report.verdicts)
-    for key in [*rules.exercises, *(known if rules.hidden else ())]:
+    is_met = set(rules.hidden) <= set().union(*known.values())
+    for key in rules.exercises if is_met else exercises:  # what is hidden everywhere, any exercise may have
         if key in exercises:
             known.setdefault(key, set()).update(check_names.names_in_course(exercises[key]))
     return {key: frozenset(names) for key, names in known.items()}

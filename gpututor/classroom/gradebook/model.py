@@ -92,7 +92,8 @@ class Attempt:
     """What it can still become, after lateness: `points` where it is a mark."""
     lateness: Lateness
     reason: str
-    """Why it is no mark, or what was taken off; empty where there is nothing to say."""
+    """Why it is no mark, or what was taken off; empty where there is nothing to say. It is for the instructor: it may
+    name hidden checks."""
 
     @property
     def deduction(self) -> float:
@@ -118,7 +119,7 @@ class Mark:
     counted: Attempt | None = None
     """The attempt that counts; of a mark that is open, the one that a person has to look at. None without any."""
     reason: str = ""
-    """What there is to say, a sentence or a few; empty for a plain mark."""
+    """What there is to say, a sentence or a few; empty for a plain mark. It is for the instructor, as above."""
     is_dropped: bool = False
     """Whether it is left out of the student's total."""
 

@@ -254,6 +254,8 @@ def test_report_refuses_what_it_cannot_do(
     ):
         assert main(["classroom", "report", *words]) == 2
         assert told in capsys.readouterr().err
+    folder.rules_file.write_text('hidden = ["memory", "recomputed"]')  # another exercise of the course has it
+    assert make_gradebook(folder, rules_for(folder)).notices == ()
     folder.rules_file.write_text(f"\n[exercises.'{EXERCISE}']\nhidden = ['sincs']\n")
     with pytest.raises(UsageError) as raised:
         make_gradebook(folder, rules_for(folder))
