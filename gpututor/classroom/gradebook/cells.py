@@ -52,7 +52,8 @@ def _written(cell: Cell) -> str:
 def safe(text: str) -> str:
     """`text` for a cell: what begins, after spaces, like a formula gets a ' in front."""
     begins_badly = text.lstrip(" ").startswith(_FORMULA)
-    return f"'{visible(text)}" if begins_badly else visible(text)
+    shown = text if text.isprintable() and text.isascii() else visible(text)  # a class has a million cells
+    return f"'{shown}" if begins_badly else shown
 
 
 def number(value: float) -> str:

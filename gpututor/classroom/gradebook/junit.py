@@ -31,7 +31,7 @@ def junit(gradebook: Gradebook) -> str:
 
 def legal(text: str) -> str:
     """`text` with control characters written out, and without what XML cannot have."""
-    return _ILLEGAL.sub("", visible(text))
+    return text if text.isprintable() and text.isascii() else _ILLEGAL.sub("", visible(text))
 
 
 def _suite(marks: StudentMarks) -> ET.Element:
