@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Iterator
+from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
+from gpututor.grading.client import GradingClient
+from gpututor.grading.events import Cancelled
 from gpututor.grading.report import Outcome, Report
 from tests.hostile.ground import Ground, opened
 from tests.hostile.members import HONEST, KINDS, Member, members
@@ -85,3 +90,14 @@ def test_every_kind_has_several_members_and_there_are_enough() -> None:
     assert sum(len(found) for kind, found in of_kind.items() if kind != HONEST) >= 60
     assert all({member.name for member in found} >= set(ALWAYS[kind]) for kind, found in of_kind.items())
     assert all(member.kind in ("forged", "patched", "fake") for member in ALL if member.open)
+
+
+def test_a_judge_that_hung_is_used_no_more(tmp_path: Path) -> None:
+    hung = Mock(spec=GradingClient)
+    hung.grade.return_value = iter([Cancelled()])
+    with socket.socket() as listener:
+        ground = Ground(tmp_path, "", {}, tmp_path, listener, _clients={"process": hung}, _traces=set())
+        with pytest.raises(AssertionError, match="still at it"):
+            ground.grade_text("", tmp_path, "process")
+    assert ground._clients == {}
+    hung.close.assert_called_once_with()
