@@ -98,7 +98,7 @@ def _legend(gradebook: Gradebook, shown: int) -> Iterator[str]:
         yield from told
     if left := len(gradebook.exercises) - shown:
         yield ""
-        yield f"{count(left, 'exercise')} more: a wider terminal shows them, --csv and --html have all."
+        yield f"{count(left, 'exercise')} more: a wider terminal shows them, --csv has all."
 
 
 def _total(marks: StudentMarks) -> tuple[str, str]:

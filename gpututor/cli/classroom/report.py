@@ -58,7 +58,6 @@ _OPTIONS = (
     ("--moodle", "FILE", "a grading worksheet that Moodle takes"),
     ("--moodle-roster", "FILE", "the worksheet that Moodle gives, to be filled in"),
     ("--junit", "FILE", "JUnit XML: a suite for each student, a case for each check"),
-    ("--html", "FILE", "one page to look at, with nothing from elsewhere"),
 )
 
 
