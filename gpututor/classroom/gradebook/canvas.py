@@ -19,6 +19,8 @@ from gpututor.grading.words import count
 COLUMNS = ("Student", "ID", "SIS User ID", "SIS Login ID", "Section")
 POINTS_POSSIBLE = "    Points Possible"
 """As Canvas writes it."""
+_NAMES = (("Student",), ("LastName", "FirstName"))
+"""How a roster begins, as the course is set."""
 _ASSIGNMENT_ID = re.compile(r"\s*\(\d+\)$")
 
 
@@ -46,15 +48,16 @@ def title_of(exercise: ExerciseSummary) -> str:
 
 
 def _from_roster(gradebook: Gradebook, table: Table) -> tuple[str, list[Notice]]:
-    if table.header[:2] != COLUMNS[:2] or "Section" not in table.header:
+    names = next((names for names in _NAMES if table.header[: len(names) + 1] == (*names, "ID")), None)
+    if names is None or "Section" not in table.header:
         advice = "Take the file that Canvas makes under Grades, Export."
         raise UsageError(f"{table.path}: this is no export of a Canvas gradebook.", advice)
     about_people = table.column("Section") + 1
-    name, number_column = table.column("Student"), table.column("ID")
+    number_column = table.column("ID")
     logins = [table.header.index(each) for each in ("SIS User ID", "SIS Login ID") if each in table.header]
     people, possible = [], tuple[str, ...]()
     for row in table.rows:
-        if "Points Possible" in row[name]:
+        if "Points Possible" in row[0]:
             possible = row
         elif row[number_column].strip():
             people.append(row)
@@ -66,7 +69,10 @@ def _from_roster(gradebook: Gradebook, table: Table) -> tuple[str, list[Notice]]
         column = columns[each.exercise]
         header.append(table.header[column] if column is not None else title_of(each))
         points.append(Kept(possible[column]) if column is not None and possible else each.of)
-    persons = [Person(row[number_column].strip(), tuple(row[at].strip() for at in logins), row[name]) for row in people]
+    persons = [
+        Person(row[number_column].strip(), tuple(row[at].strip() for at in logins), " ".join(row[:number_column]))
+        for row in people
+    ]
     found = found_in(persons, gradebook.students)
     rows: list[list[Cell]] = [header, points]
     for position in sorted(found):

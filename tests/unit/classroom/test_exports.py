@@ -183,6 +183,9 @@ def test_canvas_with_its_roster_keeps_its_columns_and_what_is_open(tmp_path: Pat
         f"Canvas has no assignment {OTHER!r} yet: it asks what to do with the column.",
         "Of ROSTER, 1 student handed nothing in: not in the Canvas file.",
     ]
+    two_names = "LastName,FirstName,ID,Section,hidden_syncs (77)\nPoints Possible,,,,7\nLovelace,Ada,8,A,\n"
+    roster.write_text(two_names)
+    assert rows(canvas(book(), roster)[0])[2] == ["Lovelace", "Ada", "8", "A", "2.7", "2"]
     roster.write_text("Name,Mark\nkim,1\n")
     with pytest.raises(UsageError, match="no export of a Canvas gradebook"):
         canvas(book(), roster)
