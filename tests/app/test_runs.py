@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 
 from gpututor.app.commands import Pane
 from gpututor.app.screens.dialogs import QuestionDialog
 from gpututor.course.catalogue import load_course
-from gpututor.grading.events import GradeRequest
+from gpututor.grading.events import DeviceAwaited, GradeRequest, GradingEvent
 from gpututor.grading.report import Outcome, Report, Status
 from tests.app.conftest import Desk, main_screen, until, until_shown
 from tests.app.screen import screen_text
@@ -27,6 +29,18 @@ async def test_checks_appear_as_they_arrive(desk: Desk) -> None:
         assert "Running" in screen_text(pilot.app)
         assert "parity" not in screen_text(pilot.app)
         assert main_screen(pilot).running
+
+
+async def test_waiting_for_a_device_that_another_grading_has_is_told(desk: Desk) -> None:
+    class Waits(ScriptedClient):
+        def grade(self, request: GradeRequest) -> Iterator[GradingEvent]:
+            yield DeviceAwaited("cuda:0")
+            yield from super().grade(request)
+
+    desk.client = Waits(holds=True)
+    async with desk.start() as pilot:
+        await pilot.press("r")
+        await until_shown(pilot, "Waiting: another grading is on cuda:0")
 
 
 async def test_escape_stops_a_run_and_nothing_is_recorded(desk: Desk) -> None:

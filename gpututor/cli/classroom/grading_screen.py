@@ -45,7 +45,8 @@ class Screen:
         if begun.jobs:
             devices = sorted({job.key.device for job in begun.jobs})
             isolation = begun.options.isolation
-            self._say(f"{count(len(begun.jobs), 'grading')} to do{already}. {isolation}; {', '.join(devices)}.")
+            how = f"isolation {isolation}, device {' and '.join(devices)}"
+            self._say(f"{count(len(begun.jobs), 'grading')} to do{already}: {how}.")
         else:
             self._say(f"Nothing is left to grade{already}.")
 
