@@ -286,6 +286,18 @@ async def test_undo_after_a_reload_brings_the_learner_s_text_back(desk: Desk) ->
         await until(pilot, lambda: desk.file().read_text() == "theirs = 2\n", "for the other text again")
 
 
+async def test_undo_of_lines_that_needed_a_scroll_bar_takes_the_cursor_back_with_it(desk: Desk) -> None:
+    """The scroll bar goes before the cursor does, and Textual looks for the cursor then."""
+    async with desk.start() as pilot:
+        editor = await code(pilot, "a = 1\n")
+        await pilot.press("end")
+        editor.insert("\n" * 200)
+        await until(pilot, lambda: editor.show_vertical_scrollbar, "for the scroll bar")
+        await pilot.press("ctrl+z")
+        await until(pilot, lambda: not editor.show_vertical_scrollbar, "for it to go")
+        assert (editor.text, editor.cursor_location) == ("a = 1\n", (0, 5))
+
+
 async def test_undo_after_a_reset_brings_the_learner_s_text_back(desk: Desk) -> None:
     async with desk.start() as pilot:
         screen = main_screen(pilot)

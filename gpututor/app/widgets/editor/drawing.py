@@ -9,6 +9,7 @@ from rich.cells import cell_len
 from rich.segment import Segment
 from rich.style import Style
 from rich.text import Text
+from textual.geometry import Offset
 from textual.strip import Strip
 from textual.widgets import TextArea
 from textual.widgets.text_area import DocumentNavigator
@@ -122,6 +123,12 @@ class CodeArea(TextArea):
         self.wrapped_document = CodeLines(self.document, tab_width=self.indent_width)
         self.navigator = DocumentNavigator(self.wrapped_document)
         self._rewrap_and_refresh_virtual_size()
+
+    def scroll_cursor_visible(self, center: bool = False, animate: bool = False) -> Offset:
+        """Scroll to the cursor, unless an undo is about to move it: until then it may stand past the end."""
+        if self.cursor_location[0] >= self.document.line_count:
+            return Offset(0, 0)
+        return super().scroll_cursor_visible(center, animate)
 
     def get_line(self, line_index: int) -> Text:
         line = Text(with_signs(self.document[line_index]), end="", no_wrap=True)
