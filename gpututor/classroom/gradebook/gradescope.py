@@ -10,11 +10,10 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from gpututor.classroom.feedback import for_student, verdict_words
 from gpututor.classroom.folder_names import folder_names
+from gpututor.classroom.for_students import ForStudent, ShownCheck, for_student
 from gpututor.classroom.gradebook.canvas import title_of
 from gpututor.classroom.gradebook.model import CheckMark, ExerciseSummary, Gradebook, Mark, Notice, StudentMarks
-from gpututor.classroom.rules import Rules
 from gpututor.grading.report import Status
 from gpututor.grading.words import count
 from gpututor.plain_text import visible
@@ -39,16 +38,11 @@ def _text(gradebook: Gradebook, marks: StudentMarks) -> str:
 
 
 def _results(gradebook: Gradebook, marks: StudentMarks) -> dict[str, Any]:
-    tests = [
-        test
-        for exercise, mark in zip(gradebook.exercises, marks.marks, strict=True)
-        for test in _tests(exercise, mark, gradebook.rules)
-    ]
-    words = [
-        f"{title_of(exercise)}: {told}"
-        for exercise, mark in zip(gradebook.exercises, marks.marks, strict=True)
-        if (told := _words(mark, gradebook.rules))
-    ]
+    tests, words = [], []
+    for exercise, mark in zip(gradebook.exercises, marks.marks, strict=True):
+        told = for_student(mark, exercise, gradebook.rules)
+        tests += list(_tests(exercise, mark, told))
+        words += [f"{title_of(exercise)}: {' '.join(told.notes)}"] if told.notes else []
     return {
         "score": marks.points,
         "output": visible("\n".join(words)),
@@ -61,37 +55,33 @@ def _results(gradebook: Gradebook, marks: StudentMarks) -> dict[str, Any]:
     }
 
 
-def _words(mark: Mark, rules: Rules) -> str:
-    """What there is to say of an exercise as a whole."""
-    parts = ["It does not count."] if mark.is_dropped else []
-    counted = mark.counted
-    if counted is not None:
-        if len(mark.attempts) > 1:
-            parts.append(f"Attempt {mark.attempts.index(counted) + 1} of {len(mark.attempts)} counts.")
-        parts.append(counted.lateness.words)
-        if counted.report is not None:
-            parts.append(for_student(counted.report, rules, mark.exercise).note)
-    return " ".join(filter(None, parts))
-
-
-def _tests(exercise: ExerciseSummary, mark: Mark, rules: Rules) -> Iterator[dict[str, Any]]:
+def _tests(exercise: ExerciseSummary, mark: Mark, told: ForStudent) -> Iterator[dict[str, Any]]:
     title = title_of(exercise)
     counted = mark.counted
     if counted is None or not counted.checks:
-        words = counted.reason if counted is not None else mark.reason
-        yield _test(title, mark.points, mark.of, words, passed=mark.points >= mark.of)
+        yield _test(title, mark.points, mark.of, told.outcome, passed=mark.points >= mark.of)
         return
-    shown = for_student(counted.report, rules, mark.exercise).verdicts if counted.report is not None else ()
+    shown = {check.check: check for check in told.checks}
     for check in counted.checks:
-        told = [verdict_words(each) for each in shown if each.check == check.check]
-        words = "\n\n".join(told) if told else f"{check.sentence}: {check.status}"
-        yield _check_test(f"{title}: {check.check}", check, words)
+        yield _check_test(f"{title}: {check.check}", check, shown.get(check.check))
 
 
-def _check_test(name: str, check: CheckMark, words: str) -> dict[str, Any]:
+def _check_test(name: str, check: CheckMark, shown: ShownCheck | None) -> dict[str, Any]:
+    """Of a check that students are not told of, the instructor is told little more than whether it passed."""
     of = 0.0 if check.is_extra else check.of
+    words = _words(shown) if shown is not None else f"{check.sentence}: {check.status}"
     test = _test(name, check.points, of, words, passed=check.status is Status.PASSED)
-    return {**test, "visibility": "hidden"} if check.is_hidden else test
+    return test if shown is not None else {**test, "visibility": "hidden"}
+
+
+def _words(check: ShownCheck) -> str:
+    parts = ["\n".join([f"{check.word}: {check.sentence}", *check.measured])]
+    for each in check.findings:
+        where = f"Line {each.line}" if each.line is not None else ""
+        expected = f"Expected: {each.expected}" if each.expected else ""
+        got = f"Got: {each.got}" if each.got else ""
+        parts.append("\n".join(filter(None, (", ".join(each.scenarios), where, expected, got, each.why, each.advice))))
+    return "\n\n".join(parts)
 
 
 def _test(name: str, score: float, most: float, words: str, *, passed: bool) -> dict[str, Any]:

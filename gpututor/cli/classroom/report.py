@@ -27,7 +27,7 @@ import argparse
 import json
 import shutil
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 from gpututor.classroom.folder import ClassFolder
@@ -42,12 +42,10 @@ from gpututor.classroom.gradebook.moodle import moodle
 from gpututor.classroom.gradebook.tables import long, wide
 from gpututor.classroom.gradebook.terminal import lines_of
 from gpututor.classroom.rules_file import rules_for
+from gpututor.cli.classroom.telling import tell, write
 from gpututor.errors import UsageError
-from gpututor.files import write_atomically
-from gpututor.grading.words import count
 from gpututor.plain_text import visible
 
-MOST_NOTICES = 20
 _OPTIONS = (
     ("--rules", "FILE", "rules for marks, instead of OUT/classroom.toml"),
     ("--csv", "FILE", "a row for each student, a column for each exercise"),
@@ -89,7 +87,7 @@ def main(arguments: argparse.Namespace) -> int:
         print("\n".join(lines_of(gradebook, width)))
     for path in written:
         print(f"Written: {visible(str(path))}", file=screen)
-    _tell(notices)
+    tell(notices)
     return 0
 
 
@@ -118,38 +116,21 @@ def _written(
     for name, make in (("csv", wide), ("csv_checks", long), ("junit", junit)):
         path: Path | None = getattr(arguments, name)
         if path is not None:
-            yield _write(path, make(gradebook))
+            yield write(path, make(gradebook))
     if arguments.gradescope is not None:
         files, told = gradescope(gradebook)
         notices += told
         for place, results in files.items():
             if results is not None:
-                _write(arguments.gradescope / place, results)
+                write(arguments.gradescope / place, results)
             else:  # an earlier report may have had a mark
                 (arguments.gradescope / place).unlink(missing_ok=True)
         yield arguments.gradescope
     if arguments.canvas is not None:
         text, told = canvas(gradebook, arguments.canvas_roster)
         notices += told
-        yield _write(arguments.canvas, text)
+        yield write(arguments.canvas, text)
     if arguments.moodle is not None:
         text, told = moodle(gradebook, arguments.moodle_roster)
         notices += told
-        yield _write(arguments.moodle, text)
-
-
-def _write(path: Path, text: str) -> Path:
-    try:
-        write_atomically(path, text)
-    except OSError as error:
-        raise UsageError(f"{path}: cannot be written ({error.strerror})", "Name another place.") from error
-    return path
-
-
-def _tell(notices: Sequence[Notice]) -> None:
-    for notice in notices[:MOST_NOTICES]:
-        print(f"gpututor: {visible(notice.title)}", file=sys.stderr)
-        if notice.advice:
-            print(f"  {visible(notice.advice)}", file=sys.stderr)
-    if len(notices) > MOST_NOTICES:
-        print(f"gpututor: {count(len(notices) - MOST_NOTICES, 'notice')} more.", file=sys.stderr)
+        yield write(arguments.moodle, text)

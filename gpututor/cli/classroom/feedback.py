@@ -1,0 +1,84 @@
+"""A Markdown report for each student, in OUT/feedback.
+
+OUT is the folder that `classroom grade` made. A report has the student's total, and of each exercise the attempt that
+counts: what was checked, what was expected and what was found, on which line, why it matters and what to try, what
+lateness cost, and as many hints as the rules allow (`hints` in OUT/classroom.toml).
+
+Nothing is said of hidden checks, nor of what a person has to look at. Reports are made anew each time.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+
+from gpututor.classroom.feedback import feedback
+from gpututor.classroom.folder import ClassFolder
+from gpututor.classroom.folder_names import folder_names
+from gpututor.classroom.gradebook.make import make_gradebook
+from gpututor.classroom.gradebook.model import Gradebook, Notice
+from gpututor.classroom.rules_file import course_of, rules_for
+from gpututor.classroom.submitted import SubmittedLines
+from gpututor.cli.classroom.telling import tell, write
+from gpututor.course.keys import nearest
+from gpututor.errors import CourseError, UsageError
+from gpututor.grading.words import count
+from gpututor.plain_text import visible
+
+MOST_HINTS = 100
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("out", metavar="OUT", type=Path, help="the folder of the class, as `classroom grade` made it")
+    hints_help = "how many hints of each exercise may be given, whatever the rules say"
+    parser.add_argument("--hints", metavar="N", type=_hints, help=hints_help)
+    student_help = "only for these students (default: for all)"
+    parser.add_argument("--student", metavar="ID", nargs="+", action="extend", help=student_help)
+    parser.add_argument("--rules", metavar="FILE", type=Path, help="rules for marks, instead of OUT/classroom.toml")
+
+
+def main(arguments: argparse.Namespace) -> int:
+    folder = ClassFolder(arguments.out.absolute())
+    gradebook = make_gradebook(folder, rules_for(folder, arguments.rules), arguments.course)
+    notices = list(gradebook.notices)
+    chosen = _chosen(arguments.student, gradebook)
+    hints = _hints_of(gradebook, arguments.hints, notices)
+    lines = SubmittedLines(folder)
+    names = folder_names(marks.student.id for marks in gradebook.students)
+    for marks in gradebook.students:
+        if marks.student.id in chosen:
+            path = folder.feedback / f"{names[marks.student.id]}.md"
+            write(path, feedback(gradebook, marks, lines, hints))
+    print(f"Written: {count(len(chosen), 'report')} to {visible(str(folder.feedback))}")
+    tell(notices)
+    return 0
+
+
+def _chosen(asked: Sequence[str] | None, gradebook: Gradebook) -> set[str]:
+    known = [marks.student.id for marks in gradebook.students]
+    for one in asked or ():
+        if one not in known:
+            raise UsageError(f"There is no student {one!r} in this class.", nearest(one, known))
+    return set(known if asked is None else asked)
+
+
+def _hints_of(gradebook: Gradebook, asked: int | None, notices: list[Notice]) -> dict[str, tuple[str, ...]]:
+    """Those that may be given, by exercise. What cannot be read is told in `notices`."""
+    keys = [each.exercise for each in gradebook.exercises]
+    allowed = {key: gradebook.rules.hints_for(key) if asked is None else asked for key in keys}
+    course = course_of(gradebook.class_) if any(allowed.values()) else None
+    found = {}
+    for exercise in course.exercises if course is not None else ():
+        if most := allowed.get(exercise.key):
+            try:
+                found[exercise.key] = exercise.hints[:most]
+            except CourseError as error:
+                notices.append(Notice(f"No hints are given: {error.title}", error.advice))
+    return found
+
+
+def _hints(word: str) -> int:
+    if not (word.isascii() and word.isdigit() and int(word) <= MOST_HINTS):
+        raise argparse.ArgumentTypeError(f"a whole number from 0 to {MOST_HINTS}")
+    return int(word)
