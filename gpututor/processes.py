@@ -190,6 +190,11 @@ def die_with_parent() -> None:
     _prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
 
 
+def wake_when_parent_ends() -> None:
+    """Linux: this process gets SIGCONT when the thread that started it ends: who is stopped then goes on."""
+    _prctl(1, signal.SIGCONT)
+
+
 def _prctl(option: int, value: int) -> None:
     if sys.platform == "linux":
         import ctypes

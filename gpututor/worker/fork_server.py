@@ -35,6 +35,7 @@ from gpututor.processes import (
     kill_tree,
     reap_orphans,
     status_of_child,
+    wake_when_parent_ends,
 )
 from gpututor.worker import huge_pages
 from gpututor.worker.__main__ import begin, warm_up
@@ -47,6 +48,7 @@ FOR_MANY = ("torch.export._trace", "torch.utils.benchmark")
 
 
 def main() -> int:
+    wake_when_parent_ends()  # else it would not see its control socket close while it is stopped
     adopt_orphans()
     leave_keys()
     control, isolation = socket.socket(fileno=int(sys.argv[1])), sys.argv[2]

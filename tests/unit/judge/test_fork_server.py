@@ -222,6 +222,21 @@ def test_a_judge_that_is_killed_leaves_nothing(exercise_folder: Path, client: Gr
         wait_for(lambda: all(gone(pid) for pid in family))
 
 
+def test_a_judge_that_is_killed_leaves_no_server_that_was_stopped(client: GradingClient, exercise_folder: Path) -> None:
+    other = GradingClient(*client._arguments[1::2])
+    try:
+        list(other.grade(GradeRequest(str(exercise_folder), RIGHT, "a.py")))
+        server = server_of(other)
+        assert other._judge is not None
+        os.kill(server, signal.SIGSTOP)
+
+        os.kill(other._judge.pid, signal.SIGKILL)
+
+        wait_for(lambda: gone(server))
+    finally:
+        other.close()
+
+
 def test_cancel_while_the_server_still_starts(exercise_folder: Path, client: GradingClient) -> None:
     with contextlib.ExitStack() as stack:
         other = GradingClient(*client._arguments[1::2])
