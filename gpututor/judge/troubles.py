@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 from dataclasses import dataclass
 
 from gpututor.checks.core import Finding
@@ -12,7 +11,7 @@ from gpututor.judge.holders import held_when_refused
 from gpututor.judge.workers.watch import OverLimit
 from gpututor.plain_text import visible
 from gpututor.trace.columns import Trace
-from gpututor.wire.messages import Failure, FailureKind, signal_name
+from gpututor.wire.messages import SENT_BY_OTHERS, Failure, FailureKind, signal_name
 
 
 @dataclass(frozen=True)
@@ -62,7 +61,8 @@ def from_failure(
     if failure.kind == "out of memory" and trace is not None:
         advice = f"{held_when_refused(trace)} {advice}".lstrip()
     finding = Finding(expected.format(**words), said, line, why, advice)
-    return Trouble(stage, outcome, finding, failure.traceback, worker_lives=True)
+    killed = failure.kind == "rank killed"
+    return Trouble(stage, outcome, finding, failure.traceback, worker_lives=True, killed=killed)
 
 
 _WORDS: dict[FailureKind, tuple[Outcome, str, str, str]] = {
@@ -103,6 +103,12 @@ _WORDS: dict[FailureKind, tuple[Outcome, str, str, str]] = {
         "Use another call that does the same.",
     ),
     "rank ended": (
+        Outcome.CRASHED,
+        "every rank to return its result",
+        "A rank that is gone leaves the others waiting.",
+        "Look at what this rank does that the others do not.",
+    ),
+    "rank killed": (
         Outcome.CRASHED,
         "every rank to return its result",
         "A rank that is gone leaves the others waiting.",
@@ -185,9 +191,6 @@ def from_over_limit(stage: str, exercise: Exercise, over: OverLimit) -> Trouble:
     return Trouble(stage, Outcome.ERROR, finding)
 
 
-_SENT = (signal.SIGHUP, signal.SIGINT, signal.SIGKILL, signal.SIGTERM)
-
-
 def from_exit(stage: str, exercise: Exercise, status: int) -> Trouble:
     """The process ended in the middle of the run: `status` is its exit code, or minus a signal's number."""
     if status < 0:
@@ -199,7 +202,7 @@ def from_exit(stage: str, exercise: Exercise, status: int) -> Trouble:
             "A crash takes everything with it.",
             "Look for huge allocations, endless recursion, or os.kill.",
         )
-        return Trouble(stage, Outcome.CRASHED, finding, killed=-status in _SENT)
+        return Trouble(stage, Outcome.CRASHED, finding, killed=-status in SENT_BY_OTHERS)
     finding = Finding(
         _end(exercise),
         f"the code ended the whole process (exit status {status})",

@@ -17,8 +17,20 @@ from typing import Any, Literal, get_args
 from gpututor.wire.frames import FrameError
 
 FailureKind = Literal[
-    "syntax", "exception", "missing", "exit", "out of memory", "refused", "unsupported", "rank ended", "rank hangs"
+    "syntax",
+    "exception",
+    "missing",
+    "exit",
+    "out of memory",
+    "refused",
+    "unsupported",
+    "rank ended",
+    "rank killed",
+    "rank hangs",
 ]
+
+SENT_BY_OTHERS = (signal.SIGHUP, signal.SIGINT, signal.SIGKILL, signal.SIGTERM)
+"""Signals that mostly come from outside: from the system where memory runs short, or from a person."""
 
 
 @dataclass(frozen=True)

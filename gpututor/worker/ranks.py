@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from gpututor.wire.frames import Frame, FrameError, read_frame, write_frame
-from gpututor.wire.messages import Failure, signal_name
+from gpututor.wire.messages import SENT_BY_OTHERS, Failure, FailureKind, signal_name
 from gpututor.wire.sizes import TICKET, Sizes
 from gpututor.worker.line import Line
 from gpututor.worker.opening import remove_written, written
@@ -143,7 +143,8 @@ class Ranks:
             # Its end of the connection is closed before it is gone.
             status = self._ranks.pop(dead[0]).end(patience_s=2.0)
             how = f"was ended by {signal_name(-status)}" if status < 0 else f"ended, with exit status {status}"
-            return Failure("rank ended", "", f"rank {dead[0]} of {self._count} {how}", None, "")
+            kind: FailureKind = "rank killed" if -status in SENT_BY_OTHERS else "rank ended"
+            return Failure(kind, "", f"rank {dead[0]} of {self._count} {how}", None, "")
         failed = {
             number: Failure.from_json(frame.header["failure"])
             for number, frame in answers.items()

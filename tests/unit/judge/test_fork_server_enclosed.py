@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -13,6 +15,7 @@ from gpututor.grading.report import Outcome
 from gpututor.judge.isolation.bubblewrap import Bubblewrap
 from gpututor.judge.workers import WorkerPool
 from gpututor.judge.workers.fork_server import ForkServer
+from gpututor.processes import children
 from tests.unit.judge import test_processes as ranks
 from tests.unit.judge.test_fork_server import asked
 from tests.unit.judge.test_grading import RIGHT
@@ -121,3 +124,17 @@ def test_inside_bubblewrap_ranks_talk_over_that_loopback(exercise_folder: Path) 
 
     assert isinstance(end, Graded)
     assert end.report.outcome is Outcome.PASSED, end.report.first_failure
+
+
+@pytest.mark.isolation
+def test_a_child_whose_first_process_is_killed_from_outside_was_killed() -> None:
+    """From inside nobody can: process 1 of a namespace hears no signal of its own."""
+    source = ForkServer(Bubblewrap())
+    pool = WorkerPool(source)
+    worker = pool.take()
+    (first,) = children(worker.pid)
+    os.kill(first, signal.SIGKILL)
+    try:
+        assert worker.exit_status() == -signal.SIGKILL
+    finally:
+        pool.kill_all()
