@@ -32,6 +32,8 @@ OUTCOME_TITLES = {
 
 DOES_NOT_RUN = "✗ Does not run yet"
 """The title of a report on a file with an error that keeps it from loading."""
+LEAST_TIME = "is the least that the device can take for this work"
+"""Said of a submission that was faster."""
 COLD_S = 0.3
 """Seconds of waiting for a worker, which loads PyTorch, from which they are told apart."""
 _TOLD = [status for status in Status if status not in (Status.PASSED, Status.FAILED)]

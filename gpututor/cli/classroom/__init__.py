@@ -20,6 +20,7 @@ class Deed(NamedTuple):
 DEEDS: tuple[Deed, ...] = (
     Deed("grade", "grade what a class handed in, or go on with it"),
     Deed("report", "the gradebook: a table here, and files for other programs"),
+    Deed("review", "what a person should look at: odd figures, texts that are alike, what was not graded"),
     Deed("feedback", "a Markdown report for each student"),
 )
 

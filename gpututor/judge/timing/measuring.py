@@ -14,6 +14,7 @@ from gpututor.checks.speed import Spread, Timing
 from gpututor.course.exercise import Exercise
 from gpututor.errors import CourseError
 from gpututor.grading.report import Status
+from gpututor.grading.words import LEAST_TIME
 from gpututor.judge.exercise_code import ExerciseCode, draw_inputs
 from gpututor.judge.machines import seen_by_checks
 from gpututor.judge.solution import broke
@@ -149,9 +150,7 @@ def decided(result: Comparison, least_s: float, settings: Settings) -> Timing:
             return _timing(result, Status.TOO_SLOW)
     if quartiles(result.submission_s).high < least_s:
         call = duration(least_s / result.calls * 1e9)
-        return _timing(
-            result, Status.NEEDS_REVIEW, f"{call} a call is the least that the device can take for this work"
-        )
+        return _timing(result, Status.NEEDS_REVIEW, f"{call} a call {LEAST_TIME}")
     return _timing(result, Status.PASSED)
 
 

@@ -1,0 +1,158 @@
+"""Which texts of an exercise are alike, and which are the same. What that means, a person decides."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+from gpututor.classroom.handed_in import HandedIn
+from gpututor.classroom.review.tokens import fingerprints, hashes_of
+
+FEWEST = 20
+"""Texts with fewer fingerprints of their own are not compared: in a few lines all right answers are alike."""
+COMMON_PEOPLE = 10
+COMMON_SHARE = 0.1
+"""What more than ten people, and more than a tenth of all, have in common is how the exercise is solved."""
+
+
+@dataclass(frozen=True)
+class Text:
+    """One text, and all who handed it in."""
+
+    sha256: str
+    files: tuple[HandedIn, ...]
+    parties: frozenset[frozenset[str]]
+    """The students of each file: several where a group handed in one."""
+
+    def is_of_others_than(self, other: Text) -> bool:
+        """Whether somebody handed in this one, and somebody else the other."""
+        return any(not one & another for one in self.parties for another in other.parties)
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """Texts of several people that are alike, each with another one of them."""
+
+    texts: tuple[Text, ...]
+    least: float
+    """The least and the greatest share of any two that are alike."""
+    greatest: float
+    nearest: tuple[Text, Text]
+    """Two that are as alike as any, of different people."""
+
+
+@dataclass(frozen=True)
+class Similar:
+    """What was found among the texts of one exercise."""
+
+    identical: tuple[Text, ...]
+    """Texts that several people handed in, to the letter."""
+    clusters: tuple[Cluster, ...]
+    texts: int
+    compared: int
+    fingerprints: int
+    common: int
+
+
+def template_of(texts: Iterable[str]) -> frozenset[int]:
+    """All k-grams of what everybody was given, or may come to by themselves: none of it is anybody's own."""
+    return frozenset(value for text in texts for value in hashes_of(text))
+
+
+def texts_of(files: Iterable[HandedIn]) -> tuple[Text, ...]:
+    """The different texts, in the order of who handed them in first."""
+    by_digest: dict[str, list[HandedIn]] = {}
+    for one in files:
+        by_digest.setdefault(one.sha256, []).append(one)
+    return tuple(
+        Text(digest, tuple(sorted(found, key=_who)), _parties(found)) for digest, found in sorted(by_digest.items())
+    )
+
+
+def similar(
+    texts: Sequence[Text], read: Callable[[str], str | None], template: Collection[int], share: float
+) -> Similar:
+    """`read`: the text of a digest, None where it is lost. `share`: from which share of fingerprints on."""
+    own = {text.sha256: fingerprints(content, template) for text in texts if (content := read(text.sha256)) is not None}
+    identical = [text for text in texts if len(own.get(text.sha256, ())) >= FEWEST and text.is_of_others_than(text)]
+    common = _common(texts, own)
+    left = {digest: found - common for digest, found in own.items()}
+    compared = [text for text in texts if len(left.get(text.sha256, ())) >= FEWEST]
+    clusters = _clusters(compared, left, share)
+    return Similar(
+        identical=tuple(sorted(identical, key=lambda text: _who(text.files[0]))),
+        clusters=tuple(sorted(clusters, key=lambda cluster: _who(cluster.texts[0].files[0]))),
+        texts=len(texts),
+        compared=len(compared),
+        fingerprints=len(frozenset().union(*(left[text.sha256] for text in compared))),
+        common=len(common),
+    )
+
+
+def _who(one: HandedIn) -> tuple[str, int, str]:
+    return one.student, one.attempt, one.source
+
+
+def _parties(files: Iterable[HandedIn]) -> frozenset[frozenset[str]]:
+    by_source: dict[str, set[str]] = defaultdict(set)
+    for one in files:
+        by_source[one.source].add(one.student)
+    return frozenset(map(frozenset, by_source.values()))
+
+
+def _common(texts: Iterable[Text], own: Mapping[str, frozenset[int]]) -> frozenset[int]:
+    """The fingerprints that many different people have."""
+    holders: Counter[int] = Counter()
+    by_person: dict[frozenset[str], set[int]] = defaultdict(set)
+    for text in texts:
+        for party in text.parties:
+            by_person[party] |= own.get(text.sha256, frozenset())
+    for found in by_person.values():
+        holders.update(found)
+    most = max(COMMON_PEOPLE, COMMON_SHARE * len(by_person))
+    return frozenset(value for value, number in holders.items() if number > most)
+
+
+def _clusters(texts: Sequence[Text], left: Mapping[str, frozenset[int]], share: float) -> list[Cluster]:
+    pairs = _pairs(texts, left, share)
+    leader = list(range(len(texts)))
+
+    def leader_of(place: int) -> int:
+        while leader[place] != place:
+            leader[place] = place = leader[leader[place]]
+        return place
+
+    for one, other in pairs:
+        leader[leader_of(one)] = leader_of(other)
+    grouped: dict[int, list[tuple[int, int]]] = defaultdict(list)
+    for pair in pairs:
+        grouped[leader_of(pair[0])].append(pair)
+    clusters = []
+    for members in grouped.values():
+        places = sorted({place for pair in members for place in pair})
+        found = sorted((texts[place] for place in places), key=lambda text: _who(text.files[0]))
+        near = min(members, key=lambda pair: (-pairs[pair], pair))
+        shares = [pairs[pair] for pair in members]
+        nearest = sorted((texts[near[0]], texts[near[1]]), key=lambda text: _who(text.files[0]))
+        clusters.append(Cluster(tuple(found), min(shares), max(shares), (nearest[0], nearest[1])))
+    return clusters
+
+
+def _pairs(texts: Sequence[Text], left: Mapping[str, frozenset[int]], share: float) -> dict[tuple[int, int], float]:
+    """Of different people, with how much of the shorter one's fingerprints the longer one has."""
+    holders: dict[int, list[int]] = defaultdict(list)
+    for place, text in enumerate(texts):
+        for value in left[text.sha256]:
+            holders[value].append(place)
+    shared: Counter[tuple[int, int]] = Counter()
+    for places in holders.values():
+        if len(places) > 1:
+            shared.update(combinations(places, 2))
+    sizes = [len(left[text.sha256]) for text in texts]
+    return {
+        (one, other): number / least
+        for (one, other), number in sorted(shared.items())
+        if number >= share * (least := min(sizes[one], sizes[other])) and texts[one].is_of_others_than(texts[other])
+    }

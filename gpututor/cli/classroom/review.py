@@ -1,0 +1,136 @@
+"""What a person should look at in a class, and how to look closer. Nothing on it says that anybody did anything wrong.
+
+OUT is the folder that `classroom grade` made. On the list are: figures or code that need a person; what was faster
+than the device can be, or far faster than the class; inconclusive timings; what could not be graded; texts of different
+people that are the same, or alike; files that were refused; and files that belong to nobody.
+
+Texts are compared by fingerprints of their tokens: names, numbers, texts, comments and blank space make no difference.
+What everybody was given, the course's solution, and what many have in common are left out; what is too short then is
+not compared. docs/classroom/README.md tells more.
+
+--json prints one object:
+  schema_version  1
+  similar         the share of fingerprints from which on texts are said to be alike
+  fewest          texts with fewer fingerprints of their own are not compared
+  items           [{kind, exercise, label, students, files, source, why, command}]
+                  kind is "needs review", "unusual speed", "inconclusive", "internal error", "identical", "alike",
+                  "refused" or "unmatched"
+      files       [{student, source, attempt, submission (the file's path in OUT; null for one that was refused)}]
+  compared        [{exercise, label, texts, compared, fingerprints, common, solutions}] for each exercise
+  notices         [{title, advice}]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from gpututor.classroom.folder import ClassFolder
+from gpututor.classroom.gradebook.cells import csv_text
+from gpututor.classroom.gradebook.make import make_gradebook
+from gpututor.classroom.review import SHARE, Item, Review, review_of
+from gpututor.classroom.review.similar import FEWEST
+from gpututor.classroom.review.terminal import lines_of
+from gpututor.classroom.rules_file import rules_for
+from gpututor.errors import UsageError
+from gpututor.files import write_atomically
+from gpututor.plain_text import visible
+
+SCHEMA_VERSION = 1
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("out", metavar="OUT", type=Path, help="the folder of the class, as `classroom grade` made it")
+    parser.add_argument("--rules", metavar="FILE", type=Path, help="rules for marks, instead of OUT/classroom.toml")
+    similar_help = f"from which share of fingerprints in common on texts are alike: above 0, to 1 ({SHARE:g})"
+    parser.add_argument("--similar", metavar="SHARE", type=_share, default=SHARE, help=similar_help)
+    parser.add_argument("--csv", metavar="FILE", type=Path, help="write the list as a table, too")
+    parser.add_argument("--json", action="store_true", help="print one JSON object, described above")
+
+
+def main(arguments: argparse.Namespace) -> int:
+    folder = ClassFolder(arguments.out)
+    gradebook = make_gradebook(folder, rules_for(folder, arguments.rules), arguments.course)
+    review = review_of(folder, gradebook, arguments.similar)
+    if arguments.csv is not None:
+        try:
+            write_atomically(arguments.csv, csv_text(_rows(review)))
+        except OSError as error:
+            raise UsageError(f"{arguments.csv}: cannot be written ({error.strerror})", "Name another place.") from error
+    if arguments.json:
+        print(json.dumps(_as_json(review, folder), indent=2))
+    else:
+        width = shutil.get_terminal_size().columns if sys.stdout.isatty() else 120
+        print("\n".join(lines_of(review, width)))
+    if arguments.csv is not None:
+        print(f"Written: {visible(str(arguments.csv))}", file=sys.stderr if arguments.json else sys.stdout)
+    for notice in review.notices:
+        print(f"gpututor: {visible(notice.title)}", file=sys.stderr)
+        if notice.advice:
+            print(f"  {visible(notice.advice)}", file=sys.stderr)
+    return 0
+
+
+def _rows(review: Review) -> Iterator[list[str]]:
+    yield ["kind", "exercise", "students", "sources", "why", "command"]
+    for item in review.items:
+        sources = [one.source for one in item.files] or [item.source]
+        yield [item.kind.value, item.exercise, "; ".join(item.students), "; ".join(sources), item.why, item.command]
+
+
+def _as_json(review: Review, folder: ClassFolder) -> dict[str, Any]:
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "similar": review.share,
+        "fewest": FEWEST,
+        "items": [_item(item, folder) for item in review.items],
+        "compared": [
+            {
+                "exercise": each.exercise,
+                "label": each.label,
+                "texts": each.texts,
+                "compared": each.compared,
+                "fingerprints": each.fingerprints,
+                "common": each.common,
+                "solutions": each.solutions,
+            }
+            for each in review.compared
+        ],
+        "notices": [{"title": each.title, "advice": each.advice} for each in review.notices],
+    }
+
+
+def _item(item: Item, folder: ClassFolder) -> dict[str, Any]:
+    return {
+        "kind": item.kind.value,
+        "exercise": item.exercise,
+        "label": item.label,
+        "students": list(item.students),
+        "files": [
+            {
+                "student": one.student,
+                "source": one.source,
+                "attempt": one.attempt,
+                "submission": None if one.refusal else str(folder.submission(one.sha256)),
+            }
+            for one in item.files
+        ],
+        "source": item.source,
+        "why": item.why,
+        "command": item.command,
+    }
+
+
+def _share(word: str) -> float:
+    try:
+        share = float(word)
+    except ValueError:
+        share = 0.0
+    if not 0 < share <= 1:
+        raise argparse.ArgumentTypeError("a share is a number above 0, to 1, such as 0.8")
+    return share
