@@ -117,15 +117,18 @@ def with_secret_of(other: ClassFolder) -> tuple[str, str]:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="looks for processes in /proc")
-def test_judges_killed_at_random_cost_nothing(handed_in: Path, undisturbed: ClassFolder, tmp_path: Path) -> None:
+@pytest.mark.parametrize("isolation", ["process", pytest.param("bubblewrap", marks=pytest.mark.isolation)])
+def test_judges_killed_at_random_cost_nothing(
+    handed_in: Path, undisturbed: ClassFolder, tmp_path: Path, isolation: str
+) -> None:
     folder, chance, killed = ClassFolder(tmp_path), random.Random(8), 0
-    with grading(handed_in, folder, *with_secret_of(undisturbed)) as process:
+    with grading(handed_in, folder, *with_secret_of(undisturbed), "--isolation", isolation) as process:
         while process.poll() is None:
             before = written(folder)
-            chosen = chance.choice((b"gpututor.judge", b"gpututor.worker"))
-            if victims := below(process, chosen):
+            families = [below(process, name) for name in (b"gpututor.judge", b"gpututor.worker", b"bwrap")]
+            if victims := [family for family in families if family]:
                 with contextlib.suppress(ProcessLookupError):
-                    os.kill(chance.choice(victims), signal.SIGKILL)
+                    os.kill(chance.choice(chance.choice(victims)), signal.SIGKILL)
                     killed += 1
             # On with the next when some more are done: a machine that is slow is not killed to death.
             until = before + chance.randint(4, 16)
