@@ -28,6 +28,7 @@ import json
 import shutil
 import sys
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 from gpututor.classroom.folder import ClassFolder
@@ -41,7 +42,9 @@ from gpututor.classroom.gradebook.model import Gradebook, Notice
 from gpututor.classroom.gradebook.moodle import moodle
 from gpututor.classroom.gradebook.tables import long, wide
 from gpututor.classroom.gradebook.terminal import lines_of
-from gpututor.classroom.rules_file import rules_for
+from gpututor.classroom.page.make import page
+from gpututor.classroom.rules_file import course_of, rules_for
+from gpututor.classroom.submitted import SubmittedLines
 from gpututor.cli.classroom.telling import tell, write
 from gpututor.errors import UsageError
 from gpututor.plain_text import visible
@@ -56,6 +59,7 @@ _OPTIONS = (
     ("--moodle", "FILE", "a grading worksheet that Moodle takes"),
     ("--moodle-roster", "FILE", "the worksheet that Moodle gives, to be filled in"),
     ("--junit", "FILE", "JUnit XML: a suite for each student, a case for each check"),
+    ("--html", "FILE", "one page to look at, with nothing from elsewhere; for you, not for students"),
 )
 
 
@@ -106,6 +110,7 @@ PLACES = {
     "canvas": "canvas.csv",
     "moodle": "moodle.csv",
     "junit": "junit.xml",
+    "html": "index.html",
 }
 
 
@@ -134,3 +139,11 @@ def _written(
         text, told = moodle(gradebook, arguments.moodle_roster)
         notices += told
         yield write(arguments.moodle, text)
+    if arguments.html is not None:
+        yield write(arguments.html, page(gradebook, SubmittedLines(folder), _title(gradebook), datetime.now(UTC)))
+
+
+def _title(gradebook: Gradebook) -> str:
+    """What the course is called."""
+    course = course_of(gradebook.class_)
+    return (course.title if course is not None else "") or Path(gradebook.class_.course).name or "Course"

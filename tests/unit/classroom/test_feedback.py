@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -45,7 +46,7 @@ def of_book(book: Gradebook, hints: tuple[str, ...] = (), lines: SubmittedLines 
 
 
 def with_secret(status: Status, *seen: Verdict, **more: object) -> Report:
-    found = {} if status in (Status.PASSED, Status.NOT_RUN) else {"expected": "E!", "got": "G!", "why": "W!", "line": 9}
+    found: dict[str, Any] = {} if status in (Status.PASSED, Status.NOT_RUN) else {"expected": "E!", "got": "G!", "why": "W!", "line": 9}
     secret = verdict("secret", status, measured="0.5 × the baseline", **found)
     made = report(*(seen or SEEN), replace(secret, sentence="SENTENCE"), **more)  # type: ignore[arg-type]
     return replace(made, runs=(RUN,))

@@ -233,7 +233,8 @@ def test_report_prints_a_table_or_json_and_writes_what_was_asked_for(
     captured = capsys.readouterr()
     assert [each["student"] for each in json.loads(captured.out)["students"]] == ["kim", "lee"]
     names = {each.name for each in folder.exports.iterdir()}
-    assert {"marks.csv", "checks.csv", "junit.xml", "gradescope"} <= names
+    assert {"marks.csv", "checks.csv", "junit.xml", "index.html", "gradescope"} <= names
+    assert "<h1>GPU acceleration with PyTorch</h1>" in (folder.exports / "index.html").read_text()
     assert not {"canvas.csv", "moodle.csv"} & names
     results = folder.exports / "gradescope" / "kim" / "results.json"
     assert json.loads(results.read_text())["score"] == 2
