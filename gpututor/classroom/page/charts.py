@@ -57,13 +57,18 @@ def strip(timings: Sequence[Timing]) -> str:
     base = height - 26
     at = _place(1.0, low, high)
     drawn.append(f'<path class="baseline" d="M{at:g} 0V{base}"/>')
+    columns = {(status, is_measured): Counter[int]() for status, _ in lanes for is_measured in (False, True)}
+    for timing, ratio in zip(timings, ratios, strict=True):
+        columns[timing.status, timing.is_measured][round(_place(ratio, low, high) / _DOT)] += 1
+    tallest = max((max((columns[status, False] + columns[status, True]).values()) for status, _ in lanes), default=1)
+    step = min(_DOT + 0.5, (_LANE - _DOT) / max(tallest - 1, 1))
     for row, (status, look) in enumerate(lanes):
-        here = [timing for timing in timings if timing.status is status]
+        modelled, measured = columns[status, False], columns[status, True]
         floor = (row + 1) * (_LANE + 20) - 4
-        drawn.append(f'<text x="2" y="{floor - _LANE - 4}">{GLYPHS[status]} {status.value} ({len(here)})</text>')
-        for is_measured, kind in ((False, "modelled"), (True, "measured")):
-            dots = _dots([each for each in here if each.is_measured is is_measured], floor, low, high)
-            if dots:
+        told = f"{GLYPHS[status]} {status.value} ({modelled.total() + measured.total()})"
+        drawn.append(f'<text x="2" y="{floor - _LANE - 4}">{told}</text>')
+        for kind, counts, below in (("modelled", modelled, Counter[int]()), ("measured", measured, modelled)):
+            if dots := _dots(counts, below, floor - _DOT / 2, step):
                 drawn.append(f'<path class="dots {kind} {look}" d="{dots}"/>')
     drawn.append(f'<path class="axis" d="M14 {base}H{_PLOT + 16}"/>')
     for ratio in _ticks(low, high):
@@ -84,13 +89,11 @@ LEGEND = (
 )
 
 
-def _dots(timings: Sequence[Timing], floor: int, low: float, high: float) -> str:
-    """Dots of about the same ratio stand on each other."""
-    columns = Counter(round(_place(max(timing.ratio, 1e-6), low, high) / _DOT) for timing in timings)
-    step = min(_DOT + 0.5, (_LANE - _DOT) / max(max(columns.values(), default=1) - 1, 1))
+def _dots(counts: Counter[int], below: Counter[int], floor: float, step: float) -> str:
+    """Dots of about the same ratio stand on each other, and on those that are `below` them."""
     return "".join(
-        f"M{column * _DOT} {floor - _DOT / 2 - place * step:.4g}h0"
-        for column, number in sorted(columns.items())
+        f"M{column * _DOT} {floor - (below[column] + place) * step:.4g}h0"
+        for column, number in sorted(counts.items())
         for place in _shown(number)
     )
 

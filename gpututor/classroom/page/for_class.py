@@ -22,8 +22,8 @@ def overview(gradebook: Gradebook) -> str:
     class_, students = gradebook.class_, gradebook.students
     totals = [min(marks.points / marks.of, 1.0) for marks in students if marks.final and marks.of]
     figures = [
-        ("Students", str(len(students))),
-        ("Files handed in", str(len(class_.handed_in))),
+        ("Students", f"{len(students):,}"),
+        ("Files handed in", f"{len(class_.handed_in):,}"),
         ("Exercises", str(len(gradebook.exercises))),
         ("Final totals", f"{sum(marks.final for marks in students)} of {len(students)}"),
     ]

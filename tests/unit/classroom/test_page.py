@@ -205,6 +205,9 @@ def test_a_chart_tells_in_words_what_it_shows() -> None:
     read(distribution((0,) * 10, "mark"))
 
 
+FORMS = ("measured", "modelled")
+
+
 def timing(ratio: float, status: Status, is_measured: bool) -> Timing:
     return Timing("kim", "speed", "one GPU", ratio, status, is_measured, "")
 
@@ -214,9 +217,11 @@ def test_times_have_a_lane_for_each_status_and_a_form_for_what_is_measured() -> 
         [timing(0.5, Status.PASSED, True), timing(0.5, Status.PASSED, False), timing(4, Status.TOO_SLOW, False)]
     )
     read(svg)
+    measured, modelled = (re.findall(rf'class="dots {kind} good" d="M(\d+) ([\d.]+)h0"', svg) for kind in FORMS)
+    assert measured[0][0] == modelled[0][0]
+    assert float(measured[0][1]) < float(modelled[0][1]), "it stands on the other"
     assert "✓ passed (2)" in svg
     assert "✗ too slow (1)" in svg
-    assert 'class="dots measured good"' in svg
     assert 'class="dots modelled bad"' in svg
     assert "3 times, 0.5 to 4 × the baseline&#x27;s" in svg
 
