@@ -16,7 +16,7 @@ from gpututor.settings import prepare_to_write
 
 
 @dataclass(frozen=True)
-class _Entry:
+class Entry:
     """Something to choose."""
 
     title: str
@@ -29,12 +29,12 @@ class Everything(Provider):
     """Offers all that there is, in its order. Names are no markup: a course may write what it likes."""
 
     async def discover(self) -> Hits:
-        for entry in self._entries():
+        for entry in self.entries():
             yield DiscoveryHit(Text(entry.title), entry.act, text=entry.title, help=escape(entry.sentence))
 
     async def search(self, query: str) -> Hits:
         match = self.matcher(query).fuzzy_search.match
-        for number, entry in enumerate(self._entries()):
+        for number, entry in enumerate(self.entries()):
             names = (entry.title, *(f"{entry.title} ({name})" for name in entry.other_names))
             (score, places), name = max(((match(query, name), name) for name in names), key=lambda found: found[0][0])
             if not score:
@@ -45,20 +45,21 @@ class Everything(Provider):
             # So little keeps equal ones in their order, and no others.
             yield Hit(score - number * 1e-9, title, entry.act, text=name, help=escape(entry.sentence))
 
-    def _entries(self) -> Iterator[_Entry]:
+    def entries(self) -> Iterator[Entry]:
+        """What there is now, in its order."""
         screen = self.screen
         if not isinstance(screen, MainScreen):
             return
         prepare_to_write()  # for another theme
         for command in COMMANDS:
             act = getattr(screen, f"action_{command.id}")
-            yield _Entry(command.title, command.help, act, OTHER_NAMES.get(command.id, ()))
+            yield Entry(command.title, command.help, act, OTHER_NAMES.get(command.id, ()))
         for tab, (title, sentence) in enumerate(DEVICE_TABS.items()):
-            yield _Entry(title, sentence, partial(screen.action_show_device, tab))
+            yield Entry(title, sentence, partial(screen.action_show_device, tab))
         for exercise in screen.learner.course.exercises:
             open_it = partial(screen.open_exercise, exercise, Pane.TASK)
-            yield _Entry(f"{exercise.label} {exercise.title}", exercise.summary, open_it)
-        yield _Entry("Theme", "Choose other colours.", self.app.action_change_theme, ("colours",))
+            yield Entry(f"{exercise.label} {exercise.title}", exercise.summary, open_it)
+        yield Entry("Theme", "Choose other colours.", self.app.action_change_theme, ("colours",))
 
     @property
     def _style(self) -> str:

@@ -10,6 +10,8 @@ FIRST = ("panes", "course", "reader", "search", "results", "dialogs", "themes")
 """What is on the screen at the first paint, or may come at once; of equal rules the later one holds."""
 LATER = ("editor", "welcome", "settings", "around", "device", "figures", "history")
 """Of what comes after it: 12 ms of reading."""
+CLASSROOM = "classroom"
+"""Of the instructor's screens alone."""
 
 
 def path_of(name: str) -> Path:

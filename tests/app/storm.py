@@ -280,7 +280,7 @@ async def _leave(pilot: Pilot[None], desk: Desk, keeper: Keeper, leaving: str) -
         app.post_message(key_event(leaving))
         await pilot.pause()
     if not _has_ended(app):
-        app._leave_at_once()  # type: ignore[attr-defined]
+        app.leave_at_once()  # type: ignore[attr-defined]
     for screen in app.screen_stack:
         if isinstance(screen, MainScreen):
             keeper.check(screen.panes.editor.text)

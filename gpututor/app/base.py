@@ -1,0 +1,125 @@
+"""What all apps of gpututor share: colours, settings, keys, and how they leave."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Sequence
+from pathlib import PurePath
+from typing import TYPE_CHECKING, ClassVar
+
+from textual import events, on
+from textual.app import App
+from textual.binding import BindingType
+from textual.filter import LineFilter
+from textual.theme import Theme
+
+from gpututor.app import style_sheets, themes
+from gpututor.app.chosen import ChosenReversed
+from gpututor.app.escape import escape_took
+from gpututor.app.idle import LOOK_EVERY_S, START_AFTER_S, IdleCollector
+from gpututor.app.messages import SettingsChanged
+from gpututor.app.without_colours import WithoutColours
+from gpututor.errors import TutorError
+from gpututor.settings import SettingsFile
+
+if TYPE_CHECKING:
+    from gpututor.app.grader import Client
+
+_WITHOUT_COLOURS = (WithoutColours(),)
+_SIXTEEN_COLOURS = (ChosenReversed(),)
+
+
+class BaseApp(App[None]):
+    """An app whose looks are those of the settings."""
+
+    CSS_PATH: ClassVar[list[str | PurePath]] = [style_sheets.path_of(name) for name in style_sheets.FIRST]
+    ENABLE_COMMAND_PALETTE = True
+    BINDINGS: ClassVar[list[BindingType]] = []
+    no_color = False
+
+    def __init__(
+        self, *, client: Client, settings: SettingsFile | None = None, collector: IdleCollector | None = None
+    ) -> None:
+        """`collector`: for a process of the app's own."""
+        super().__init__()
+        self.settings = settings or SettingsFile()
+        for theme in themes.OWN:
+            self.register_theme(theme)
+        self.settings.know_themes(self.available_themes)
+        self._full_motion = self.animation_level
+        self._is_still = False
+        self._applied_theme = ""
+        self.apply_settings()
+        self._client = client
+        self._collector = collector
+
+    def apply_settings(self) -> None:
+        """Let the chosen colours and motion hold from now on."""
+        chosen = self.settings.now
+        theme = self.get_theme(chosen.theme) or themes.NIGHT
+        self._applied_theme = self.theme = theme.name
+        if (chosen.motion == "none") is not self._is_still:
+            self._is_still = not self._is_still
+            self.animation_level = "none" if self._is_still else self._full_motion
+
+    @property
+    def current_theme(self) -> Theme:
+        """The chosen one; without colours, that which has none."""
+        return themes.WITHOUT_COLOURS if self.no_color else super().current_theme
+
+    def get_line_filters(self) -> Sequence[LineFilter]:
+        """What changes the styles of all that is drawn."""
+        if self.no_color:
+            return _WITHOUT_COLOURS
+        return _SIXTEEN_COLOURS if self.native_ansi_color else super().get_line_filters()
+
+    @on(SettingsChanged)
+    def _take_settings(self) -> None:
+        self.apply_settings()
+
+    def _remember_theme(self, theme: Theme) -> None:
+        """The palette chose other colours."""
+        if theme.name == self._applied_theme:
+            return
+        self._applied_theme = theme.name
+        try:
+            self.settings.choose("theme", theme.name)
+        except TutorError as error:
+            self.show_error(error)
+
+    def on_mount(self) -> None:
+        self.theme_changed_signal.subscribe(self, self._remember_theme)
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            loop.add_signal_handler(number, self.leave_at_once)
+
+    def refresh_css(self, animate: bool = True) -> None:
+        if self.screen_stack:
+            super().refresh_css(animate)
+        else:
+            # Before there is a screen, the style sheets need not be read a second time (10 ms).
+            self.stylesheet.set_variables(self.get_css_variables())
+            self.stylesheet.update(self, animate=animate)
+
+    def on_ready(self) -> None:
+        if self._collector is not None:
+            self.set_timer(START_AFTER_S, self._collector.start)
+            self.set_interval(LOOK_EVERY_S, self._collector.look)
+
+    async def on_event(self, event: events.Event) -> None:
+        if self._collector is not None and isinstance(event, events.InputEvent):
+            self._collector.input_came()
+        if not isinstance(event, events.Key) or not await escape_took(self, event):
+            await super().on_event(event)
+
+    def leave_at_once(self) -> None:
+        """The terminal was closed, or the program told to end: nobody can be asked."""
+        self._client.cancel()
+        self.exit()
+
+    def show_error(self, error: TutorError) -> None:
+        """Say in a dialog what went wrong."""
+        from gpututor.app.screens.dialogs import error_dialog
+
+        self.push_screen(error_dialog(error))
