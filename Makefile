@@ -4,6 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 TEST_READY := $(VENV)/.test-ready
+TEST_ALL_READY := $(VENV)/.test-all-ready
 # Each process gets tests that stand together, so that what they share is made once.
 PYTEST := $(BIN)/pytest -n 3 --dist worksteal
 
@@ -26,6 +27,11 @@ $(TEST_READY): pyproject.toml constraints.txt | $(BIN)/python
 	@$(BIN)/pip install --quiet -c constraints.txt -e '.[test]'
 	@touch $@ $(READY)
 
+$(TEST_ALL_READY): pyproject.toml constraints.txt | $(BIN)/python
+	@echo "Installing gpututor with PyTorch, Ray and what all its tests need in $(VENV): once, a minute or more."
+	@$(BIN)/pip install --quiet -c constraints.txt -e '.[test,ray]'
+	@touch $@ $(TEST_READY) $(READY)
+
 lint: $(TEST_READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -35,7 +41,7 @@ lint: $(TEST_READY)
 test: $(TEST_READY) lint
 	$(PYTEST) -m 'not long'
 
-test-all: $(TEST_READY) lint
+test-all: $(TEST_ALL_READY) lint
 	$(PYTEST)
 
 clean:

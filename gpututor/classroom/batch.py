@@ -137,8 +137,8 @@ class Job:
     journal: str
     within_s: float
     """A grading that takes longer hangs."""
-    several_gpus: bool = False
-    """On a real device: whether a scenario may need more than one, from the first on."""
+    gpus: int = 0
+    """How many real devices its scenarios may need; 0 where it is not graded on one."""
 
     def request(self, device: str = "") -> GradeRequest:
         """What is asked of the judge, on `device` where that is given. Raises `GradingError` for a lost submission."""
@@ -186,7 +186,7 @@ def jobs_of(found: Class, course: Course, folder: ClassFolder, options: Options,
             gpu="" if is_real else options.gpu,
             journal=str(folder.journal.absolute()),
             within_s=_within_s(exercise, is_real),
-            several_gpus=is_real and any(scenario.gpus > 1 for scenario in exercise.scenarios),
+            gpus=max((1, *(scenario.gpus for scenario in exercise.scenarios))) if is_real else 0,
         )
     return list(jobs.values())
 

@@ -69,7 +69,8 @@ class Work:
         self._changed = threading.Condition()
         self._waiting: dict[str, deque[Attempt]] = {}
         # By the key's name: who hands in early, or has a certain name, is no sooner at it than others.
-        for job in sorted(jobs, key=lambda job: job.key.name):
+        self.jobs = sorted(jobs, key=lambda job: job.key.name)
+        for job in self.jobs:
             self._waiting.setdefault(job.key.exercise, deque()).append(Attempt(job))
         self._again: deque[Attempt] = deque()
         self._in_flight: Counter[str] = Counter()

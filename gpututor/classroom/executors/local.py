@@ -10,11 +10,11 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from gpututor.classroom.executors.one import Broke, Judge, grade_one
+from gpututor.classroom.executors.one import Broke, Judge, grade_one, judge_in
 from gpututor.classroom.executors.real_devices import RealDevices
 from gpututor.classroom.work import Attempt, Work
 from gpututor.errors import TutorError
-from gpututor.grading.client import GradingClient, IsolationName
+from gpututor.grading.client import IsolationName
 
 JUDGE_BYTES = 700 << 20
 """Of a judge, its fork server and the worker: what each of them has for itself."""
@@ -33,8 +33,7 @@ class LocalExecutor:
     @classmethod
     def of(cls, isolation: IsolationName, judges: int, devices: RealDevices) -> LocalExecutor:
         """With real judges."""
-        forked = sys.platform == "linux"
-        return cls(judges, devices, partial(GradingClient, isolation, "fork server" if forked else "spare"))
+        return cls(judges, devices, partial(judge_in, isolation))
 
     def run(self, work: Work) -> None:
         """See `Executor`."""

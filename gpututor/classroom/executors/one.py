@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -12,6 +13,7 @@ from gpututor.classroom.batch import Job
 from gpututor.classroom.work import is_in_journal
 from gpututor.errors import GradingError, UsageError
 from gpututor.files import write_atomically
+from gpututor.grading.client import GradingClient, IsolationName
 from gpututor.grading.events import DeviceAwaited, Graded, GradeRequest, GradingEvent
 from gpututor.grading.journal import read_entry
 from gpututor.grading.report import Outcome
@@ -27,6 +29,11 @@ class Judge(Protocol):
     def cancel(self) -> None: ...
 
     def close(self) -> None: ...
+
+
+def judge_in(isolation: IsolationName) -> Judge:
+    """A real one, for many submissions."""
+    return GradingClient(isolation, "fork server" if sys.platform == "linux" else "spare")
 
 
 class Broke(GradingError):
@@ -76,7 +83,7 @@ def check_journal(job: Job) -> None:
     probe = Path(job.journal, ".can-be-written")
     try:
         write_atomically(probe, "\0" * 65536)
-        probe.unlink()
+        probe.unlink(missing_ok=True)  # another may have probed at the same time
     except OSError as error:
         title = f"{job.journal} cannot be written to ({error.strerror}), so nothing more was graded."
         raise UsageError(title, "Make room, or give yourself the right to write there.") from error

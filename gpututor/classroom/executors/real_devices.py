@@ -67,7 +67,7 @@ class RealDevices:
             if device_in_key(device.kind, device.description) == job.key.device
             and (":" not in job.device or device.name == job.device)
         ]
-        if job.several_gpus:
+        if job.gpus > 1:
             fitting = fitting[:1]  # a scenario takes those that follow: from the first on there are the most
         left = [name for name in fitting if name not in self.set_aside]
         if not left:

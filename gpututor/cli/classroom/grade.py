@@ -33,7 +33,9 @@ from pathlib import Path
 
 from gpututor.classroom.batch import write_troubles
 from gpututor.classroom.executors import Executor
+from gpututor.classroom.executors.cluster import ClusterExecutor
 from gpututor.classroom.executors.local import LocalExecutor, default_judges
+from gpututor.classroom.executors.ray import RayCluster
 from gpututor.classroom.executors.real_devices import RealDevices, probe_devices
 from gpututor.classroom.folder import ClassFolder
 from gpututor.classroom.intake import AUTO, LAYOUTS, read_class
@@ -45,7 +47,7 @@ from gpututor.cli.classroom.grading_screen import ProgressLine, Screen, summary_
 from gpututor.cli.places import chosen_course
 from gpututor.course.catalogue import load_course
 from gpututor.course.exercise import Course
-from gpututor.errors import GradingError, TutorError
+from gpututor.errors import GradingError, TutorError, UsageError
 from gpututor.files import write_atomically
 from gpututor.grading.client import IsolationName
 
@@ -68,8 +70,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "(limits and cleanup only: it can read what you can read)"
     )
     parser.add_argument("--isolation", choices=("bubblewrap", "process"), help=isolation_help)
-    parser.add_argument("--executor", choices=("local",), default="local", help="who grades")
-    judges_help = "how many grade at once (default: one a core, as far as there is memory)"
+    executor_help = "who grades: this machine (local, the default), or the machines of a Ray cluster (ray)"
+    parser.add_argument("--executor", choices=("local", "ray"), default="local", help=executor_help)
+    address_help = "of the Ray cluster: HOST:PORT, or auto for the one of this machine (default: one of its own)"
+    parser.add_argument("--address", metavar="ADDRESS", default="", help=address_help)
+    judges_help = "how many grade at once (default: one a core, as far as there is memory; on a cluster, one a CPU)"
     parser.add_argument("--judges", type=_judges, metavar="N", help=judges_help)
     secret_help = "the class secret of another machine, so that inputs are drawn as there"
     parser.add_argument("--secret", metavar="FILE", type=Path, help=secret_help)
@@ -79,6 +84,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(arguments: argparse.Namespace) -> int:
     folder = ClassFolder(arguments.out.absolute())
+    _check_executor(arguments)
     with locked(folder):
         screen = Screen(sys.stderr if arguments.json else sys.stdout, _again(arguments))
         begun = _begin(arguments, folder, screen)
@@ -86,7 +92,7 @@ def main(arguments: argparse.Namespace) -> int:
         stopped: BaseException | None = None
         if begun.jobs:
             try:
-                executor = _executor(arguments, begun)
+                executor = _executor(arguments, begun, screen)
                 with _ended_as_by_ctrl_c(), ProgressLine(work, screen.stream):
                     executor.run(work)
             except (TutorError, KeyboardInterrupt) as error:
@@ -154,8 +160,21 @@ def _keep_rules(given: Path | None, folder: ClassFolder, course: Course) -> None
             write_atomically(folder.rules_file, given.read_text(encoding="utf-8"))
 
 
-def _executor(arguments: argparse.Namespace, begun: Start) -> Executor:
+def _check_executor(arguments: argparse.Namespace) -> None:
+    if arguments.address and arguments.executor != "ray":
+        raise UsageError("--address is for --executor ray.", "Leave it out, or say --executor ray as well.")
+    kind, _, number = (arguments.device or "").partition(":")
+    if number and arguments.executor == "ray":
+        raise UsageError(
+            f"--device {arguments.device} is for this machine alone.", f"Say --device {kind}: Ray chooses."
+        )
+
+
+def _executor(arguments: argparse.Namespace, begun: Start, screen: Screen) -> Executor:
     isolation: IsolationName = "process" if begun.options.isolation == "process" else "bubblewrap"
+    if arguments.executor == "ray":
+        cluster = RayCluster(arguments.address, arguments.judges or default_judges(), len(begun.devices))
+        return ClusterExecutor(cluster, isolation, arguments.judges, screen.tell_meanwhile)
     devices = RealDevices(begun.devices, partial(probe_devices, isolation))
     return LocalExecutor.of(isolation, arguments.judges or default_judges(), devices)
 
@@ -163,6 +182,8 @@ def _executor(arguments: argparse.Namespace, begun: Start) -> Executor:
 def _again(arguments: argparse.Namespace) -> str:
     """What to type to go on."""
     words = ["gpututor", "classroom", "grade", str(arguments.source), "--out", str(arguments.out), "--resume"]
+    words += ["--executor", arguments.executor] * (arguments.executor != "local")
+    words += ["--address", arguments.address] * bool(arguments.address)
     return shlex.join(words)
 
 

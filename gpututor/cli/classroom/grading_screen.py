@@ -50,6 +50,12 @@ class Screen:
         else:
             self._say(f"Nothing is left to grade{already}.")
 
+    def tell_meanwhile(self, line: str) -> None:
+        """While `ProgressLine` stands below."""
+        if self.stream.isatty():
+            self.stream.write("\r\x1b[K")
+        self._say(line)
+
     def tell_end(self, begun: Start, work: Work, *, is_stopped: bool) -> None:
         progress = work.progress
         if begun.jobs:

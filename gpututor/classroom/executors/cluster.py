@@ -1,0 +1,314 @@
+"""The executor for several machines: it hands out jobs in chunks, and believes nobody but the journal.
+
+A node that dies, or a worker on it, costs at most the gradings that were on there; what is written is never done again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import time
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+from gpututor.classroom.batch import Job
+from gpututor.classroom.executors.nodes import Needed, Said
+from gpututor.classroom.executors.one import written_outcome
+from gpututor.classroom.work import Attempt, Work
+from gpututor.errors import GradingError, NotGradableHere, TutorError, UsageError
+from gpututor.grading.client import IsolationName
+
+MOST_IN_CHUNK, LEAST_IN_CHUNK = 25, 4
+"""Each chunk has a judge of its own, which takes seconds to start."""
+MOST_READY = 8
+"""Chunks that wait for a node that is free: some need a GPU, and nodes without one are not to stand idle."""
+SEEN_WITHIN_S = 60.0
+"""How long a file that another machine wrote may take to be seen here, on a slow network file system."""
+LOOK_S = 0.5
+NODES_EVERY_S = 2.0
+
+
+class Lost(GradingError):
+    """A task came to no answer: its worker or its node died, or could not start."""
+
+
+@dataclass(frozen=True)
+class Room:
+    """What a node has to grade on."""
+
+    name: str
+    """For a person."""
+    cpus: int
+    gpus: int
+
+
+class Cluster(Protocol):
+    """Machines that run tasks. A task can be told from others, and says nothing else."""
+
+    def open(self) -> None:
+        """Raises `UsageError` where there is no cluster to be had."""
+
+    def nodes(self) -> Mapping[str, Room]:
+        """Those that live, by an id that no other node ever has."""
+
+    def look(self, node: str, needed: Needed) -> Any:
+        """Start `nodes.unfit` there."""
+
+    def grade(self, node: str, jobs: Sequence[Job], isolation: IsolationName, gpus: int) -> Any:
+        """Start `nodes.grade_on_node` there."""
+
+    def over(self, tasks: Sequence[Any], timeout_s: float) -> Sequence[Any]:
+        """Those that ended; waits until there is one, but not longer than so."""
+
+    def answer(self, task: Any) -> Any:
+        """What a task that ended returned. Raises `Lost`."""
+
+    def close(self) -> None:
+        """End all tasks."""
+
+
+@dataclass
+class _Node:
+    room: Room
+    is_fit: bool = False
+    """It was looked at, and can grade."""
+    free_cpus: int = 0
+    free_gpus: int = 0
+    cannot: dict[str, str] = field(default_factory=dict)
+    """Why it grades nothing more, by the device as `GradingKey` has it; "" is for all."""
+
+    def can(self, chunk: _Chunk) -> bool:
+        return self.room.gpus >= chunk.gpus and not self.cannot.keys() & {"", chunk.device}
+
+    def can_now(self, chunk: _Chunk) -> bool:
+        has_room = self.free_cpus >= 1 and self.free_gpus >= chunk.gpus
+        return self.is_fit and has_room and self.can(chunk)
+
+
+@dataclass
+class _Chunk:
+    attempts: dict[str, Attempt]
+    """What has no report yet that was seen, by the name of the key; in the order in which they are graded."""
+    gpus: int
+    device: str
+    node: str = ""
+
+
+class ClusterExecutor:
+    """`judges`: how many grade at once at most, None for as many as there are CPUs. `tell` is told of nodes."""
+
+    def __init__(
+        self, cluster: Cluster, isolation: IsolationName, judges: int | None, tell: Callable[[str], None]
+    ) -> None:
+        self._cluster = cluster
+        self._isolation = isolation
+        self._judges = judges
+        self._tell = tell
+        self._nodes: dict[str, _Node] = {}
+        self._looks: dict[Any, str] = {}
+        self._chunks: dict[Any, _Chunk] = {}
+        self._ready: deque[_Chunk] = deque()
+        self._waits = False
+        self._unseen: dict[str, tuple[Attempt, str, float]] = {}
+        """What a node says that it graded: the attempt, the node's name, and when it is no longer believed."""
+
+    def run(self, work: Work) -> None:
+        """See `Executor`."""
+        jobs = work.jobs
+        if not jobs:
+            return
+        sign = Path(jobs[0].journal, f".shared-{secrets.token_hex(8)}")
+        try:
+            try:
+                self._cluster.open()
+                sign.touch()
+            except OSError as error:
+                raise UsageError(f"{sign.parent} cannot be written to ({error.strerror}).") from error
+            needed = Needed.by(jobs, self._isolation, sign.name)
+            looked = -NODES_EVERY_S
+            while not work.is_over:
+                if time.monotonic() - looked >= NODES_EVERY_S:
+                    looked = time.monotonic()
+                    self._look_around(needed)
+                self._hand_out(work)
+                for task in self._cluster.over([*self._looks, *self._chunks], LOOK_S):
+                    self._hear(task, work)
+                self._read_journal(work)
+        except TutorError as error:
+            work.stop(error)
+        finally:
+            work.stop()
+            self._cluster.close()
+            with contextlib.suppress(OSError):
+                sign.unlink()
+        work.raise_error()
+
+    def _look_around(self, needed: Needed) -> None:
+        living = self._cluster.nodes()
+        for node in self._nodes.keys() - living.keys():
+            gone = self._nodes.pop(node)
+            self._tell(f"Node {gone.room.name} is gone: what it had in hand is graded elsewhere.")
+        for node, room in living.items():
+            if node not in self._nodes and room.cpus:
+                self._nodes[node] = _Node(room, free_cpus=room.cpus, free_gpus=room.gpus)
+                self._looks[self._cluster.look(node, needed)] = node
+
+    def _hand_out(self, work: Work) -> None:
+        """Take what the nodes have room for."""
+        for _ in range(MOST_READY):
+            self._place()
+            if len(self._ready) >= MOST_READY or not self._has_room():
+                break
+            if (chunk := self._taken(work)) is None:
+                break
+            self._ready.append(chunk)
+        self._place()
+        if not self._looks and not self._chunks:
+            self._check_hope()
+
+    def _check_hope(self) -> None:
+        """Raises `NotGradableHere` where none of the nodes can grade what is left."""
+        if not self._nodes:
+            if not self._waits:
+                self._tell("No node of the cluster has a CPU to grade on. Waiting for one.")
+            self._waits = True
+            return
+        if all("" in node.cannot for node in self._nodes.values()):
+            self._give_up("")
+        for chunk in self._ready:
+            if not any(node.can(chunk) for node in self._nodes.values()):
+                self._give_up(chunk.device)
+
+    def _has_room(self) -> bool:
+        is_allowed = self._judges is None or len(self._chunks) < self._judges
+        return is_allowed and any(node.is_fit and node.free_cpus for node in self._nodes.values())
+
+    def _taken(self, work: Work) -> _Chunk | None:
+        """Some attempts of one exercise: fewer towards the end, so that all nodes end together."""
+        first = work.take(wait=False)
+        if first is None:
+            return None
+        progress = work.progress
+        left = progress.total - progress.done - progress.given_up - progress.in_flight
+        seats = sum(node.room.cpus for node in self._nodes.values() if node.is_fit)
+        size = max(LEAST_IN_CHUNK, min(MOST_IN_CHUNK, left // (2 * max(1, min(seats, self._judges or seats)))))
+        attempts = [first]
+        while len(attempts) < size:
+            attempt = work.take(first.job.key.exercise, wait=False)
+            if attempt is None:
+                break
+            if attempt.job.key.exercise != first.job.key.exercise:
+                work.give_back(attempt)
+                break
+            attempts.append(attempt)
+        most = max((node.room.gpus for node in self._nodes.values()), default=0)
+        gpus = max(1, min(first.job.gpus, most)) if first.job.gpus else 0
+        return _Chunk({each.job.key.name: each for each in attempts}, gpus, first.job.key.device)
+
+    def _place(self) -> None:
+        for chunk in list(self._ready):
+            if self._judges is not None and len(self._chunks) >= self._judges:
+                return
+            free = [name for name, node in self._nodes.items() if node.can_now(chunk)]
+            if not free:
+                continue
+            # Who has the most room left; nodes without GPUs first, where none is needed.
+            chunk.node = min(free, key=lambda name: (self._nodes[name].room.gpus, -self._nodes[name].free_cpus))
+            self._nodes[chunk.node].free_cpus -= 1
+            self._nodes[chunk.node].free_gpus -= chunk.gpus
+            self._ready.remove(chunk)
+            jobs = [attempt.job for attempt in chunk.attempts.values()]
+            self._chunks[self._cluster.grade(chunk.node, jobs, self._isolation, chunk.gpus)] = chunk
+
+    def _hear(self, task: Any, work: Work) -> None:
+        if task in self._looks:
+            self._hear_look(task, self._looks.pop(task))
+            return
+        chunk = self._chunks.pop(task)
+        node = self._nodes.get(chunk.node)
+        if node is not None:
+            node.free_cpus += 1
+            node.free_gpus += chunk.gpus
+        try:
+            said = self._cluster.answer(task)
+        except Lost as lost:
+            self._lose(chunk, str(lost), work)
+            return
+        assert isinstance(said, Said)
+        name = node.room.name if node is not None else "that is gone"
+        if said.unfit and node is not None:
+            node.cannot[chunk.device] = said.unfit
+            self._tell(f"Node {name} grades no more on {chunk.device}: {said.unfit}")
+        for key in said.graded:
+            if (attempt := chunk.attempts.pop(key, None)) is not None:
+                self._unseen[key] = (attempt, name, time.monotonic() + SEEN_WITHIN_S)
+        for key, why in said.broken:
+            if (attempt := chunk.attempts.pop(key, None)) is not None:
+                work.broke(attempt, why)
+        for attempt in chunk.attempts.values():  # not begun, or seen already
+            work.give_back(attempt)
+
+    def _hear_look(self, task: Any, name: str) -> None:
+        node = self._nodes.get(name)
+        if node is None:
+            return
+        try:
+            why = self._cluster.answer(task)
+        except Lost as lost:
+            why = str(lost)
+        node.is_fit = not why
+        if why:
+            node.cannot[""] = why
+            self._tell(f"Node {node.room.name} cannot grade: {why}")
+
+    def _lose(self, chunk: _Chunk, why: str, work: Work) -> None:
+        """Its worker died, and died again when the task was tried again; or its node did."""
+        self._see(chunk, work, len(chunk.attempts))
+        is_alive = chunk.node in self._cluster.nodes()
+        for number, attempt in enumerate(chunk.attempts.values()):
+            if number == 0 and is_alive:
+                work.broke(attempt, why)  # it was on
+            else:
+                work.give_back(attempt)
+
+    def _read_journal(self, work: Work) -> None:
+        for chunk in self._chunks.values():
+            self._see(chunk, work, 3)  # it is graded in order: further on nothing is written yet
+        for key, (attempt, node, until) in list(self._unseen.items()):
+            with contextlib.suppress(OSError):
+                os.listdir(attempt.job.key.file_in(Path(attempt.job.journal)).parent)  # NFS: look again
+            outcome = written_outcome(attempt.job)
+            if outcome is not None:
+                work.done(attempt, outcome)
+            elif time.monotonic() < until:
+                continue
+            else:
+                work.broke(attempt, f"Node {node} says that it was graded, and its report is not in the journal.")
+            del self._unseen[key]
+
+    @staticmethod
+    def _see(chunk: _Chunk, work: Work, most: int) -> None:
+        """Count those of the first `most` whose reports stand in the journal, and so on while there are any."""
+        position = 0
+        for key, attempt in list(chunk.attempts.items()):
+            if position >= most:
+                break
+            outcome = written_outcome(attempt.job)
+            if outcome is None:
+                position += 1
+            else:
+                del chunk.attempts[key]
+                work.done(attempt, outcome)
+
+    def _give_up(self, device: str) -> None:
+        reasons = [
+            f"{node.room.name}: {node.cannot.get('') or node.cannot.get(device) or 'it has no such device'}"
+            for node in self._nodes.values()
+        ]
+        advice = "Mend it, then go on with --resume. docs/classroom/clusters.md says what a node needs."
+        words = f" on {device}" if device else ""
+        raise NotGradableHere(f"No node of the cluster can grade{words}.\n  " + "\n  ".join(reasons), advice)
