@@ -49,8 +49,8 @@ def _not_ordinary(path: str) -> OSError:
     return OSError(errno.EINVAL, "Not an ordinary file", path)
 
 
-def write_atomically(path: Path, text: str) -> None:
-    """Replace `path` by `text` (UTF-8, newlines as they are). The folder is made when it is not there.
+def write_atomically(path: Path, text: str | bytes) -> None:
+    """Replace `path` by `text` (as UTF-8, newlines as they are). The folder is made when it is not there.
 
     The text is written beside its target, flushed to disk, and moved over it, keeping the target's mode.
     A symbolic link is followed, so that the file it points to is replaced and the link stays.
@@ -211,14 +211,14 @@ def _rename(source: Path, target: Path, how: int) -> None:
 
 
 @contextlib.contextmanager
-def written_beside(target: Path, text: str) -> Iterator[Path]:
+def written_beside(target: Path, text: str | bytes) -> Iterator[Path]:
     """A file in the folder of `target` (made when it is not there) that holds `text` on the disk, and is gone after."""
     target.parent.mkdir(parents=True, exist_ok=True)
     descriptor, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".part", dir=target.parent)
     part = Path(name)
     try:
-        with os.fdopen(descriptor, "w", encoding="utf-8", newline="") as stream:
-            stream.write(text)
+        with os.fdopen(descriptor, "wb") as stream:
+            stream.write(text.encode() if isinstance(text, str) else text)
             stream.flush()
             os.fsync(stream.fileno())
         yield part

@@ -118,10 +118,13 @@ def start(
     isolated: Isolated = working_in_bubblewrap,
     inventory: Callable[[], Inventory] = known_devices,
 ) -> Start:
-    """Settle how the class is graded, and write it down with the class. Raises what `settled` does.
+    """Settle how the class is graded, and write it down with the class.
+
+    Raises what `settled` does, and `UsageError` for a course without checks.
 
     Where all is done already no process is started.
     """
+    course.check_has_checks()
     torch = torch_version()
     if not torch:
         raise NotGradableHere("PyTorch is not installed.", f"`{sys.executable} -m pip install torch` brings it.")

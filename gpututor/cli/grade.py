@@ -55,6 +55,7 @@ def main(arguments: argparse.Namespace) -> int:
     check_one_model(arguments, "grade")
     tell_settings(settle_device(arguments, by_settings=own_file))
     course = chosen_course(arguments)
+    course.check_has_checks()
     exercise = course.find(arguments.exercise)
     workspace = chosen_workspace(arguments, course) if own_file else None
     path = workspace.path_of(exercise) if workspace else arguments.file

@@ -37,7 +37,7 @@ class Verb:
     @property
     def module(self) -> str:
         """Imported only when the verb is asked for."""
-        return f"gpututor.cli.{self.name}"
+        return f"gpututor.cli.{self.name.replace('-', '_')}"
 
 
 VERBS = (
@@ -51,10 +51,12 @@ VERBS = (
     Verb("solution", "show the solution, once you have passed"),
     Verb("diff", "compare your file with the solution, once you have passed"),
     Verb("reset", "begin an exercise again; your file is kept as a backup"),
+    Verb("pack", "make a zip of your solution files, to hand in"),
     Verb("devices", "the devices of this machine"),
     Verb("doctor", "look for what is wrong with this installation, and say what to do"),
     Verb("verify", "for authors: whether exercises and lessons are as they should be"),
     Verb("new", "for authors: begin an exercise, with all of its files"),
+    Verb("pack-course", "for instructors: the course as students get it, without checks and solutions"),
     Verb("classroom", "for instructors: grade a whole class, and report on it"),
 )
 

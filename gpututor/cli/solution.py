@@ -30,7 +30,11 @@ def main(arguments: argparse.Namespace) -> int:
 
 
 def insist_or_passed(course: Course, exercise: Exercise, verb: str, *, yes: bool) -> None:
-    """Raise `NotPassedYet` when the learner has not passed `exercise` and did not say --yes to `verb`."""
+    """Raise `NotPassedYet` when the learner has not passed `exercise` and did not say --yes to `verb`.
+
+    Raises `UsageError` for a course without solutions.
+    """
+    course.check_has_checks()
     if yes:
         return
     with open_progress(course) as progress:

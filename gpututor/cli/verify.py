@@ -50,6 +50,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def main(arguments: argparse.Namespace) -> int:
     began = time.monotonic()
     targets = targets_of(arguments.course or paths.builtin_course(), arguments.paths)
+    for target in targets:
+        target.course.check_has_checks()
     screen = _Screen(sys.stderr if arguments.json else sys.stdout, Path.cwd())
     gate = Gate(targets, Listener(screen.advanced, screen.finished), with_mutants=not arguments.no_mutants)
     screen.expect(sum(len(one.exercises) + len(one.lessons) for one in targets))

@@ -60,6 +60,7 @@ def main(arguments: argparse.Namespace) -> int:
     check_one_model(arguments, "watch")
     from_settings = settle_device(arguments, by_settings=True)
     course = chosen_course(arguments)
+    course.check_has_checks()
     exercise = course.find(arguments.exercise) if arguments.exercise else _where_left(course)
     workspace = chosen_workspace(arguments, course)
     if arguments.exercise:

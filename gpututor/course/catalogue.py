@@ -21,6 +21,8 @@ from gpututor.files import ordinary
 
 EXERCISE_FILES = ("task.md", "starter.py", "given.py", "checks.py", "solution.py", "hints.md")
 """What must stand beside `exercise.toml`."""
+STUDENT_FILES = ("task.md", "starter.py", "hints.md")
+"""What must stand there in a course for students, whose `course.toml` says `for = "students"`."""
 FEWEST_HINTS = 3
 FEWEST_WRONG_SOLUTIONS = 3
 
@@ -52,9 +54,11 @@ def load_course(folder: Path) -> Course:
         raise CourseError("\n".join(titles), "A course has folders called like 01_meet_the_device.")
     about = _values(folder / "course.toml", COURSE_KEYS, problems)
     seen: dict[str, Path] = {}
-    lessons = tuple(_load_lesson(lesson, seen, problems) for lesson in found)
+    for_students = about.get("for") == "students"
+    lessons = tuple(_load_lesson(lesson, seen, problems, for_students) for lesson in found)
     once = {problem.title: problem for problem in problems}  # a broken link may be met as a file and as a folder
-    return Course(folder, lessons, tuple(once.values()), id=about.get("id", ""), title=about.get("title", ""))
+    id, title = about.get("id", ""), about.get("title", "")
+    return Course(folder, lessons, tuple(once.values()), id=id, title=title, for_students=for_students)
 
 
 def load_exercise(folder: Path) -> Exercise:
@@ -71,7 +75,7 @@ def load_exercise(folder: Path) -> Exercise:
     return exercise
 
 
-def _load_lesson(found: _Found, seen: dict[str, Path], problems: list[CourseError]) -> Lesson:
+def _load_lesson(found: _Found, seen: dict[str, Path], problems: list[CourseError], for_students: bool) -> Lesson:
     """The lesson, whole or with a title made of its folder's name; `seen` holds the exercises' slugs so far."""
     about = _values(found.folder / "lesson.toml", LESSON_KEYS, problems)
     problems += _file_mistakes(os.path.join(found.folder, "lesson.md"))
@@ -87,7 +91,7 @@ def _load_lesson(found: _Found, seen: dict[str, Path], problems: list[CourseErro
             continue
         seen[exercise.slug] = exercise.folder
         mistakes: list[CourseError] = []
-        read = _read_exercise(found, exercise, mistakes)
+        read = _read_exercise(found, exercise, mistakes, for_students)
         problems += mistakes
         if read is not None and not mistakes:
             exercises.append(read)
@@ -96,15 +100,18 @@ def _load_lesson(found: _Found, seen: dict[str, Path], problems: list[CourseErro
     return Lesson(found.number, found.slug, found.folder, title, summary, tuple(exercises), gpus)
 
 
-def _read_exercise(lesson: _Found, found: _Found, problems: list[CourseError]) -> Exercise | None:
+def _read_exercise(
+    lesson: _Found, found: _Found, problems: list[CourseError], for_students: bool = False
+) -> Exercise | None:
     """The exercise as far as its manifest is right; what is wrong with any of its files is added to `problems`."""
     path = found.folder / "exercise.toml"
     values = _values(path, EXERCISE_KEYS, problems)
     problems += [as_error(path, mistake) for mistake in exercise_mistakes(values)]
-    for name in EXERCISE_FILES:
+    for name in STUDENT_FILES if for_students else EXERCISE_FILES:
         file = os.path.join(found.folder, name)
         problems += _hint_mistakes(file) if name == "hints.md" else _file_mistakes(file)
-    problems += _wrong_solution_mistakes(os.path.join(found.folder, "wrong"))
+    if not for_students:
+        problems += _wrong_solution_mistakes(os.path.join(found.folder, "wrong"))
     if len(values) < len(EXERCISE_KEYS):
         return None
     return Exercise(

@@ -185,6 +185,16 @@ class Course:
     id: str = ""
     """What `course.toml` calls it, the same in every version of the course."""
     title: str = ""
+    for_students: bool = False
+    """Whether it was handed out to students: it comes without checks and solutions. See `gpututor pack-course`."""
+
+    def check_has_checks(self) -> None:
+        """Raises `UsageError` for a course that was handed out to students."""
+        if self.for_students:
+            raise UsageError(
+                "This course comes without checks and solutions: hand in with `gpututor pack`.",
+                "Whoever handed it out grades with the whole course.",
+            )
 
     @property
     def place(self) -> str:

@@ -55,7 +55,11 @@ LESSON_KEYS = (
     Key("summary", "line", most=200),
     Key("gpus", "whole", default=1, least=0, most=8),
 )
-COURSE_KEYS = (Key("id", "line", most=60), Key("title", "line", most=60))
+COURSE_KEYS = (
+    Key("id", "line", most=60),
+    Key("title", "line", most=60),
+    Key("for", "choice", default="", choices=("students",)),
+)
 
 
 @dataclass(frozen=True)

@@ -106,6 +106,10 @@ class Workspace:
         handed_out = self._handed_out().get(exercise.key)
         return handed_out is not None and handed_out != _digest(exercise.starter)
 
+    def is_starter(self, exercise: Exercise, text: str) -> bool:
+        """Whether `text` is what the learner was given for `exercise`, now or before."""
+        return _digest(text) in (_digest(exercise.starter), self._handed_out().get(exercise.key))
+
     def _create(self, exercise: Exercise) -> bool:
         """Make the learner's file from the starter where nothing is yet; say whether it was made."""
         path = self.path_of(exercise)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from gpututor.app.commands import Pane
 from gpututor.app.screens.dialogs import QuestionDialog
+from gpututor.classroom.handing.student_course import write_student_course
 from gpututor.course.catalogue import load_course
 from gpututor.grading.events import DeviceAwaited, GradeRequest, GradingEvent
 from gpututor.grading.report import Outcome, Report, Status
@@ -240,3 +242,13 @@ async def test_a_very_long_output_stays_bounded(desk: Desk) -> None:
         await until(pilot, lambda: "4,800 more lines: v shows all" in screen_text(pilot.app), "for the end")
         assert "\x1b" not in screen_text(pilot.app)
         assert main_screen(pilot).panes.current is Pane.RESULTS
+
+
+async def test_a_course_without_checks_says_how_to_hand_in(desk: Desk, tmp_path: Path) -> None:
+    write_student_course(desk.course, tmp_path / "handed_out")
+    desk.course = load_course(tmp_path / "handed_out")
+    async with desk.start() as pilot:
+        await pilot.press("r")
+        await until_shown(pilot, "This course comes without checks and solutions")
+        await until_shown(pilot, "`gpututor pack`")
+        assert not main_screen(pilot).running

@@ -27,6 +27,7 @@ from gpututor.app.messages import (
 )
 from gpututor.app.words import planned_device, sentence
 from gpututor.course.exercise import Exercise
+from gpututor.errors import UsageError
 from gpututor.grading.events import GradeRequest
 from gpututor.grading.report import Outcome, Report
 from gpututor.grading.words import outcome_line
@@ -58,6 +59,12 @@ class RunScreen(AttemptsScreen):
         `quietly`: the learner did not ask for it, and stays where they are.
         """
         if not self.save_or_ask(partial(self.start_run, quietly=quietly)):
+            return
+        try:
+            self.learner.course.check_has_checks()
+        except UsageError as error:
+            if not quietly:
+                self.show_error(error)
             return
         self._submitted, self._submitted_for = self.editor_text, self.exercise
         self.panes.results.begin(self._submitted)

@@ -128,7 +128,7 @@ def _told(report: Report) -> Iterator[tuple[Kind, str]]:
 
 
 def _words(verdict: Verdict) -> str:
-    return _sentence(f"{verdict.check} ({verdict.scenario}): {verdict.got or verdict.sentence}")
+    return _ended(f"{verdict.check} ({verdict.scenario}): {verdict.got or verdict.sentence}")
 
 
 def _sentence(words: str) -> str:
@@ -137,4 +137,8 @@ def _sentence(words: str) -> str:
     first = words.partition(" ")[0]
     if first.isalpha() and first.islower():
         words = words[:1].upper() + words[1:]
+    return _ended(words)
+
+
+def _ended(words: str) -> str:
     return words if words.endswith((".", "!", "?")) else f"{words}."

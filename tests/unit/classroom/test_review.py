@@ -254,7 +254,7 @@ def test_what_the_grader_left_open_is_told_with_how_to_look_closer(tmp_path: Pat
         (Kind.INCONCLUSIVE, ("s00",)),
         (Kind.INTERNAL_ERROR, ("s04",)),
     ]
-    assert found.items[0].why.startswith("Parity (one GPU): an unforeseen result.")
+    assert found.items[0].why.startswith("parity (one GPU): an unforeseen result.")
     assert found.items[1].why.startswith("torch.cuda.synchronize was replaced while the submission ran.")
     assert "kernel" not in found.items[1].why
     words = shlex.split(found.items[0].command)

@@ -1,0 +1,86 @@
+"""Make a zip of your solution files, to hand in.
+
+LESSON and EXERCISE are numbers such as 2 or 2.1, or names; without any it is all that you have changed. Files that are
+still as you got them are left out, and nothing is left out without a word. Nothing but these files is in the zip: with
+their places in your folder, and a list of what they are.
+
+Exit codes: 0 all is in it; 1 a file is not, stderr says why; 2 wrong usage, or there is nothing to hand in.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import textwrap
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from gpututor.classroom.handing.pack import Pack, checked_out, named, pack_of
+from gpututor.classroom.intake.manifest import MANIFEST
+from gpututor.cli.places import chosen_course, chosen_workspace
+from gpututor.course.exercise import Exercise
+from gpututor.errors import UsageError
+from gpututor.grading.words import count
+from gpututor.plain_text import visible
+
+LONGEST_NAME = 100
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("exercises", nargs="*", metavar="LESSON|EXERCISE", help="2, 2.1, born_on_the_device …")
+    out_help = "the zip to make, or the folder to make it in (gpututor-pack.zip, here)"
+    parser.add_argument("--out", type=Path, metavar="FILE", help=out_help)
+    parser.add_argument("--name", type=_name, default="", metavar="NAME", help="your name, to stand in the zip")
+
+
+def main(arguments: argparse.Namespace) -> int:
+    course = chosen_course(arguments)
+    exercises = named(course, arguments.exercises)
+    workspace = chosen_workspace(arguments, course)
+    out = checked_out(arguments.out, course)
+    pack = pack_of(course, workspace, exercises)
+    if pack.files:
+        pack.write(out, arguments.name)
+        print("\n".join(_inside(pack, out, arguments.name)))
+    for line in _not_inside(pack):
+        print(line)
+    sys.stdout.flush()
+    for each in pack.left_out:
+        label = f"{each.exercise.label} {each.path}"
+        print(f"gpututor: {visible(label)} is NOT in it: {visible(each.why)}", file=sys.stderr)
+    if not pack.files:
+        advice = "Change a file first: `gpututor list` names them. No zip was made."
+        raise UsageError(f"There is nothing to hand in in {workspace.folder}.", advice)
+    return 1 if pack.left_out else 0
+
+
+def _inside(pack: Pack, out: Path, student: str) -> Iterator[str]:
+    who = f"with the name {student}" if student else "without a name (--name NAME puts yours in)"
+    yield f"Made {visible(str(out))}: {count(len(pack.files), 'file')} to hand in, {visible(who)}."
+    width = max(len(each.path) for each in pack.files)
+    label = max(len(each.exercise.label) for each in pack.files)
+    for each in pack.files:
+        size = f"{len(each.content)} bytes"
+        yield f"  {each.exercise.label:<{label}}  {visible(each.path):<{width}}  {size}"
+        if each.warning:
+            yield f"  {'':<{label}}  ! {visible(each.warning)}"
+    yield f"Beside them {MANIFEST} says which exercise each is for."
+
+
+def _not_inside(pack: Pack) -> Iterator[str]:
+    yield from _listed("Not in it, as you have not changed", pack.unchanged)
+    yield from _listed("Not in it, as there is no file of", pack.missing)
+    if pack.others:
+        words = f"Not in it, as no exercise is called so: {', '.join(pack.others)}."
+        yield from textwrap.wrap(visible(words), 100, subsequent_indent="  ")
+
+
+def _listed(words: str, exercises: Iterable[Exercise]) -> Iterator[str]:
+    if labels := ", ".join(exercise.label for exercise in exercises):
+        yield from textwrap.wrap(f"{words}: {labels}.", 100, subsequent_indent="  ")
+
+
+def _name(word: str) -> str:
+    if not word.isprintable() or len(word) > LONGEST_NAME:
+        raise argparse.ArgumentTypeError(f"a name is one line of up to {LONGEST_NAME} characters")
+    return word.strip()

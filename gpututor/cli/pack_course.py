@@ -1,0 +1,32 @@
+"""Make the course as students get it: without checks, solutions, wrong solutions and baselines.
+
+Students read, edit and run with it, get hints, and hand in with `gpututor pack`; it does not grade. It is called the
+same as your course (its `id`), so that what they hand in is known for it. You grade with your own, whole course.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from gpututor.classroom.handing.student_course import write_student_course
+from gpututor.cli.places import chosen_course
+from gpututor.grading.words import count
+from gpututor.plain_text import visible
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    for_help = "who gets it: students"
+    parser.add_argument("--for", dest="whom", choices=("students",), required=True, help=for_help)
+    out_help = "the folder to make, or the zip where it is called .zip"
+    parser.add_argument("--out", type=Path, required=True, metavar="FOLDER_OR_ZIP", help=out_help)
+
+
+def main(arguments: argparse.Namespace) -> int:
+    course = chosen_course(arguments)
+    files = write_student_course(course, arguments.out)
+    lessons, exercises = count(len(course.lessons), "lesson"), count(len(course.exercises), "exercise")
+    print(f"Made {visible(str(arguments.out))}: {lessons}, {exercises}, {count(len(files), 'file')}.")
+    print("Not in it: checks, solutions, wrong solutions, baselines, and what inputs are made of.")
+    print("Students use it with `gpututor --course DIR`, and hand in with `gpututor pack --course DIR`.")
+    return 0
