@@ -67,11 +67,14 @@ class LearnScreen(ShowScreen):
         """Show the hints that were used; once more, and the next one."""
         used, hints = self._hints_used, self.exercise.hints
         if used < len(hints) and (used == 0 or self.panes.current is Pane.HINTS):
-            self._hints_opened[self.exercise.key] = used + 1
-            self.note(Note(Kind.HINTS, self.exercise.key, used + 1))
+            used += 1
+            self._hints_opened[self.exercise.key] = used
+            self.note(Note(Kind.HINTS, self.exercise.key, used))
         self.show_pane(Pane.HINTS)
-        if used:
-            self.panes.reader.scroll_end(animate=False)
+        if used > 1:
+            newest = hints[min(used, len(hints)) - 1]
+            before = self.panes.reader.text.partition(newest)[0]
+            self.panes.reader.go_to_line(before.count("\n"), marked=False)
 
     def hints_text(self) -> str:
         hints = self.exercise.hints

@@ -42,8 +42,10 @@ class Reader(VerticalScroll, OwnStyle, can_focus=True):
         self._place = ""
         self._offsets: dict[str, float] = {}
         """How far each text was scrolled when another one came."""
-        self._wanted: int | None = None
-        """A line to scroll to as soon as the text stands."""
+        self._wanted: tuple[int, bool] | None = None
+        """A line to scroll to as soon as the text stands, and whether to mark it."""
+        self._is_drawn = True
+        """Whether the text stands where it was left, or where the learner scrolled it."""
 
     def compose(self) -> ComposeResult:
         yield self._plain
@@ -72,30 +74,39 @@ class Reader(VerticalScroll, OwnStyle, can_focus=True):
         """Show another text, where it was left when it was seen last; `place` is the name to remember it by."""
         if (text, place) == (self._text, self._place):
             return
-        self._offsets[self._place] = self.scroll_y
-        self._text, self._place, self._wanted = text, place, None
+        if self._is_drawn:
+            self._offsets[self._place] = self.scroll_y
+        is_other, self._text, self._place, self._wanted = place != self._place, text, place, None
         if self._markdown is None:
             self._plain.update(reflowed(text))
-        else:
-            self.call_later(self._draw, text)
+            return
+        if is_other:
+            # Its title changes at once, so that no other text may stand below it until this one is there.
+            self._is_drawn = self._markdown.display = False
+        self.call_later(self._draw, text)
 
     async def _draw(self, text: str) -> None:
         if self._markdown is None or text != self._text:
             return
         self._markdown.choose(None)
         await self._markdown.update(text)
+        if text == self._text:
+            self._markdown.display = True
         self.call_after_refresh(self._scroll_to_place)
 
     def _scroll_to_place(self) -> None:
+        if self._markdown is None or not self._markdown.display:
+            return  # another text is on its way
+        self._is_drawn = True
         if self._wanted is None:
             self.scroll_to(y=self._offsets.get(self._place, 0), animate=False)
         else:
-            self._scroll_to_line(self._wanted, marked=True)
+            self._scroll_to_line(*self._wanted)
 
-    def go_to_line(self, line: int) -> None:
+    def go_to_line(self, line: int, *, marked: bool = True) -> None:
         """Scroll to a line of the text, from 0, and mark what stands there."""
-        self._wanted = line
-        self.call_later(self.call_after_refresh, self._scroll_to_line, line)
+        self._wanted = (line, marked)
+        self.call_later(self.call_after_refresh, self._scroll_to_line, line, marked)
 
     def go_to_top(self) -> None:
         """Show the text from its beginning, also when it was left elsewhere."""
@@ -103,7 +114,7 @@ class Reader(VerticalScroll, OwnStyle, can_focus=True):
         self._wanted = None
         self.scroll_home(animate=False)
 
-    def _scroll_to_line(self, line: int, *, marked: bool = True) -> None:
+    def _scroll_to_line(self, line: int, marked: bool) -> None:
         if self._markdown is None:
             return
         block = self._markdown.block_at(line)
