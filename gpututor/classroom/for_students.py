@@ -125,12 +125,12 @@ def has_hidden(exercise: ExerciseSummary, rules: Rules, report: Report | None) -
 
 
 def _shown(verdicts: Sequence[Verdict], rules: Rules, exercise: str) -> tuple[Verdict, ...]:
-    """Without those that are hidden, and without those that did not run for a reason that is hidden."""
+    """Without those that are hidden, and without those that perhaps did not run because a hidden one failed."""
     left = [verdict for verdict in verdicts if not rules.is_hidden(exercise, verdict.check)]
     if len(left) == len(verdicts):
         return tuple(left)
-    explained = {each.scenario for each in left if each.status not in (Status.PASSED, Status.NOT_RUN)}
-    unexplained = {each.check for each in left if each.status is Status.NOT_RUN and each.scenario not in explained}
+    stopped = {each.scenario for each in left if each.check in _OWN and each.status.is_failure}
+    unexplained = {each.check for each in left if each.status is Status.NOT_RUN and each.scenario not in stopped}
     return tuple(verdict for verdict in left if verdict.check not in unexplained)
 
 
