@@ -76,8 +76,21 @@ def _not_inside(pack: Pack) -> Iterator[str]:
 
 
 def _listed(words: str, exercises: Iterable[Exercise]) -> Iterator[str]:
-    if labels := ", ".join(exercise.label for exercise in exercises):
-        yield from textwrap.wrap(f"{words}: {labels}.", 100, subsequent_indent="  ")
+    """`1.1 to 1.3, 2.2`"""
+    runs: list[list[Exercise]] = []
+    for exercise in exercises:
+        last = runs[-1][-1] if runs else None
+        follows = last is not None and (last.lesson_number, last.number + 1) == (
+            exercise.lesson_number,
+            exercise.number,
+        )
+        if follows:
+            runs[-1].append(exercise)
+        else:
+            runs.append([exercise])
+    if runs:
+        labels = [run[0].label if len(run) == 1 else f"{run[0].label} to {run[-1].label}" for run in runs]
+        yield from textwrap.wrap(f"{words}: {', '.join(labels)}.", 100, subsequent_indent="  ")
 
 
 def _name(word: str) -> str:

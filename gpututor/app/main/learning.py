@@ -90,6 +90,11 @@ class LearnScreen(ShowScreen):
         return max(noted, self._hints_opened.get(self.exercise.key, 0))
 
     def action_solution(self) -> None:
+        try:
+            self.learner.course.check_has_checks()
+        except UsageError as error:
+            self.show_error(error)
+            return
         rows = (row for lesson in self.lessons for row in lesson.exercises)
         if any(row.key == self.exercise.key and row.state is State.PASSED for row in rows):
             self._show_solution()

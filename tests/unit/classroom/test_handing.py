@@ -76,19 +76,19 @@ def names_in(path: Path) -> list[str]:
 def test_what_was_changed_is_packed_and_all_else_is_told(
     gpututor: Call, course: Course, workspace: Workspace, tmp_path: Path
 ) -> None:
-    path_of(workspace, course, "1.2").write_text(MINE)
-    path_of(workspace, course, "2.1").write_text("def twice(:\n")
+    path_of(workspace, course, "1.3").write_text(MINE)
+    path_of(workspace, course, "2.2").write_text("def twice(:\n")
     path_of(workspace, course, "2.3").unlink()
     (workspace.folder / "01_lesson_1" / "notes.py").write_text("mine")
     said = gpututor("pack", "--out", str(tmp_path / "my.zip"), "--name", "Kim Lee")
     assert said.code == 0, said.err
-    assert names_in(tmp_path / "my.zip") == ["01_lesson_1/02_twice_1_2.py", "02_lesson_2/01_twice_2_1.py", MANIFEST]
+    assert names_in(tmp_path / "my.zip") == ["01_lesson_1/03_twice_1_3.py", "02_lesson_2/02_twice_2_2.py", MANIFEST]
     lines = said.out.splitlines()
     assert lines[0] == f"Made {tmp_path / 'my.zip'}: 2 files to hand in, with the name Kim Lee."
-    assert lines[1].split() == ["1.2", "01_lesson_1/02_twice_1_2.py", str(len(MINE.encode())), "bytes"]
+    assert lines[1].split() == ["1.3", "01_lesson_1/03_twice_1_3.py", str(len(MINE.encode())), "bytes"]
     assert lines[3].strip().startswith("! Python cannot read it: line 1:")
     assert lines[5:] == [
-        "Not in it, as you have not changed: 1.1, 1.3, 2.2.",
+        "Not in it, as you have not changed: 1.1 to 1.2, 2.1.",
         "Not in it, as there is no file of: 2.3.",
         "Not in it, as no exercise is called so: 01_lesson_1/notes.py.",
     ]
