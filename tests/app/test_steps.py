@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 from textual._compositor import Compositor
+from textual.geometry import Region
 from textual.widgets.markdown import MarkdownBlock
 
 from gpututor.app import style_sheets
@@ -90,6 +91,27 @@ async def test_what_changes_the_screen_in_one_step_is_painted_once_and_in_a_step
         assert not painted
         await until(pilot, lambda: bool(painted), "for a paint")
         assert "three" in painted[0]
+
+
+async def test_what_changes_between_the_layout_and_the_paint_is_painted(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with desk.start() as pilot:
+        await pilot.pause()
+        painted: list[list[Region]] = []
+        render = Compositor.render_update
+
+        def noted(self: Compositor, *arguments: object, **named: object) -> object:
+            painted.append(list(self._dirty_regions))
+            return render(self, *arguments, **named)  # type: ignore[arg-type]
+
+        monkeypatch.setattr(Compositor, "render_update", noted)
+        screen = main_screen(pilot)
+        screen._compositor_refresh()
+        screen.status.show_news("late")
+        screen._dirty_widgets.add(screen.status)  # as the screen does when it hears of it
+        await until(pilot, lambda: bool(painted), "for a paint")
+        assert screen.status.region in painted[0]
 
 
 async def test_words_of_a_text_share_the_styles_of_the_text(desk: Desk) -> None:

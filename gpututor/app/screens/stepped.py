@@ -32,6 +32,8 @@ class SteppedScreen(Screen[ScreenResultType]):
             self.set_timer(_LOOK_AGAIN_S, self._compositor_refresh)
             return
         try:
+            if self._dirty_widgets:  # since it was laid out: painting forgets those that the compositor does not know
+                self._compositor.update_widgets(self._dirty_widgets)
             super()._compositor_refresh()
         except ScreenStackError:
             return  # the app has left
