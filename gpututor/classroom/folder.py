@@ -70,6 +70,11 @@ class ClassFolder:
         return self.folder / "recordings"
 
     @property
+    def replaced(self) -> Path:
+        """Entries of the journal that gave way to others, with their dates; see `gpututor.classroom.again`."""
+        return self.folder / "replaced"
+
+    @property
     def submissions(self) -> Path:
         return self.folder / "submissions"
 

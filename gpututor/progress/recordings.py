@@ -26,7 +26,10 @@ _numbers = itertools.count()
 
 
 class Recordings:
-    """The recordings in `folder`, by attempt id. What cannot be read or written is as if it were not recorded."""
+    """The recordings in `folder`, by attempt id or by another name.
+
+    What cannot be read or written is as if it were not recorded.
+    """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -47,7 +50,7 @@ class Recordings:
             return None
         return part
 
-    def adopt(self, part: Path, attempt: int) -> bool:
+    def adopt(self, part: Path, attempt: int | str) -> bool:
         """Make what was recorded in `part` the recording of the attempt, in one step; whether it is there now."""
         try:
             self.drop(attempt)
@@ -62,19 +65,19 @@ class Recordings:
         if part is not None:
             shutil.rmtree(part, ignore_errors=True)
 
-    def drop(self, attempt: int) -> None:
+    def drop(self, attempt: int | str) -> None:
         """Take the recording of the attempt away, if there is one; half of it is never seen."""
         old = self.folder / f"{_OLD}{os.getpid()}-{next(_numbers)}"
         with contextlib.suppress(FileNotFoundError):
             self._of(attempt).rename(old)
             shutil.rmtree(old, ignore_errors=True)
 
-    def path(self, attempt: int) -> Path | None:
+    def path(self, attempt: int | str) -> Path | None:
         """The folder of the attempt's recording; None where there is none."""
         folder = self._of(attempt)
         return folder if (folder / FILE).is_file() else None
 
-    def read(self, attempt: int) -> Recording | None:
+    def read(self, attempt: int | str) -> Recording | None:
         """What was recorded of the attempt; None where nothing was, or where it cannot be read."""
         return _read(self._of(attempt))
 
@@ -106,7 +109,7 @@ class Recordings:
             if f"{kind}-" in (_NEW, _OLD) and process.isdigit() and not is_running(int(process)):
                 shutil.rmtree(entry.path, ignore_errors=True)
 
-    def _of(self, attempt: int) -> Path:
+    def _of(self, attempt: int | str) -> Path:
         return self.folder / str(attempt)
 
     def _drop_quietly(self, attempt: int) -> None:

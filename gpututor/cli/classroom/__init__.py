@@ -22,6 +22,7 @@ DEEDS: tuple[Deed, ...] = (
     Deed("report", "the gradebook: a table here, and files for other programs"),
     Deed("review", "what a person should look at: odd figures, texts that are alike, what was not graded"),
     Deed("feedback", "a Markdown report for each student"),
+    Deed("open", "look at the class here: students, exercises, each submission with its report and trace"),
 )
 
 

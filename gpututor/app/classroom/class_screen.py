@@ -1,0 +1,287 @@
+"""The class: by student, by exercise, and what somebody should look at."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Container, Vertical, VerticalScroll
+from textual.widgets import Input, OptionList
+
+from gpututor.app.classroom.again import AgainClient
+from gpututor.app.classroom.exercises import about_exercise, exercise_rows
+from gpututor.app.classroom.help import ClassHelp
+from gpututor.app.classroom.reading import ClassRead, Source, read_in_thread
+from gpututor.app.classroom.rows import ClassTable, Order, Shown, shown_of, title_of
+from gpututor.app.classroom.table import ClassMarks
+from gpututor.app.classroom.told import cell_words, review_sections
+from gpututor.app.screens.stepped import SteppedScreen
+from gpututor.app.widgets.device.edges import Keys, TabChosen, TabTitles
+from gpututor.app.widgets.long_text import LongText
+from gpututor.app.widgets.plain import PlainText
+from gpututor.errors import TutorError
+from gpututor.grading.words import count
+from gpututor.plain_text import visible
+
+PAGES = ("Students", "Exercises", "Review")
+_KEYS = (
+    (("Enter", "open"), ("/", "filter"), ("s", "order"), ("F5", "read again")),
+    (("Enter", "its students"), ("F5", "read again")),
+    (("j k", "scroll"), ("F5", "read again")),
+)
+
+
+class FilterLine(Input):
+    """One line of words; the arrows move the table's cursor meanwhile."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("down", "screen.move(1)", show=False),
+        Binding("up", "screen.move(-1)", show=False),
+    ]
+
+
+class ClassScreen(SteppedScreen[None]):
+    """Everything is read in a thread, and again when the instructor asks for it."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "back", show=False),
+        Binding("q,ctrl+q", "app.quit", show=False),
+        Binding("tab", "turn(1)", show=False, priority=True),
+        Binding("shift+tab", "turn(-1)", show=False, priority=True),
+        *(Binding(str(number), f"page({number - 1})", show=False) for number in range(1, len(PAGES) + 1)),
+        Binding("slash", "filter", show=False),
+        Binding("s", "order", show=False),
+        Binding("f5,ctrl+r", "read_again", show=False, priority=True),
+        Binding("question_mark,f1", "help", show=False),
+    ]
+    AUTO_FOCUS = ""
+
+    def __init__(self, source: Source, grading: AgainClient) -> None:
+        super().__init__()
+        self.table: ClassTable | None = None
+        """What is shown; None until it was read."""
+        self.page_number = 0
+        self.order = Order.ID
+        self.shown = Shown((), (), None)
+        self.marks = ClassMarks(id="class-marks")
+        self.news = ""
+        self._source = source
+        self._grading = grading
+        self._reading = 0
+        self._is_reading = False
+        self._top = TabTitles(PAGES, id="class-tabs")
+        self._about = PlainText("… Reading the class", id="class-about")
+        self._filter = FilterLine(placeholder="student, exercise, outcome, check, open, look, late", compact=True)
+        self._cell = PlainText("", id="class-cell")
+        self._exercises = OptionList(id="class-exercises", markup=False, compact=True)
+        self._exercise = PlainText("", id="class-exercise")
+        self._review = Container(id="class-review")
+        self._keys = Keys(id="class-keys")
+
+    def compose(self) -> ComposeResult:
+        yield self._top
+        yield self._about
+        yield self._filter
+        with Container(id="class-body"):
+            with Vertical(id="class-students"):
+                yield self.marks.head
+                yield self.marks
+                yield self._cell
+            with Vertical(id="class-by-exercise"):
+                yield self._exercises
+                yield VerticalScroll(self._exercise, id="class-about-exercise", can_focus=False)
+            yield self._review
+        yield self._keys
+
+    def on_mount(self) -> None:
+        self._filter.display = False
+        self.action_page(0)
+        self.action_read_again()
+
+    # Reading
+
+    def action_read_again(self) -> None:
+        """Read the class anew, as it is now; what is shown stays until then."""
+        self._reading += 1
+        self._is_reading = True
+        self._tell()
+        read_in_thread(self._source, self._reading, self.post_message)
+
+    @on(ClassRead)
+    async def _take(self, message: ClassRead) -> None:
+        message.stop()
+        if message.reading != self._reading:
+            return
+        match message.found:
+            case TutorError() as error:
+                self._is_reading = False
+                self.news = f"! {error.title} {error.advice}".strip()
+            case table:
+                self._is_reading = table.review is None
+                self.news = ""
+                self.table = table
+                await self._show_table(table)
+        self._tell()
+
+    async def _show_table(self, table: ClassTable) -> None:
+        self._narrow()
+        at = self._exercises.highlighted
+        self._exercises.set_options(exercise_rows(table))
+        self._exercises.highlighted = min(at or 0, len(table.gradebook.exercises) - 1) if table.columns else None
+        if table.review is not None:
+            text = LongText(review_sections(table), id="class-review-text")
+            await self._review.remove_children()
+            await self._review.mount(text)
+            if self.page_number == 2:
+                text.focus()
+
+    # What is shown
+
+    def _narrow(self) -> None:
+        if self.table is not None:
+            self.shown = shown_of(self.table, self._filter.value, self.order)
+            self.marks.show(self.table, self.shown)
+            self._tell()
+
+    def _tell(self) -> None:
+        """The line below the tabs."""
+        self._top.show(self.page_number, visible(self._source.name), 0)
+        self._keys.show(list(_KEYS[self.page_number]), [("?", "help"), ("q", "quit")])
+        if self.table is None:
+            self._about.update(self.news or "… Reading the class")
+            return
+        graded, files = self.table.graded
+        students = len(self.table.rows)
+        shown = f"{len(self.shown.rows):,} of " if self._filter.value.strip() else ""
+        parts = [f"{shown}{count(students, 'student')} by {self.order}", f"{graded:,} of {count(files, 'file')} graded"]
+        parts += [f"{self.table.to_look_at:,} to look at (!)"] if self.table.to_look_at else []
+        parts += ["reading …"] if self._is_reading else []
+        self._about.update(self.news or " · ".join(parts))
+
+    @on(ClassMarks.Moved)
+    def _tell_of_cell(self) -> None:
+        cell, row = self.marks.cell, self.marks.row
+        if self.table is None:
+            return
+        if cell is None or row is None:
+            empty = "Nothing matches. Esc shows all." if self._filter.value.strip() else "Nobody handed anything in."
+            self._cell.update(empty)
+            return
+        exercise = self.table.gradebook.exercise(cell.mark.exercise)
+        self._cell.update(cell_words(row, exercise, cell, self.table))
+
+    # Pages
+
+    def action_page(self, number: int) -> None:
+        self.page_number = number
+        for at, id_ in enumerate(("class-students", "class-by-exercise", "class-review")):
+            self.query_one(f"#{id_}").display = at == number
+        self._filter.display = number == 0 and bool(self._filter.value)
+        self._tell()
+        self.call_after_refresh(self._take_focus)
+
+    def _take_focus(self) -> None:
+        if self._filter.has_focus:
+            return
+        texts = self._review.query(LongText)
+        page = (self.marks, self._exercises, texts.first() if texts else self._review)[self.page_number]
+        page.focus()
+
+    def action_turn(self, by: int) -> None:
+        self.set_focus(None)
+        self.action_page((self.page_number + by) % len(PAGES))
+
+    @on(TabChosen)
+    def _choose_page(self, message: TabChosen) -> None:
+        message.stop()
+        self.action_page(message.number)
+
+    # Narrowing
+
+    def action_filter(self) -> None:
+        self.action_page(0)
+        self._filter.display = True
+        self._filter.focus()
+
+    def filter_by(self, words: str) -> None:
+        """Show only what matches `words`, by student."""
+        self._filter.value = words
+        self.action_page(0)
+        self._narrow()
+
+    @on(Input.Changed)
+    def _filter_changed(self, message: Input.Changed) -> None:
+        message.stop()
+        self._narrow()
+
+    @on(Input.Submitted)
+    def _leave_filter(self, message: Input.Submitted) -> None:
+        message.stop()
+        self.marks.focus()
+        self._filter.display = bool(self._filter.value)
+
+    def action_move(self, by: int) -> None:
+        self.marks.action_move(by, 0)
+
+    def action_order(self) -> None:
+        """The next order of the students."""
+        orders = list(Order)
+        self.order = orders[(orders.index(self.order) + 1) % len(orders)]
+        self._narrow()
+
+    def action_back(self) -> None:
+        """Show all again, then the first page."""
+        if self._filter.value or self._filter.has_focus:
+            self.marks.focus()
+            self.filter_by("")
+        elif self.page_number:
+            self.action_page(0)
+
+    # Going on
+
+    @on(OptionList.OptionHighlighted)
+    def _tell_of_exercise(self, message: OptionList.OptionHighlighted) -> None:
+        message.stop()
+        if self.table is not None and message.option_index < len(self.table.gradebook.exercises):
+            self._exercise.update(about_exercise(self.table.gradebook.exercises[message.option_index]))
+            self.query_one("#class-about-exercise").scroll_home(animate=False)
+
+    @on(OptionList.OptionSelected)
+    def _show_its_students(self, message: OptionList.OptionSelected) -> None:
+        message.stop()
+        if self.table is not None:
+            self.filter_by(self.table.columns[message.option_index])
+
+    @on(ClassMarks.Chosen)
+    def open_cell(self) -> None:
+        """Show what the student handed in there."""
+        from gpututor.app.classroom.submission import SubmissionScreen
+
+        cell, table = self.marks.cell, self.table
+        if cell is None or table is None:
+            return
+        if not cell.mark.attempts:
+            self._cell.update("Nothing was handed in there.")
+            return
+        self.app.push_screen(SubmissionScreen(table, cell.mark, self.marks.step, self._grading), self._after_submission)
+
+    def _after_submission(self, changed: bool | None) -> None:
+        if changed:
+            self.action_read_again()
+
+    def go_to(self, student: str) -> None:
+        """Show one student alone."""
+        self.filter_by(student)
+
+    def action_help(self) -> None:
+        self.app.push_screen(ClassHelp("The class"))
+
+    @property
+    def exercise_titles(self) -> list[tuple[str, str]]:
+        """(what to filter by, title) of each exercise."""
+        if self.table is None:
+            return []
+        exercises = self.table.gradebook.exercises
+        return [(label, title_of(each)) for label, each in zip(self.table.columns, exercises, strict=True)]

@@ -1,0 +1,23 @@
+"""Look at a class in the terminal: who passed what, which checks failed, each submission with its report and trace.
+
+OUT is the folder that `classroom grade` made. Everything is read from it, also while grading goes on; F5 reads it
+again. Nothing is changed, unless you grade a submission again and then take its new result. `?` explains the keys.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from gpututor.classroom.folder import ClassFolder
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("out", metavar="OUT", type=Path, help="the folder of the class, as `classroom grade` made it")
+    parser.add_argument("--rules", metavar="FILE", type=Path, help="rules for marks, instead of OUT/classroom.toml")
+
+
+def main(arguments: argparse.Namespace) -> int:
+    from gpututor.app.classroom.start import run  # Textual: 100 ms
+
+    return run(ClassFolder(arguments.out.absolute()), arguments.rules, arguments.course)
