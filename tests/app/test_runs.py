@@ -248,7 +248,9 @@ async def test_a_course_without_checks_says_how_to_hand_in(desk: Desk, tmp_path:
     write_student_course(desk.course, tmp_path / "handed_out")
     desk.course = load_course(tmp_path / "handed_out")
     async with desk.start() as pilot:
-        await pilot.press("r")
+        await pilot.press("s")
+        await until_shown(pilot, "This course comes without checks and solutions")
+        await pilot.press("enter", "r")
         await until_shown(pilot, "This course comes without checks and solutions")
         await until_shown(pilot, "`gpututor pack`")
         assert not main_screen(pilot).running

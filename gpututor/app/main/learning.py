@@ -15,7 +15,7 @@ from gpututor.app.standing import State
 from gpututor.app.widgets.verdict_row import VerdictRow
 from gpututor.app.words import sentence
 from gpututor.course.exercise import Exercise
-from gpututor.errors import CourseError, TutorError
+from gpututor.errors import CourseError, TutorError, UsageError
 from gpututor.progress.notes import Kind, Note
 
 

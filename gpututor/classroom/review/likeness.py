@@ -66,7 +66,7 @@ class Likeness:
             f"was given{each}. The solution may suggest itself, or they may have worked together."
         )
         one, other = cluster.nearest
-        return self._item(Kind.ALIKE, files, why, f"diff -u {self._path(one)} {self._path(other)}")
+        return self._item(Kind.ALIKE, files, why, f"diff -u {self._path(one)} {self._path(other)} | less")
 
     def _item(self, kind: Kind, files: tuple[HandedIn, ...], why: str, command: str) -> Item:
         return Item(kind, self.exercise, self.label, files, files[0].source, why, command)
