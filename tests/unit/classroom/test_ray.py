@@ -1,0 +1,179 @@
+"""A class on a real Ray cluster of two nodes: workers and a node are killed, and nothing is lost or graded twice.
+
+Needs the extra `ray`, which `make test-all` installs.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gpututor.classroom.batch import reports_of, troubles_of
+from gpututor.classroom.folder import ClassFolder
+from gpututor.grading.journal import Entry, entries
+from gpututor.processes import descendants
+from tests.unit.course.tiny import write_course
+
+pytestmark = [
+    pytest.mark.long,
+    pytest.mark.timeout(900),
+    pytest.mark.skipif(sys.platform != "linux", reason="looks for processes in /proc"),
+]
+
+STUDENTS = 24
+NODE = {"num_cpus": 1, "object_store_memory": 100 << 20}
+WITHIN_S = 300.0
+
+
+@pytest.fixture(scope="module")
+def course(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_course(tmp_path_factory.mktemp("course") / "tiny", exercises=2)
+
+
+@pytest.fixture(scope="module")
+def handed_in(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder, chance = tmp_path_factory.mktemp("class"), random.Random(8)
+    for number in range(STUDENTS):
+        path = folder / f"student_{number:02}" / f"twice_1_{1 + number % 2}.py"
+        path.parent.mkdir()
+        answer = chance.choice(("2 * number", "number", "number * number", "None", "undefined"))
+        # Every sixth is the same text as another.
+        path.write_text(f"def twice(number):\n    return {answer}\n" + (f"# {number}\n" if number % 6 else ""))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def by_local(course: Path, handed_in: Path, tmp_path_factory: pytest.TempPathFactory) -> ClassFolder:
+    folder = ClassFolder(tmp_path_factory.mktemp("local"))
+    with grading(course, handed_in, folder, "--executor", "local", "--judges", "2") as process:
+        assert process.wait(WITHIN_S) == 0, said(folder)
+    return folder
+
+
+@pytest.fixture
+def two_nodes() -> Iterator[tuple[Any, Any]]:
+    """A cluster, and the node of it that may go."""
+    from ray.cluster_utils import Cluster
+
+    cluster = Cluster(initialize_head=True, head_node_args={**NODE, "include_dashboard": False})
+    try:
+        node = cluster.add_node(**NODE)
+        cluster.wait_for_nodes()
+        yield cluster, node
+    finally:
+        cluster.shutdown()
+
+
+@contextlib.contextmanager
+def grading(course: Path, handed_in: Path, folder: ClassFolder, *more: str) -> Iterator[subprocess.Popen[bytes]]:
+    command = [sys.executable, "-m", "gpututor", "classroom", "grade", str(handed_in), "--out", str(folder.folder)]
+    options = ["--isolation", "process", "--device", "virtual", "--course", str(course)]
+    with (
+        (folder.folder / "output.txt").open("ab") as output,
+        subprocess.Popen([*command, *options, *more], stdout=output, stderr=output) as process,
+    ):
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def said(folder: ClassFolder) -> str:
+    return (folder.folder / "output.txt").read_text()
+
+
+def written(folder: ClassFolder) -> int:
+    return len(list(folder.journal.glob("*/*.json")))
+
+
+def workers(of: int) -> list[int]:
+    """Those Ray processes below a process that grade at this moment."""
+    found = []
+    for pid in descendants(of):
+        with contextlib.suppress(OSError):
+            if Path(f"/proc/{pid}/cmdline").read_bytes().startswith(b"ray::grade_on_node"):
+                found.append(pid)
+    return found
+
+
+def until(condition: Callable[[], object], process: subprocess.Popen[bytes], folder: ClassFolder) -> None:
+    deadline = time.monotonic() + WITHIN_S
+    while not condition():
+        assert process.poll() is None, said(folder)
+        assert time.monotonic() < deadline, said(folder)
+        time.sleep(0.02)
+
+
+def results(folder: ClassFolder) -> dict[str, object]:
+    """All that a mark depends on, of everything that was handed in."""
+    found: dict[str, object] = {}
+    for one, _, report in reports_of(folder):
+        assert report is not None, one
+        verdicts = [(verdict.check, verdict.status) for verdict in report.verdicts]
+        found[one.source] = (report.outcome, report.points, report.environment.seed, verdicts)
+    return found
+
+
+def check_same(folder: ClassFolder, by_local: ClassFolder) -> None:
+    found = list(entries(folder.journal))
+    assert all(isinstance(entry, Entry) for entry in found)
+    assert len(found) == written(by_local)
+    assert not list(folder.journal.glob("**/.*"))
+    assert troubles_of(folder) == {}
+    assert results(folder) == results(by_local)
+    assert len(results(folder)) == STUDENTS
+
+
+def test_workers_and_a_node_killed_in_the_middle_cost_nothing(
+    course: Path, handed_in: Path, by_local: ClassFolder, two_nodes: tuple[Any, Any], tmp_path: Path
+) -> None:
+    cluster, second = two_nodes
+    folder, chance = ClassFolder(tmp_path), random.Random(8)
+    more = ["--executor", "ray", "--address", cluster.address, "--secret", str(by_local.secret_file)]
+    with grading(course, handed_in, folder, *more) as process:
+        until(lambda: written(folder) >= 2 and len(workers(os.getpid())) == 2, process, folder)
+        for _ in range(3):
+            before = written(folder)
+            until(lambda: workers(os.getpid()), process, folder)
+            with contextlib.suppress(ProcessLookupError, IndexError):
+                os.kill(chance.choice(workers(os.getpid())), signal.SIGKILL)
+            until(lambda before=before: written(folder) > before, process, folder)
+        assert written(folder) < written(by_local)
+        cluster.remove_node(second, allow_graceful=False)
+        assert process.wait(WITHIN_S) == 0, said(folder)
+    assert "is gone: what it had in hand is graded elsewhere." in said(folder)
+    check_same(folder, by_local)
+
+
+def test_ctrl_c_ends_a_cluster_of_its_own_and_is_gone_on_with(
+    course: Path, handed_in: Path, by_local: ClassFolder, tmp_path: Path
+) -> None:
+    folder = ClassFolder(tmp_path)
+    more = ["--executor", "ray", "--judges", "1"]
+    with grading(course, handed_in, folder, *more, "--secret", str(by_local.secret_file)) as process:
+        until(lambda: written(folder) >= 2, process, folder)
+        family = descendants(process.pid)
+        assert workers(process.pid)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(60) == 130, said(folder)
+    deadline = time.monotonic() + 30
+    while (left := [pid for pid in family if Path(f"/proc/{pid}").exists()]) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not left
+    assert "What is done is kept." in said(folder)
+    assert "--resume --executor ray" in said(folder)
+    already = written(folder)
+    with grading(course, handed_in, folder, *more, "--resume") as process:
+        assert process.wait(WITHIN_S) == 0, said(folder)
+    assert f"{already} are graded already" in said(folder)
+    check_same(folder, by_local)
