@@ -98,7 +98,7 @@ def _forget_output() -> None:
 
 def _do(words: list[str]) -> int:
     if not words:
-        return _start_app()  # by far the most frequent: argparse and fourteen parsers are 15 ms
+        return _start_app()  # by far the most frequent: argparse and a parser for each verb are 15 ms
     import argparse
 
     verb = _verb_in(words)
