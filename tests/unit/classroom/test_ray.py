@@ -13,6 +13,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -96,6 +97,10 @@ def written(folder: ClassFolder) -> int:
     return len(list(folder.journal.glob("*/*.json")))
 
 
+def is_more_written(folder: ClassFolder, than: int) -> bool:
+    return written(folder) > than
+
+
 def workers(of: int) -> list[int]:
     """Those Ray processes below a process that grade at this moment."""
     found = []
@@ -143,11 +148,11 @@ def test_workers_and_a_node_killed_in_the_middle_cost_nothing(
     with grading(course, handed_in, folder, *more) as process:
         until(lambda: written(folder) >= 2 and len(workers(os.getpid())) == 2, process, folder)
         for _ in range(3):
-            before = written(folder)
+            more_than = written(folder)
             until(lambda: workers(os.getpid()), process, folder)
             with contextlib.suppress(ProcessLookupError, IndexError):
                 os.kill(chance.choice(workers(os.getpid())), signal.SIGKILL)
-            until(lambda before=before: written(folder) > before, process, folder)
+            until(partial(is_more_written, folder, more_than), process, folder)
         assert written(folder) < written(by_local)
         cluster.remove_node(second, allow_graceful=False)
         assert process.wait(WITHIN_S) == 0, said(folder)
