@@ -113,6 +113,12 @@ class BaseApp(App[None]):
         if not isinstance(event, events.Key) or not await escape_took(self, event):
             await super().on_event(event)
 
+    def action_command_palette(self) -> None:
+        """Show what can be done, by name."""
+        from gpututor.app.screens.palette import open_palette  # 10 ms: with its first use
+
+        open_palette(self)
+
     def leave_at_once(self) -> None:
         """The terminal was closed, or the program told to end: nobody can be asked."""
         self._client.cancel()

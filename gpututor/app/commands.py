@@ -244,6 +244,11 @@ def shown_key(command: Command, in_editor: bool) -> str:
     return key_name(key)
 
 
+def shown_keys(command: Command) -> str:
+    """One key for outside the editor, and one that works in it, too."""
+    return "  ".join(key_name(key) for key in (*command.letters[:1], *command.keys[:1]))
+
+
 def _as_sent(key: str) -> str:
     """What most terminals send for a function key with Shift: F13 to F24; empty for other keys."""
     number = key.removeprefix("shift+f")

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import pytest
 from textual.command import Hit
+from textual.geometry import Size
 
-from gpututor.app.commands import BY_ID, DEVICE_TABS, OTHER_NAMES
+from gpututor.app.commands import BY_ID, DEVICE_TABS, OTHER_NAMES, Pane
 from gpututor.app.palette import Everything
 from gpututor.app.screens.device import TABS, DeviceScreen
 from gpututor.app.screens.history import HistoryScreen
+from gpututor.app.screens.jump import JumpScreen
 from tests.app.conftest import Desk, main_screen, until, until_shown
 from tests.app.test_device import is_read
 from tests.app.test_path import run_checks
@@ -63,3 +65,51 @@ async def test_another_name_of_a_command_does_the_same(desk: Desk) -> None:
         await until_shown(pilot, "Attempts (history)")
         await pilot.press("enter")
         await until(pilot, lambda: isinstance(pilot.app.screen, HistoryScreen), "for the attempts")
+
+
+async def test_it_takes_the_place_of_jump_letters(desk: Desk) -> None:
+    async with desk.start() as pilot:
+        await pilot.press("semicolon")
+        await until(pilot, lambda: isinstance(pilot.app.screen, JumpScreen), "for the letters")
+        await pilot.press("ctrl+p", *"attempts")
+        await until_shown(pilot, "See your attempts, and what changed between them.")
+        await pilot.press("escape")
+        await until(pilot, lambda: pilot.app.screen is main_screen(pilot), "for the end of both")
+
+
+@pytest.mark.parametrize("key", ["a", "d", "V"])
+async def test_on_another_screen_it_leaves_that_for_what_is_chosen(desk: Desk, key: str) -> None:
+    async with desk.start() as pilot:
+        await run_checks(pilot)
+        await pilot.press(key)
+        await until(pilot, lambda: pilot.app.screen is not main_screen(pilot) or key == "V", "for the screen")
+        await pilot.press("ctrl+p", *"lesson")
+        await until_shown(pilot, BY_ID["show_lesson"].help)
+        await pilot.press("enter")
+        await until(pilot, lambda: main_screen(pilot).panes.current is Pane.LESSON, "for the lesson")
+        assert pilot.app.screen is main_screen(pilot)
+
+
+async def test_over_a_question_it_offers_to_leave_and_nothing_that_would_answer_it(desk: Desk) -> None:
+    async with desk.start() as pilot:
+        await pilot.press("x")
+        await until_shown(pilot, "No, keep it")
+        titles = [entry.title for entry in Everything(pilot.app.screen).entries()]
+        assert titles == ["Back", "Quit", "Theme"]
+        await pilot.press("ctrl+p", *"back", "enter")
+        await until(pilot, lambda: pilot.app.screen is main_screen(pilot), "for the end")
+
+
+async def test_keys_stand_beside_what_they_do(desk: Desk) -> None:
+    async with desk.start() as pilot:
+        await pilot.press("ctrl+p", *"compare")
+        await until_shown(pilot, "Compare   V  Shift+F11")
+
+
+async def test_without_colours_what_is_below_it_is_dim(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    async with desk.start() as pilot:
+        await pilot.press("ctrl+p")
+        await until_shown(pilot, "Type a name")
+        top = pilot.app.screen._compositor.render_strips(Size(*pilot.app.size))[0]
+        assert all(each.style is not None and each.style.dim and not each.style.reverse for each in top)

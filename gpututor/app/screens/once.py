@@ -25,13 +25,17 @@ class OnceScreen(SteppedScreen[ScreenResultType]):
         return super().dismiss(result) if self.is_active else AwaitComplete()
 
 
-class OnceModal(ModalScreen[ScreenResultType], OnceScreen[ScreenResultType]):
-    """The same, with what is below it in sight.
-
-    The modal screen is its first base, whose style sheets it has: of a second one Textual takes none.
-    """
+class DimBelow(ModalScreen[ScreenResultType]):
+    """A screen with what is below it in sight, and behind it."""
 
     def get_line_filters(self) -> Sequence[LineFilter]:
         """What changes the styles of what is below; without colours there is none to darken."""
         filters = super().get_line_filters()
         return (*filters, _BELOW) if self.app.no_color else filters
+
+
+class OnceModal(DimBelow[ScreenResultType], OnceScreen[ScreenResultType]):
+    """One that goes once, with what is below it in sight.
+
+    The modal screen is its first base, whose style sheets it has: of a second one Textual takes none.
+    """
