@@ -123,8 +123,7 @@ def questions(gradebook: Gradebook) -> str:
         (
             name(marks.student.id),
             text(titles[mark.exercise]),
-            f'<span class="standing">{text(mark.standing.value)}</span>',
-            text(mark.reason),
+            f"<b>{text(mark.standing.value)}</b> {text(mark.reason)}",
         )
         for marks in gradebook.students
         for mark in marks.marks
@@ -135,7 +134,7 @@ def questions(gradebook: Gradebook) -> str:
         parts.append(
             f"<p>{count(len(rows), 'mark')} still to be decided. The reasons are for you, not for students.</p>"
         )
-        headers = ("Student", "Exercise", "Standing", "Why")
+        headers = ("Student", "Exercise", "Why")
         parts.append(table("Marks still to be decided", headers, rows[:MOST_ROWS]))
         parts.append(_more(len(rows) - MOST_ROWS, "mark", "The table of marks shows all."))
     notices = [f"{text(each.title)} {text(each.advice)}" for each in gradebook.notices]
@@ -155,4 +154,4 @@ def _more(left: int, what: str, where: str) -> str:
 
 
 def _percent(share: float) -> str:
-    return f"{share:.0%}".replace("%", " %")
+    return f"{share:.0%}".replace("%", "\u00a0%")
