@@ -121,12 +121,12 @@ def questions(gradebook: Gradebook) -> str:
     titles = {each.exercise: title_of(each) for each in gradebook.exercises}
     rows = [
         (
-            name(marks.student.id),
+            f'<a href="#s{place}e{column}">{name(marks.student.id)}</a>',
             text(titles[mark.exercise]),
             f"<b>{text(mark.standing.value)}</b> {text(mark.reason)}",
         )
-        for marks in gradebook.students
-        for mark in marks.marks
+        for place, marks in enumerate(gradebook.students)
+        for column, mark in enumerate(marks.marks)
         if not mark.standing.is_mark
     ]
     parts = []

@@ -97,7 +97,9 @@ def _report(place: int, marks: StudentMarks, gradebook: Gradebook, lines: Submit
 
 
 def _too_long(place: int, marks: StudentMarks) -> str:
-    return _details(place, marks, "<p>The page would be too long: <code>gpututor classroom feedback</code> has it.</p>")
+    targets = "".join(f'<span id="s{place}e{column}"></span>' for column in range(len(marks.marks)))
+    words = "The page would be too long: <code>gpututor classroom feedback</code> has it."
+    return _details(place, marks, f"<p>{words}{targets}</p>")
 
 
 def _details(place: int, marks: StudentMarks, body: str) -> str:

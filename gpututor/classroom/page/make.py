@@ -15,10 +15,10 @@ from gpututor.classroom.submitted import SubmittedLines
 
 _LINKS = (
     ("overview", "Class"),
+    ("questions", "Open questions"),
     ("exercises", "Exercises"),
     ("checks", "Checks"),
     ("timings", "Times"),
-    ("questions", "Open questions"),
     ("marks", "Marks"),
     ("reports", "Reports"),
 )

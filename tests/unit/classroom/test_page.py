@@ -97,15 +97,18 @@ def book(text: str = "x") -> Gradebook:
     return replace(made, class_=replace(made.class_, unmatched=unmatched))
 
 
+def check_links(reader: Read) -> None:
+    ids = reader.values("id")
+    assert len(ids) == len(set(ids))
+    assert {link.removeprefix("#") for link in reader.values("href")} <= set(ids)
+
+
 def test_the_page_is_whole_and_nothing_on_it_comes_from_elsewhere() -> None:
     html = made(book())
     reader = read(html)
     assert html.startswith("<!DOCTYPE html>")
-    ids = reader.values("id")
-    assert len(ids) == len(set(ids))
-    links = reader.values("href")
-    assert {link.removeprefix("#") for link in links} <= set(ids)
-    assert "#questions" in links
+    check_links(reader)
+    assert {"#questions", "#reports", "#s0", "#s0e0"} <= set(reader.values("href"))
     assert not {name for _, name, _ in reader.attributes if name.startswith("on")} | set(reader.values("src"))
     assert reader.values("style") == []
     assert len(reader.values("aria-label")) > 4
@@ -192,6 +195,7 @@ def test_the_page_stays_short_however_large_the_class(monkeypatch: pytest.Monkey
     monkeypatch.setattr(for_class, "MOST_ROWS", 2)
     long = report(verdict("parity", Status.FAILED, got="y" * 5000), verdict("x", Status.INCONCLUSIVE))
     html = made(gradebook([One(name, long) for name in ("ann", "kim", "lee")]))
+    check_links(read(html))
     assert html.count("yyy") > 1
     assert "y" * for_each.LONGEST not in html
     assert part(html, "reports").count("The page would be too long") == 2
