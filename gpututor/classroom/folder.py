@@ -78,6 +78,11 @@ class ClassFolder:
     def submissions(self) -> Path:
         return self.folder / "submissions"
 
+    @property
+    def made(self) -> tuple[Path, ...]:
+        """Its folders: nothing in them is anybody's but gpututor's."""
+        return (self.journal, self.submissions, self.exports, self.feedback, self.recordings, self.replaced)
+
     def submission(self, sha256: str) -> Path:
         """The bytes that were handed in, under their digest: the same text of many students is kept once."""
         return self.submissions / sha256[:2] / f"{sha256}.py"

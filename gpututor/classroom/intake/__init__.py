@@ -3,8 +3,8 @@
 `read_class` does it all, `summary` puts it into words. docs/classroom/layouts.md describes the layouts.
 """
 
-from gpututor.classroom.intake.reading import read_class
+from gpututor.classroom.intake.reading import check_apart, read_class
 from gpututor.classroom.intake.recognising import AUTO, LAYOUTS
 from gpututor.classroom.intake.summary import summary
 
-__all__ = ["AUTO", "LAYOUTS", "read_class", "summary"]
+__all__ = ["AUTO", "LAYOUTS", "check_apart", "read_class", "summary"]

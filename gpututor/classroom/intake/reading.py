@@ -32,8 +32,7 @@ def read_class(
     Nothing is unpacked, no link is followed, and what cannot be graded or matched is told in the class, never dropped.
     Raises `UsageError` where the layout is not clear, nothing is there, or the texts cannot be kept.
     """
-    if source.exists() and folder.folder.exists() and source.samefile(folder.folder):
-        raise UsageError(f"{source} is the folder of the gradings.", "Name the folder or the zip of the class.")
+    check_apart(source, folder)
     names = ExerciseNames(course)
     try:
         folder.folder.mkdir(parents=True, exist_ok=True)
@@ -49,6 +48,16 @@ def read_class(
     students, handed_in = gathering.finished()
     unmatched = tuple(gathering.unmatched)
     return Class(str(course.folder), recognised.layout, students, handed_in, unmatched, gathering.ignored)
+
+
+def check_apart(source: Path, folder: ClassFolder) -> None:
+    """Raise `UsageError` where what the class handed in would be written over by what is made of it."""
+    place = source.resolve()
+    if place == folder.folder.resolve():
+        raise UsageError(f"{source} is the folder of the gradings.", "Name the folder or the zip of the class.")
+    if any(place.is_relative_to(made.resolve()) for made in folder.made):
+        title = f"{source} lies where gradings are kept in {folder.folder}."
+        raise UsageError(title, "Name another folder with --out, such as one beside it.")
 
 
 def _made(recognised: Recognised, names: ExerciseNames, exercise: Exercise | None) -> Layout:

@@ -38,7 +38,7 @@ from gpututor.classroom.executors.local import LocalExecutor, default_judges
 from gpututor.classroom.executors.ray import RayCluster
 from gpututor.classroom.executors.real_devices import RealDevices, probe_devices
 from gpututor.classroom.folder import ClassFolder
-from gpututor.classroom.intake import AUTO, LAYOUTS, read_class
+from gpututor.classroom.intake import AUTO, LAYOUTS, check_apart, read_class
 from gpututor.classroom.lock import locked
 from gpututor.classroom.rules_file import read_rules
 from gpututor.classroom.start import Asked, Start, options_asked, start
@@ -85,6 +85,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def main(arguments: argparse.Namespace) -> int:
     folder = ClassFolder(arguments.out.absolute())
     _check_executor(arguments)
+    check_apart(arguments.source, folder)
     with locked(folder):
         screen = Screen(sys.stderr if arguments.json else sys.stdout, _again(arguments))
         begun = _begin(arguments, folder, screen)

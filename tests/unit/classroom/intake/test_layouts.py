@@ -328,3 +328,17 @@ def test_the_folder_of_the_gradings_may_lie_in_the_class_and_is_never_read(laid_
     assert [student.id for student in first.students] == ["kim", "lee"]
     with pytest.raises(UsageError, match="is the folder of the gradings"):
         read_class(out.folder, course, out)
+
+
+@pytest.mark.parametrize("place", ["", "submissions", "report/class"])
+def test_what_is_handed_in_is_not_written_over(
+    laid_out: LaidOut, capsys: pytest.CaptureFixture[str], place: str
+) -> None:
+    """`gpututor classroom grade submissions --out .` would put its files among the students'."""
+    from gpututor.cli.main import main
+
+    out = laid_out({f"{place}/kim/5.1.py".lstrip("/"): A, f"{place}/lee/5.1.py".lstrip("/"): B})
+    before = sorted(out.rglob("*"))
+    assert main(["classroom", "grade", str(out / place), "--out", str(out)]) == 2
+    assert "gradings" in capsys.readouterr().err
+    assert sorted(out.rglob("*")) == before
