@@ -64,6 +64,18 @@ def write_atomically(path: Path, text: str | bytes) -> None:
         part.replace(target)
 
 
+def sync_folder(folder: Path) -> None:
+    """Flush to the disk which files are in a folder. Raises `OSError`."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP):  # a file system that cannot
+            raise
+    finally:
+        os.close(descriptor)
+
+
 class ChangedMeanwhile(Exception):
     """The file is not the one that was to be replaced."""
 

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from gpututor.classroom.batch import Job, Trouble
 from gpututor.errors import TutorError
+from gpututor.grading.journal import has_entry
 from gpututor.grading.report import Outcome
 
 MOST_ATTEMPTS = 3
@@ -200,5 +201,5 @@ class Work:
 
 
 def is_in_journal(job: Job) -> bool:
-    """Whether its report is there."""
-    return job.key.file_in(Path(job.journal)).exists()
+    """Whether its report is there, and whole."""
+    return has_entry(Path(job.journal), job.key)

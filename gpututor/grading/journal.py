@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from gpututor.errors import GradingError
-from gpututor.files import ordinary, write_atomically
+from gpututor.files import ordinary, sync_folder, write_atomically
 from gpututor.grading.reading import read
 from gpututor.grading.report import Report, check_version
 
@@ -58,9 +58,30 @@ class Entry:
 
 
 def write_entry(journal: Path, key: GradingKey, report: Report) -> None:
-    """Put a report in the folder `journal`. Raises `OSError` where it cannot be written; then nothing is there."""
+    """Put a report in the folder `journal`, so that it outlasts a power cut.
+
+    Raises `OSError` where it cannot be written; then nothing is there.
+    """
     content = {"key": asdict(key), "report": report.to_json(), "version": VERSION}
-    write_atomically(key.file_in(journal), json.dumps(content) + "\n")
+    path = key.file_in(journal)
+    is_first = not path.parent.exists()
+    write_atomically(path, json.dumps(content) + "\n")
+    sync_folder(path.parent)
+    if is_first:
+        sync_folder(journal)
+
+
+def has_entry(journal: Path, key: GradingKey) -> bool:
+    """Whether a whole entry with this key stands in the journal: no disk error or bad copy has cut it or mixed it up.
+
+    Whether its report can be read `read_entry` tells, in more time.
+    """
+    try:
+        with open(key.file_in(journal), encoding="utf-8", opener=ordinary) as stream:
+            data = json.load(stream)
+    except (OSError, ValueError, RecursionError):
+        return False
+    return isinstance(data, dict) and data.get("key") == vars(key)
 
 
 def read_entry(journal: Path, key: GradingKey) -> Report | None:

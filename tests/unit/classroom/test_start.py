@@ -99,6 +99,22 @@ def test_a_folder_that_holds_gradings_is_gone_on_with_only_when_asked(
     assert (list(rest.jobs), rest.already) == ([first.jobs[1]], 1)
 
 
+@pytest.mark.parametrize("broken", [b"", b"\0" * 4096, b'{"key": {"submi', b"{}", b"[]", b"\xff", b"[" * 100_000])
+def test_a_broken_file_of_the_journal_is_graded_once_more(
+    folder: ClassFolder, course: Course, found: Class, broken: bytes
+) -> None:
+    first = begun(folder, course, found)
+    grade_all(folder, first)
+    one, other = (job.key.file_in(folder.journal) for job in first.jobs)
+    one.write_bytes(broken)
+    assert list(begun(folder, course, found, Asked(resume=True)).jobs) == [first.jobs[0]]
+    one.write_bytes(other.read_bytes())  # of another grading
+    again = begun(folder, course, found, Asked(resume=True))
+    assert list(again.jobs) == [first.jobs[0]]
+    grade_all(folder, again)
+    assert begun(folder, course, found, Asked(resume=True), works=None).already == 2
+
+
 def test_a_finished_class_starts_no_process(folder: ClassFolder, course: Course, found: Class) -> None:
     grade_all(folder, begun(folder, course, found, inventory=ONE_GPU, works=frozenset({"cpu", "cuda:0"})))
     again = begun(folder, course, found, Asked(resume=True), inventory=ONE_GPU, works=None)
