@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from gpututor.checks.source_lines import return_line
-from gpututor.checks.trees import joined
+from gpututor.checks.trees import Difference, joined
 from gpututor.errors import CourseError
 from gpututor.grading.report import Status
+from gpututor.plain_text import shortened
 from gpututor.trace.columns import Trace
 from gpututor.wire.observed import ObservedModule, ObservedTensor, TensorFact
 
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
     from gpututor.checks.speed import Timing
 
 Applies = Callable[["Machine"], bool] | str
+_ONE_LINE = 100
+_MOST_WORDS = 200
+"""Characters."""
 
 
 @dataclass(frozen=True)
@@ -261,6 +265,16 @@ def tensors_by_path(output: Any) -> dict[str, ObservedTensor]:
 def named(path: str) -> str:
     """Words for a path of a result."""
     return f"result[{path!r}]" if path and not path.isdigit() else f"result[{path}]" if path else "the result"
+
+
+def expected_words(difference: Difference, describe: Callable[[Any], str], whole: Any) -> str:
+    """What was expected: first the part that differs, where it would be lost in the whole."""
+    words = describe(whole)
+    if not difference.wanted and (len(words) <= _ONE_LINE or not difference.path):
+        return words
+    part = difference.wanted or describe(difference.expected)
+    lead = f"{named(difference.path)} is {part}" if difference.path else part
+    return f"{shortened(lead, _MOST_WORDS)}; the whole result: {shortened(words, _MOST_WORDS)}"
 
 
 def count(number: int, word: str) -> str:

@@ -42,8 +42,8 @@ def determinism(
             for again, other in enumerate(calls[1:], 2):
                 difference = first_difference(calls[0].output, other.output, _same if exact else _near)
                 if difference is not None:
-                    path, wrong = difference
-                    return _differs(run, calls, f"{named(path)} of repeat {again}, on the same inputs, is {wrong}")
+                    what = f"{named(difference.path)} of repeat {again}, on the same inputs, is {difference.wrong}"
+                    return _differs(run, calls, what)
         return None
 
     return Check(

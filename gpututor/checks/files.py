@@ -182,8 +182,8 @@ def _unlike(file: str, like: Reference, value: Any, call: Call, times: float) ->
     reference = as_tree(run_reference(like, call.drawn, in_float64=False))
     difference = first_difference(reference, value, _leaf)
     if difference is not None:
-        path, wrong = difference
-        return describe(reference), f"{_part(file, path)} is {wrong}", "Print what you save, and compare."
+        got = f"{_part(file, difference.path)} is {difference.wrong}"
+        return describe(reference), got, "Print what you save, and compare."
     exact = _tensors(as_tree(run_reference(like, call.drawn, in_float64=True)))
     for path, tensor in tensors_by_path(value).items():
         found = disagreement(tensor.values, exact[path], times)

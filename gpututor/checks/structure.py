@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 import torch
 
-from gpututor.checks.core import Applies, Call, Check, Finding, Run, named, tensors_by_path
+from gpututor.checks.core import Applies, Call, Check, Finding, Run, expected_words, named, tensors_by_path
 from gpututor.checks.references import Reference, run_reference
 from gpututor.checks.trees import first_difference, key_in_words, opened, type_name
 from gpututor.errors import CourseError
@@ -39,10 +39,9 @@ def structure(
             wanted = run_reference(reference, call.drawn, in_float64=False)
             difference = first_difference(wanted, call.output, _leaf)
             if difference is not None:
-                path, wrong = difference
                 return Finding(
-                    expected=describe(wanted),
-                    got=f"{named(path)} is {wrong}{run.which(call)}",
+                    expected=expected_words(difference, describe, wanted),
+                    got=f"{named(difference.path)} is {difference.wrong}{run.which(call)}",
                     line=run.line_of(call),
                     advice="Compare what your function returns with the example in the task.",
                 )

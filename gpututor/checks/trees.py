@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from hashlib import blake2b
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy
 import torch
@@ -109,29 +109,41 @@ class Alike:
 Leaf = Callable[[str, Any, Any], str | None]
 
 
+class Difference(NamedTuple):
+    """The first part of a result that is not as in another one."""
+
+    path: str
+    wrong: str
+    """What it is, and what it should be."""
+    expected: Any
+    """The part as it should be."""
+    wanted: str = ""
+    """Words for what it should be, where a description of the part does not say it."""
+
+
 def first_difference(
     expected: Any, got: Any, leaf: Leaf, path: str = "", alike: Alike | None = None
-) -> tuple[str, str] | None:
-    """(path, what is wrong there) of the first part that differs in type or nesting, or by `leaf`; None without.
+) -> Difference | None:
+    """The first part that differs in type or nesting, or by `leaf`; None without.
 
     `leaf(path, expected, got)` looks at parts of equal type that are no containers, and returns words or None. Tensors
     that are known to be `alike` are not looked at again, in however many places they stand.
     """
     alike = Alike() if alike is None else alike
     if type_name(expected) != type_name(got):
-        return path, f"{type_name(got)} instead of {type_name(expected)}"
-    if isinstance(expected, torch.nn.Module) and (wrong := _layers(expected, got)):
-        return path, wrong
-    whole = type_name(expected)
+        return Difference(path, f"{type_name(got)} instead of {type_name(expected)}", expected)
+    if isinstance(expected, torch.nn.Module) and (layers := _layers(expected, got)):
+        return Difference(path, layers[0], expected, layers[1])
+    part, whole = expected, type_name(expected)
     expected, got = opened(expected), opened(got)
     match expected:
         case dict():
             if expected.keys() != got.keys():
-                return path, f"{whole} {_keys(expected, got)}"
+                return Difference(path, f"{whole} {_keys(expected, got)}", part)
             parts = [(key, expected[key], got[key]) for key in expected]
         case list() | tuple():
             if len(expected) != len(got):
-                return path, f"{len(got)} parts instead of {len(expected)}"
+                return Difference(path, f"{len(got)} parts instead of {len(expected)}", part)
             parts = [(index, *pair) for index, pair in enumerate(zip(expected, got, strict=True))]
         case _:
             is_tensor = isinstance(got, ObservedTensor)
@@ -139,7 +151,7 @@ def first_difference(
                 return None
             wrong = leaf(path, expected, got)
             if wrong is not None:
-                return path, wrong
+                return Difference(path, wrong, part)
             if is_tensor:
                 alike.join(expected, got)
             return None
@@ -150,19 +162,21 @@ def first_difference(
     return None
 
 
-def _layers(expected: torch.nn.Module, got: ObservedModule) -> str | None:
-    """Words for the first submodule that differs in name or class."""
+def _layers(expected: torch.nn.Module, got: ObservedModule) -> tuple[str, str] | None:
+    """Words for the first submodule that differs in name or class, and for what is wanted."""
     wanted = [(name, type(layer).__name__) for name, layer in expected.named_modules() if name]
     for (wanted_name, wanted_class), (name, class_name) in zip(wanted, got.layers, strict=False):
         if (wanted_name, wanted_class) != (name, class_name):
-            return f"a module with {key_in_words(name)}, a {class_name}, instead of {wanted_name!r}, a {wanted_class}"
+            right = f"{wanted_name!r}, a {wanted_class}"
+            return f"a module with {key_in_words(name)}, a {class_name}, instead of {right}", f"a module with {right}"
     if len(wanted) != len(got.layers):
-        return f"a module of {len(got.layers)} layers instead of {len(wanted)}"
+        right = f"a module of {len(wanted)} layers"
+        return f"a module of {len(got.layers)} layers instead of {len(wanted)}", right
     learned = {name for name, _ in expected.named_parameters(remove_duplicate=False)}
     for name in got.state:
         if (name in got.parameters) != (name in learned):
-            kinds = "a parameter instead of a buffer" if name in got.parameters else "a buffer instead of a parameter"
-            return f"a module whose {name!r} is {kinds}"
+            kind, right = ("parameter", "buffer") if name in got.parameters else ("buffer", "parameter")
+            return f"a module whose {name!r} is a {kind} instead of a {right}", f"a module whose {name!r} is a {right}"
     return None
 
 

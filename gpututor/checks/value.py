@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from gpututor.checks.core import Applies, Check, Finding, Machine, Run, named
+from gpututor.checks.core import Applies, Check, Finding, Machine, Run, expected_words, named
 from gpututor.checks.trees import as_tree, first_difference, key_in_words
 from gpututor.plain_text import shortened
 from gpututor.wire.observed import ObservedArray, ObservedModule, ObservedObject, ObservedTensor
@@ -34,11 +34,10 @@ def value(
             wanted = expected(call.drawn, run.machine)
             difference = first_difference(wanted, call.output, _leaf)
             if difference is not None:
-                path, wrong = difference
-                whole = f"; the whole result: {shorten(call.output)}" if path else ""
+                whole = f"; the whole result: {shorten(call.output)}" if difference.path else ""
                 return Finding(
-                    expected=shorten(wanted),
-                    got=f"{named(path)} is {wrong}{run.which(call)}{whole}",
+                    expected=expected_words(difference, shorten, wanted),
+                    got=f"{named(difference.path)} is {difference.wrong}{run.which(call)}{whole}",
                     line=run.line_of(call),
                     advice="Read the task's example again, and print what your function returns.",
                 )

@@ -268,9 +268,11 @@ def test_a_buffer_is_no_parameter_wherever_the_module_stands(learned: bool) -> N
     check = structure(lambda: with_table(learned=not learned))
 
     assert check.find(run_of(observed(with_table(learned=not learned)))) is None
-    got = found(check, run_of(observed(with_table(learned=learned)))).got
+    finding = found(check, run_of(observed(with_table(learned=learned))))
+    right = "buffer" if learned else "parameter"
+    assert finding.expected.startswith(f"result['model'] is a module whose '0.table' is a {right}; the whole result: ")
     kinds = "a parameter instead of a buffer" if learned else "a buffer instead of a parameter"
-    assert got == f"result['model'] is a module whose '0.table' is {kinds}"
+    assert finding.got == f"result['model'] is a module whose '0.table' is {kinds}"
 
 
 def test_a_module_is_no_dict_and_its_layers_count() -> None:
@@ -279,7 +281,18 @@ def test_a_module_is_no_dict_and_its_layers_count() -> None:
     assert check.find(run_of(observed(net(torch.nn.ReLU())))) is None
     assert "instead of a module" in found(check, run_of(observed(net().state_dict()))).got
     assert "a Identity, instead of '1', a ReLU" in found(check, run_of(observed(net(torch.nn.Identity())))).got
-    assert "1 layers instead of 2" in found(check, run_of(observed(net()))).got
+    fewer = found(check, run_of(observed(net())))
+    assert "1 layers instead of 2" in fewer.got
+    assert fewer.expected.startswith("a module of 2 layers; the whole result: a module with")
+
+
+def test_of_a_large_result_the_part_that_differs_is_expected_first() -> None:
+    def large(wrong: str = "") -> dict[str, list[float]]:
+        return {name: [0.0 if name == wrong else 1.0] * 50 for name in "abcdef"}
+
+    finding = found(value(lambda drawn, machine: large()), run_of(observed(large("e"))))
+    assert finding.expected.startswith("result['e.0'] is 1.0; the whole result: {'a': [1.0, ")
+    assert len(finding.expected) < 300
 
 
 def test_a_buffer_that_a_state_dict_leaves_out_is_placed_but_not_compared() -> None:

@@ -174,7 +174,7 @@ def test_what_is_unlike_is_found_though_others_are_alike() -> None:
 def test_a_module_that_lacks_state_is_called_a_module() -> None:
     finding = found(structure(lambda: {"layer": torch.nn.Linear(1, 2)}), run_of(observed({"layer": bare()})))
 
-    assert finding.expected.startswith("a dict: 'layer' a module with 'weight' a tensor of shape (2, 1)")
+    assert finding.expected.startswith("result['layer'] is a module with 'weight' a tensor of shape (2, 1)")
     assert finding.got.startswith("result['layer'] is a module without 'bias'")
 
 
