@@ -20,7 +20,13 @@ def folder_names(ids: Iterable[str]) -> dict[str, str]:
     """
     every = list(dict.fromkeys(ids))
     counts = Counter(id.casefold() for id in every)
-    return {id: id if counts[id.casefold()] == 1 and _is_plain(id) else _with_digest(id) for id in every}
+    own = {id for id in every if counts[id.casefold()] == 1 and _is_plain(id)}
+    while True:
+        taken = {_with_digest(id).casefold() for id in every if id not in own}
+        alike = {id for id in own if id.casefold() in taken}  # called as if a digest were behind
+        if not alike:
+            return {id: id if id in own else _with_digest(id) for id in every}
+        own -= alike
 
 
 def _is_plain(id: str) -> bool:

@@ -100,11 +100,15 @@ def unique_ids(wanted: Iterable[tuple[str, str]]) -> dict[str, str]:
     No two are the same to a file system that knows no case; those that would be have some digits of their key's digest.
     """
     best = {key: _as_id(name) for key, name in wanted}
-    taken = Counter(normal_id(name) for name in best.values())
-    return {
-        key: name if taken[normal_id(name)] == 1 and len(name) < _LONGEST_ID else f"{name}-{_digits(key)}"
-        for key, name in best.items()
-    }
+    alone = {name for name, count in Counter(map(normal_id, best.values())).items() if count == 1}
+    own = {key: name for key, name in best.items() if normal_id(name) in alone and len(name) < _LONGEST_ID}
+    while True:
+        numbered = {key: f"{name}-{_digits(key)}" for key, name in best.items() if key not in own}
+        taken = {normal_id(name) for name in numbered.values()}
+        alike = {key for key, name in own.items() if normal_id(name) in taken}  # called as if digits were added
+        if not alike:
+            return {key: own.get(key) or numbered[key] for key in best}
+        own = {key: name for key, name in own.items() if key not in alike}
 
 
 def normal_id(name: str) -> str:

@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gpututor.classroom.folder import ClassFolder
+from gpututor.classroom.folder_names import folder_names
 from gpututor.classroom.handed_in import Class
 from gpututor.classroom.intake import read_class, summary
 from gpututor.classroom.intake.names import is_noise, normal_id, one_line, shown_source, unique_ids
@@ -80,6 +81,15 @@ def test_people_whose_names_are_nearly_the_same_stay_apart(wanted: list[str]) ->
     ids = unique_ids((name, name) for name in wanted)
     assert len({normal_id(one) for one in ids.values()}) == len(wanted)
     assert unique_ids((name, name) for name in reversed(wanted)) == ids
+
+
+def test_nobody_is_called_as_another_is_made_to_be() -> None:
+    usual = unique_ids((name, name) for name in ("kim", "Kim"))
+    people = ["kim", "Kim", usual["kim"], usual["Kim"].upper()]
+    people.append(unique_ids((name, name) for name in people)[usual["kim"]])
+    assert len({normal_id(one) for one in unique_ids((name, name) for name in people).values()}) == len(people)
+    folder = folder_names(["a b!"])["a b!"]
+    assert len({name.casefold() for name in folder_names(["a b!", folder.upper()]).values()}) == 2
 
 
 @QUICK
