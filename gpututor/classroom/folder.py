@@ -100,4 +100,5 @@ class ClassFolder:
                 f"{self.folder} holds no class that was graded.", "Grade one with `gpututor classroom grade`."
             ) from None
         except (OSError, ValueError, RecursionError) as error:
-            raise UsageError(f"{self.class_file}: {error}", "Grade the class again with --resume.") from error
+            advice = "Move the file away, then grade the class again with --resume, and --course where that is needed."
+            raise UsageError(f"{self.class_file}: {error}", advice) from error

@@ -115,6 +115,17 @@ def test_a_broken_file_of_the_journal_is_graded_once_more(
     assert begun(folder, course, found, Asked(resume=True), works=None).already == 2
 
 
+def test_what_to_do_with_a_broken_class_file_helps(folder: ClassFolder, course: Course, found: Class) -> None:
+    grade_all(folder, begun(folder, course, found))
+    folder.class_file.write_bytes(b"")
+    with pytest.raises(UsageError) as caught:
+        folder.read_class()
+    assert "Move the file away" in caught.value.advice  # --resume alone reads it, too
+    folder.class_file.unlink()
+    assert begun(folder, course, found, Asked(resume=True), works=None).already == 2
+    assert folder.read_class() == found
+
+
 def test_a_finished_class_starts_no_process(folder: ClassFolder, course: Course, found: Class) -> None:
     grade_all(folder, begun(folder, course, found, inventory=ONE_GPU, works=frozenset({"cpu", "cuda:0"})))
     again = begun(folder, course, found, Asked(resume=True), inventory=ONE_GPU, works=None)
