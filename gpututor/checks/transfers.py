@@ -97,7 +97,9 @@ def _wrong_count(run: Run, call: Call, direction: _Direction, amount: Amount | N
     if low <= len(found) <= high:
         return None
     total = sum(event.size_bytes for event in found)
-    got = f"{count(len(found), direction.word)} of {exact_size(total)} in all, {where(found)}" if found else "none"
+    got = f"no {direction.word}"
+    if found:
+        got = f"{count(len(found), direction.word)} of {exact_size(total)} in all, {where(found)}"
     return Finding(
         expected=f"{in_words(low, high, direction.word)} in a call",
         got=f"{got}{run.which(call)}",
@@ -135,10 +137,11 @@ def _wrong_bytes(run: Run, call: Call, direction: _Direction, amount: Amount | N
     total = sum(event.size_bytes for event in found)
     if low <= total <= high:
         return None
+    got = f"{exact_size(total)}, {where(found)}" if found else f"no {direction.word}"
     wanted = exact_size(low) if low == high else f"{low:,} to {exact_size(high)}"
     return Finding(
         expected=f"{wanted} by {direction.word} in a call",
-        got=f"{exact_size(total)}, {where(found)}{run.which(call)}" if found else f"none{run.which(call)}",
+        got=f"{got}{run.which(call)}",
         line=line_with_most(found) or run.line_of(call),
         advice="Move the smaller thing, in the smaller dtype.",
     )

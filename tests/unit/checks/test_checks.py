@@ -217,7 +217,7 @@ def test_transfers_in_bytes_may_be_computed_from_the_inputs() -> None:
 
     assert check.find(run_of(None, {"x": X}, trace=copies(("cpu", "cuda:0", 24, 5)))) is None
     assert "48 bytes" in found(check, run_of(None, {"x": X}, trace=copies(("cpu", "cuda:0", 48, 5)))).got
-    assert found(check, run_of(None, {"x": X})).got.startswith("none")
+    assert found(check, run_of(None, {"x": X})).got.startswith("no host-to-device copy")
 
 
 def test_waits_are_counted_and_their_line_is_told() -> None:
