@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import random
 import signal
-import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -30,13 +28,13 @@ from gpututor.grading.journal import Entry, entries
 from gpututor.grading.report import Outcome, Report
 from gpututor.paths import builtin_course
 from gpututor.processes import descendants
+from tests.unit.classroom.gradings import grading, kill_one_below, output_of, wait_for, written
 from tests.unit.classroom.judges import job_of
 from tests.unit.course.tiny import write_course
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(1800)]
 
 STUDENTS = 100
-JUDGES = 2
 
 
 @pytest.fixture(scope="module")
@@ -62,33 +60,6 @@ def undisturbed(handed_in: Path, tmp_path_factory: pytest.TempPathFactory) -> Cl
     with grading(handed_in, folder) as process:
         assert process.wait() == 0
     return folder
-
-
-@contextlib.contextmanager
-def grading(handed_in: Path, folder: ClassFolder, *more: str) -> Iterator[subprocess.Popen[bytes]]:
-    command = [sys.executable, "-m", "gpututor", "classroom", "grade", str(handed_in), "--out", str(folder.folder)]
-    options = ["--isolation", "process", "--device", "virtual", "--judges", str(JUDGES)]
-    with (
-        (folder.folder / "output.txt").open("ab") as output,
-        subprocess.Popen([*command, *options, *more], stdout=output, stderr=output) as process,
-    ):
-        try:
-            yield process
-        finally:
-            process.kill()
-
-
-def below(process: subprocess.Popen[bytes], module: bytes) -> list[int]:
-    found = []
-    for pid in descendants(process.pid):
-        with contextlib.suppress(OSError):
-            if module in Path(f"/proc/{pid}/cmdline").read_bytes():
-                found.append(pid)
-    return found
-
-
-def written(folder: ClassFolder) -> int:
-    return len(list(folder.journal.glob("*/*.json")))
 
 
 def marks(folder: ClassFolder) -> dict[str, tuple[str, float, int, tuple[tuple[str, str], ...]]]:
@@ -123,18 +94,11 @@ def test_judges_killed_at_random_cost_nothing(
 ) -> None:
     folder, chance, killed = ClassFolder(tmp_path), random.Random(8), 0
     with grading(handed_in, folder, *with_secret_of(undisturbed), "--isolation", isolation) as process:
-        while process.poll() is None:
-            before = written(folder)
-            families = [below(process, name) for name in (b"gpututor.judge", b"gpututor.worker", b"bwrap")]
-            if victims := [family for family in families if family]:
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(chance.choice(chance.choice(victims)), signal.SIGKILL)
-                    killed += 1
-            # On with the next when some more are done: a machine that is slow is not killed to death.
-            until = before + chance.randint(4, 16)
-            while process.poll() is None and written(folder) < until:
-                time.sleep(0.02)
-        assert process.returncode == 0, (tmp_path / "output.txt").read_text()
+        killed += kill_one_below(process, chance)
+        # On with the next when some more are done: a machine that is slow is not killed to death.
+        while wait_for(process, folder, chance.randint(4, 16)):
+            killed += kill_one_below(process, chance)
+        assert process.returncode == 0, output_of(folder).read_text()
     assert killed >= 5
     check_whole(folder, undisturbed)
 
@@ -146,11 +110,8 @@ def test_a_grader_that_is_killed_again_and_again_is_gone_on_with(
     more: tuple[str, ...] = with_secret_of(undisturbed)
     while True:
         with grading(handed_in, folder, *more, "--resume") as process:
-            until = written(folder) + chance.randint(15, 30)
-            while process.poll() is None and written(folder) < until:
-                time.sleep(0.02)
-            if process.poll() is not None:
-                assert process.returncode == 0, (tmp_path / "output.txt").read_text()
+            if not wait_for(process, folder, chance.randint(15, 30)):
+                assert process.returncode == 0, output_of(folder).read_text()
                 break
             process.send_signal(signal.SIGKILL)
             process.wait()
@@ -164,9 +125,7 @@ def test_a_grader_that_is_killed_again_and_again_is_gone_on_with(
 def test_ctrl_c_says_how_to_go_on_and_leaves_nobody_behind(handed_in: Path, tmp_path: Path, number: int) -> None:
     folder = ClassFolder(tmp_path)
     with grading(handed_in, folder) as process:
-        while written(folder) < 5:
-            assert process.poll() is None, (tmp_path / "output.txt").read_text()
-            time.sleep(0.02)
+        assert wait_for(process, folder, 5), output_of(folder).read_text()
         family = descendants(process.pid)
         process.send_signal(number)
         assert process.wait() == 130
@@ -174,7 +133,7 @@ def test_ctrl_c_says_how_to_go_on_and_leaves_nobody_behind(handed_in: Path, tmp_
         while any(Path(f"/proc/{pid}").exists() for pid in family) and time.monotonic() < deadline:
             time.sleep(0.05)
         assert not [pid for pid in family if Path(f"/proc/{pid}").exists()]
-    said = (tmp_path / "output.txt").read_text()
+    said = output_of(folder).read_text()
     assert "What is done is kept." in said
     assert "--resume" in said
     assert all(isinstance(entry, Entry) for entry in entries(folder.journal))
