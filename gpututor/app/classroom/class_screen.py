@@ -155,7 +155,7 @@ class ClassScreen(SteppedScreen[None]):
         graded, files = self.table.graded
         students = len(self.table.rows)
         shown = f"{len(self.shown.rows):,} of " if self._filter.value.strip() else ""
-        parts = [f"{shown}{count(students, 'student')} by {self.order}", f"{graded:,} of {count(files, 'file')} graded"]
+        parts = [f"{shown}{count(students, 'student')} by {self.order}", f"{graded:,} of {files:,} files graded"]
         parts += [f"{self.table.to_look_at:,} to look at (!)"] if self.table.to_look_at else []
         parts += ["reading …"] if self._is_reading else []
         self._about.update(self.news or " · ".join(parts))

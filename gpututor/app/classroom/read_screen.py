@@ -35,7 +35,6 @@ _KEYS = [
     ("d", "device"),
     ("R", "grade again"),
     ("n p", "next, back"),
-    ("] [", "attempt"),
     ("v", "all"),
 ]
 
@@ -112,7 +111,8 @@ class ReadScreen(OnceScreen[bool]):
         lines = [" · ".join(filter(None, reasons)), *(f"! {each}" for each in told)]
         self._about.update("\n".join(filter(None, lines)))
         self.say("")
-        self._keys.show(_KEYS, [("?", "help"), ("Esc", "back")])
+        more = [("] [", "attempt")] if len(mark.attempts) > 1 else []
+        self._keys.show([*more, *_KEYS], [("?", "help"), ("Esc", "back")])
         threading.Thread(target=self._read, args=(attempt,), daemon=True).start()
 
     def _read(self, attempt: Attempt) -> None:

@@ -151,8 +151,10 @@ def _cell(mark: Mark, items: Mapping[HandedIn, tuple[Item, ...]]) -> Cell:
 
 
 def _words(*texts: str) -> str:
+    """Each text whole, and its parts."""
     joined = " ".join(texts).casefold()
-    return f" {joined} {_BETWEEN.sub(' ', joined)}"
+    parts = joined.replace("/", " ")
+    return f" {joined} {parts} {_BETWEEN.sub(' ', joined)}"
 
 
 def shown_of(table: ClassTable, typed: str, order: Order) -> Shown:
@@ -193,8 +195,8 @@ def figure(points: float) -> str:
 
 
 def points_of(mark: Mark) -> str:
-    """`3/4`; empty where nothing was handed in, in brackets where it does not count."""
-    if mark.standing is Standing.NOT_HANDED_IN:
+    """`3/4`; empty where nothing was handed in or graded, in brackets where it does not count."""
+    if mark.standing in (Standing.NOT_HANDED_IN, Standing.NOT_GRADED):
         return ""
     words = f"{figure(mark.points)}/{figure(mark.of)}"
     return f"({words})" if mark.is_dropped else words

@@ -14,8 +14,6 @@ def cell_words(row: Row, exercise: ExerciseSummary, cell: Cell, table: ClassTabl
     mark = cell.mark
     first = f"{row.name} · {title_of(exercise)}"
     parts = [standing_words(mark), *filter(None, [points_of(mark)])]
-    if len(mark.attempts) > 1 and mark.counted is not None:
-        parts.append(f"attempt {mark.attempts.index(mark.counted) + 1} of {len(mark.attempts)} counts")
     parts += ["left out of the total"] if mark.is_dropped else []
     kinds = dict.fromkeys(
         item.kind.heading for attempt in mark.attempts for item in table.items.get(attempt.handed_in, ())

@@ -7,8 +7,13 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from gpututor import __version__
+from gpututor.classroom.batch import Options, settled
 from gpututor.classroom.folder import ClassFolder
 from gpututor.classroom.handed_in import Class, HandedIn, Student, Unmatched
+from gpututor.classroom.keys import class_secret, secret_id
+from gpututor.course.catalogue import load_course
+from gpututor.grading.inventory import torch_version
+from gpututor.grading.journal import write_entry
 from gpututor.grading.report import Environment, Outcome, Report, Verdict
 
 
@@ -54,3 +59,19 @@ def report_of(
         suspicions=suspicions,
         of=of,
     )
+
+
+def graded_class(folder: ClassFolder, files: Iterable[tuple[str, str, str, Report | None]], course: Path) -> Class:
+    """A class in which `(student, exercise, text, report)` was handed in and graded as things are here and now.
+
+    Without a report it is not graded yet.
+    """
+    files = list(files)
+    found = class_of(folder, [file[:3] for file in files], course)
+    asked = Options("virtual", "", "process", "", "", secret_id(class_secret(folder.secret_file)), "", "")
+    options = settled(asked, found, load_course(course), (), torch_version())
+    options.write(folder)
+    for one, (*_, report) in zip(found.handed_in, files, strict=True):
+        if report is not None and (key := options.key_of(one)) is not None:
+            write_entry(folder.journal, key, report)
+    return found

@@ -1,0 +1,287 @@
+"""The instructor's screens, on a class that was made by hand."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from textual.pilot import Pilot
+
+from gpututor.app.classroom.again import AgainClient
+from gpututor.app.classroom.app import ClassroomApp
+from gpututor.app.classroom.class_screen import ClassScreen
+from gpututor.app.classroom.rows import Order, shown_of, table_of
+from gpututor.app.classroom.start import source_of
+from gpututor.app.classroom.submission import SubmissionScreen
+from gpututor.app.screens.device import DeviceScreen
+from gpututor.app.screens.dialogs import QuestionDialog
+from gpututor.app.screens.help import TextScreen
+from gpututor.classroom.batch import Options
+from gpututor.classroom.folder import ClassFolder
+from gpututor.cli.main import main
+from gpututor.grading.events import GradeRequest
+from gpututor.grading.journal import entries
+from gpututor.grading.report import Outcome, Report, Status
+from tests.app.conftest import until, until_shown
+from tests.app.screen import TRIED_SIZES, assert_golden, screen_lines, screen_text
+from tests.app.scripted import ScriptedClient, failure, report, verdict
+from tests.unit.classroom.making import graded_class
+from tests.unit.course.tiny import write_course
+
+RIGHT, WRONG = "def twice(number):\n    return 2 * number\n", "def twice(number):\n    return number\n"
+ONE, TWO, THREE = "lesson_1/twice_1_1", "lesson_1/twice_1_2", "lesson_2/twice_2_1"
+EVIL = "zoe[b]\x1b[2J"
+"""A student."""
+
+
+@pytest.fixture(scope="module")
+def course(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_course(tmp_path_factory.mktemp("classroom") / "course", exercises=2, lessons=2)
+
+
+def judged(exercise: str, text: str, passes: bool | None = None) -> Report:
+    """As the scripted judge would say."""
+    lesson, slug = exercise.split("/")
+    request = GradeRequest(f"/01_{lesson}/01_{slug}", text, "x.py")
+    if passes if passes is not None else "2 * number" in text:
+        made = report(request, verdict("loads"), verdict("placement"), verdict("parity"))
+    else:
+        made = report(request, verdict("loads"), failure(), verdict("parity", Status.NOT_RUN))
+    worth = tuple(replace(one, of=1.0, points=float(one.status is Status.PASSED)) for one in made.verdicts)
+    return replace(made, verdicts=worth, of=3.0)
+
+
+def files() -> Iterator[tuple[str, str, str, Report | None]]:
+    looked_at = replace(judged(ONE, WRONG + "# odd\n", True), outcome=Outcome.NEEDS_REVIEW, suspicions=("Odd.",))
+    yield "ada", ONE, RIGHT, judged(ONE, RIGHT)
+    yield "ada", TWO, WRONG, judged(TWO, WRONG)
+    yield "ada", TWO, RIGHT + "# ada\n", judged(TWO, RIGHT)
+    yield "bo", ONE, WRONG + "# [@click=app.quit]bo[/]\n", judged(ONE, WRONG)
+    yield "bo", THREE, RIGHT, None
+    yield "chen", ONE, WRONG + "# odd\n", looked_at
+    yield EVIL, TWO, WRONG + "# zoe\n", judged(TWO, WRONG)
+
+
+@pytest.fixture
+def folder(course: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ClassFolder:
+    monkeypatch.setenv("GPUTUTOR_HOME", str(tmp_path / "home"))
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    made = ClassFolder(tmp_path / "class")
+    graded_class(made, files(), course)
+    return made
+
+
+@contextlib.asynccontextmanager
+async def opened(
+    folder: ClassFolder, client: ScriptedClient | None = None, size: tuple[int, int] = (80, 24)
+) -> AsyncIterator[Pilot[None]]:
+    app = ClassroomApp(source_of(folder), AgainClient(folder, client or ScriptedClient()))
+    app.animation_level = "none"
+    async with app.run_test(size=size) as pilot:
+        await reviewed(pilot)
+        yield pilot
+
+
+async def reviewed(pilot: Pilot[None]) -> None:
+    """The class was read, and what is to be looked at is known."""
+    screen = class_screen(pilot)
+    await until(pilot, lambda: not screen._is_reading and screen.table is not None, "for the class")
+
+
+def class_screen(pilot: Pilot[None]) -> ClassScreen:
+    screen = pilot.app.screen_stack[0]
+    assert isinstance(screen, ClassScreen)
+    return screen
+
+
+async def at_submission(pilot: Pilot[None]) -> SubmissionScreen:
+    await until(pilot, lambda: isinstance(pilot.app.screen, SubmissionScreen), "for the submission")
+    screen = pilot.app.screen
+    assert isinstance(screen, SubmissionScreen)
+    await until(pilot, lambda: bool(screen.source) and screen.focused is not None, "for the text")
+    return screen
+
+
+def journal(folder: ClassFolder) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.journal.glob("*/*")}
+
+
+@pytest.mark.parametrize("size", TRIED_SIZES, ids=str)
+async def test_the_class_looks_as_agreed(
+    folder: ClassFolder, size: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if size == (140, 40):
+        monkeypatch.setenv("NO_COLOR", "1")
+    async with opened(folder, size=size) as pilot:
+        await pilot.press("j")
+        await until_shown(pilot, "bo · 1.1")
+        await assert_golden(pilot, "class")
+        await pilot.press("2")
+        await until_shown(pilot, "Checks that failed most")
+        await assert_golden(pilot, "class_exercises")
+        await pilot.press("1", "enter")
+        await at_submission(pilot)
+        await until_shown(pilot, "Failed: 1 of 3")
+        await pilot.press("enter")
+        await until_shown(pilot, "2 ▸")
+        await assert_golden(pilot, "class_submission")
+
+
+async def test_one_goes_from_what_is_typed_to_a_submission_and_on_to_others(folder: ClassFolder) -> None:
+    async with opened(folder) as pilot:
+        screen = class_screen(pilot)
+        await pilot.press("slash", *"1.2", "enter")
+        await until_shown(pilot, "4 of 4 students")
+        await pilot.press("enter")
+        await at_submission(pilot)
+        await until_shown(pilot, "attempt 2 of 2 (counts)")
+        await pilot.press("left_square_bracket")
+        await until_shown(pilot, "attempt 1 of 2")
+        await until_shown(pilot, "Failed: 1 of 3")
+        await pilot.press("n")
+        await until_shown(pilot, "zoe[b]\\x1b[2J · 1.2 Twice 2")
+        await pilot.press("n")
+        await until_shown(pilot, "There is none further on.")
+        await pilot.press("escape", "escape")
+        await until_shown(pilot, "4 students by id")
+        await pilot.press("s")
+        await until_shown(pilot, "4 students by name")
+        assert any(line.startswith("▸ zoe[b]\\x1b") for line in screen_lines(pilot.app)), "the cursor stays"
+        await pilot.press("3")
+        await until_shown(pilot, "For a person to look at: 1 item")
+        await pilot.press("question_mark")
+        await until(pilot, lambda: isinstance(pilot.app.screen, TextScreen), "for the help")
+        await pilot.press("escape", "escape")
+        await until(pilot, lambda: screen.page_number == 0, "for the first page")
+
+
+def test_every_word_that_is_typed_is_the_beginning_of_one_that_a_file_has(folder: ClassFolder) -> None:
+    source = source_of(folder)
+    gradebook = source.read()
+    table = table_of(gradebook, source.review(gradebook))
+
+    def found(typed: str, order: Order = Order.ID) -> list[str]:
+        shown = shown_of(table, typed, order)
+        ids = [table.rows[row].marks.student.id.partition("[")[0] for row in shown.rows]
+        return [*ids, *(table.columns[column] for column in shown.columns)]
+
+    assert found("") == ["ada", "bo", "chen", "zoe", "1.1", "1.2", "2.1"]
+    assert found("", Order.POINTS)[:4] == ["ada", "chen", "bo", "zoe"]
+    assert found("1.2 FAILED") == found("placement zo") == ["zoe", "1.2"]
+    assert found("twice_2") == ["ada", "bo", "chen", "zoe", "2.1"]
+    assert found("open") == ["bo", "chen", "1.1", "2.1"]
+    assert found("look") == found("needs review") == ["chen", "1.1"]
+    assert found("hoe") == []
+
+
+async def test_what_devices_did_is_recorded_once_and_kept(folder: ClassFolder) -> None:
+    before, client = journal(folder), ScriptedClient(lambda request: judged(ONE, request.submission), holds=True)
+    async with opened(folder, client) as pilot:
+        await pilot.press("enter")
+        await at_submission(pilot)
+        await pilot.press("d")
+        await until(pilot, lambda: bool(client.requests), "for the judge")
+        await pilot.press("n")
+        await until_shown(pilot, "It is being graded: Esc stops it.")
+        await pilot.press("escape")
+        await until_shown(pilot, "Stopped.")
+        assert client.cancelled.is_set()
+        assert not list(folder.recordings.iterdir())
+        client.holds = False
+        for _ in range(2):
+            await pilot.press("d")
+            await until(pilot, lambda: isinstance(pilot.app.screen, DeviceScreen), "for the device")
+            await until_shown(pilot, "ada · 1.1 Twice 1")
+            await pilot.press("escape")
+            await at_submission(pilot)
+    assert len(client.requests) == 2
+    assert all((one.key, one.journal, one.submission) == (None, None, RIGHT) for one in client.requests)
+    key = Options.read(folder).key_of(folder.read_class().handed_in[0])
+    assert key is not None
+    assert [path.name for path in folder.recordings.iterdir()] == [key.name]
+    assert journal(folder) == before
+
+
+async def grade_again(pilot: Pilot[None]) -> None:
+    await pilot.press("R")
+    await until(pilot, lambda: isinstance(pilot.app.screen, QuestionDialog), "for the question")
+    await pilot.press("g")
+
+
+async def test_another_result_is_taken_only_where_the_instructor_says_so(folder: ClassFolder, course: Path) -> None:
+    before = journal(folder)
+    client = ScriptedClient(lambda request: judged(ONE, request.submission))
+    given = course / "01_lesson_1" / "01_twice_1_1" / "given.py"
+    text = given.read_text()
+    async with opened(folder, client) as pilot:
+        await pilot.press("enter")
+        await at_submission(pilot)
+        await grade_again(pilot)
+        await until_shown(pilot, "The same result again: ✓ Passed")
+        client.judge = lambda request: replace(judged(ONE, RIGHT), outcome=Outcome.INTERNAL_ERROR, reason="A fault.")
+        await grade_again(pilot)
+        await until_shown(pilot, "It could not be graded: ! The grader broke")
+        try:
+            given.write_text(text + "# newer\n")
+            await grade_again(pilot)
+            await until_shown(pilot, "Not as it was when it was graded: the files of the exercise.")
+            await pilot.press("c")
+        finally:
+            given.write_text(text)
+        assert len(client.requests) == 2
+        client.judge = lambda request: judged(ONE, request.submission, passes=False)
+        await grade_again(pilot)
+        await until_shown(pilot, "Another result than before")
+        await pilot.press("k")
+        await until_shown(pilot, "The journal is as it was. The other result: ✗ Failed")
+        assert journal(folder) == before
+        await grade_again(pilot)
+        await until_shown(pilot, "Another result than before")
+        await pilot.press("t")
+        await until_shown(pilot, "Taken.")
+        await pilot.press("escape")
+        await until_shown(pilot, "✗ Failed: 1 of 3 checks passed")
+        await reviewed(pilot)
+    [kept] = folder.replaced.iterdir()
+    assert kept.read_bytes() in before.values()
+    changed = [name for name, content in journal(folder).items() if content != before[name]]
+    assert [name.partition(".")[0] for name in changed] == [kept.name.partition(".")[0]]
+    assert len(list(entries(folder.journal))) == len(before)
+    assert all(request.journal is None for request in client.requests)
+
+
+async def test_files_may_come_and_go_beside_it(folder: ClassFolder) -> None:
+    path = folder.class_file
+    content = path.read_text()
+    async with opened(folder) as pilot:
+        await until_shown(pilot, "6 of 7 files graded")
+        path.unlink()
+        await pilot.press("f5")
+        await until_shown(pilot, "! ")
+        await until_shown(pilot, "holds no class that was graded.")
+        assert "bo " in screen_text(pilot.app), "what was read before stays"
+        path.write_text(content)
+        [ada] = {one.sha256 for one in folder.read_class().handed_in if one.student == "bo" and one.exercise == ONE}
+        key = Options.read(folder).key_of(folder.read_class().handed_in[3])
+        assert key is not None
+        key.file_in(folder.journal).unlink()
+        folder.submission(ada).unlink()
+        await pilot.press("ctrl+r")
+        await until_shown(pilot, "5 of 7 files graded")
+        await reviewed(pilot)
+        await pilot.press("j", "enter")
+        await until_shown(pilot, "Its text cannot be read: No such file or directory")
+        await pilot.press("R", "g")
+        await until_shown(pilot, "cannot be read")
+
+
+def test_without_a_class_or_a_terminal_it_is_told(
+    folder: ClassFolder, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["classroom", "open", str(tmp_path / "nowhere")]) == 2
+    assert "holds no class that was graded" in capsys.readouterr().err
+    assert main(["classroom", "open", str(folder.folder)]) == 2
+    assert "`gpututor classroom report" in capsys.readouterr().err
