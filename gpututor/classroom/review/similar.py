@@ -16,6 +16,9 @@ COMMON_PEOPLE = 10
 COMMON_SHARE = 0.1
 """What more than ten people, and more than a tenth of all, have in common is how the exercise is solved."""
 
+MOST_ATTEMPTS = 20
+"""The newest ones of a student at an exercise: a thousand of them would take as long as a class."""
+
 
 @dataclass(frozen=True)
 class Text:
@@ -62,10 +65,14 @@ def template_of(texts: Iterable[str]) -> frozenset[int]:
 
 
 def texts_of(files: Iterable[HandedIn]) -> tuple[Text, ...]:
-    """The different texts, in the order of who handed them in first."""
-    by_digest: dict[str, list[HandedIn]] = {}
+    """The different texts of the newest attempts, in the order of their digests."""
+    by_student: dict[str, list[HandedIn]] = defaultdict(list)
     for one in files:
-        by_digest.setdefault(one.sha256, []).append(one)
+        by_student[one.student].append(one)
+    by_digest: dict[str, list[HandedIn]] = defaultdict(list)
+    for found in by_student.values():
+        for one in sorted(found, key=_who)[-MOST_ATTEMPTS:]:
+            by_digest[one.sha256].append(one)
     return tuple(
         Text(digest, tuple(sorted(found, key=_who)), _parties(found)) for digest, found in sorted(by_digest.items())
     )

@@ -146,6 +146,11 @@ def test_a_students_own_attempts_are_never_compared(tmp_path: Path, course_folde
     assert found.compared[0].compared == 2
 
 
+def test_of_very_many_attempts_only_the_newest_are_compared() -> None:
+    files = [HandedIn("kim", EXERCISE, f"{n}.py", f"{n:064x}", attempt=n) for n in range(1, 1001)]
+    assert [text.files[0].attempt for text in texts_of(files)] == list(range(981, 1001))
+
+
 def test_a_group_that_handed_in_one_file_is_no_news() -> None:
     text = program(1)
     shared = [HandedIn(name, EXERCISE, "group/twice.py", "a" * 64) for name in ("kim", "lee")]
