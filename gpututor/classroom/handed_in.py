@@ -8,6 +8,8 @@ from typing import Any
 from gpututor.grading.reading import read
 
 SCHEMA_VERSION = 1
+PLATFORMS = ("gradescope", "moodle", "canvas")
+"""Layouts that say what students are called."""
 
 
 @dataclass(frozen=True)
@@ -17,7 +19,8 @@ class Student:
     id: str
     """The name of their folder or zip, or the number that the platform gives; one line of plain text, never a path."""
     name: str = ""
-    """As the platform writes it; empty where it does not."""
+    """As the platform writes it; in other layouts as they wrote it into their own zip, so that it may be any. Empty
+    where nothing tells it."""
     email: str = ""
     platform_id: str = ""
     """The platform's own number, for its upload files: Canvas's user id, Moodle's participant number, Gradescope's
@@ -69,6 +72,11 @@ class Class:
     ignored: int = 0
     """Files and folders that tools leave behind, such as `.DS_Store`: nobody needs to know which."""
     schema_version: int = SCHEMA_VERSION
+
+    @property
+    def has_names(self) -> bool:
+        """Whether students are called what a platform calls them, and not what they call themselves."""
+        return self.layout in PLATFORMS
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)

@@ -73,7 +73,7 @@ def _from_roster(gradebook: Gradebook, table: Table) -> tuple[str, list[Notice]]
         Person(row[number_column].strip(), tuple(row[at].strip() for at in logins), " ".join(row[:number_column]))
         for row in people
     ]
-    found = found_in(persons, gradebook.students)
+    found = found_in(persons, gradebook)
     rows: list[list[Cell]] = [header, points]
     for position in sorted(found):
         row = people[position]

@@ -84,7 +84,7 @@ def _from_worksheet(gradebook: Gradebook, table: Table) -> tuple[str, list[Notic
         )
         for row in table.rows
     ]
-    found = found_in(people, gradebook.students)
+    found = found_in(people, gradebook)
     rows: list[list[Cell]] = [[*table.header]]
     for position, row in enumerate(table.rows):
         cells: list[Cell] = [Kept(text) for text in row]

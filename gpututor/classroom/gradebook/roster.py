@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from gpututor.classroom.gradebook.model import StudentMarks
+from gpututor.classroom.gradebook.model import Gradebook, StudentMarks
 
 Known = TypeVar("Known")
 _WORD = re.compile(r"\w+")
@@ -24,13 +24,13 @@ class Person:
     name: str = ""
 
 
-def found_in(people: Sequence[Person], students: Sequence[StudentMarks]) -> dict[int, StudentMarks]:
+def found_in(people: Sequence[Person], gradebook: Gradebook) -> dict[int, StudentMarks]:
     """The student for each position in `people` that has one: by the platform's number, by an id or the address, and
-    by a name that nobody else has on either side. Nobody is found twice."""
+    by a name that nobody else has on either side. Nobody is found twice, and nobody by what they call themselves."""
     found: dict[int, StudentMarks] = {}
-    for person_keys, student_keys in _WAYS:
+    for person_keys, student_keys in _ways(gradebook.class_.has_names):
         taken = {marks.student.id for marks in found.values()}
-        left = [marks for marks in students if marks.student.id not in taken]
+        left = [marks for marks in gradebook.students if marks.student.id not in taken]
         open_people = [position for position in range(len(people)) if position not in found]
         by_key = _unique([(key, marks) for marks in left for key in student_keys(marks)])
         wanted = _unique([(key, position) for position in open_people for key in person_keys(people[position])])
@@ -51,11 +51,19 @@ def _name_key(name: str) -> str:
     return " ".join(sorted(_WORD.findall(name.casefold())))
 
 
-_WAYS: tuple[tuple[Callable[[Person], set[str]], Callable[[StudentMarks], set[str]]], ...] = (
-    (lambda person: {person.platform_id}, lambda marks: {marks.student.platform_id}),
-    (
-        lambda person: {each.casefold() for each in person.ids},
-        lambda marks: {marks.student.id.casefold(), marks.student.email.casefold()},
-    ),
-    (lambda person: {_name_key(person.name)}, lambda marks: {_name_key(marks.student.name or marks.student.id)}),
-)
+_Way = tuple[Callable[[Person], set[str]], Callable[[StudentMarks], set[str]]]
+
+
+def _ways(has_names: bool) -> tuple[_Way, ...]:
+    """By what a person and a student are compared, the surest first."""
+    return (
+        (lambda person: {person.platform_id}, lambda marks: {marks.student.platform_id}),
+        (
+            lambda person: {each.casefold() for each in person.ids},
+            lambda marks: {marks.student.id.casefold(), marks.student.email.casefold()},
+        ),
+        (
+            lambda person: {_name_key(person.name)},
+            lambda marks: {_name_key((has_names and marks.student.name) or marks.student.id)},
+        ),
+    )

@@ -6,7 +6,7 @@ from collections import defaultdict
 from dataclasses import dataclass, replace
 
 from gpututor.classroom.folder import ClassFolder
-from gpututor.classroom.handed_in import HandedIn, Student, Unmatched
+from gpututor.classroom.handed_in import PLATFORMS, HandedIn, Student, Unmatched
 from gpututor.classroom.intake.attempts import Found, attempts
 from gpututor.classroom.intake.content import Content, kept
 from gpututor.classroom.intake.entries import Entry, Kind, Packed
@@ -79,7 +79,7 @@ class Gathering:
     def _meet(self, person: Person, packed: Packed | None) -> None:
         known = self._people.get(person.key, person)
         name = known.name or person.name
-        if not name and packed is not None:
+        if not name and packed is not None and self._layout.name not in PLATFORMS:
             name = packed.student
         self._people[person.key] = replace(known, name=name, email=known.email or person.email)
 

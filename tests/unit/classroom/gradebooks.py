@@ -83,5 +83,6 @@ def gradebook(
             graded[one] = Graded(None, each.report)
     known = {student.id: student for student in students}
     everyone = {each.student: known.get(each.student, Student(each.student)) for each in files} | known
-    class_ = Class("", "folders", tuple(everyone.values()), tuple(handed_in), ())
+    layout = "canvas" if any(student.platform_id for student in students) else "folders"
+    class_ = Class("", layout, tuple(everyone.values()), tuple(handed_in), ())
     return gradebook_of(class_, graded, rules or Rules(), exercises or {})

@@ -191,6 +191,16 @@ def test_canvas_with_its_roster_keeps_its_columns_and_what_is_open(tmp_path: Pat
         canvas(book(), roster)
 
 
+def test_nobody_gets_a_mark_by_calling_themselves_somebody_else(tmp_path: Path) -> None:
+    """In `folders`, the name is what stands in the student's own zip."""
+    made = gradebook([One("mal", points(1, 2)), One("Kim Roe", points(2, 2))], students=[Student("mal", "Kim Roe")])
+    roster = tmp_path / "roster.csv"
+    roster.write_text(f"Student,ID,Section,{EXERCISE} (77)\nKim Roe,501,A,\n")
+    text, notices = canvas(made, roster)
+    assert rows(text)[2:] == [["Kim Roe", "501", "A", "2"]]
+    assert "Not in the Canvas file: 1 student (mal)." in [notice.title for notice in notices]
+
+
 def test_canvas_tells_where_its_points_are_others(tmp_path: Path) -> None:
     roster = tmp_path / "roster.csv"
     roster.write_text("Student,ID,Section,hidden_syncs (77)\n    Points Possible,,,10\nAda Lovelace,501,A,\n")
