@@ -79,7 +79,7 @@ def main(arguments: argparse.Namespace) -> int:
     folder = ClassFolder(arguments.out.absolute())
     gradebook = make_gradebook(folder, rules_for(folder, arguments.rules), arguments.course)
     notices = list(gradebook.notices)
-    write_database(gradebook, folder.gradebook)
+    notices += _database_written(gradebook, folder.gradebook)
     if arguments.all:
         _take_all(arguments, folder.exports, gradebook.class_.layout)
     written = list(_written(arguments, folder, gradebook, notices))
@@ -93,6 +93,15 @@ def main(arguments: argparse.Namespace) -> int:
         print(f"Written: {visible(str(path))}", file=screen)
     tell(notices)
     return 0
+
+
+def _database_written(gradebook: Gradebook, path: Path) -> Iterator[Notice]:
+    """A class that is kept where nothing can be written has marks all the same."""
+    try:
+        write_database(gradebook, path)
+    except OSError as error:
+        title = f"{path} is not made anew: it cannot be written ({error.strerror or error})."
+        yield Notice(title, "Make room there, or give yourself the right to write. All else is as it says here.")
 
 
 def _take_all(arguments: argparse.Namespace, folder: Path, layout: str) -> None:

@@ -243,6 +243,15 @@ def test_report_prints_a_table_or_json_and_writes_what_was_asked_for(
     assert not results.exists()
 
 
+def test_a_class_that_nothing_can_be_written_to_has_marks_all_the_same(
+    folder: ClassFolder, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder.gradebook.mkdir()  # as a full disk, or one that may only be read
+    assert main(["classroom", "report", str(folder.folder), "--csv", str(tmp_path / "marks.csv")]) == 0
+    assert f"{folder.gradebook} is not made anew" in capsys.readouterr().err
+    assert (tmp_path / "marks.csv").read_text().startswith("student,name,")
+
+
 def test_report_refuses_what_it_cannot_do(
     folder: ClassFolder, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
