@@ -13,6 +13,7 @@ TORCH_FREE = [
     "gpututor.cli.run",
     "gpututor.app.app",
     "gpututor.app.start",
+    "gpututor.app.classroom.start",
     "gpututor.grading.client",
     "gpututor.grading.inventory",
     "gpututor.course.catalogue",

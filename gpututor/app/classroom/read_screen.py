@@ -132,19 +132,20 @@ class ReadScreen(OnceScreen[bool]):
         if message.attempt is not self.attempt:
             return
         self.source = message.text
-        report = self.attempt.report
-        marked = [verdict.line for verdict in report.verdicts if verdict.line is not None] if report is not None else []
-        self.text.show(message.text, marked)
-        self.show_report(report, message.fault)
+        self.show_report(self.attempt.report, message.fault)
 
     def show_report(self, report: Report | None, fault: str = "") -> None:
+        """Show what the checks said of the attempt, beside its text."""
+        verdicts = report.verdicts if report is not None else ()
+        self.text.show(self.source, [verdict.line for verdict in verdicts if verdict.line is not None])
         if report is None:
             self.results.show_nothing(attempt_words(self.attempt), fault or self.attempt.reason)
         else:
-            self.results.show_report(report, self.source, "")
+            self.results.show_report(report, self.source, fault)
         self.results.take_focus()
 
     def say(self, words: str) -> None:
+        """Tell something in the line above the keys, until the next."""
         self._news.update(words)
         self._news.display = bool(words)
 

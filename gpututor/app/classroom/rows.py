@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cached_property
 
 from gpututor.classroom.gradebook.model import ExerciseSummary, Gradebook, Mark, Standing, StudentMarks
 from gpututor.classroom.handed_in import HandedIn
@@ -87,12 +88,12 @@ class ClassTable:
     items: Mapping[HandedIn, tuple[Item, ...]]
     """The same by file."""
 
-    @property
+    @cached_property
     def to_look_at(self) -> int:
         """How many cells are marked."""
         return sum(cell.looks for row in self.rows for cell in row.cells)
 
-    @property
+    @cached_property
     def graded(self) -> tuple[int, int]:
         """How many files have a result, and how many were handed in."""
         attempts = [attempt for row in self.rows for cell in row.cells for attempt in cell.mark.attempts]

@@ -83,19 +83,28 @@ class SubmissionScreen(ReadScreen):
     @on(RecordingRead)
     def _see(self, message: RecordingRead) -> None:
         message.stop()
-        if message.attempt is not self.attempt or self._doing == "grade" or not self.is_current:
+        if message.attempt is not self.attempt:
             return
-        if message.recording is None and not message.is_new:
-            self._begin("record")
-            return
-        self._end("" if message.recording is not None else _NOTHING)
-        view = self._view(message.recording) if message.recording is not None else None
-        if view is None:
-            self.say(_NOTHING)
-            return
+        if not message.is_new:
+            if not self._doing and message.recording is None:
+                self._begin("record")
+            elif not self._doing and message.recording is not None:
+                self._open(message.recording)
+        elif self._doing == "record":
+            self._end("" if message.recording is not None else _NOTHING)
+            if message.recording is not None and self.is_current:
+                self._open(message.recording)
+            elif message.recording is not None:
+                self.say("It is recorded: d shows it.")
+
+    def _open(self, recording: Recording) -> None:
         from gpututor.app.screens.device import DeviceScreen
 
-        self.app.push_screen(DeviceScreen(view, running=True), self._after_device)
+        view = self._view(recording)
+        if view is None:
+            self.say(_NOTHING)
+        else:
+            self.app.push_screen(DeviceScreen(view, running=True), self._after_device)
 
     def _view(self, recording: Recording) -> RunView | None:
         exercise = self.table.gradebook.exercise(self.mark.exercise)
@@ -197,13 +206,15 @@ class SubmissionScreen(ReadScreen):
         elif before is not None and same_result(before, report):
             self.say(f"The same result again: {after}. The journal is as it was.")
         else:
-            was = outcome_line(before) if before is not None else "nothing that can be read"
+            was = outcome_line(before) if before is not None else "no result, or one that cannot be read"
+            title = "Another result than before" if before is not None else "A result, where there was none"
             text = (
                 f"In the journal: {was}\nNow: {after}\n\nBoth have the same key, so the journal holds one of them. If"
-                " you take the new one, marks follow it; the old one is kept in replaced/."
+                " you take the new one, it counts for everybody who handed in this text; what was there is kept in"
+                " replaced/."
             )
             answers = (Answer("take", "t", "Take the new one"), Answer("keep", "k", "Keep the old one"))
-            dialog = QuestionDialog("Another result than before", text, answers)
+            dialog = QuestionDialog(title, text, answers)
             self.app.push_screen(dialog, lambda answer: self._take(report) if answer == "take" else self._keep(after))
 
     def _keep(self, after: str) -> None:

@@ -135,8 +135,11 @@ class ClassMarks(ScrollView, can_focus=True):
     def on_click(self, event: events.Click) -> None:
         row, column = self.scroll_offset.y + event.y, (event.x - 2 - self._name_width - _TOTAL) // self._cell_width
         if row < len(self._shown.rows):
+            was = self._row, self._column
             in_sight = 0 <= column < self._fitting
             self._go(row, self._first + column if in_sight else self._column)
+            if in_sight and was == (self._row, self._column):
+                self.action_choose()
 
     # Looks
 
@@ -161,9 +164,9 @@ class ClassMarks(ScrollView, can_focus=True):
     def _in_sight(self) -> tuple[int, ...]:
         return self._shown.columns[self._first : self._first + self._fitting]
 
-    def head_line(self) -> Strip:
+    def head_line(self, base: Style) -> Strip:
         """What stands above the columns; with signs for those that are out of sight."""
-        style = self._style("muted")
+        style = base + self._style("muted")
         names = f"  {'student':<{self._name_width}}{'points':>{_TOTAL - 4}}{'':4}"
         before = "◂" if self._first else " "
         after = " ▸" if self._first + self._fitting < len(self._shown.columns) else ""
@@ -218,7 +221,7 @@ class MarksHead(Widget, can_focus=False):
         self._marks = marks
 
     def render_line(self, y: int) -> Strip:
-        return self._marks.head_line() if self._marks.is_attached else Strip.blank(self.size.width)
+        return self._marks.head_line(self.rich_style) if self._marks.is_attached else Strip.blank(self.size.width)
 
 
 def _colour(cell: Cell) -> str:
