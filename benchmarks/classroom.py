@@ -1,0 +1,225 @@
+"""A big class graded, gone on with and reported on, beside a fresh Python with pytest for each. Prints tables.
+
+    python benchmarks/classroom.py [--submissions N] [--isolation process|bubblewrap] [--judges N] [--naive N]
+
+The class is the one of the tests: solutions, starters, wrong, hostile and broken files, for exercises in which nothing
+is timed. It is graded on the virtual GPU. Gradings a second are counted from the first that is done, and also with the
+graders' start. Memory is resident memory: of the program, and the largest judge and fork server; pages that these share
+with each other count in each.
+The naive way: a fresh Python with pytest for each submission, one at a time. It runs a test file that imports what was
+handed in and asserts parity with the solution on the virtual GPU, in all cases: no isolation, no other check, no
+report. Nothing is asserted here.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # the tests know how to make a class
+
+from gpututor.classroom.folder import ClassFolder
+from gpututor.classroom.intake import LAYOUTS
+from gpututor.processes import descendants
+from tests.unit.classroom.big_class import SECRET, SUBMISSIONS, BigClass, Submission, big_class
+from tests.unit.classroom.big_class_layouts import lay_out
+
+RESUME_LIMIT_S = 5.0
+LEAST_PER_S = 10.0
+LOOKS_EVERY_S = 1.0
+ROWS = 10
+NAIVE_LESSON, NAIVE_SUBMISSIONS = 2, 20
+"""In this lesson every exercise is one function, whose results can be compared."""
+_KINDS = {"judge": b"gpututor.judge", "fork server": b"fork_server"}
+NAIVE_TEST = """
+import importlib.util
+
+import pytest
+import torch
+from torch.utils._pytree import tree_leaves
+
+import submission
+
+
+def load(name):
+    spec = importlib.util.spec_from_file_location(name, f"{folder}/{{name}}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+given, solution = load("given"), load("solution")
+
+
+def results(module, case):
+    arguments = given.build(given.draw(7, case), torch.device("cuda"))
+    return [leaf for leaf in tree_leaves(module.{entry}(**arguments)) if isinstance(leaf, torch.Tensor)]
+
+
+@pytest.mark.parametrize("case", range({cases}))
+def test_parity(case):
+    for got, expected in zip(results(submission, case), results(solution, case), strict=True):
+        torch.testing.assert_close(got.cpu(), expected.cpu())
+"""
+
+
+@dataclass
+class Graded:
+    """What there is to say of one grading of the class."""
+
+    summary: dict[str, object]
+    samples: list[tuple[float, int, dict[str, int]]] = field(default_factory=list)
+    """Seconds since the start, gradings that were done, and MiB by the kind of process."""
+
+    @property
+    def since_first_per_s(self) -> float:
+        moments = [(seconds, done) for seconds, done, _ in self.samples if done]
+        (first_s, first), (last_s, last) = moments[0], moments[-1]
+        return (last - first) / (last_s - first_s) if last_s > first_s else 0.0
+
+
+def grade(source: Path, folder: ClassFolder, options: Sequence[str]) -> Graded:
+    """Grade the class, and look at the processes meanwhile."""
+    command = [sys.executable, "-m", "gpututor", "classroom", "grade", str(source), "--out", str(folder.folder)]
+    start = time.perf_counter()
+    with subprocess.Popen(
+        [*command, *options, "--json"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    ) as process:
+        graded = Graded({})
+        while process.poll() is None:
+            done = sum(1 for _ in folder.journal.glob("*/*.json"))
+            graded.samples.append((time.perf_counter() - start, done, resident_mib(process.pid)))
+            time.sleep(LOOKS_EVERY_S)
+        assert process.stdout is not None
+        graded.summary = json.loads(process.stdout.read())
+    return graded
+
+
+def resident_mib(program: int) -> dict[str, int]:
+    """Of the program, and the largest of each kind of process below it."""
+    found = {"program": _resident_mib(program), "processes": 1}
+    for pid in descendants(program):
+        found["processes"] += 1
+        try:
+            command = Path(f"/proc/{pid}/cmdline").read_bytes()
+        except OSError:
+            continue
+        for kind, module in _KINDS.items():
+            if module in command:
+                found[kind] = max(found.get(kind, 0), _resident_mib(pid))
+    return found
+
+
+def _resident_mib(pid: int) -> int:
+    try:
+        pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+    except (OSError, IndexError):
+        return 0
+    return pages * os.sysconf("SC_PAGE_SIZE") >> 20
+
+
+def naive(big: BigClass, folder: Path, number: int) -> float:
+    """Submissions per second."""
+    could_be = [
+        one
+        for one in big.submissions
+        if one.exercise.lesson_number == NAIVE_LESSON and one.kind in ("solution", "renamed", "starter", "wrong")
+    ]
+    some = random.Random(8).sample(could_be, min(number, len(could_be)))
+    start = time.perf_counter()
+    for place, one in enumerate(some):
+        _test_one(one, folder / str(place))
+    return len(some) / (time.perf_counter() - start)
+
+
+def _test_one(one: Submission, folder: Path) -> None:
+    folder.mkdir()
+    exercise = one.exercise
+    (folder / "submission.py").write_bytes(one.content)
+    test = NAIVE_TEST.format(folder=exercise.folder, entry=exercise.entry, cases=exercise.cases)
+    (folder / "test_submission.py").write_text(test)
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--virtual-gpus", "1"]
+    subprocess.run([*command, "test_submission.py"], cwd=folder, capture_output=True, check=False)
+
+
+def timed(*words: str) -> float:
+    start = time.perf_counter()
+    subprocess.run([sys.executable, "-m", "gpututor", "classroom", *words], stdout=subprocess.DEVNULL, check=True)
+    return time.perf_counter() - start
+
+
+def tell_memory(graded: Graded) -> Iterator[str]:
+    kinds = ["program", *_KINDS, "processes"]
+    yield f"\n{'resident memory, MiB':<24}" + "".join(f"{kind:>13}" for kind in kinds)
+    busy = [sample for sample in graded.samples if sample[1] and "judge" in sample[2]] or graded.samples
+    for row in range(ROWS):
+        seconds, done, mib = busy[row * (len(busy) - 1) // (ROWS - 1)]
+        yield f"{seconds:7.0f} s {done:>6} done   " + "".join(f"{mib.get(kind, 0):>13}" for kind in kinds)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--submissions", type=int, default=SUBMISSIONS)
+    parser.add_argument("--isolation", choices=("process", "bubblewrap"), default="bubblewrap")
+    parser.add_argument("--judges", type=int, default=2)
+    parser.add_argument("--naive", type=int, default=NAIVE_SUBMISSIONS, help="how many of them the naive way, too")
+    parser.add_argument("--layout", choices=LAYOUTS, default="folders")
+    chosen = parser.parse_args()
+    with tempfile.TemporaryDirectory() as name:
+        base = Path(name)
+        big = big_class(base / "course", chosen.submissions)
+        source, folder = lay_out(big, chosen.layout, base / "in"), ClassFolder(base / "out")
+        (base / "secret").write_text(f"{SECRET}\n")
+        options = ["--course", str(big.course.folder), "--secret", str(base / "secret"), "--device", "virtual"]
+        options += ["--isolation", chosen.isolation, "--judges", str(chosen.judges)]
+        graded = grade(source, folder, options)
+        out = str(folder.folder)
+        resume_s = timed("grade", str(source), "--out", out, "--resume")
+        page = base / "page.html"
+        others = {
+            "report": timed("report", out),
+            "report --all": timed("report", out, "--all"),
+            "report --html": timed("report", out, "--html", str(page)),
+            "review": timed("review", out),
+            "feedback": timed("feedback", out),
+        }
+        page_mib = page.stat().st_size / 2**20
+        (base / "naive").mkdir()
+        unit = naive(big, base / "naive", chosen.naive)
+
+    told = graded.summary
+    print(
+        f"{told['handed_in']} files of {told['students']} students, {told['refused']} refused; "
+        f"{told['gradings']} different gradings, {chosen.isolation}, {chosen.judges} judges, {os.cpu_count()} cores\n"
+        f"{told['outcomes']}; {told['retried']} tried again, {len(told['not_graded'])} not graded\n"  # type: ignore[arg-type]
+    )
+    print(f"{'':<44}{'per second':>12}{'ratio':>8}")
+    rate = graded.since_first_per_s
+    rows = {
+        "naive: a fresh Python with pytest for each": unit,
+        f"gradings (wanted: {LEAST_PER_S:g})": rate,
+        "with the graders' start": float(str(told["per_s"])),
+    }
+    for label, per_s in rows.items():
+        print(f"{label:<44}{per_s:>12.2f}{per_s / unit:>8.1f}")
+    print("\n".join(tell_memory(graded)))
+    print(f"\n{'of the finished class':<44}{'seconds':>12}")
+    print(f"{f'grade --resume (limit: {RESUME_LIMIT_S:g})':<44}{resume_s:>12.2f}")
+    for label, seconds in others.items():
+        print(f"{label:<44}{seconds:>12.2f}")
+    print(f"the page has {page_mib:.1f} MiB")
+
+
+if __name__ == "__main__":
+    with tempfile.TemporaryDirectory() as home:
+        os.environ["GPUTUTOR_HOME"] = home
+        main()
