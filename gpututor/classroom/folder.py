@@ -71,7 +71,7 @@ class ClassFolder:
 
     @property
     def replaced(self) -> Path:
-        """Entries of the journal that gave way to others, with their dates; see `gpututor.classroom.again`."""
+        """Entries of the journal and rules that gave way to others, with their dates."""
         return self.folder / "replaced"
 
     @property

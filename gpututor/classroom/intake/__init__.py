@@ -5,6 +5,6 @@
 
 from gpututor.classroom.intake.reading import check_apart, read_class
 from gpututor.classroom.intake.recognising import AUTO, LAYOUTS
-from gpututor.classroom.intake.summary import summary
+from gpututor.classroom.intake.summary import gone, summary
 
-__all__ = ["AUTO", "LAYOUTS", "check_apart", "read_class", "summary"]
+__all__ = ["AUTO", "LAYOUTS", "check_apart", "gone", "read_class", "summary"]

@@ -38,6 +38,17 @@ def summary(found: Class, course: Course, *, most: int = MOST_LISTED) -> list[st
     return lines
 
 
+def gone(found: Class, before: Class, *, most: int = MOST_LISTED) -> list[str]:
+    """Lines of plain text: students of the last time who are not here now. They may be called otherwise by now, or
+    another folder may have been named."""
+    here = {student.id for student in found.students}
+    names = [_called(student.id, student.name) for student in before.students if student.id not in here]
+    if not names:
+        return []
+    title = f"{count(len(names), 'student')} of the last time {_are(len(names))} not here now, and not reported:"
+    return [title, *_some(names, most)]
+
+
 def _by_exercise(found: Class, course: Course) -> list[str]:
     files = Counter(one.exercise for one in found.handed_in)
     refused = Counter(one.exercise for one in found.handed_in if one.refusal)

@@ -48,7 +48,7 @@ from gpututor.cli.places import chosen_course
 from gpututor.course.catalogue import load_course
 from gpututor.course.exercise import Course
 from gpututor.errors import GradingError, TutorError, UsageError
-from gpututor.files import write_atomically
+from gpututor.files import back_up, write_atomically
 from gpututor.grading.client import IsolationName
 
 MOST_JUDGES = 256
@@ -137,10 +137,10 @@ def _begin(arguments: argparse.Namespace, folder: ClassFolder, screen: Screen) -
         resume=arguments.resume,
     )
     options, last = options_asked(asked, folder, course)
-    _keep_rules(arguments.rules, folder, course)
+    _keep_rules(arguments.rules, folder, course, screen)
     exercise = course.find(options.exercise) if options.exercise else None
     found = read_class(arguments.source, course, folder, layout=options.layout or AUTO, exercise=exercise)
-    screen.tell_class(found, course)
+    screen.tell_class(found, course, folder.read_class() if asked.resume and folder.class_file.exists() else None)
     begun = start(options, last, found, folder, course)
     screen.tell_start(begun)
     return begun
@@ -153,12 +153,17 @@ def _course(arguments: argparse.Namespace, folder: ClassFolder) -> Course:
     return chosen_course(arguments)
 
 
-def _keep_rules(given: Path | None, folder: ClassFolder, course: Course) -> None:
-    """What is wrong with rules is told now, not after the grading."""
-    if given is not None:
-        read_rules(given, [exercise.key for exercise in course.exercises])
-        if not folder.rules_file.exists() or not given.samefile(folder.rules_file):
-            write_atomically(folder.rules_file, given.read_text(encoding="utf-8"))
+def _keep_rules(given: Path | None, folder: ClassFolder, course: Course, screen: Screen) -> None:
+    """What is wrong with rules is told now, not after the grading. Other rules that are there already are kept, too."""
+    if given is None:
+        return
+    text = read_rules(given, [exercise.key for exercise in course.exercises]).text
+    if folder.rules_file.exists():
+        if folder.rules_file.read_bytes() == text.encode():
+            return
+        kept = back_up(folder.rules_file, folder.replaced)
+        screen.tell_meanwhile(f"The rules that were in {folder.rules_file} are kept in {kept}.")
+    write_atomically(folder.rules_file, text)
 
 
 def _check_executor(arguments: argparse.Namespace) -> None:

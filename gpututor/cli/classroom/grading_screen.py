@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Any, Self, TextIO
 
 from gpututor.classroom.handed_in import Class
-from gpututor.classroom.intake import summary
+from gpututor.classroom.intake import gone, summary
 from gpututor.classroom.start import Start
 from gpututor.classroom.work import Progress, Work
 from gpututor.cli.fitting import fitting
@@ -32,10 +32,11 @@ class Screen:
         self.stream = stream
         self._again = again
 
-    def tell_class(self, found: Class, course: Course) -> None:
+    def tell_class(self, found: Class, course: Course, before: Class | None = None) -> None:
+        """`before`: as it was the last time."""
         for problem in course.problems:
             self._say(f"Left out of the course: {problem.title}")
-        for line in summary(found, course):
+        for line in [*summary(found, course), *(gone(found, before) if before is not None else ())]:
             self._say(line)
 
     def tell_start(self, begun: Start) -> None:

@@ -45,3 +45,15 @@ def test_a_class_is_graded_and_gone_on_with(tmp_path: Path, capsys: pytest.Captu
     assert "--resume" in capsys.readouterr().err
     assert main(["classroom", "grade", str(handed_in), "--out", str(out), "--resume"]) == 0
     assert "Nothing is left to grade; 3 are graded already." in capsys.readouterr().out
+
+    (handed_in / "zoe").rename(handed_in / "zo\u202e")
+    assert main(["classroom", "grade", str(handed_in), "--out", str(out), "--resume"]) == 0
+    assert "1 student of the last time is not here now, and not reported:\n  zoe\n" in capsys.readouterr().out
+
+    (out / "classroom.toml").write_text("decimals = 1  # by hand\n")
+    (tmp_path / "old.toml").write_text("decimals = 3\n")
+    for _ in range(2):
+        rules = ["--rules", str(tmp_path / "old.toml")]
+        assert main(["classroom", "grade", str(handed_in), "--out", str(out), "--resume", *rules]) == 0
+    assert (out / "classroom.toml").read_text() == "decimals = 3\n"
+    assert [kept.read_text() for kept in (out / "replaced").iterdir()] == ["decimals = 1  # by hand\n"]
