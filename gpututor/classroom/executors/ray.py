@@ -57,7 +57,10 @@ class RayCluster:
             ray.init(include_dashboard=False, log_to_driver=False, logging_level="CRITICAL", **options)
         except (ConnectionError, RuntimeError, ValueError, OSError) as error:
             where = f"The Ray cluster at {self._address!r}" if self._address else "A Ray cluster on this machine"
-            advice = "`ray status` tells what runs. All nodes need the same versions of Ray and Python."
+            advice = (
+                "`ray status` tells what runs. All nodes need the same versions of Ray and Python; where the cluster "
+                "wants a token, set RAY_AUTH_MODE=token."
+            )
             raise UsageError(f"{where} could not be had: {_last_line(error)}", advice) from error
         finally:
             if threading.current_thread() is threading.main_thread():

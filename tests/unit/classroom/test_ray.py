@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import os
 import random
+import secrets
 import signal
 import subprocess
 import sys
@@ -34,6 +35,16 @@ pytestmark = [
 STUDENTS = 24
 NODE = {"num_cpus": 1, "object_store_memory": 100 << 20}
 WITHIN_S = 300.0
+
+
+@pytest.fixture(scope="module", autouse=True)
+def token() -> Iterator[None]:
+    """Nobody else can use the cluster; and Ray writes no token into the home of the person who runs this."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("RAY_AUTH_MODE", "token")
+        patch.setenv("RAY_AUTH_TOKEN", secrets.token_hex(32))
+        patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+        yield
 
 
 @pytest.fixture(scope="module")
