@@ -26,6 +26,11 @@ class Student:
     """The platform's own number, for its upload files: Canvas's user id, Moodle's participant number, Gradescope's
     student id."""
 
+    @property
+    def called(self) -> str:
+        """The id, and the name where that says more: `24 (roekim)`."""
+        return f"{self.id} ({self.name})" if self.name and self.name != self.id else self.id
+
 
 @dataclass(frozen=True)
 class HandedIn:

@@ -57,7 +57,7 @@ def _exercises(gradebook: Gradebook, width: int) -> Iterator[str]:
 def _students(gradebook: Gradebook, width: int) -> Iterator[str]:
     """A column for each exercise, as far as they fit."""
     marks = gradebook.students
-    names = ["Student", *(visible(f"{each.student.id}") for each in marks)]
+    names = ["Student", *(visible(each.student.called) for each in marks)]
     totals = [("Points", "Of"), *(_total(each) for each in marks)]
     columns = [
         [each.label or f"#{place}", *(_mark(student.marks[place - 1]) for student in marks)]

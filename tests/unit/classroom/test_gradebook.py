@@ -208,6 +208,12 @@ def test_the_table_fits_the_width_and_tells_what_does_not(width: int) -> None:
     assert any(line.startswith("名前") and "…" in line for line in lines)
 
 
+def test_the_table_tells_the_names_of_those_whom_platforms_call_by_numbers() -> None:
+    files = [One("24", points(1, 2)), One("25", points(2, 2)), One("kim", points(2, 2))]
+    lines = list(lines_of(gradebook(files, students=[Student("24", "Kim Roe"), Student("kim", "kim")]), 80))
+    assert [line.split("  ")[0] for line in lines[-3:]] == ["24 (Kim Roe)", "25", "kim"]
+
+
 def test_the_table_has_a_word_where_there_is_no_mark(folder: ClassFolder) -> None:
     lines = list(lines_of(make_gradebook(folder, Rules(drop=(EXERCISE,))), 80))
     assert [line.split() for line in lines if line.startswith(("kim", "lee"))] == [
