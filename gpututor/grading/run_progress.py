@@ -9,6 +9,8 @@ from gpututor.grading.events import CallStarted, GradingEvent, RunStarted, Timin
 
 LONG_S = 3.0
 """From then on a grading is long: it tells how long, and where it is."""
+LOADING_S = 1.0
+"""A worker that was warm begins sooner; one that was not loads PyTorch first."""
 
 
 class RunProgress:
@@ -20,6 +22,7 @@ class RunProgress:
         self._machine = (1, 1)
         self._call = (0, 0)
         self._pairs: tuple[int, int] | None = None
+        self._has_begun = False
 
     def hear(self, event: GradingEvent) -> None:
         """What has happened."""
@@ -35,7 +38,12 @@ class RunProgress:
 
     def scenario_started(self, number: int, of: int) -> None:
         """The turn of machine `number` of so many."""
+        self.begun()
         self._machine, self._call, self._pairs = (number, of), (0, 0), None
+
+    def begun(self) -> None:
+        """What is waited for is not that a worker starts."""
+        self._has_begun = True
 
     def call_began(self, number: int, of: int) -> None:
         self._call = (number, of)
@@ -46,6 +54,11 @@ class RunProgress:
     @property
     def elapsed_s(self) -> float:
         return self._clock() - self._began
+
+    @property
+    def is_loading(self) -> bool:
+        """Whether a worker takes so long to start that it must be loading PyTorch."""
+        return not self._has_begun and self.elapsed_s >= LOADING_S
 
     @property
     def is_long(self) -> bool:

@@ -10,8 +10,11 @@ from textual.pilot import Pilot
 from gpututor.app.widgets.editor.costs import LineCosts, cost_in_words, short_forms
 from gpututor.app.widgets.editor.editor import Editor
 from gpututor.grading.recording import LineCost
+from gpututor.grading.report import Status
 from tests.app.conftest import Desk, main_screen, until, until_shown
 from tests.app.screen import assert_golden, screen_lines, screen_text
+from tests.app.scripted import ScriptedClient, report, verdict
+from tests.app.test_path import run_checks
 
 MS = 1_000_000
 MIB = 1 << 20
@@ -176,6 +179,24 @@ async def test_costs_are_hidden_and_shown_again(desk: Desk) -> None:
         editor.show_costs({})
         await pilot.press("escape", "c")
         await until_shown(pilot, "No costs yet: a run records what each line does.")
+        assert editor.costs_on, "nothing is hidden that was not shown"
+
+
+async def test_a_file_that_could_not_be_run_is_why_there_are_no_costs_and_nothing_to_see(desk: Desk) -> None:
+    desk.client = ScriptedClient(lambda request: report(request, fault))
+    desk.client.records = False
+    fault = verdict("loads", Status.FAILED, got="SyntaxError: 'return' outside function", line=3)
+    async with desk.start() as pilot:
+        on = main_screen(pilot).panes.editor.costs_on
+        await pilot.press("c")
+        await until_shown(pilot, "No costs yet: a run records what each line does.")
+        await run_checks(pilot)
+        await pilot.press("c")
+        await until_shown(pilot, "No costs: the last run's file could not be run.")
+        assert main_screen(pilot).panes.editor.costs_on is on
+        await pilot.press("d")
+        await until_shown(pilot, "Attempt 1 did nothing on a device: its file could not be run.")
+        await until_shown(pilot, "'return' outside function")
 
 
 async def test_another_file_has_no_costs(desk: Desk) -> None:

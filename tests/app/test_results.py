@@ -50,6 +50,8 @@ async def test_a_long_run_tells_how_long_and_where_it_is(desk: Desk, monkeypatch
         now = [0.0]
         progress = RunProgress(lambda: now[0])
         monkeypatch.setattr(results, "_progress", progress)
+        now[0] = 2.5
+        await until_shown(pilot, "Loading PyTorch, 2 s. Esc stops it.")
         progress.scenario_started(2, 3)
         progress.call_began(1, 4)
         now[0] = 65.5

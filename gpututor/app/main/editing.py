@@ -247,11 +247,18 @@ class EditScreen(OutsideScreen):
         from gpututor.app.widgets.editor.costs import LEGEND
 
         editor = self.panes.editor
-        editor.costs_on = not editor.costs_on
         if not editor.has_costs:
-            self.status.show_answer("No costs yet: a run records what each line does.")
-        else:
-            self.status.show_news(f"In all calls: {LEGEND}" if editor.costs_on else "Costs of lines are hidden.")
+            self.status.show_answer(self._why_no_costs)
+            return
+        editor.costs_on = not editor.costs_on
+        self.status.show_news(f"In all calls: {LEGEND}" if editor.costs_on else "Costs of lines are hidden.")
+
+    @property
+    def _why_no_costs(self) -> str:
+        report = self.panes.results.report
+        if report is None:
+            return "No costs yet: a run records what each line does."
+        return "No costs: the last run's file could not be run." if report.loads_nowhere else "No costs were recorded."
 
     def on_text_area_selection_changed(self) -> None:
         words = self.panes.editor.words_at_cursor()

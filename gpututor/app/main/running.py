@@ -121,6 +121,7 @@ class RunScreen(AttemptsScreen):
     @on(DeviceWaitedFor)
     def _show_wait(self, message: DeviceWaitedFor) -> None:
         if self._is_shown(message.run):
+            self.panes.results.device_waited_for()
             self.status.show_news(f"Waiting: another grading is on {message.device}")
 
     @on(PairTimed)

@@ -13,6 +13,7 @@ from textual import on
 from gpututor.app.main.running import RunScreen
 from gpututor.app.messages import AttemptKept, LineChosen, RecordingLoaded
 from gpututor.grading.words import outcome_line
+from gpututor.plain_text import shortened
 from gpututor.progress.store import Attempt
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ RUNNING = (
     " host waited for, and which of your lines caused it."
 )
 NOT_RECORDED = "Of attempt {number} nothing was recorded: it is too old, or nothing ran on a device."
+DID_NOT_RUN = "Attempt {number} did nothing on a device: its file could not be run.{reason}"
 RUN_AGAIN = "\n\nr runs the checks again."
 
 
@@ -92,7 +94,7 @@ class SeeScreen(RunScreen):
             screen = self.make_device_screen(None, RUNNING if self.running else NOTHING_RUN)
         else:
             known = self._last_view[1] if self._last_view is not None and self._last_view[0] == attempt.id else None
-            nothing = NOT_RECORDED.format(number=attempt.number) + ("" if self.running else RUN_AGAIN)
+            nothing = why_nothing(attempt) + ("" if self.running else RUN_AGAIN)
             screen = self.make_device_screen(known or await self.view_of(attempt), nothing)
         screen.tab_number = tab
         self.app.push_screen(screen, partial(self._after_device, attempt))
@@ -108,3 +110,12 @@ class SeeScreen(RunScreen):
             self.start_run()
         elif answer is not None and attempt is not None:
             self.post_message(LineChosen(answer, attempt.source))
+
+
+def why_nothing(attempt: Attempt) -> str:
+    """Why there is nothing to see of an attempt."""
+    if not attempt.report.loads_nowhere:
+        return NOT_RECORDED.format(number=attempt.number)
+    failure = attempt.report.first_failure
+    got = shortened(failure.got.partition("\n")[0], 200) if failure is not None else ""
+    return DID_NOT_RUN.format(number=attempt.number, reason=f"\n\n{got}" if got else "")

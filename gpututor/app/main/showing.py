@@ -14,7 +14,6 @@ from textual import on
 
 from gpututor.app.main.seeing import SeeScreen
 from gpututor.app.messages import AttemptKept, CostsRead, FileExported
-from gpututor.app.words import short_path
 from gpututor.errors import ProgressError, TutorError
 from gpututor.progress.store import Attempt
 
@@ -210,7 +209,7 @@ class ShowScreen(SeeScreen):
         if message.error is not None:
             self.show_error(message.error)
         elif message.path is not None:
-            message.tell(f"Written: {short_path(message.path)}")
+            message.tell(f"Written: {self._exports.name}/{message.path.name}")
 
     @staticmethod
     def _in_thread(work: partial[None]) -> None:

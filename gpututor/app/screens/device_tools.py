@@ -18,7 +18,6 @@ from gpututor.app.screens.device import DeviceScreen
 from gpututor.app.widgets.device.beside import Other
 from gpututor.app.widgets.device.view import RunView
 from gpututor.app.widgets.plain import PlainText
-from gpututor.app.words import short_path
 from gpututor.errors import TutorError
 
 
@@ -95,13 +94,13 @@ class DeviceToolsScreen(DeviceScreen):
         self._tools.save_screen(self.show_news)
 
     def _export(self, view: RunView) -> str:
-        from gpututor.app.exports import export_trace
+        from gpututor.app.exports import FOLDER, export_trace
 
         try:
             path = export_trace(self._tools.exports, view)
         except TutorError as error:
             return f"{error.title} {error.advice}"
-        return f"Written: {short_path(path)}. Open it in https://ui.perfetto.dev"
+        return f"Written: {FOLDER}/{path.name}. Open it in https://ui.perfetto.dev"
 
     @on(Exported)
     def _tell(self, message: Exported) -> None:

@@ -12,6 +12,7 @@ from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Container, Vertical, VerticalScroll
+from textual.content import Content
 from textual.message import Message
 from textual.widgets import Static
 
@@ -32,7 +33,16 @@ BREAKPOINTS = [(0, "-below"), (130, "-beside")]
 """From which width on what changed stands where, seen from the list."""
 _CONTEXT = 1
 """Lines around a change."""
-_KEYS = "Enter report   b take its text back   d device   V compare   Esc back"
+_KEYS = "Enter report   b take its text back   d device   V compare   Esc back   ? help"
+_HELP = (
+    ("j k  ↑ ↓", "From attempt to attempt; the best has a mark."),
+    ("Enter  o", "Show what the checks said of it; your file stays as it is."),
+    ("b", "Put its text into your file. What was there is kept in .backups."),
+    ("d", "See what the device did in it."),
+    ("V", "Set it beside another attempt."),
+    ("Tab", "Show more of what changed in the file."),
+    ("Esc  q  a", "Back."),
+)
 _NO_TEXT = "Its text was not kept: an older gpututor wrote it down."
 
 
@@ -80,6 +90,7 @@ class HistoryScreen(OnceScreen[Chosen | None]):
         Binding("b", "choose('text')", show=False),
         Binding("d,f10", "choose('device')", show=False),
         Binding("V,shift+f11,f23", "choose('compare')", show=False),
+        Binding("question_mark,f1", "help", show=False),
         Binding("tab", "scroll_changes", show=False, priority=True),
     ]
     HORIZONTAL_BREAKPOINTS = BREAKPOINTS
@@ -214,6 +225,14 @@ class HistoryScreen(OnceScreen[Chosen | None]):
         if event.chain == 2 and event.widget is self._list:
             self.action_choose("report")
 
+    def action_help(self) -> None:
+        from gpututor.app.screens.help import TextScreen, help_line
+
+        def keys(width: int) -> Content:
+            return Content.assemble(*(help_line(*entry, width) for entry in _HELP))
+
+        self.app.push_screen(TextScreen("Your attempts: their keys", keys))
+
     def action_close(self) -> None:
         self.dismiss(None)
 
@@ -232,8 +251,9 @@ def _about(attempt: Attempt, now: datetime) -> Iterator[str]:
     if (failure := report.first_failure) is not None:
         yield f"{mark(failure.status)}: {sentence(failure.sentence)}"
         if failure.got:
-            line = f", line {failure.line}" if failure.line is not None else ""
-            yield f"  got {shortened(failure.got.splitlines()[0], 200)}{line}"
+            got = shortened(failure.got.splitlines()[0], 200)
+            line = f", line {failure.line}" if failure.line is not None and f"line {failure.line}" not in got else ""
+            yield f"  got {got}{line}"
     elif report.reason:
         yield shortened(report.reason.splitlines()[0], 200)
 

@@ -90,7 +90,9 @@ class Results(Vertical, OwnStyle, can_focus=True):
         self._device.update("")
 
     def _tell_progress(self) -> None:
-        if self._progress is not None and self._progress.is_long:
+        if self._progress is not None and self._progress.is_loading:
+            self._title.retell(f"… Loading PyTorch, {self._progress.duration}. Esc stops it.")
+        elif self._progress is not None and self._progress.is_long:
             self._title.retell(f"… Running for {self._progress.duration}. Esc stops it.")
             self._device.retell(" · ".join(filter(None, [self._on_device, self._progress.where])))
 
@@ -107,6 +109,10 @@ class Results(Vertical, OwnStyle, can_focus=True):
         self._device.update(self._on_device)
         self._mount_rows(self._waiting)
         self._machines.begin(scenario, device)
+
+    def device_waited_for(self) -> None:
+        if self._progress is not None:
+            self._progress.begun()
 
     def call_began(self, number: int, of: int) -> None:
         if self._progress is not None:

@@ -57,7 +57,11 @@ def short_forms(cost: Cost, *, stale: bool) -> tuple[str, ...]:
         before + " ".join([*hazard, *(f"{glyph}{number}" for glyph, number in done or kernels)]),
         before.strip() + "".join([*hazard, _weightiest(cost) or "".join([*room, *time][:1]).strip() or KERNELS]),
     )
-    return tuple(form for form in dict.fromkeys(forms) if form.strip(f"{STALE} "))
+    kept: list[str] = []
+    for form in forms:
+        if form.strip(f"{STALE} ") and (not kept or len(form) <= len(kept[-1])) and form not in kept:
+            kept.append(form)
+    return tuple(kept)
 
 
 def _weightiest(cost: Cost) -> str:
