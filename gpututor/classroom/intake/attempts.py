@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gpututor.classroom.intake.content import Content
 from gpututor.classroom.intake.layouts.place import Place
 from gpututor.classroom.intake.which_exercise import says_nothing
+
+MOST_ATTEMPTS = 10
+"""Of one student at one exercise, handed in at one time. Each is graded with other inputs: nobody is to hand in a
+thousand, and have luck with one."""
 
 
 @dataclass(frozen=True)
@@ -41,15 +45,23 @@ def attempts(several: Sequence[Found]) -> tuple[list[Found], Left]:
     meant: list[Found] = []
     left: Left = []
     for together in by_time.values():
-        some, others = _meant(together)
-        meant += some
+        named, others = _meant(together)
+        meant += named
         left += others
     counted: dict[tuple[str, str], Found] = {}
     for found in sorted(meant, key=lambda found: found.order):
         first = counted.setdefault((found.content.sha256 or found.source, found.place.submitted_at), found)
         if first is not found:
             left.append((found, f"It is the same as {first.source}, which counts."))
-    return list(counted.values()), left
+    number_of = Counter(found.place.submitted_at for found in counted.values())
+    some: list[Found] = []
+    for found in counted.values():
+        number_of[found.place.submitted_at] -= 1
+        if number_of[found.place.submitted_at] < MOST_ATTEMPTS:
+            some.append(found)
+        else:
+            left.append((found, f"Of files for one exercise the last {MOST_ATTEMPTS} count, and this one is older."))
+    return some, left
 
 
 def _meant(together: list[Found]) -> tuple[list[Found], Left]:

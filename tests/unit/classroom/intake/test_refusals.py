@@ -291,6 +291,17 @@ def test_two_files_for_one_exercise_are_attempts_and_the_same_text_counts_once(
     assert reasons(found) == {"kim.zip: x/5_1.py": "It is the same as kim.zip: 5.1.py, which counts."}
 
 
+def test_nobody_hands_in_a_thousand_attempts_to_have_luck_with_one(laid_out: LaidOut, reading: Reader) -> None:
+    many = {f"5.1 ({number}).py": f"{A}#{number}" for number in range(1, 31)}
+    found = reading(laid_out({"kim.zip": zipped(many), "lee/5.1.py": A}))
+    kim = [(one.source, one.attempt) for one in found.handed_in if one.student == "kim"]
+    assert kim == [(f"kim.zip: 5.1 ({20 + number}).py", number) for number in range(1, 11)]
+    assert set(reasons(found)) == {f"kim.zip: 5.1 ({number}).py" for number in range(1, 21)}
+    assert set(reasons(found).values()) == {
+        "Of files for one exercise the last 10 count, and this one is older.",
+    }
+
+
 def test_nobody_makes_the_grader_read_without_end(
     laid_out: LaidOut, reading: Reader, monkeypatch: pytest.MonkeyPatch
 ) -> None:
