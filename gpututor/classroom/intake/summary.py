@@ -24,7 +24,7 @@ def summary(found: Class, course: Course, *, most: int = MOST_LISTED) -> list[st
     ]
     lines += _by_exercise(found, course)
     graded = {one.student for one in found.handed_in if not one.refusal}
-    if idle := [_called(student.id, student.name) for student in found.students if student.id not in graded]:
+    if idle := [student.called for student in found.students if student.id not in graded]:
         lines.append(f"{count(len(idle), 'student')} handed in nothing that can be graded:")
         lines += _some(idle, most)
     if refused := [f"{one.source}: {one.refusal}" for one in found.handed_in if one.refusal]:
@@ -42,7 +42,7 @@ def gone(found: Class, before: Class, *, most: int = MOST_LISTED) -> list[str]:
     """Lines of plain text: students of the last time who are not here now. They may be called otherwise by now, or
     another folder may have been named."""
     here = {student.id for student in found.students}
-    names = [_called(student.id, student.name) for student in before.students if student.id not in here]
+    names = [student.called for student in before.students if student.id not in here]
     if not names:
         return []
     title = f"{count(len(names), 'student')} of the last time {_are(len(names))} not here now, and not reported:"
@@ -62,10 +62,6 @@ def _by_exercise(found: Class, course: Course) -> list[str]:
         less = f", {refused[key]} refused" if refused[key] else ""
         lines.append(f"  {exercise.label:>5} {exercise.slug:{width}}  {count(students[key], 'student')}{more}{less}")
     return lines
-
-
-def _called(student: str, name: str) -> str:
-    return f"{student} ({name})" if name and name != student else student
 
 
 def _are(number: int) -> str:
