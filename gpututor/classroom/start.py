@@ -52,6 +52,8 @@ class Start:
     """The real ones that can be used."""
     changed: str = ""
     """What is not as it was the last time, so that other gradings are needed; empty where all is."""
+    working: frozenset[str] = frozenset()
+    """Exercises of which the journal holds gradings as they would be made now."""
 
 
 Isolated = Callable[[], frozenset[str]]
@@ -149,7 +151,9 @@ def start(
     for part in folder.journal.glob("*/.*.part"):  # of a judge that was killed while it wrote
         part.unlink(missing_ok=True)
     now.write(folder)
-    return Start(found, now, missing, len(jobs) - len(missing), usable, _changed(last, now))
+    left = {job.key for job in missing}
+    working = frozenset(job.key.exercise for job in jobs if job.key not in left)
+    return Start(found, now, missing, len(jobs) - len(missing), usable, _changed(last, now), working)
 
 
 def _settled_before(

@@ -20,7 +20,8 @@ from gpututor.grading.report import Outcome
 MOST_ATTEMPTS = 3
 """At one grading that breaks."""
 MOST_BROKEN = 8
-"""When the first so many of an exercise broke, one after the other, the exercise is broken: the rest is not tried."""
+"""When the first so many of an exercise that are ever graded break, one after the other, the exercise is broken: the
+rest is not tried."""
 
 
 @dataclass(frozen=True)
@@ -64,9 +65,12 @@ class Progress:
 
 
 class Work:
-    """All jobs of one run. Any thread may call anything."""
+    """All jobs of one run. Any thread may call anything.
 
-    def __init__(self, jobs: Iterable[Job]) -> None:
+    `working`: exercises of which gradings were done before, so that they are not broken, whatever breaks now.
+    """
+
+    def __init__(self, jobs: Iterable[Job], working: Iterable[str] = ()) -> None:
         self._changed = threading.Condition()
         self._waiting: dict[str, deque[Attempt]] = {}
         # By the key's name: who hands in early, or has a certain name, is no sooner at it than others.
@@ -77,7 +81,7 @@ class Work:
         self._in_flight: Counter[str] = Counter()
         self._left = self._total = sum(map(len, self._waiting.values()))
         self._outcomes: Counter[Outcome] = Counter()
-        self._done_of: Counter[str] = Counter()
+        self._done_of: Counter[str] = Counter(working)
         self._broken_of: Counter[str] = Counter()
         self._retried = 0
         self._began = time.monotonic()

@@ -89,7 +89,7 @@ def main(arguments: argparse.Namespace) -> int:
     with locked(folder):
         screen = Screen(sys.stderr if arguments.json else sys.stdout, _again(arguments))
         begun = _begin(arguments, folder, screen)
-        work = Work(begun.jobs)
+        work = Work(begun.jobs, begun.working)
         stopped: BaseException | None = None
         if begun.jobs:
             try:

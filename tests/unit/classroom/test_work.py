@@ -82,6 +82,20 @@ def test_who_breaks_among_many_that_do_not_is_tried_to_the_end(tmp_path: Path) -
     assert tries == MOST_ATTEMPTS * (3 * MOST_BROKEN - 1)
 
 
+def test_what_always_breaks_keeps_nobody_who_hands_in_later_from_being_graded(tmp_path: Path) -> None:
+    """When a class is gone on with, those that break may be the first of those that are left."""
+    jobs = [job_of(tmp_path, "l/a", str(each)) for each in range(MOST_BROKEN + 1)]
+    work = Work(jobs, working=["l/a"])
+    last = work.jobs[-1]
+    while (attempt := work.take(wait=False)) is not None:
+        if attempt.job == last:
+            work.done(attempt, Outcome.PASSED)
+        else:
+            work.broke(attempt, "It breaks.")
+    assert work.progress.outcomes == {Outcome.PASSED: 1}
+    assert [trouble.attempts for trouble in work.troubles] == [MOST_ATTEMPTS] * MOST_BROKEN
+
+
 def test_stopping_ends_those_who_wait_and_keeps_the_first_reason(tmp_path: Path) -> None:
     work = work_of(tmp_path, {"l/a": 2})
     attempt = taken(work)
