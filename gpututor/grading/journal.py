@@ -60,7 +60,7 @@ class Entry:
 def write_entry(journal: Path, key: GradingKey, report: Report) -> None:
     """Put a report in the folder `journal`, so that it outlasts a power cut.
 
-    Raises `OSError` where it cannot be written; then nothing is there.
+    Raises `OSError` where it cannot be written; then nothing is there, or all of it where only that it lasts is unsure.
     """
     content = {"key": asdict(key), "report": report.to_json(), "version": VERSION}
     path = key.file_in(journal)
