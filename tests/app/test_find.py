@@ -204,11 +204,19 @@ async def test_options_and_buttons_are_reached_with_tab(desk: Desk) -> None:
     async with desk.start() as pilot:
         editor = await find(pilot, "on one\n", *"on")
         await until_shown(pilot, "1 of 2")
-        await pilot.press("tab", *"x", "tab", "tab", "space")
+        await pilot.press("tab", *"x", *["tab"] * 4, "space")
         await until_shown(pilot, "1 of 1")
         assert "● word" in screen_text(pilot.app)
-        await pilot.press("tab", "tab", "enter")
+        await pilot.press(*["shift+tab"] * 3, "enter")
         await until(pilot, lambda: editor.text == "x one\n", "for the replacement")
+
+
+async def test_keys_in_one_burst_are_for_the_fields_that_tab_goes_to(desk: Desk) -> None:
+    async with desk.start() as pilot:
+        editor = await find(pilot, "on one\n", *"one")
+        for key in ("tab", *"two", "tab", "tab", "enter"):
+            pilot.app.simulate_key(key)
+        await until(pilot, lambda: editor.text == "on two\n", "for the replacement of all")
 
 
 async def test_edits_while_the_bar_is_open_are_found_too(desk: Desk) -> None:

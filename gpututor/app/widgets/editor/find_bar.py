@@ -69,8 +69,9 @@ class FindBar(Vertical):
     """Asks; whoever shows it searches. Escape is the screen's business."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("tab", "next_field(1)", show=False),
-        Binding("shift+tab", "next_field(-1)", show=False),
+        # With priority, and at once: keys that come right behind are for the field that follows.
+        Binding("tab", "next_field(1)", show=False, priority=True),
+        Binding("shift+tab", "next_field(-1)", show=False, priority=True),
         Binding("down", "go(1)", show=False),
         Binding("up,shift+enter", "go(-1)", show=False),
         Binding("alt+r", "press('regex')", show=False),
@@ -164,6 +165,7 @@ class FindBar(Vertical):
         self.post_message(MatchWanted(by))
 
     def action_next_field(self, by: int) -> None:
-        fields = [self._find, self._by, *self._words.values()]
+        words = self._words
+        fields = [self._find, self._by, words["this"], words["all"], words["regex"], words["whole-word"]]
         at = next((index for index, field in enumerate(fields) if field.has_focus), 0)
-        fields[(at + by) % len(fields)].focus()
+        self.screen.set_focus(fields[(at + by) % len(fields)])
