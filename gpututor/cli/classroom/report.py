@@ -27,7 +27,7 @@ import argparse
 import json
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -47,6 +47,7 @@ from gpututor.classroom.rules_file import course_of, rules_for
 from gpututor.classroom.submitted import SubmittedLines
 from gpututor.cli.classroom.telling import tell, write
 from gpututor.errors import UsageError
+from gpututor.grading.words import count
 from gpututor.plain_text import visible
 
 _OPTIONS = (
@@ -139,6 +140,7 @@ def _written(
                 write(arguments.gradescope / place, results)
             else:  # an earlier report may have had a mark
                 (arguments.gradescope / place).unlink(missing_ok=True)
+        notices += _left_over(arguments.gradescope, files)
         yield arguments.gradescope
     if arguments.canvas is not None:
         text, told = canvas(gradebook, arguments.canvas_roster)
@@ -150,6 +152,15 @@ def _written(
         yield write(arguments.moodle, text)
     if arguments.html is not None:
         yield write(arguments.html, page(gradebook, SubmittedLines(folder), _title(gradebook), datetime.now(UTC)))
+
+
+def _left_over(folder: Path, files: Collection[str]) -> Iterator[Notice]:
+    """What earlier reports wrote there of students who are not in the class any more, or called otherwise now."""
+    found = sorted(path.parent.name for path in folder.glob("*/results.json"))
+    if left := [name for name in found if f"{name}/results.json" not in files]:
+        names = ", ".join(left[:10]) + (" …" if len(left) > 10 else "")
+        title = f"{folder} has results.json of {count(len(left), 'student')} not in the class: {names}."
+        yield Notice(title, "Remove them before you give the folder to Gradescope.")
 
 
 def _title(gradebook: Gradebook) -> str:

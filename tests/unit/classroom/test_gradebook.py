@@ -245,8 +245,11 @@ def test_report_prints_a_table_or_json_and_writes_what_was_asked_for(
     results = folder.exports / "gradescope" / "kim" / "results.json"
     assert json.loads(results.read_text())["score"] == 2
     _key(folder, 0).file_in(folder.journal).unlink()
+    (results.parent.parent / "moe").mkdir()
+    (results.parent.parent / "moe" / "results.json").write_text("{}")  # of somebody who was in the class
     assert main(["classroom", "report", str(folder.folder), "--all"]) == 0
     assert not results.exists()
+    assert "has results.json of 1 student not in the class: moe." in capsys.readouterr().err
 
 
 def test_a_class_that_nothing_can_be_written_to_has_marks_all_the_same(
