@@ -54,7 +54,7 @@ class Submission:
     """Of the file that it was made of, for who reads what went wrong."""
     content: bytes
     ends: frozenset[Outcome]
-    """Any of these is right; `rejected` for what must not reach a judge."""
+    """Any of these is right."""
     fails: str = ""
     """The check that it fails, where that is known."""
     attempt: int = 1
@@ -63,6 +63,11 @@ class Submission:
     def is_misplaced(self) -> bool:
         """It is handed in as a link, or in a zip under a name that leads out of it."""
         return self.kind == "misplaced"
+
+    @property
+    def is_refused(self) -> bool:
+        """It must not reach a judge."""
+        return self.ends == _REFUSED
 
     @property
     def who(self) -> tuple[str, str, int]:

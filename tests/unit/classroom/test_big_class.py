@@ -47,7 +47,7 @@ def must_be_whole(found: Class, big: BigClass) -> None:
     assert found.unmatched == ()
     read = {(one.student, one.exercise, one.attempt): bool(one.refusal) for one in found.handed_in}
     assert len(read) == len(found.handed_in) == len(big.submissions)
-    assert read == {one.who: Outcome.REJECTED in one.ends for one in big.submissions}
+    assert read == {one.who: one.is_refused for one in big.submissions}
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
