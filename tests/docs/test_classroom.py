@@ -51,6 +51,11 @@ def test_every_command_of_the_guide_is_accepted(capsys: pytest.CaptureFixture[st
     assert refused == []
 
 
+def test_the_guide_shows_every_deed() -> None:
+    shown = {line.split()[2] for _, line in commands() if line.split()[1] == "classroom"}
+    assert shown == {deed.name for deed in DEEDS}
+
+
 def test_every_option_that_the_guide_names_is_there() -> None:
     known = {"--help", *OF_OTHERS}
     modules = [f"gpututor.cli.classroom.{deed.name}" for deed in DEEDS]
