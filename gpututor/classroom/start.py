@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import subprocess
@@ -208,7 +209,9 @@ def _kept(asked: str | None, last: str) -> str:
 def _secret(given: Path | None, folder: ClassFolder) -> bytes:
     """The class secret; `given` is the file of one that is to be used, which is kept in the folder from then on."""
     if given is None:
-        return class_secret(folder.secret_file)
+        secret = class_secret(folder.secret_file)
+        _keep_from_others(folder.secret_file)
+        return secret
     if not given.exists():
         raise UsageError(f"{given}: there is no such file", "Without --secret a new secret is drawn.")
     wanted = class_secret(given)
@@ -219,6 +222,14 @@ def _secret(given: Path | None, folder: ClassFolder) -> bytes:
             "A class is graded with one: leave out --secret, or name another folder with --out.",
         )
     return wanted
+
+
+def _keep_from_others(path: Path) -> None:
+    """A copy may be readable by everybody who can log in; a group of instructors may share it."""
+    mode = path.stat().st_mode & 0o777
+    if mode & 0o007:
+        with contextlib.suppress(OSError):  # another's file
+            path.chmod(mode & 0o770)
 
 
 def _write_secret(folder: ClassFolder, secret: bytes) -> None:

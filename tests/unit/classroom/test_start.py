@@ -116,6 +116,13 @@ def test_a_broken_file_of_the_journal_is_graded_once_more(
     assert begun(folder, course, found, Asked(resume=True), works=None).already == 2
 
 
+def test_a_copied_secret_is_kept_from_others(folder: ClassFolder, course: Course, found: Class) -> None:
+    begun(folder, course, found)
+    folder.secret_file.chmod(0o644)
+    begun(folder, course, found, Asked(resume=True))
+    assert folder.secret_file.stat().st_mode & 0o777 == 0o640
+
+
 def test_what_to_do_with_a_broken_class_file_helps(folder: ClassFolder, course: Course, found: Class) -> None:
     grade_all(folder, begun(folder, course, found))
     folder.class_file.write_bytes(b"")
