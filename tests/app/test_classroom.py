@@ -150,7 +150,7 @@ async def test_one_goes_from_what_is_typed_to_a_submission_and_on_to_others(fold
         await pilot.press("s")
         await until_shown(pilot, "4 students by name")
         assert any(line.startswith("▸ zoe[b]\\x1b") for line in screen_lines(pilot.app)), "the cursor stays"
-        await pilot.press("3")
+        await pilot.press("tab", "tab")
         await until_shown(pilot, "For a person to look at: 1 item")
         await pilot.press("question_mark")
         await until(pilot, lambda: isinstance(pilot.app.screen, TextScreen), "for the help")

@@ -20,6 +20,7 @@ from gpututor.app.classroom.told import cell_words, review_sections
 from gpututor.app.screens.stepped import SteppedScreen
 from gpututor.app.widgets.device.edges import Keys, TabChosen, TabTitles
 from gpututor.app.widgets.long_text import LongText
+from gpututor.app.widgets.output import Section
 from gpututor.app.widgets.plain import PlainText
 from gpututor.errors import TutorError
 from gpututor.grading.words import count
@@ -53,6 +54,10 @@ class ClassScreen(SteppedScreen[None]):
         *(Binding(str(number), f"page({number - 1})", show=False) for number in range(1, len(PAGES) + 1)),
         Binding("slash", "filter", show=False),
         Binding("s", "order", show=False),
+        Binding("j", "step('cursor_down')", show=False),
+        Binding("k", "step('cursor_up')", show=False),
+        Binding("g", "step('first')", show=False),
+        Binding("G", "step('last')", show=False),
         Binding("f5,ctrl+r", "read_again", show=False, priority=True),
         Binding("question_mark,f1", "help", show=False),
     ]
@@ -110,7 +115,7 @@ class ClassScreen(SteppedScreen[None]):
         read_in_thread(self._source, self._reading, self.post_message)
 
     @on(ClassRead)
-    async def _take(self, message: ClassRead) -> None:
+    def _take(self, message: ClassRead) -> None:
         message.stop()
         if message.reading != self._reading:
             return
@@ -122,20 +127,25 @@ class ClassScreen(SteppedScreen[None]):
                 self._is_reading = table.review is None
                 self.news = ""
                 self.table = table
-                await self._show_table(table)
+                self._show_table(table)
         self._tell()
 
-    async def _show_table(self, table: ClassTable) -> None:
+    def _show_table(self, table: ClassTable) -> None:
         self._narrow()
         at = self._exercises.highlighted
         self._exercises.set_options(exercise_rows(table))
         self._exercises.highlighted = min(at or 0, len(table.gradebook.exercises) - 1) if table.columns else None
-        if table.review is not None:
-            text = LongText(review_sections(table), id="class-review-text")
-            await self._review.remove_children()
-            await self._review.mount(text)
-            if self.page_number == 2:
-                text.focus()
+        if table.review is not None or not self._review.children:
+            self._show_review()
+
+    def _show_review(self) -> None:
+        """What is to be looked at; it can be long, so it is there only while its page is."""
+        self._review.remove_children()
+        if self.page_number == 2 and self.table is not None:
+            known = self.table.review is not None
+            sections = review_sections(self.table) if known else [Section("… Comparing what was handed in", "")]
+            self._review.mount(LongText(sections))
+            self.call_after_refresh(self._take_focus)
 
     # What is shown
 
@@ -179,6 +189,7 @@ class ClassScreen(SteppedScreen[None]):
         for at, id_ in enumerate(("class-students", "class-by-exercise", "class-review")):
             self.query_one(f"#{id_}").display = at == number
         self._filter.display = number == 0 and bool(self._filter.value)
+        self._show_review()
         self._tell()
         self.call_after_refresh(self._take_focus)
 
@@ -186,11 +197,12 @@ class ClassScreen(SteppedScreen[None]):
         if self._filter.has_focus:
             return
         texts = self._review.query(LongText)
-        page = (self.marks, self._exercises, texts.first() if texts else self._review)[self.page_number]
+        page = (self.marks, self._exercises, texts.last() if texts else self._review)[self.page_number]
         page.focus()
 
     def action_turn(self, by: int) -> None:
-        self.set_focus(None)
+        if self._filter.has_focus:
+            self.marks.focus()
         self.action_page((self.page_number + by) % len(PAGES))
 
     @on(TabChosen)
@@ -240,6 +252,11 @@ class ClassScreen(SteppedScreen[None]):
             self.action_page(0)
 
     # Going on
+
+    async def action_step(self, action: str) -> None:
+        """In the list of exercises; the table and texts have keys of their own."""
+        if self.page_number == 1:
+            await self._exercises.run_action(action)
 
     @on(OptionList.OptionHighlighted)
     def _tell_of_exercise(self, message: OptionList.OptionHighlighted) -> None:
