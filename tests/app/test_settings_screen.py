@@ -69,7 +69,9 @@ async def test_the_next_start_has_what_was_chosen(desk: Desk) -> None:
 async def test_a_command_for_the_own_editor_is_typed(desk: Desk) -> None:
     async with desk.start() as pilot:
         await pilot.press("comma", "j", "enter")
+        await until_shown(pilot, "Enter takes the command Esc leaves it as it was")
         await pilot.press(*"hx", "enter")
+        await until_shown(pilot, "← → changes")
         assert main_screen(pilot).settings.now.editor == "hx"
         assert "hx" in screen_text(pilot.app)
         await pilot.press("enter", *" -x", "escape")

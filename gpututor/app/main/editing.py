@@ -247,11 +247,14 @@ class EditScreen(OutsideScreen):
         from gpututor.app.widgets.editor.costs import LEGEND
 
         editor = self.panes.editor
-        if not editor.has_costs:
+        if not editor.has_costs and self.panes.results.report is not None:
             self.status.show_answer(self._why_no_costs)
             return
         editor.costs_on = not editor.costs_on
-        self.status.show_news(f"In all calls: {LEGEND}" if editor.costs_on else "Costs of lines are hidden.")
+        if not editor.has_costs:
+            self.status.show_answer(self._why_no_costs)
+        else:
+            self.status.show_news(f"In all calls: {LEGEND}" if editor.costs_on else "Costs of lines are hidden.")
 
     @property
     def _why_no_costs(self) -> str:

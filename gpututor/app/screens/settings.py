@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable
 from typing import ClassVar
 
-from textual import on
+from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical, VerticalScroll
@@ -31,6 +31,9 @@ _SHOWN = {
 }
 """How values are called here, where a word of the file's alone says too little."""
 
+_KEYS = "← → changes   Enter the next one   Esc closes"
+_KEYS_IN_TEXT = "Enter takes the command   Esc leaves it as it was"
+
 
 class SettingsScreen(OnceModal[None]):
     """Told the file, and what to do after each change."""
@@ -52,6 +55,7 @@ class SettingsScreen(OnceModal[None]):
         self._text = Input(id="text", compact=True)
         self._drawn: tuple[Settings, tuple[str, ...]] | None = None
         self._faults = PlainText("")
+        self._foot = PlainText(_KEYS, classes="foot")
 
     def compose(self) -> ComposeResult:
         with Vertical(classes="dialog -settings"):
@@ -60,7 +64,7 @@ class SettingsScreen(OnceModal[None]):
             yield self._text
             yield VerticalScroll(self._faults, classes="faults")
             yield PlainText(f"File: {short_path(self._settings.path)}", classes="file")
-            yield PlainText("← → changes   Enter the next one   Esc closes", classes="foot")
+            yield self._foot
 
     def on_mount(self) -> None:
         prepare_to_write()
@@ -73,6 +77,10 @@ class SettingsScreen(OnceModal[None]):
         self._list.highlighted = 0
         self._list.focus()
         self.set_interval(0.3, self._look)
+
+    @on(events.DescendantFocus)
+    def _tell_keys(self) -> None:
+        self._foot.update(_KEYS_IN_TEXT if self._text.has_focus else _KEYS)
 
     def _look(self) -> None:
         """The screen below looks at the file."""
