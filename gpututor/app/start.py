@@ -32,7 +32,7 @@ def run(course_folder: Path | None = None, workspace_folder: Path | None = None)
         )
     from gpututor.course.catalogue import load_course
     from gpututor.course.workspace import check_not_missing, find_workspace
-    from gpututor.grading.client import GradingClient
+    from gpututor.grading.client import QUICKEST, GradingClient
     from gpututor.progress.unkept import take_in
 
     course = load_course(course_folder or builtin_course())
@@ -43,7 +43,7 @@ def run(course_folder: Path | None = None, workspace_folder: Path | None = None)
         check_not_missing(course)
     take_in(path := progress_file(course.place))
     progress = ProgressStore(path)
-    client = GradingClient()
+    client = GradingClient(workers=QUICKEST)
     know_escape()
     try:
         GpututorApp(

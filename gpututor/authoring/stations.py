@@ -9,7 +9,6 @@ import os
 import queue
 import select
 import subprocess
-import sys
 import threading
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -18,7 +17,7 @@ from typing import Any
 from gpututor import paths
 from gpututor.course.exercise import Exercise, Lesson
 from gpututor.errors import CourseError, GradingError
-from gpututor.grading.client import GradingClient
+from gpututor.grading.client import QUICKEST, GradingClient
 from gpututor.grading.events import Graded, GradeRequest
 from gpututor.grading.report import Report
 from gpututor.processes import kill_tree, python_module
@@ -65,7 +64,7 @@ class Station:
     """A judge that grades, and a program that examines checks, both started when they are first needed."""
 
     def __init__(self) -> None:
-        self._client = GradingClient(workers="fork server" if sys.platform == "linux" else "spare")
+        self._client = GradingClient(workers=QUICKEST)
         self._examiner: subprocess.Popen[bytes] | None = None
 
     def grade(self, exercise: Exercise, source: str, seed: int) -> Report:

@@ -27,7 +27,7 @@ from gpututor.cli.watched_file import Happened, WatchedFile
 from gpututor.course.exercise import Course, Exercise
 from gpututor.course.workspace import Workspace
 from gpututor.errors import TutorError
-from gpututor.grading.client import GradingClient
+from gpututor.grading.client import QUICKEST, GradingClient
 from gpututor.grading.events import Graded, GradeRequest
 from gpututor.grading.report import Outcome, Report
 from gpututor.plain_text import visible
@@ -65,7 +65,7 @@ def main(arguments: argparse.Namespace) -> int:
     workspace = chosen_workspace(arguments, course)
     if arguments.exercise:
         check_own_file(arguments.exercise, exercise, workspace.path_of(exercise), "grade")
-    client = GradingClient()
+    client = GradingClient(workers=QUICKEST)
     desk = Desk(course, workspace, arguments.device, arguments.gpu, arguments.gpus, from_settings)
     clears = sys.stdout.isatty() and os.environ.get("TERM", "dumb") != "dumb"
     try:

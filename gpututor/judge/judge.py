@@ -35,7 +35,7 @@ from gpututor.judge.exercise_code import ExerciseCode, draw_inputs, load_code
 from gpututor.judge.isolation.probe import working
 from gpututor.judge.keeping import check_key, check_machine
 from gpututor.judge.machines import in_key, in_words, machines_for, seen_by_checks
-from gpututor.judge.opening import with_opened
+from gpututor.judge.opening import Opener
 from gpututor.judge.placement import placement_of
 from gpututor.judge.plan import plan_for
 from gpututor.judge.recording import Recorder
@@ -131,8 +131,12 @@ class _Grading:
         submission = Submission(_file_name(self.request.file_name), source)
         recorder = Recorder(self.request.recording_folder, code.checks, self.exercise.cases)
         self._locks = locks_for(machines, self._devices, lambda device: self._emit(DeviceAwaited(device)))
-        with self._locks.shared():
-            self._run_on(machines, worker, code, submission, recorder)
+        self._opener = Opener(self._pool, self.exercise)
+        try:
+            with self._locks.shared():
+                self._run_on(machines, worker, code, submission, recorder)
+        finally:
+            self._opener.end()
 
     def _run_on(
         self,
@@ -142,10 +146,12 @@ class _Grading:
         submission: Submission,
         recorder: Recorder,
     ) -> None:
-        for number, spec in enumerate(machines, 1):
+        plans = [plan_for(code.checks, seen_by_checks(spec, self._devices)) for spec in machines]
+        if any(plan.opens or plan.baselines for plan in plans):
+            self._pool.warm()  # a second worker will be needed, and may take seconds to start
+        for number, (spec, plan) in enumerate(zip(machines, plans, strict=True), 1):
             device = in_words(spec, self._devices)
             self._emit(RunStarted(spec.scenario, device, number, len(machines)))
-            plan = plan_for(code.checks, seen_by_checks(spec, self._devices))
             solution = Solution(self._pool, self.exercise, spec, plan, lambda: self._inputs(code), code)
             inputs = self._inputs(code)
             with worker.awake():
@@ -161,7 +167,7 @@ class _Grading:
                 baselines = run_baselines(*parts)
                 observation.run = replace(observation.run, baselines=baselines)
             if trouble is None:
-                observation.run = with_opened(self._pool, self.exercise, plan, observation.run)
+                observation.run = self._opener.opened(plan, observation.run)
             recorder.add(observation.run, device, submission.file_name, observation.stopped)
             self._suspicions += suspicions_of(observation.run, spec, observation.changed)
             self._suspicions += outside_in_words(observation.outside)

@@ -22,19 +22,17 @@ from gpututor.wire.unpacker import Unpacker
 
 
 def with_opened(pool: WorkerPool, exercise: Exercise, plan: Plan, run: Run) -> Run:
-    """`run` with the files opened that `plan` wants opened. What is wrong with a file never raises."""
-    if not plan.opens:
-        return run
-    opener = _Opener(pool, exercise)
+    """As `Opener.opened`, with a worker for this run only."""
+    opener = Opener(pool, exercise)
     try:
-        repeated = tuple(tuple(opener.call(call, plan) for call in calls) for calls in run.repeated)
+        return opener.opened(plan, run)
     finally:
         opener.end()
-    return replace(run, calls=tuple(calls[0] for calls in repeated), repeated=repeated)
 
 
-class _Opener:
-    """A worker for opening, taken when there is something to open, and replaced when a file broke it."""
+class Opener:
+    """A worker for opening the files of one submission, taken when there is something to open, and replaced when a
+    file broke it."""
 
     def __init__(self, pool: WorkerPool, exercise: Exercise) -> None:
         self._pool = pool
@@ -42,11 +40,20 @@ class _Opener:
         self._worker: Worker | None = None
         self._kept_bytes = 0
 
-    def call(self, call: Call, plan: Plan) -> Call:
+    def opened(self, plan: Plan, run: Run) -> Run:
+        """`run` with the files opened that `plan` wants opened. What is wrong with a file never raises."""
+        if not plan.opens:
+            return run
+        self._kept_bytes = 0
+        repeated = tuple(tuple(self._call(call, plan) for call in calls) for calls in run.repeated)
+        return replace(run, calls=tuple(calls[0] for calls in repeated), repeated=repeated)
+
+    def _call(self, call: Call, plan: Plan) -> Call:
         there = [(name, how) for name, how in plan.opens if call.files.get(name)]
         return replace(call, opened={(name, how): self._open(call.files[name], how) for name, how in there})
 
     def end(self) -> None:
+        """Give the worker back."""
         worker, self._worker = self._worker, None
         if worker is not None:
             self._pool.release(worker)

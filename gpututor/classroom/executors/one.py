@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -13,7 +12,7 @@ from gpututor.classroom.batch import Job
 from gpututor.classroom.work import is_in_journal
 from gpututor.errors import GradingError, UsageError
 from gpututor.files import write_atomically
-from gpututor.grading.client import GradingClient, IsolationName
+from gpututor.grading.client import QUICKEST, GradingClient, IsolationName
 from gpututor.grading.events import DeviceAwaited, Graded, GradeRequest, GradingEvent
 from gpututor.grading.journal import read_entry
 from gpututor.grading.report import Outcome
@@ -33,7 +32,7 @@ class Judge(Protocol):
 
 def judge_in(isolation: IsolationName) -> Judge:
     """A real one, for many submissions."""
-    return GradingClient(isolation, "fork server" if sys.platform == "linux" else "spare")
+    return GradingClient(isolation, QUICKEST)
 
 
 class Broke(GradingError):
