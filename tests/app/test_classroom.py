@@ -82,6 +82,7 @@ async def opened(
     app.animation_level = "none"
     async with app.run_test(size=size) as pilot:
         await reviewed(pilot)
+        await until(pilot, lambda: pilot.app.focused is class_screen(pilot).marks, "for the focus")
         yield pilot
 
 
@@ -134,7 +135,7 @@ async def test_one_goes_from_what_is_typed_to_a_submission_and_on_to_others(fold
     async with opened(folder) as pilot:
         screen = class_screen(pilot)
         await pilot.press("slash", *"1.2", "enter")
-        await until_shown(pilot, "4 of 4 students")
+        await until_shown(pilot, "ada · 1.2")
         await pilot.press("enter")
         await at_submission(pilot)
         await until_shown(pilot, "attempt 2 of 2 (counts)")

@@ -194,15 +194,15 @@ class ClassScreen(SteppedScreen[None]):
         self.call_after_refresh(self._take_focus)
 
     def _take_focus(self) -> None:
-        if self._filter.has_focus:
+        if self.focused is self._filter:
             return
         texts = self._review.query(LongText)
         page = (self.marks, self._exercises, texts.last() if texts else self._review)[self.page_number]
         page.focus()
 
     def action_turn(self, by: int) -> None:
-        if self._filter.has_focus:
-            self.marks.focus()
+        if self.focused is self._filter:
+            self.set_focus(self.marks)
         self.action_page((self.page_number + by) % len(PAGES))
 
     @on(TabChosen)
@@ -215,7 +215,7 @@ class ClassScreen(SteppedScreen[None]):
     def action_filter(self) -> None:
         self.action_page(0)
         self._filter.display = True
-        self._filter.focus()
+        self.set_focus(self._filter)  # at once: what comes behind is text already
 
     def filter_by(self, words: str) -> None:
         """Show only what matches `words`, by student."""
@@ -231,7 +231,8 @@ class ClassScreen(SteppedScreen[None]):
     @on(Input.Submitted)
     def _leave_filter(self, message: Input.Submitted) -> None:
         message.stop()
-        self.marks.focus()
+        self._narrow()  # what was typed last may be told after this
+        self.set_focus(self.marks)
         self._filter.display = bool(self._filter.value)
 
     def action_move(self, by: int) -> None:
@@ -245,8 +246,8 @@ class ClassScreen(SteppedScreen[None]):
 
     def action_back(self) -> None:
         """Show all again, then the first page."""
-        if self._filter.value or self._filter.has_focus:
-            self.marks.focus()
+        if self._filter.value or self.focused is self._filter:
+            self.set_focus(self.marks)
             self.filter_by("")
         elif self.page_number:
             self.action_page(0)
