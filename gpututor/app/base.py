@@ -78,13 +78,13 @@ class BaseApp(App[None]):
     def _take_settings(self) -> None:
         self.apply_settings()
 
-    def _remember_theme(self, theme: Theme) -> None:
-        """The palette chose other colours."""
-        if theme.name == self._applied_theme:
+    def _remember_theme(self, _: Theme) -> None:
+        """The palette chose other colours. Under NO_COLOR, what Textual tells of is not what was chosen."""
+        if self.theme == self._applied_theme:
             return
-        self._applied_theme = theme.name
+        self._applied_theme = self.theme
         try:
-            self.settings.choose("theme", theme.name)
+            self.settings.choose("theme", self.theme)
         except TutorError as error:
             self.show_error(error)
 

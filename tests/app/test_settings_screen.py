@@ -120,6 +120,18 @@ async def test_the_palettes_theme_and_the_settings_agree(desk: Desk) -> None:
         assert pilot.app.theme == "nord"
 
 
+async def test_without_colours_a_theme_is_chosen_all_the_same(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    async with desk.start() as pilot:
+        await pilot.press("comma")
+        await until_shown(pilot, "◂ night ▸")
+        await pilot.press("right")
+        await until_shown(pilot, "◂ day ▸")
+        await pilot.press("right")
+        await until_shown(pilot, "◂ terminal ▸")
+    assert read_settings(settings_file()).settings.theme == "terminal"
+
+
 async def test_a_choice_that_cannot_be_written_holds_and_is_told(desk: Desk) -> None:
     write("= broken\n")
     async with desk.start() as pilot:
