@@ -10,16 +10,16 @@ import os
 import secrets
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
-from gpututor.classroom.batch import Job
+from gpututor.classroom.executors.machines import Cluster, Lost, Room
 from gpututor.classroom.executors.nodes import Needed, Said
 from gpututor.classroom.executors.one import written_outcome
 from gpututor.classroom.work import Attempt, Work
-from gpututor.errors import GradingError, NotGradableHere, TutorError, UsageError
+from gpututor.errors import NotGradableHere, TutorError, UsageError
 from gpututor.grading.client import IsolationName
 
 MOST_IN_CHUNK, LEAST_IN_CHUNK = 25, 4
@@ -30,45 +30,8 @@ SEEN_WITHIN_S = 60.0
 """How long a file that another machine wrote may take to be seen here, on a slow network file system."""
 LOOK_S = 0.5
 NODES_EVERY_S = 2.0
-
-
-class Lost(GradingError):
-    """A task came to no answer: its worker or its node died, or could not start."""
-
-
-@dataclass(frozen=True)
-class Room:
-    """What a node has to grade on."""
-
-    name: str
-    """For a person."""
-    cpus: int
-    gpus: int
-
-
-class Cluster(Protocol):
-    """Machines that run tasks. A task can be told from others, and says nothing else."""
-
-    def open(self) -> None:
-        """Raises `UsageError` where there is no cluster to be had."""
-
-    def nodes(self) -> Mapping[str, Room]:
-        """Those that live, by an id that no other node ever has."""
-
-    def look(self, node: str, needed: Needed) -> Any:
-        """Start `nodes.unfit` there."""
-
-    def grade(self, node: str, jobs: Sequence[Job], isolation: IsolationName, gpus: int) -> Any:
-        """Start `nodes.grade_on_node` there."""
-
-    def over(self, tasks: Sequence[Any], timeout_s: float) -> Sequence[Any]:
-        """Those that ended; waits until there is one, but not longer than so."""
-
-    def answer(self, task: Any) -> Any:
-        """What a task that ended returned. Raises `Lost`."""
-
-    def close(self) -> None:
-        """End all tasks."""
+_SIGN = ".shared-"
+"""How the file in the journal begins by which nodes see that it is the same folder."""
 
 
 @dataclass
@@ -121,13 +84,15 @@ class ClusterExecutor:
         jobs = work.jobs
         if not jobs:
             return
-        sign = Path(jobs[0].journal, f".shared-{secrets.token_hex(8)}")
+        sign = Path(jobs[0].journal, f"{_SIGN}{secrets.token_hex(8)}")
         try:
             try:
-                self._cluster.open()
+                for left in sign.parent.glob(f"{_SIGN}*"):  # by a run that was killed
+                    left.unlink(missing_ok=True)
                 sign.touch()
             except OSError as error:
                 raise UsageError(f"{sign.parent} cannot be written to ({error.strerror}).") from error
+            self._cluster.open()
             needed = Needed.by(jobs, self._isolation, sign.name)
             looked = -NODES_EVERY_S
             while not work.is_over:

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from gpututor.classroom.batch import Job
-from gpututor.classroom.executors.cluster import Lost, Room
+from gpututor.classroom.executors.machines import Lost, Room
 from gpututor.classroom.executors.nodes import Needed, grade_on_node, unfit
 from gpututor.errors import UsageError
 from gpututor.grading.client import IsolationName

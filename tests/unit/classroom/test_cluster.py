@@ -13,7 +13,8 @@ import pytest
 
 from gpututor.classroom.batch import Job
 from gpututor.classroom.executors import cluster as cluster_module
-from gpututor.classroom.executors.cluster import ClusterExecutor, Lost, Room
+from gpututor.classroom.executors.cluster import ClusterExecutor
+from gpututor.classroom.executors.machines import Lost, Room
 from gpututor.classroom.executors.nodes import Needed, Said, grade_some, unfit
 from gpututor.classroom.executors.ray import RayCluster
 from gpututor.classroom.executors.real_devices import RealDevices
