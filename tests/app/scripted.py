@@ -87,9 +87,10 @@ class ScriptedClient:
         self.warmed.set()
 
     def grade(self, request: GradeRequest) -> Iterator[GradingEvent]:
-        self.requests.append(request)
+        holds = self.holds
         self.cancelled.clear()
         self.released.clear()
+        self.requests.append(request)  # last: who sees it may change all that stands above
         if self.breaks is not None:
             raise self.breaks
         outcome = self.judge(request)
@@ -100,7 +101,7 @@ class ScriptedClient:
             for each in outcome.verdicts:
                 if each.scenario == run.scenario:
                     yield VerdictReached(each)
-                    if self.holds:
+                    if holds:
                         self.released.wait()
                         if self.cancelled.is_set():
                             yield Cancelled()

@@ -29,7 +29,7 @@ class Stopping:
         self.error = error
         self.gradings = 0
 
-    def grade(self, *_: object) -> None:
+    def grade(self, *_: object, **__: object) -> None:
         self.gradings += 1
         with pytest.raises(SystemExit):
             self.server._listen()
@@ -62,7 +62,7 @@ def test_what_breaks_in_a_grading_that_was_stopped_is_not_logged(
 def test_what_breaks_in_a_grading_that_is_wanted_is_logged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    def broken(*_: object) -> None:
+    def broken(*_: object, **__: object) -> None:
         raise CourseError("baseline.py does not run", "")
 
     monkeypatch.setattr("gpututor.judge.judge.grade", broken)
