@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
-import secrets
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -33,7 +32,7 @@ class Draft:
 
     def keep(self, text: str) -> None:
         """Put `text` in the draft, which is made if need be. Raises `OSError`."""
-        path = self._path or drafts_folder() / f"{self._begin}{secrets.token_hex(4)}.py"
+        path = self._path or drafts_folder() / f"{self._begin}{os.urandom(4).hex()}.py"
         encodable = text.encode("utf-8", errors="replace").decode()  # halves of surrogate pairs may be why it is one
         with written_beside(path, encodable) as part:
             lock, _ = _locked(part) or (None, False)  # before it has its name: nobody else ever sees it as left
