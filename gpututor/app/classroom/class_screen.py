@@ -12,6 +12,7 @@ from textual.widgets import Input, OptionList
 
 from gpututor.app.classroom.again import AgainClient
 from gpututor.app.classroom.exercises import about_exercise, exercise_rows
+from gpututor.app.classroom.filter_line import FilterLine
 from gpututor.app.classroom.help import ClassHelp
 from gpututor.app.classroom.reading import ClassRead, Source, read_in_thread
 from gpututor.app.classroom.rows import ClassTable, Order, Shown, shown_of, title_of
@@ -32,15 +33,6 @@ _KEYS = (
     (("Enter", "its students"), ("F5", "read again")),
     (("j k", "scroll"), ("F5", "read again")),
 )
-
-
-class FilterLine(Input):
-    """One line of words; the arrows move the table's cursor meanwhile."""
-
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("down", "screen.move(1)", show=False),
-        Binding("up", "screen.move(-1)", show=False),
-    ]
 
 
 class ClassScreen(SteppedScreen[None]):
