@@ -83,6 +83,18 @@ class ClassFolder:
         """Its folders: nothing in them is anybody's but gpututor's."""
         return (self.journal, self.submissions, self.exports, self.feedback, self.recordings, self.replaced)
 
+    def make(self) -> None:
+        """For its owner only, where it is not there yet: marks and texts are nobody else's. Raises `OSError`."""
+        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+
+    def clear_parts(self) -> None:
+        """Remove what graders left that were killed while they wrote. Only for who holds the lock. Raises `OSError`."""
+        own = (self.class_file, self.secret_file, self.rules_file, self.options_file, self.troubles_file)
+        parts = [part for file in own for part in self.folder.glob(f".{file.name}.*.part")]
+        parts += [part for made in (self.journal, self.submissions) for part in made.glob("**/.*.part")]
+        for part in parts:
+            part.unlink(missing_ok=True)
+
     def submission(self, sha256: str) -> Path:
         """The bytes that were handed in, under their digest: the same text of many students is kept once."""
         return self.submissions / sha256[:2] / f"{sha256}.py"

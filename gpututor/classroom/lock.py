@@ -15,7 +15,7 @@ from gpututor.errors import UsageError
 def locked(folder: ClassFolder) -> Iterator[None]:
     """Raises `UsageError` that says who is at it. The lock goes with the process that holds it, however that ends."""
     try:
-        folder.folder.mkdir(parents=True, exist_ok=True)
+        folder.make()
         descriptor = os.open(folder.lock_file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
     except OSError as error:
         advice = "Name another folder with --out, or give yourself the right to write there."

@@ -84,9 +84,11 @@ def working_in_bubblewrap() -> frozenset[str]:
 def options_asked(asked: Asked, folder: ClassFolder, course: Course) -> tuple[Options, Options | None]:
     """What holds, before anything is settled; and the options of the last time, where it is gone on with.
 
-    Raises `UsageError` for what nobody knows, and for a folder that holds gradings where nobody said --resume.
+    Raises `UsageError` for what nobody knows, for a folder that holds gradings where nobody said --resume, and for one
+    whose gradings were made with another secret than there is.
     """
-    if not asked.resume and any(folder.journal.glob("*/*.json")):
+    is_graded = any(folder.journal.glob("*/*.json"))
+    if is_graded and not asked.resume:
         raise UsageError(
             f"{folder.folder} holds a class that was graded, whole or in part.",
             "Go on with it with --resume, which grades only what is new or not done; or name another folder.",
@@ -105,7 +107,7 @@ def options_asked(asked: Asked, folder: ClassFolder, course: Course) -> tuple[Op
         isolation=asked.isolation or (last.isolation if last else "bubblewrap"),
         gpututor="",
         torch="",
-        secret=secret_id(_secret(asked.secret, folder)),
+        secret=secret_id(_secret(asked.secret, folder, last.secret if last else "", is_graded)),
         layout=_kept(asked.layout, last.layout if last else ""),
         exercise=course.find(asked.exercise).key if asked.exercise else (last.exercise if last else ""),
     )
@@ -149,8 +151,6 @@ def start(
     missing = _missing(jobs)
     folder.write_class(found)
     folder.journal.mkdir(parents=True, exist_ok=True)
-    for part in folder.journal.glob("*/.*.part"):  # of a judge that was killed while it wrote
-        part.unlink(missing_ok=True)
     now.write(folder)
     left = {job.key for job in missing}
     working = frozenset(job.key.exercise for job in jobs if job.key not in left)
@@ -198,7 +198,6 @@ def _said(options: Options) -> dict[str, str]:
         "gpututor": options.gpututor,
         "PyTorch": options.torch,
         "isolation": options.isolation,
-        "class secret": options.secret,
     }
 
 
@@ -206,35 +205,42 @@ def _kept(asked: str | None, last: str) -> str:
     return last if asked is None else asked
 
 
-def _secret(given: Path | None, folder: ClassFolder) -> bytes:
-    """The class secret; `given` is the file of one that is to be used, which is kept in the folder from then on."""
-    if given is None:
-        secret = class_secret(folder.secret_file)
-        _keep_from_others(folder.secret_file)
-        return secret
-    if not given.exists():
-        raise UsageError(f"{given}: there is no such file", "Without --secret a new secret is drawn.")
-    wanted = class_secret(given)
-    _write_secret(folder, wanted)
-    if class_secret(folder.secret_file) != wanted:
+def _secret(given: Path | None, folder: ClassFolder, last: str, is_graded: bool) -> bytes:
+    """The class secret; `given` is the file of one that is to be used, which is kept in the folder from then on.
+
+    `last`: the name of the one that the class was graded with, where that is known.
+    """
+    path = given or folder.secret_file
+    if not path.exists():
+        if given is not None:
+            raise UsageError(f"{given}: there is no such file", "Without --secret a new secret is drawn.")
+        if is_graded:
+            raise UsageError(f"{path} is gone: the class was graded with it.", _LOST)
+    secret = class_secret(path)
+    if is_graded and last and secret_id(secret) != last:
+        raise UsageError(f"{path} is not the secret that the class was graded with.", _LOST)
+    _write_secret(folder, secret)
+    if class_secret(folder.secret_file) != secret:
         raise UsageError(
             f"{folder.secret_file} is another secret than {given}.",
             "A class is graded with one: leave out --secret, or name another folder with --out.",
         )
-    return wanted
+    return secret
 
 
-def _keep_from_others(path: Path) -> None:
-    """A copy may be readable by everybody who can log in; a group of instructors may share it."""
-    mode = path.stat().st_mode & 0o777
-    if mode & 0o007:
-        with contextlib.suppress(OSError):  # another's file
-            path.chmod(mode & 0o770)
+_LOST = (
+    "Name a copy of it with --secret, or put it back. With another secret all would be graded anew, with other inputs: "
+    "to have it so, name another folder with --out."
+)
 
 
 def _write_secret(folder: ClassFolder, secret: bytes) -> None:
+    """Where it is not there; for its owner only, also where somebody copied it there."""
     before = os.umask(0o077)
     try:
         create_atomically(folder.secret_file, secret.hex() + "\n")
     finally:
         os.umask(before)
+    if folder.secret_file.stat().st_mode & 0o077:
+        with contextlib.suppress(OSError):  # another's file
+            folder.secret_file.chmod(0o600)

@@ -67,12 +67,6 @@ def refusal_of(content: bytes) -> str:
     return ""
 
 
-def clear_parts(folder: ClassFolder) -> None:
-    """Remove what a reader left that was killed while it wrote."""
-    for part in folder.submissions.glob("*/.*.part"):
-        part.unlink(missing_ok=True)
-
-
 def _keep(content: bytes, path: Path) -> None:
     """Whole or not at all. Not flushed to the disk: what a power cut spoils is mended when the class is read again."""
     with suppress(OSError):

@@ -6,7 +6,6 @@ from pathlib import Path
 
 from gpututor.classroom.folder import ClassFolder
 from gpututor.classroom.handed_in import Class
-from gpututor.classroom.intake.content import clear_parts
 from gpututor.classroom.intake.entries import Refused
 from gpututor.classroom.intake.gathering import Gathering
 from gpututor.classroom.intake.gradescope_metadata import submissions_of
@@ -35,8 +34,8 @@ def read_class(
     check_apart(source, folder)
     names = ExerciseNames(course)
     try:
-        folder.folder.mkdir(parents=True, exist_ok=True)
-        clear_parts(folder)
+        folder.make()
+        folder.clear_parts()
         recognised = recognise(Tree(source, apart_from=folder.folder), names, layout, one_exercise=exercise is not None)
         gathering = Gathering(_made(recognised, names, exercise), names, folder, exercise)
         for entry in recognised.tree.entries():

@@ -25,6 +25,9 @@ MOST_TOLD = 10
 LIVE_EVERY_S, PLAIN_EVERY_S = 0.5, 15.0
 
 
+_OPEN = "Submissions run as you: they can read and change what you can, class.secret and the journal with it."
+
+
 class Screen:
     """Says all on `stream`. `again`: what to type to go on."""
 
@@ -48,6 +51,8 @@ class Screen:
             isolation = begun.options.isolation
             how = f"isolation {isolation}, device {' and '.join(devices)}"
             self._say(f"{count(len(begun.jobs), 'grading')} to do{already}: {how}.")
+            if isolation == "process":
+                self._say(_OPEN)
         else:
             self._say(f"Nothing is left to grade{already}.")
 

@@ -30,7 +30,9 @@ def test_a_class_is_graded_and_gone_on_with(tmp_path: Path, capsys: pytest.Captu
     words += ["--device", "virtual", "--course", str(course)]
 
     assert main([*words, "--json"]) == 0
-    summary = json.loads(capsys.readouterr().out)
+    said = capsys.readouterr()
+    assert "they can read and change what you can, class.secret" in said.err
+    summary = json.loads(said.out)
     assert (summary["handed_in"], summary["gradings"], summary["done"], summary["already"]) == (4, 3, 3, 0)
     assert summary["outcomes"] == {"passed": 1, "failed": 1, "error": 1}
     reports = {one.student: report for one, _, report in reports_of(ClassFolder(out))}

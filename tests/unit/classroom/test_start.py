@@ -121,7 +121,59 @@ def test_a_copied_secret_is_kept_from_others(folder: ClassFolder, course: Course
     begun(folder, course, found)
     folder.secret_file.chmod(0o644)
     begun(folder, course, found, Asked(resume=True))
-    assert folder.secret_file.stat().st_mode & 0o777 == 0o640
+    assert folder.secret_file.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_secret_that_is_lost_is_not_silently_drawn_anew(
+    folder: ClassFolder, course: Course, found: Class, tmp_path: Path
+) -> None:
+    grade_all(folder, begun(folder, course, found))
+    copy, other = folder.secret_file.rename(tmp_path / "copy"), tmp_path / "other"
+    with pytest.raises(UsageError, match=r"class\.secret is gone") as caught:
+        options_asked(Asked(resume=True), folder, course)
+    assert "--secret" in caught.value.advice
+    other.write_text("0" * 64 + "\n")
+    with pytest.raises(UsageError, match="not the secret that the class was graded with"):
+        options_asked(Asked(resume=True, secret=other), folder, course)
+    assert not folder.secret_file.exists()
+    other.rename(folder.secret_file)
+    with pytest.raises(UsageError, match="not the secret that the class was graded with"):
+        options_asked(Asked(resume=True), folder, course)
+    folder.secret_file.unlink()
+    assert begun(folder, course, found, Asked(resume=True, secret=copy), works=None).already == 2
+    folder.secret_file.unlink()
+    folder.options_file.unlink()
+    with pytest.raises(UsageError, match=r"class\.secret is gone"):
+        options_asked(Asked(resume=True), folder, course)
+
+
+def test_a_folder_is_made_for_its_owner_only_and_one_that_is_there_is_left_as_it_is(
+    folder: ClassFolder, tmp_path: Path
+) -> None:
+    before = os.umask(0o022)
+    try:
+        with locked(folder):
+            assert folder.folder.stat().st_mode & 0o777 == 0o700
+        shared = ClassFolder(tmp_path / "shared")
+        shared.folder.mkdir(mode=0o750)
+        with locked(shared):
+            assert shared.folder.stat().st_mode & 0o777 == 0o750
+    finally:
+        os.umask(before)
+
+
+def test_what_killed_graders_left_is_cleared_away_and_nothing_else(folder: ClassFolder) -> None:
+    left = [".class.json.a1.part", ".options.json.a1.part", ".troubles.json.a1.part", ".class.secret.a1.part"]
+    left += [".classroom.toml.a1.part", "journal/..can-be-written.a1.part", "journal/ab/.ab.json.a1.part"]
+    left += ["submissions/ab/.a1.part"]
+    kept = [".gradebook.sqlite3.a1.part", "report/.marks.csv.a1.part", "journal/ab/ab.json", "submissions/ab/ab.py"]
+    for name in (*left, *kept):
+        (folder.folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder.folder / name).touch()
+    folder.clear_parts()
+    assert sorted(
+        str(path.relative_to(folder.folder)) for path in folder.folder.rglob("*") if path.is_file()
+    ) == sorted(kept)
 
 
 def test_what_to_do_with_a_broken_class_file_helps(folder: ClassFolder, course: Course, found: Class) -> None:
