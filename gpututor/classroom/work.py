@@ -152,6 +152,12 @@ class Work:
                 self._give_up(attempt, why)
             self._end(exercise)
 
+    def give_up(self, attempt: Attempt, why: str) -> None:
+        """Nothing in this run can do it."""
+        with self._changed:
+            self._give_up(attempt, why)
+            self._end(attempt.job.key.exercise)
+
     def give_back(self, attempt: Attempt) -> None:
         """It was not made, or ended by whoever stopped the work."""
         with self._changed:

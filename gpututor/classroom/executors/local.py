@@ -13,7 +13,7 @@ from pathlib import Path
 from gpututor.classroom.executors.one import Broke, Judge, grade_one, judge_in
 from gpututor.classroom.executors.real_devices import RealDevices
 from gpututor.classroom.work import Attempt, Work
-from gpututor.errors import TutorError
+from gpututor.errors import NotGradableHere, TutorError
 from gpututor.grading.client import IsolationName
 
 JUDGE_BYTES = 700 << 20
@@ -23,21 +23,30 @@ STOPS_WITHIN_S = 5.0
 
 
 class LocalExecutor:
-    """`judges`: how many grade side by side. `devices`: the real ones that they share."""
+    """`judges`: how many grade side by side. `devices`: the real ones that they share. `tell` hears of these."""
 
-    def __init__(self, judges: int, devices: RealDevices, new_judge: Callable[[], Judge]) -> None:
+    def __init__(
+        self,
+        judges: int,
+        devices: RealDevices,
+        new_judge: Callable[[], Judge],
+        tell: Callable[[str], None] = lambda line: None,
+    ) -> None:
         self._judges = judges
         self._devices = devices
         self._new_judge = new_judge
+        self._tell = tell
 
     @classmethod
-    def of(cls, isolation: IsolationName, judges: int, devices: RealDevices) -> LocalExecutor:
+    def of(
+        cls, isolation: IsolationName, judges: int, devices: RealDevices, tell: Callable[[str], None]
+    ) -> LocalExecutor:
         """With real judges."""
-        return cls(judges, devices, partial(judge_in, isolation))
+        return cls(judges, devices, partial(judge_in, isolation), tell)
 
     def run(self, work: Work) -> None:
         """See `Executor`."""
-        seats = [_Seat(work, self._devices, self._new_judge) for _ in range(min(self._judges, work.total))]
+        seats = [_Seat(work, self._devices, self._new_judge, self._tell) for _ in range(min(self._judges, work.total))]
         try:
             for seat in seats:
                 seat.start()
@@ -52,11 +61,14 @@ class LocalExecutor:
 class _Seat(threading.Thread):
     """Takes attempts, and has a judge that grades them."""
 
-    def __init__(self, work: Work, devices: RealDevices, new_judge: Callable[[], Judge]) -> None:
+    def __init__(
+        self, work: Work, devices: RealDevices, new_judge: Callable[[], Judge], tell: Callable[[str], None]
+    ) -> None:
         super().__init__(daemon=True)
         self._work = work
         self._devices = devices
         self._new_judge = new_judge
+        self._tell = tell
         self._judge = new_judge()
         self._exercise = ""
 
@@ -83,7 +95,8 @@ class _Seat(threading.Thread):
         device = ""
         try:
             with self._devices.one_for(attempt.job) as device:
-                outcome = grade_one(self._judge, attempt.job, device)
+                awaited = partial(self._devices.awaited, device, tell=self._tell)
+                outcome = grade_one(self._judge, attempt.job, device, awaited)
         except Broke as broke:
             if self._work.was_stopped():
                 self._work.give_back(attempt)
@@ -92,6 +105,8 @@ class _Seat(threading.Thread):
             self._judge = self._new_judge()
             self._devices.look_at(device)
             self._work.broke(attempt, str(broke))
+        except NotGradableHere as error:  # no device is left for it; what needs none goes on
+            self._work.give_up(attempt, str(error))
         except TutorError as error:  # nothing more can be graded
             self._work.give_back(attempt)
             self._work.stop(error)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Protocol, Self
@@ -39,19 +40,28 @@ class Broke(GradingError):
     """A grading came to no report, through no fault of the submission as far as is known."""
 
 
-def grade_one(judge: Judge, job: Job, device: str = "") -> Outcome:
+def grade_one(
+    judge: Judge, job: Job, device: str = "", awaited: Callable[[float], None] = lambda for_s: None
+) -> Outcome:
     """Returns when the report stands in the journal. `device`: the real one that was chosen, where it is for one.
 
-    A judge that takes longer than the job may is killed. Raises `Broke` where there is no report, and
+    `awaited` is told now and then for how many seconds others have had the device for themselves; what it raises ends
+    the grading. A judge that takes longer than the job may is killed. Raises `Broke` where there is no report, and
     `UsageError` where none can be written.
     """
     end: Graded | None = None
     with _Watch(job.within_s, judge.cancel) as watch:
         try:
+            since = time.monotonic()
             for event in judge.grade(job.request(device)):
                 if isinstance(event, DeviceAwaited):
                     watch.begin()  # it is others who take long
+                    awaited(time.monotonic() - since)
+                else:
+                    since = time.monotonic()
                 end = event if isinstance(event, Graded) else None
+        except Broke:
+            raise
         except GradingError as error:
             if (written := written_outcome(job)) is not None:
                 return written  # it died after its work was done

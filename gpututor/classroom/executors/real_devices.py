@@ -6,16 +6,21 @@ import contextlib
 import json
 import subprocess
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 
 from gpututor.classroom.batch import Job
+from gpututor.classroom.executors.one import Broke
 from gpututor.errors import NotGradableHere
 from gpututor.grading.choosing import ACCELERATORS, device_in_key
 from gpututor.grading.inventory import Device
 from gpututor.processes import kill_tree, python_module
 
 PROBE_TIMEOUT_S = 150.0
+AWAITED_S = 600.0
+"""Who waits for a device for so long asks whether it still computes: the one who has it may hang there."""
+_ENDS_WITHIN_S = 5.0
 
 Probe = Callable[[], dict[str, str]]
 """Computes on each device, in a fresh process: what went wrong there, by its name; empty where nothing did."""
@@ -30,6 +35,7 @@ class RealDevices:
         self._lock = threading.Lock()
         self._looking = threading.Lock()
         self._users: Counter[str] = Counter()
+        self._looked_at: dict[str, float] = {}
         self.set_aside: dict[str, str] = {}
         """What is wrong with each that is not used any more."""
 
@@ -52,13 +58,28 @@ class RealDevices:
         """After a grading broke there: set the device aside if it does not compute. "" is no device."""
         if not name:
             return
+        with self._looking:
+            self._look_at(name)
+
+    def awaited(self, name: str, for_s: float, tell: Callable[[str], None]) -> None:
+        """Others have had a device for themselves for so long. Raises `Broke` where it does not compute any more."""
+        if for_s < AWAITED_S:
+            return
         with self._looking:  # one probe tells for all who wait
-            if name in self.set_aside:
-                return
-            trouble = self._probe().get(name, "it is not there any more")
+            if time.monotonic() - self._looked_at.get(name, -AWAITED_S) >= AWAITED_S:
+                tell(f"{name} is waited for: another grading on this machine has had it for {for_s / 60:.0f} minutes.")
+                self._look_at(name)
+        if name in self.set_aside:
+            raise Broke(f"{name} was waited for in vain: {self.set_aside[name]}.")
+
+    def _look_at(self, name: str) -> None:
+        if name in self.set_aside:
+            return
+        trouble = self._probe().get(name, "it does not answer, or is not there any more")
+        with self._lock:
+            self._looked_at[name] = time.monotonic()
             if trouble:
-                with self._lock:
-                    self.set_aside[name] = trouble
+                self.set_aside[name] = trouble
 
     def _choose(self, job: Job) -> str:
         fitting = [
@@ -92,16 +113,21 @@ def probe_devices(isolation: str) -> dict[str, str]:
 
 
 def _output(command: list[str]) -> bytes:
-    """Raises `OSError` or `TimeoutExpired`; nothing of it is left then."""
-    with subprocess.Popen(
+    """Raises `OSError` or `TimeoutExpired`; what can be killed of it is gone then."""
+    child = subprocess.Popen(
         command,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         start_new_session=True,
-    ) as child:
-        try:
-            return child.communicate(timeout=PROBE_TIMEOUT_S)[0]
-        except BaseException:
-            kill_tree(child.pid)
-            raise
+    )
+    try:
+        return child.communicate(timeout=PROBE_TIMEOUT_S)[0]
+    except BaseException:
+        kill_tree(child.pid)
+        with contextlib.suppress(subprocess.TimeoutExpired):  # a driver may hold it for ever
+            child.wait(_ENDS_WITHIN_S)
+        raise
+    finally:
+        if child.stdout is not None:
+            child.stdout.close()

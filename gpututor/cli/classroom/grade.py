@@ -182,7 +182,7 @@ def _executor(arguments: argparse.Namespace, begun: Start, screen: Screen) -> Ex
         cluster = RayCluster(arguments.address, arguments.judges or default_judges(), len(begun.devices))
         return ClusterExecutor(cluster, isolation, arguments.judges, screen.tell_meanwhile)
     devices = RealDevices(begun.devices, partial(probe_devices, isolation))
-    return LocalExecutor.of(isolation, arguments.judges or default_judges(), devices)
+    return LocalExecutor.of(isolation, arguments.judges or default_judges(), devices, screen.tell_meanwhile)
 
 
 def _again(arguments: argparse.Namespace) -> str:

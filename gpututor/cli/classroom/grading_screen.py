@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import shutil
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TextIO
 
+from gpututor.classroom.batch import Trouble
 from gpututor.classroom.handed_in import Class
 from gpututor.classroom.intake import gone, summary
 from gpututor.classroom.start import Start
@@ -67,12 +69,8 @@ class Screen:
         if begun.jobs:
             rate = f" in {duration(progress.elapsed_s)}, {progress.per_s:.1f} a second"
             self._say(f"Graded {progress.done} of {progress.total}{rate}: {outcomes_in_words(progress.outcomes)}.")
-        for trouble in work.troubles[:MOST_TOLD]:
-            why = trouble.why.partition("\n")[0]
-            submission = f"{trouble.key.exercise}, submission {trouble.key.submission[:12]}"
-            self._say(f"  ! not graded: {submission}, {count(trouble.attempts, 'attempt')}: {why}")
-        if len(work.troubles) > MOST_TOLD:
-            self._say(f"  … and {len(work.troubles) - MOST_TOLD} more: troubles.json has all of them")
+        for line in troubles_in_words(work.troubles):
+            self._say(f"  {line}")
         if is_stopped:
             self._say(f"Stopped. What is done is kept. Go on with:\n  {self._again}")
         elif work.troubles:
@@ -133,6 +131,20 @@ def progress_line(progress: Progress, width: int = 1000) -> str:
             return f"{line} …" if len(line) + 2 <= width else line
         line += part
     return line
+
+
+def troubles_in_words(troubles: Sequence[Trouble]) -> Iterator[str]:
+    """What could not be graded, in lines; those together that have the same reason."""
+    by_why: dict[str, list[Trouble]] = {}
+    for trouble in troubles:
+        by_why.setdefault(trouble.why.partition("\n")[0], []).append(trouble)
+    for why, same in islice(by_why.items(), MOST_TOLD):
+        key, others = same[0].key, len(same) - 1
+        which = f"{key.exercise}, submission {key.submission[:12]}, {count(same[0].attempts, 'attempt')}"
+        yield f"! not graded: {which}{f', and {others} more' if others else ''}: {why}"
+    if len(by_why) > MOST_TOLD:
+        rest = sum(map(len, islice(by_why.values(), MOST_TOLD, None)))
+        yield f"… and {rest} more: troubles.json has all of them"
 
 
 def outcomes_in_words(outcomes: Mapping[Outcome, int]) -> str:

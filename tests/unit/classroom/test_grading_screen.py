@@ -9,7 +9,14 @@ from gpututor.classroom.batch import Options
 from gpututor.classroom.handed_in import Class
 from gpututor.classroom.start import Start
 from gpututor.classroom.work import MOST_ATTEMPTS, Progress, Work
-from gpututor.cli.classroom.grading_screen import MOST_TOLD, Screen, duration, progress_line, summary_of
+from gpututor.cli.classroom.grading_screen import (
+    MOST_TOLD,
+    Screen,
+    duration,
+    progress_line,
+    summary_of,
+    troubles_in_words,
+)
 from gpututor.errors import NotGradableHere
 from gpututor.grading.report import Outcome
 from tests.unit.classroom.judges import job_of
@@ -44,7 +51,7 @@ def test_what_could_not_be_graded_is_told_and_nobody_blamed(tmp_path: Path) -> N
         if attempt.number == 1 and not work.progress.done:
             work.done(attempt, Outcome.PASSED)
         else:
-            work.broke(attempt, "It \x1b[31mbroke.\nAdvice.")
+            work.broke(attempt, f"It \x1b[31mbroke {attempt.job.key.name}.\nAdvice.")
     stream = io.StringIO()
     Screen(stream, "gpututor classroom grade in --out out --resume").tell_end(start, work, is_stopped=False)
     said = stream.getvalue()
@@ -55,6 +62,15 @@ def test_what_could_not_be_graded_is_told_and_nobody_blamed(tmp_path: Path) -> N
     assert "… and 1 more: troubles.json has all of them" in said
     assert "No student is to blame" in said
     assert "gpututor classroom grade in --out out --resume" in said
+
+
+def test_what_has_the_same_reason_is_told_once(tmp_path: Path) -> None:
+    _, work = begun(tmp_path, 40)
+    while (attempt := work.take()) is not None:
+        work.give_up(attempt, "No device is left.\nAdvice.")
+    (line,) = troubles_in_words(work.troubles)
+    assert line.startswith("! not graded: lesson/one, submission ")
+    assert line.endswith(", 1 attempt, and 39 more: No device is left.")
 
 
 def test_who_is_stopped_reads_how_to_go_on_and_the_summary_says_why(tmp_path: Path) -> None:

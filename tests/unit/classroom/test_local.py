@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import errno
+import os
+import signal
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
 from gpututor.classroom.batch import Job
-from gpututor.classroom.executors import one
+from gpututor.classroom.executors import one, real_devices
 from gpututor.classroom.executors.local import LocalExecutor
-from gpututor.classroom.executors.real_devices import RealDevices
+from gpututor.classroom.executors.real_devices import RealDevices, probe_devices
 from gpututor.classroom.work import MOST_ATTEMPTS, Work, is_in_journal
-from gpututor.errors import NotGradableHere, UsageError
-from gpututor.grading.events import GradeRequest
+from gpututor.errors import UsageError
+from gpututor.grading.events import DeviceAwaited, GradeRequest, GradingEvent
 from gpututor.grading.inventory import Device
 from gpututor.grading.journal import entries
 from gpututor.grading.report import Outcome
@@ -153,13 +155,52 @@ def test_a_sick_device_is_set_aside_and_the_other_goes_on(tmp_path: Path) -> Non
     assert [request.device for request in bench.graded].count("cuda:0") == 1
 
 
-def test_without_a_device_that_works_the_work_stops_with_words(tmp_path: Path) -> None:
+def test_without_a_device_that_works_what_needs_none_is_graded_and_the_rest_told(tmp_path: Path) -> None:
     devices = RealDevices(GPUS[:1], lambda: {"cuda:0": "it fell off the bus"})
-    bench = Bench(lambda judge, request: Outcome.INTERNAL_ERROR)
-    jobs = [job_of(tmp_path, text=str(number), device="cuda H100") for number in range(3)]
-    with pytest.raises(NotGradableHere, match="it fell off the bus"):
-        run(jobs, bench, judges=1, devices=devices)
-    assert len(bench.graded) == 1
+    bench = Bench(lambda judge, request: Outcome.INTERNAL_ERROR if request.device == "cuda:0" else None)
+    jobs = [job_of(tmp_path, text=str(number), device="cuda H100" if number % 2 else "") for number in range(6)]
+    work = run(jobs, bench, judges=1, devices=devices)
+    assert work.progress.outcomes == {Outcome.PASSED: 3}
+    assert len(work.troubles) == 3
+    assert all("it fell off the bus" in trouble.why for trouble in work.troubles)
+    assert [request.device for request in bench.graded].count("cuda:0") == 1
+
+
+class WaitsFirst(FakeJudge):
+    """It has to wait for its device."""
+
+    def grade(self, request: GradeRequest) -> Iterator[GradingEvent]:
+        yield DeviceAwaited(request.device or "")
+        yield from super().grade(request)
+
+
+@pytest.mark.parametrize("trouble", ["", "an uncorrectable error"])
+def test_a_device_that_is_waited_for_too_long_is_looked_at(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, trouble: str
+) -> None:
+    monkeypatch.setattr(real_devices, "AWAITED_S", 0.0)
+    devices = RealDevices(GPUS, lambda: {"cuda:0": trouble, "cuda:1": ""})
+    bench, told = Bench(), list[str]()
+    work = Work([job_of(tmp_path, device="cuda H100")])
+    LocalExecutor(1, devices, lambda: WaitsFirst(bench, 1), told.append).run(work)
+    assert work.progress.outcomes == {Outcome.PASSED: 1}
+    assert "cuda:0 is waited for" in told[0]
+    assert [request.device for request in bench.graded] == ["cuda:1" if trouble else "cuda:0"]
+    assert devices.set_aside == ({"cuda:0": trouble} if trouble else {})
+
+
+def test_a_probe_that_cannot_be_killed_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(real_devices, "PROBE_TIMEOUT_S", 0.01)
+    monkeypatch.setattr(real_devices, "_ENDS_WITHIN_S", 0.01)
+    left: list[int] = []
+    monkeypatch.setattr(real_devices, "kill_tree", left.append)  # as of a process that a driver holds
+    monkeypatch.setattr(real_devices, "python_module", lambda name: ["sleep", "60"])
+    try:
+        assert probe_devices("process") == {}
+    finally:
+        for pid in left:
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
 
 
 def test_judges_share_the_devices_evenly(tmp_path: Path) -> None:
