@@ -21,6 +21,8 @@ class Kind(StrEnum):
     """A zip that is not opened."""
     FOLDER = "folder"
     """A folder that is not opened."""
+    PLACE = "place"
+    """A folder or a zip, for its name alone: there may be nothing in it. Others need not have one."""
     NOISE = "noise"
     """What tools leave behind; neither read nor opened."""
 

@@ -59,13 +59,16 @@ class Gathering:
 
     def take(self, entry: Entry) -> None:
         """Raises `OSError` where a file cannot be kept."""
+        # A folder is told from a file by the empty name after it.
+        is_folder = entry.kind in (Kind.FOLDER, Kind.PLACE)
+        place = self._layout.place((*entry.parts, "") if is_folder else entry.parts)
+        for person in place.people:
+            self._meet(person, entry.packed)
+        if entry.kind is Kind.PLACE:
+            return None
         if entry.kind is Kind.NOISE or entry.parts == (METADATA,):
             self.ignored += 1
             return None
-        # A folder is told from a file by the empty name after it.
-        place = self._layout.place(entry.parts if entry.kind is not Kind.FOLDER else (*entry.parts, ""))
-        for person in place.people:
-            self._meet(person, entry.packed)
         if place.why:
             return self._leave(entry, entry.refusal or place.why)
         if entry.kind is not Kind.FILE:

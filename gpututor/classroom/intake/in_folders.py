@@ -5,7 +5,8 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import BinaryIO
@@ -19,22 +20,29 @@ _LINK = "It is a link; links are not followed."
 _FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
-def entries_of_folder(folder: Path, *, apart_from: Path, open_zips: bool = True) -> Iterator[Entry]:
+def entries_of_folder(
+    folder: Path, *, apart_from: Path, open_zips: bool = True, spared: Collection[tuple[str, ...]] = ()
+) -> Iterator[Entry]:
     """Everything below `folder`: at each place the files first, in the order of their names; without `apart_from`.
 
-    Raises `OSError` where `folder` itself cannot be read.
+    `spared`: the ways to what is no noise, whatever it is called. Raises `OSError` where `folder` itself cannot be read.
     """
     try:
         left_out = os.stat(apart_from)
     except OSError:
         left_out = None
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    return _below(descriptor, (), left_out, open_zips)
+    return _below(descriptor, (), _How(left_out, open_zips, spared))
 
 
-def _below(
-    descriptor: int, parts: tuple[str, ...], left_out: os.stat_result | None, open_zips: bool
-) -> Iterator[Entry]:
+@dataclass(frozen=True)
+class _How:
+    left_out: os.stat_result | None
+    open_zips: bool
+    spared: Collection[tuple[str, ...]]
+
+
+def _below(descriptor: int, parts: tuple[str, ...], how: _How) -> Iterator[Entry]:
     """Closes `descriptor`. Every name is looked up from there, so that no folder can become a link meanwhile."""
     try:
         folders: list[str] = []
@@ -42,16 +50,16 @@ def _below(
             listed = sorted((one.name, one.is_symlink(), one.is_dir(follow_symlinks=False)) for one in found)
         for name, is_link, is_folder in listed:
             here = (*parts, name)
-            if is_noise(name):
+            if is_noise(name, folder=is_folder) and here not in how.spared:
                 yield Entry(here, _shown(here), Kind.NOISE)
             elif is_link:
                 yield Entry(here, _shown(here), Kind.ARCHIVE if is_zip_name(name) else _kind_of_link(name), _LINK)
             elif is_folder:
                 folders.append(name)
             else:
-                yield from _file(descriptor, here, open_zips)
+                yield from _file(descriptor, here, how.open_zips)
         for name in folders:
-            yield from _folder(descriptor, (*parts, name), left_out, open_zips)
+            yield from _folder(descriptor, (*parts, name), how)
     finally:
         os.close(descriptor)
 
@@ -60,23 +68,22 @@ def _kind_of_link(name: str) -> Kind:
     return Kind.FILE if name.casefold().endswith(".py") else Kind.FOLDER
 
 
-def _folder(parent: int, here: tuple[str, ...], left_out: os.stat_result | None, open_zips: bool) -> Iterator[Entry]:
+def _folder(parent: int, here: tuple[str, ...], how: _How) -> Iterator[Entry]:
     if len(here) > MOST_DEPTH:
         yield Entry(here, _shown(here), Kind.FOLDER, f"It lies more than {MOST_DEPTH} folders deep.")
         return
     try:
         descriptor = os.open(here[-1], _FOLDER_FLAGS, dir_fd=parent)
-        if left_out is not None and os.path.samestat(os.fstat(descriptor), left_out):
+        if how.left_out is not None and os.path.samestat(os.fstat(descriptor), how.left_out):
             os.close(descriptor)
             return
-        inside = _below(descriptor, here, left_out, open_zips)
+        inside = _below(descriptor, here, how)
         first = next(inside, None)
     except OSError as error:
         yield Entry(here, _shown(here), Kind.FOLDER, _why(error))
         return
-    if first is not None:
-        yield first
-        yield from inside
+    yield first or Entry(here, _shown(here), Kind.PLACE)
+    yield from inside
 
 
 def _file(parent: int, here: tuple[str, ...], open_zips: bool) -> Iterator[Entry]:

@@ -13,7 +13,7 @@ import tempfile
 import time
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from functools import partial
 from typing import IO, BinaryIO, cast
@@ -61,11 +61,12 @@ def entries_of_zip(
     of_class: bool = False,
     open_zips: bool = True,
     deep: int = 1,
+    spared: Collection[tuple[str, ...]] = (),
 ) -> Iterator[Entry]:
     """Everything in a zip; one entry for the whole where it cannot be opened.
 
     `parts`: the way to it, its own name with it; empty for the zip `of_class`, which the instructor brought, and which
-    may be large. `shown`: what the names of people stand behind. `deep`: in how many zips the entries lie.
+    may be large. `shown`: what the names of people stand behind. `deep`: in how many zips the entries lie. `spared`: as in `entries_of_folder`.
     """
     try:
         archive = zipfile.ZipFile(cast("BinaryIO", _Bounded(stream, of_class)))
@@ -79,16 +80,18 @@ def entries_of_zip(
         if refusal := _refusal_of_whole(archive.infolist(), of_class):
             yield Entry(parts, _without_colon(shown), Kind.ARCHIVE, refusal)
             return
+        if not archive.infolist() and not of_class:
+            yield Entry(parts, _without_colon(shown), Kind.PLACE)
         packed = None if of_class else _manifest_in(archive)
         noise: set[tuple[str, ...]] = set()
         for info in sorted(archive.infolist(), key=lambda info: info.orig_filename):
-            inside = _Inside(info, parts, shown)
+            inside = _Inside(info, parts, shown, spared)
             if (litter := inside.noise) is not None:
                 if litter not in noise:
                     noise.add(litter)
                     yield Entry(litter, inside.source, Kind.NOISE)
             elif inside.is_folder and not inside.refusal:
-                continue
+                yield Entry(inside.parts, inside.source, Kind.PLACE)
             elif open_zips and is_zip_name(inside.names[-1]) and not inside.refusal:
                 yield from _zip_in_zip(archive, inside, deep)
             else:
@@ -100,7 +103,9 @@ def entries_of_zip(
 class _Inside:
     """One entry of a zip, its name taken apart."""
 
-    def __init__(self, info: zipfile.ZipInfo, parts: tuple[str, ...], shown: str) -> None:
+    def __init__(
+        self, info: zipfile.ZipInfo, parts: tuple[str, ...], shown: str, spared: Collection[tuple[str, ...]]
+    ) -> None:
         self.info = info
         self.name = _decoded(info)
         self._names = [part for part in self.name.replace("\\", "/").split("/") if part not in ("", ".")]
@@ -110,6 +115,7 @@ class _Inside:
         self.source = shown + self.name
         self.is_folder = self.name.endswith(("/", "\\"))
         self._above = parts
+        self._spared = spared
 
     @property
     def refusal(self) -> str:
@@ -134,8 +140,9 @@ class _Inside:
     def noise(self) -> tuple[str, ...] | None:
         """The way to the outermost folder or file that is noise."""
         for number, part in enumerate(self.names, 1):
-            if is_noise(part):
-                return (*self._above, *self.names[:number])
+            way = (*self._above, *self.names[:number])
+            if is_noise(part, folder=self.is_folder or number < len(self.names)) and way not in self._spared:
+                return way
         return None
 
     @property

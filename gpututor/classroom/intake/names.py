@@ -47,10 +47,10 @@ def shown_source(source: str) -> str:
     return line if len(line) <= LONGEST_SOURCE else f"{line[: half - 1]}…{line[-half:]}"
 
 
-def is_noise(name: str) -> bool:
+def is_noise(name: str, *, folder: bool) -> bool:
     """Whether a file or folder of this name is what tools leave behind, and nobody hands in."""
     folded = name.casefold()
-    return folded in _NOISE or folded.startswith("._") or folded.endswith(_NOISE_ENDS)
+    return folded in _NOISE or folded.startswith("._") or (not folder and folded.endswith(_NOISE_ENDS))
 
 
 def normal(name: str) -> str:

@@ -32,19 +32,67 @@ def recognise(tree: Tree, names: ExerciseNames, layout: str, *, one_exercise: bo
     """Find out the layout, unless it is given. Raises `UsageError` where that is unclear, or nothing is there."""
     if layout not in (AUTO, *LAYOUTS):
         raise UsageError(f"There is no layout called {layout!r}.", f"They are {AUTO}, {', '.join(LAYOUTS)}.")
-    entries = islice(tree.entries(open_zips=False), _LOOKED_AT)
-    paths = [
-        entry.parts if entry.kind is not Kind.FOLDER else (*entry.parts, "")
-        for entry in entries
-        if entry.kind is not Kind.NOISE
-    ]
-    wrapper, paths = _unwrapped(paths, names, is_packed=not tree.path.is_dir() and layout != "folders")
+    is_packed = not tree.path.is_dir() and layout != "folders"
+    wrapper, paths = _unwrapped(_paths(tree), names, is_packed=is_packed)
+    if spared := _spared(tree, wrapper, names, one_exercise):
+        tree = replace(tree, spared=spared)
+        wrapper, paths = _unwrapped(_paths(tree), names, is_packed=is_packed)
     if not any(path[-1].casefold().endswith((".py", ".zip")) for path in paths):
         raise UsageError(f"{tree.path} holds no Python files and no zips.", "Name the folder or the zip of the class.")
     if layout == AUTO and len(paths) == 1:
         _check_not_the_class(replace(tree, wrapper=wrapper), paths[0], names)
     found = layout if layout != AUTO else _layout_of(paths, names, tree, one_exercise)
     return Recognised(found, replace(tree, wrapper=wrapper))
+
+
+def _paths(tree: Tree) -> list[tuple[str, ...]]:
+    entries = islice(tree.entries(open_zips=False), _LOOKED_AT)
+    return [
+        entry.parts if entry.kind is not Kind.FOLDER else (*entry.parts, "")
+        for entry in entries
+        if entry.kind not in (Kind.NOISE, Kind.PLACE)
+    ]
+
+
+def _spared(
+    tree: Tree, wrapper: tuple[str, ...], names: ExerciseNames, one_exercise: bool
+) -> frozenset[tuple[str, ...]]:
+    """Folders of students that are called as what tools leave behind: they hold exercises, and stand where students do.
+
+    That is in `wrapper`; or beside it, where it was taken for one because it seemed to be alone.
+    """
+    depths = {len(wrapper) + 1, max(1, len(wrapper))}
+    called_so = frozenset(
+        entry.parts
+        for entry in islice(tree.entries(open_zips=False), _LOOKED_AT)
+        if entry.kind is Kind.NOISE
+        and len(entry.parts) in depths
+        and entry.parts[:-1] == wrapper[: len(entry.parts) - 1]
+        and not entry.parts[-1].startswith(".")
+    )
+    if not called_so:
+        return called_so
+    files = [
+        entry.parts
+        for entry in islice(replace(tree, spared=called_so).entries(open_zips=False), _LOOKED_AT)
+        if entry.kind is Kind.FILE
+    ]
+    return frozenset(
+        file[:depth]
+        for file in files
+        for depth in depths
+        if file[:depth] in called_so and _holds_work(file[depth:], names, one_exercise)
+    )
+
+
+def _holds_work(path: tuple[str, ...], names: ExerciseNames, one_exercise: bool) -> bool:
+    """Whether a folder in which a file has this path is somebody's, and no tool's."""
+    if not path:
+        return False
+    name = path[-1].casefold()
+    if name.endswith(".py"):
+        return names.at(path) is not None or (one_exercise and len(path) == 1)
+    return name.endswith(".zip") and len(path) == 1
 
 
 def _unwrapped(

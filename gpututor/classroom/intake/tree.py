@@ -23,6 +23,8 @@ class Tree:
     """A folder that is left out: the one of the gradings may lie in it."""
     wrapper: tuple[str, ...] = ()
     """Folders that everything lies in: they are no part of the entries' `parts`."""
+    spared: frozenset[tuple[str, ...]] = frozenset()
+    """The ways, from the very top, to folders of students that are called as what tools leave behind."""
 
     def entries(self, *, open_zips: bool = True) -> Iterator[Entry]:
         """Everything in it. With zips closed each of them is a file. Raises `UsageError`."""
@@ -30,17 +32,22 @@ class Tree:
         for entry in self._all(open_zips):
             if entry.parts[:depth] == self.wrapper and len(entry.parts) > depth:
                 yield replace(entry, parts=entry.parts[depth:]) if depth else entry
-            elif entry.kind is not Kind.NOISE:  # a name without the wrapper, in a later entry than was looked at
+            elif entry.kind not in (
+                Kind.NOISE,
+                Kind.PLACE,
+            ):  # a name without the wrapper, in a later entry than was looked at
                 yield entry
 
     def _all(self, open_zips: bool) -> Iterator[Entry]:
         with ExitStack() as stack:
             try:
                 if self.path.is_dir():
-                    found = entries_of_folder(self.path, apart_from=self.apart_from, open_zips=open_zips)
+                    found = entries_of_folder(
+                        self.path, apart_from=self.apart_from, open_zips=open_zips, spared=self.spared
+                    )
                 elif is_zip_name(self.path.name):
                     stream = stack.enter_context(open(self.path, "rb", opener=ordinary))
-                    found = entries_of_zip(stream, (), "", of_class=True, open_zips=open_zips)
+                    found = entries_of_zip(stream, (), "", of_class=True, open_zips=open_zips, spared=self.spared)
                 else:
                     raise UsageError(
                         f"{self.path} is neither a folder nor a zip."

@@ -30,7 +30,9 @@ class Files:
             rest = parts[number + 1 :]
             if len(rest) > 1:  # EXERCISE/STUDENT/solution.py
                 return Place((_person(without_ending(rest[0], ".zip")),), tuple(rest[1:]), found)
-            return Place((_person(stem),), (parts[-1],), found)
+            if parts[-1].casefold().endswith((".py", ".zip")):
+                return Place((_person(stem),), (parts[-1],), found)
+            return Place(path=tuple(parts), why="It is called after no student, and is no Python file.")
         if self._exercise is not None and len(parts) == 1:
             return Place((_person(stem),), (parts[-1],), self._exercise)
         return Place(path=tuple(parts), why="It is called neither EXERCISE/STUDENT.py nor STUDENT__EXERCISE.py.")
