@@ -33,9 +33,9 @@ from pathlib import Path
 
 from gpututor.classroom.batch import write_troubles
 from gpututor.classroom.executors import Executor
+from gpututor.classroom.executors.apart import ClusterApart
 from gpututor.classroom.executors.cluster import ClusterExecutor
 from gpututor.classroom.executors.local import LocalExecutor, default_judges
-from gpututor.classroom.executors.ray import RayCluster
 from gpututor.classroom.executors.real_devices import RealDevices, probe_devices
 from gpututor.classroom.folder import ClassFolder
 from gpututor.classroom.intake import AUTO, LAYOUTS, check_apart, read_class
@@ -179,7 +179,7 @@ def _check_executor(arguments: argparse.Namespace) -> None:
 def _executor(arguments: argparse.Namespace, begun: Start, screen: Screen) -> Executor:
     isolation: IsolationName = "process" if begun.options.isolation == "process" else "bubblewrap"
     if arguments.executor == "ray":
-        cluster = RayCluster(arguments.address, arguments.judges or default_judges(), len(begun.devices))
+        cluster = ClusterApart(arguments.address, arguments.judges or default_judges(), len(begun.devices))
         return ClusterExecutor(cluster, isolation, arguments.judges, screen.tell_meanwhile)
     devices = RealDevices(begun.devices, partial(probe_devices, isolation))
     return LocalExecutor.of(isolation, arguments.judges or default_judges(), devices, screen.tell_meanwhile)

@@ -266,7 +266,7 @@ def test_a_task_that_is_tried_again_leaves_out_what_is_written(tmp_path: Path) -
 def test_without_ray_it_says_what_brings_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(UsageError, match=r"pip install 'gpututor\[ray\]'"):
-        RayCluster("", 1, 0).open()
+        RayCluster("", 1, 0, "").open()
 
 
 def test_words_that_do_not_go_together(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

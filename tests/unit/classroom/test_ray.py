@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import os
 import random
-import secrets
 import signal
 import subprocess
 import sys
@@ -16,14 +15,15 @@ import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from gpututor.classroom.batch import reports_of, troubles_of
 from gpututor.classroom.folder import ClassFolder
+from gpututor.errors import GradingError
 from gpututor.grading.journal import Entry, entries
-from gpututor.processes import descendants
+from gpututor.processes import descendants, is_alive
+from tests.unit.classroom.ray_nodes import Nodes, processes, two_nodes, workers
 from tests.unit.course.tiny import write_course
 
 pytestmark = [
@@ -33,18 +33,7 @@ pytestmark = [
 ]
 
 STUDENTS = 24
-NODE = {"num_cpus": 1, "object_store_memory": 100 << 20}
 WITHIN_S = 300.0
-
-
-@pytest.fixture(scope="module", autouse=True)
-def token() -> Iterator[None]:
-    """Nobody else can use the cluster; and Ray writes no token into the home of the person who runs this."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("RAY_AUTH_MODE", "token")
-        patch.setenv("RAY_AUTH_TOKEN", secrets.token_hex(32))
-        patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
-        yield
 
 
 @pytest.fixture(scope="module")
@@ -73,17 +62,9 @@ def by_local(course: Path, handed_in: Path, tmp_path_factory: pytest.TempPathFac
 
 
 @pytest.fixture
-def two_nodes() -> Iterator[tuple[Any, Any]]:
-    """A cluster, and the node of it that may go."""
-    from ray.cluster_utils import Cluster
-
-    cluster = Cluster(initialize_head=True, head_node_args={**NODE, "include_dashboard": False})
-    try:
-        node = cluster.add_node(**NODE)
-        cluster.wait_for_nodes()
-        yield cluster, node
-    finally:
-        cluster.shutdown()
+def nodes() -> Iterator[Nodes]:
+    with two_nodes() as found:
+        yield found
 
 
 @contextlib.contextmanager
@@ -112,14 +93,10 @@ def is_more_written(folder: ClassFolder, than: int) -> bool:
     return written(folder) > than
 
 
-def workers(of: int) -> list[int]:
-    """Those Ray processes below a process that grade at this moment."""
-    found = []
-    for pid in descendants(of):
-        with contextlib.suppress(OSError):
-            if Path(f"/proc/{pid}/cmdline").read_bytes().startswith(b"ray::grade_on_node"):
-                found.append(pid)
-    return found
+def kill_driver(_: Nodes) -> None:
+    """The process that speaks with Ray."""
+    for pid in processes(os.getpid(), b"executors.ray_driver"):
+        os.kill(pid, signal.SIGKILL)
 
 
 def until(condition: Callable[[], object], process: subprocess.Popen[bytes], folder: ClassFolder) -> None:
@@ -151,11 +128,10 @@ def check_same(folder: ClassFolder, by_local: ClassFolder) -> None:
 
 
 def test_workers_and_a_node_killed_in_the_middle_cost_nothing(
-    course: Path, handed_in: Path, by_local: ClassFolder, two_nodes: tuple[Any, Any], tmp_path: Path
+    course: Path, handed_in: Path, by_local: ClassFolder, nodes: Nodes, tmp_path: Path
 ) -> None:
-    cluster, second = two_nodes
     folder, chance = ClassFolder(tmp_path), random.Random(8)
-    more = ["--executor", "ray", "--address", cluster.address, "--secret", str(by_local.secret_file)]
+    more = ["--executor", "ray", "--address", nodes.address, "--secret", str(by_local.secret_file)]
     with grading(course, handed_in, folder, *more) as process:
         until(lambda: written(folder) >= 2 and len(workers(os.getpid())) == 2, process, folder)
         for _ in range(3):
@@ -165,9 +141,45 @@ def test_workers_and_a_node_killed_in_the_middle_cost_nothing(
                 os.kill(chance.choice(workers(os.getpid())), signal.SIGKILL)
             until(partial(is_more_written, folder, more_than), process, folder)
         assert written(folder) < written(by_local)
-        cluster.remove_node(second, allow_graceful=False)
+        nodes.kill_second()
         assert process.wait(WITHIN_S) == 0, said(folder)
     assert "is gone: what it had in hand is graded elsewhere." in said(folder)
+    check_same(folder, by_local)
+
+
+@pytest.mark.parametrize(
+    ("kill", "why"),
+    [
+        (Nodes.kill_raylet, "the part of it that runs on this machine, the raylet, has ended."),
+        (Nodes.kill_head, "its head cannot be reached any more"),
+        (kill_driver, "was ended by signal 9"),
+    ],
+)
+def test_a_cluster_that_is_lost_ends_the_run_with_words_and_it_is_gone_on_with(
+    course: Path,
+    handed_in: Path,
+    by_local: ClassFolder,
+    nodes: Nodes,
+    tmp_path: Path,
+    kill: Callable[[Nodes], None],
+    why: str,
+) -> None:
+    folder = ClassFolder(tmp_path)
+    more = ["--executor", "ray", "--address", nodes.address, "--secret", str(by_local.secret_file)]
+    with grading(course, handed_in, folder, *more) as process:
+        until(lambda: written(folder) >= 2, process, folder)
+        family = descendants(process.pid)
+        assert family
+        kill(nodes)
+        assert process.wait(WITHIN_S) == GradingError.exit_code, said(folder)
+    assert f"The Ray cluster is lost: {why}" in said(folder)
+    assert "What is done is kept. Go on with:" in said(folder)
+    assert "--resume" in said(folder)
+    assert not list(filter(is_alive, family))
+    already = written(folder)
+    assert already < written(by_local)
+    with grading(course, handed_in, folder, "--executor", "local", "--resume") as process:
+        assert process.wait(WITHIN_S) == 0, said(folder)
     check_same(folder, by_local)
 
 

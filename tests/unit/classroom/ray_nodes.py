@@ -1,0 +1,75 @@
+"""A real Ray cluster of two nodes on this machine, and what goes on there. Needs the extra `ray`."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import signal
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+from gpututor.processes import descendants
+
+_NODE = {"num_cpus": 1, "object_store_memory": 100 << 20}
+
+
+@dataclass(frozen=True)
+class Nodes:
+    """The first is the head, and whoever grades here is of it. Each has one CPU."""
+
+    address: str
+    _cluster: Any
+    _second: Any
+
+    def kill_second(self) -> None:
+        """All of it at once, as when a machine goes off."""
+        self._cluster.remove_node(self._second, allow_graceful=False)
+
+    def kill_raylet(self) -> None:
+        """Of the first: what grades there, but not what is the head."""
+        self._kill_of_first("raylet")
+
+    def kill_head(self) -> None:
+        """What all nodes speak with."""
+        self._kill_of_first("gcs_server")
+
+    def _kill_of_first(self, name: str) -> None:
+        os.kill(self._cluster.head_node.all_processes[name][0].process.pid, signal.SIGKILL)
+
+
+@contextlib.contextmanager
+def two_nodes() -> Iterator[Nodes]:
+    """Nobody else can use the cluster; and Ray writes no token into the home of the person who runs this."""
+    token = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32), "RAY_USAGE_STATS_ENABLED": "0"}
+    with mock.patch.dict(os.environ, token), tempfile.TemporaryDirectory(prefix="ray-", dir="/tmp") as folder:
+        from ray.cluster_utils import Cluster
+
+        cluster = Cluster(
+            initialize_head=True, head_node_args={**_NODE, "include_dashboard": False, "temp_dir": folder}
+        )
+        try:
+            second = cluster.add_node(**_NODE, temp_dir=folder)
+            cluster.wait_for_nodes()
+            yield Nodes(cluster.address, cluster, second)
+        finally:
+            cluster.shutdown()
+
+
+def workers(of: int) -> list[int]:
+    """Those Ray processes below a process that grade at this moment."""
+    return processes(of, b"ray::grade_on_node")
+
+
+def processes(of: int, name: bytes) -> list[int]:
+    """Those below a process whose command has `name` in it."""
+    found = []
+    for pid in descendants(of):
+        with contextlib.suppress(OSError):
+            if name in Path(f"/proc/{pid}/cmdline").read_bytes():
+                found.append(pid)
+    return found
