@@ -1,6 +1,7 @@
 """A big class graded, gone on with and reported on, beside a fresh Python with pytest for each. Prints tables.
 
     python benchmarks/classroom.py [--submissions N] [--isolation process|bubblewrap] [--judges N] [--naive N]
+    python benchmarks/classroom.py --executor ray [--submissions N]
 
 The class is the one of the tests: solutions, starters, wrong, hostile and broken files, for exercises in which nothing
 is timed. It is graded on the virtual GPU. Gradings a second are counted from the first that is done, and also with the
@@ -9,37 +10,35 @@ with each other count in each.
 The naive way: a fresh Python with pytest for each submission, one at a time. It runs a test file that imports what was
 handed in and asserts parity with the solution on the virtual GPU, in all cases: no isolation, no other check, no
 report. Nothing is asserted here.
+
+With --executor ray the class is graded again by two local nodes of a Ray cluster (extra `ray`), one of which is killed
+in the middle, and must come to the same marks.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import random
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # the tests know how to make a class
 
+from classroom_runs import Graded, grade, tell_memory
+
 from gpututor.classroom.folder import ClassFolder
 from gpututor.classroom.intake import LAYOUTS
-from gpututor.processes import descendants
 from tests.unit.classroom.big_class import SECRET, SUBMISSIONS, BigClass, Submission, big_class
 from tests.unit.classroom.big_class_layouts import lay_out
 
 RESUME_LIMIT_S = 5.0
 LEAST_PER_S = 10.0
-LOOKS_EVERY_S = 1.0
-ROWS = 10
 NAIVE_LESSON, NAIVE_SUBMISSIONS = 2, 20
 """In this lesson every exercise is one function, whose results can be compared."""
-_KINDS = {"judge": b"gpututor.judge", "fork server": b"fork_server"}
 NAIVE_TEST = """
 import importlib.util
 
@@ -72,61 +71,6 @@ def test_parity(case):
 """
 
 
-@dataclass
-class Graded:
-    """What there is to say of one grading of the class."""
-
-    summary: dict[str, object]
-    samples: list[tuple[float, int, dict[str, int]]] = field(default_factory=list)
-    """Seconds since the start, gradings that were done, and MiB by the kind of process."""
-
-    @property
-    def since_first_per_s(self) -> float:
-        moments = [(seconds, done) for seconds, done, _ in self.samples if done]
-        (first_s, first), (last_s, last) = moments[0], moments[-1]
-        return (last - first) / (last_s - first_s) if last_s > first_s else 0.0
-
-
-def grade(source: Path, folder: ClassFolder, options: Sequence[str]) -> Graded:
-    """Grade the class, and look at the processes meanwhile."""
-    command = [sys.executable, "-m", "gpututor", "classroom", "grade", str(source), "--out", str(folder.folder)]
-    start = time.perf_counter()
-    with subprocess.Popen(
-        [*command, *options, "--json"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
-    ) as process:
-        graded = Graded({})
-        while process.poll() is None:
-            done = sum(1 for _ in folder.journal.glob("*/*.json"))
-            graded.samples.append((time.perf_counter() - start, done, resident_mib(process.pid)))
-            time.sleep(LOOKS_EVERY_S)
-        assert process.stdout is not None
-        graded.summary = json.loads(process.stdout.read())
-    return graded
-
-
-def resident_mib(program: int) -> dict[str, int]:
-    """Of the program, and the largest of each kind of process below it."""
-    found = {"program": _resident_mib(program), "processes": 1}
-    for pid in descendants(program):
-        found["processes"] += 1
-        try:
-            command = Path(f"/proc/{pid}/cmdline").read_bytes()
-        except OSError:
-            continue
-        for kind, module in _KINDS.items():
-            if module in command:
-                found[kind] = max(found.get(kind, 0), _resident_mib(pid))
-    return found
-
-
-def _resident_mib(pid: int) -> int:
-    try:
-        pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
-    except (OSError, IndexError):
-        return 0
-    return pages * os.sysconf("SC_PAGE_SIZE") >> 20
-
-
 def naive(big: BigClass, folder: Path, number: int) -> float:
     """Submissions per second."""
     could_be = [
@@ -157,13 +101,13 @@ def timed(*words: str) -> float:
     return time.perf_counter() - start
 
 
-def tell_memory(graded: Graded) -> Iterator[str]:
-    kinds = ["program", *_KINDS, "processes"]
-    yield f"\n{'resident memory, MiB':<24}" + "".join(f"{kind:>13}" for kind in kinds)
-    busy = [sample for sample in graded.samples if sample[1] and "judge" in sample[2]] or graded.samples
-    for row in range(ROWS):
-        seconds, done, mib = busy[row * (len(busy) - 1) // (ROWS - 1)]
-        yield f"{seconds:7.0f} s {done:>6} done   " + "".join(f"{mib.get(kind, 0):>13}" for kind in kinds)
+def tell_class(graded: Graded, chosen: argparse.Namespace) -> None:
+    told = graded.summary
+    print(
+        f"{told['handed_in']} files of {told['students']} students, {told['refused']} refused; "
+        f"{told['gradings']} different gradings, {chosen.isolation}, {chosen.judges} judges, {os.cpu_count()} cores\n"
+        f"{told['outcomes']}; {told['retried']} tried again, {len(told['not_graded'])} not graded\n"  # type: ignore[arg-type]
+    )
 
 
 def main() -> None:
@@ -171,6 +115,8 @@ def main() -> None:
     parser.add_argument("--submissions", type=int, default=SUBMISSIONS)
     parser.add_argument("--isolation", choices=("process", "bubblewrap"), default="bubblewrap")
     parser.add_argument("--judges", type=int, default=2)
+    executor_help = "ray: by Ray as well, on two nodes one of which is killed; instead of all that follows"
+    parser.add_argument("--executor", choices=("local", "ray"), default="local", help=executor_help)
     parser.add_argument("--naive", type=int, default=NAIVE_SUBMISSIONS, help="how many of them the naive way, too")
     parser.add_argument("--layout", choices=LAYOUTS, default="folders")
     chosen = parser.parse_args()
@@ -182,6 +128,12 @@ def main() -> None:
         options = ["--course", str(big.course.folder), "--secret", str(base / "secret"), "--device", "virtual"]
         options += ["--isolation", chosen.isolation, "--judges", str(chosen.judges)]
         graded = grade(source, folder, options)
+        tell_class(graded, chosen)
+        if chosen.executor == "ray":
+            from classroom_ray import tell_ray
+
+            tell_ray(big, source, folder, graded, options)
+            return
         out = str(folder.folder)
         resume_s = timed("grade", str(source), "--out", out, "--resume")
         page = base / "page.html"
@@ -196,18 +148,11 @@ def main() -> None:
         (base / "naive").mkdir()
         unit = naive(big, base / "naive", chosen.naive)
 
-    told = graded.summary
-    print(
-        f"{told['handed_in']} files of {told['students']} students, {told['refused']} refused; "
-        f"{told['gradings']} different gradings, {chosen.isolation}, {chosen.judges} judges, {os.cpu_count()} cores\n"
-        f"{told['outcomes']}; {told['retried']} tried again, {len(told['not_graded'])} not graded\n"  # type: ignore[arg-type]
-    )
     print(f"{'':<44}{'per second':>12}{'ratio':>8}")
-    rate = graded.since_first_per_s
     rows = {
         "naive: a fresh Python with pytest for each": unit,
-        f"gradings (wanted: {LEAST_PER_S:g})": rate,
-        "with the graders' start": float(str(told["per_s"])),
+        f"gradings (wanted: {LEAST_PER_S:g})": graded.per_s(),
+        "with the graders' start": float(str(graded.summary["per_s"])),
     }
     for label, per_s in rows.items():
         print(f"{label:<44}{per_s:>12.2f}{per_s / unit:>8.1f}")

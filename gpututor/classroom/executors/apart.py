@@ -58,6 +58,11 @@ class ClusterApart:
         self._connection.send((*self._made_of, self._folder))
         self._ask("open", within_s=OPENS_WITHIN_S)
 
+    @property
+    def is_closed(self) -> bool:
+        """Nothing of ours runs, and its folder is not there."""
+        return (self._driver is None or self._driver.poll() is not None) and not os.path.exists(self._folder)
+
     def nodes(self) -> Mapping[str, Room]:
         """See `Cluster`."""
         rooms: Mapping[str, Room] = self._ask("nodes")
@@ -81,6 +86,10 @@ class ClusterApart:
     def answer(self, task: Task) -> Any:
         """See `Cluster`."""
         return self._ask("answer", task)
+
+    def drop(self, task: Task) -> None:
+        """See `Cluster`."""
+        self._ask("drop", task)
 
     def close(self) -> None:
         """See `Cluster`."""

@@ -11,15 +11,14 @@ import secrets
 import time
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
-from gpututor.classroom.executors.machines import Cluster, Lost, Room
+from gpututor.classroom.executors.at_work import Chunk, Look, Node
+from gpututor.classroom.executors.machines import Cluster, Lost, Task
 from gpututor.classroom.executors.nodes import Needed, Said
 from gpututor.classroom.executors.one import written_outcome
 from gpututor.classroom.work import Attempt, Work
-from gpututor.errors import NotGradableHere, TutorError, UsageError
+from gpututor.errors import GradingError, NotGradableHere, TutorError, UsageError
 from gpututor.grading.client import IsolationName
 
 MOST_IN_CHUNK, LEAST_IN_CHUNK = 25, 4
@@ -29,36 +28,11 @@ MOST_READY = 8
 SEEN_WITHIN_S = 60.0
 """How long a file that another machine wrote may take to be seen here, on a slow network file system."""
 LOOK_S = 0.5
+WAITS_S = 600.0
+"""For a node, where there is none."""
 NODES_EVERY_S = 2.0
 _SIGN = ".shared-"
 """How the file in the journal begins by which nodes see that it is the same folder."""
-
-
-@dataclass
-class _Node:
-    room: Room
-    is_fit: bool = False
-    """It was looked at, and can grade."""
-    free_cpus: int = 0
-    free_gpus: int = 0
-    cannot: dict[str, str] = field(default_factory=dict)
-    """Why it grades nothing more, by the device as `GradingKey` has it; "" is for all."""
-
-    def can(self, chunk: _Chunk) -> bool:
-        return self.room.gpus >= chunk.gpus and not self.cannot.keys() & {"", chunk.device}
-
-    def can_now(self, chunk: _Chunk) -> bool:
-        has_room = self.free_cpus >= 1 and self.free_gpus >= chunk.gpus
-        return self.is_fit and has_room and self.can(chunk)
-
-
-@dataclass
-class _Chunk:
-    attempts: dict[str, Attempt]
-    """What has no report yet that was seen, by the name of the key; in the order in which they are graded."""
-    gpus: int
-    device: str
-    node: str = ""
 
 
 class ClusterExecutor:
@@ -71,11 +45,11 @@ class ClusterExecutor:
         self._isolation = isolation
         self._judges = judges
         self._tell = tell
-        self._nodes: dict[str, _Node] = {}
-        self._looks: dict[Any, str] = {}
-        self._chunks: dict[Any, _Chunk] = {}
-        self._ready: deque[_Chunk] = deque()
-        self._waits = False
+        self._nodes: dict[str, Node] = {}
+        self._looks: dict[Task, Look] = {}
+        self._chunks: dict[Task, Chunk] = {}
+        self._ready: deque[Chunk] = deque()
+        self._waits_since: float | None = None
         self._unseen: dict[str, tuple[Attempt, str, float]] = {}
         """What a node says that it graded: the attempt, the node's name, and when it is no longer believed."""
 
@@ -99,6 +73,7 @@ class ClusterExecutor:
                 if time.monotonic() - looked >= NODES_EVERY_S:
                     looked = time.monotonic()
                     self._look_around(needed)
+                    self._end_silent(work)
                 self._hand_out(work)
                 for task in self._cluster.over([*self._looks, *self._chunks], LOOK_S):
                     self._hear(task, work)
@@ -119,8 +94,30 @@ class ClusterExecutor:
             self._tell(f"Node {gone.room.name} is gone: what it had in hand is graded elsewhere.")
         for node, room in living.items():
             if node not in self._nodes and room.cpus:
-                self._nodes[node] = _Node(room, free_cpus=room.cpus, free_gpus=room.gpus)
-                self._looks[self._cluster.look(node, needed)] = node
+                self._nodes[node] = Node(room, free_cpus=room.cpus, free_gpus=room.gpus)
+                self._looks[self._cluster.look(node, needed)] = Look(node)
+
+    def _end_silent(self, work: Work) -> None:
+        """A node that hangs does not hold the others up: what it has in hand is graded elsewhere."""
+        for task, look in list(self._looks.items()):
+            if look.is_silent:
+                del self._looks[task]
+                self._cluster.drop(task)
+                why = "it did not answer when it was looked at: it hangs, or is busy with others' work"
+                self._put_aside(look.node, why)
+        for task, chunk in list(self._chunks.items()):
+            if chunk.is_silent:
+                del self._chunks[task]
+                self._cluster.drop(task)
+                self._put_aside(chunk.node, "a grading there did not end: it hangs, or is busy with others' work")
+                for attempt in chunk.attempts.values():
+                    work.give_back(attempt)
+
+    def _put_aside(self, name: str, why: str) -> None:
+        node = self._nodes.get(name)
+        if node is not None:
+            node.cannot[""] = why
+            self._tell(f"Node {node.room.name} cannot grade: {why}")
 
     def _hand_out(self, work: Work) -> None:
         """Take what the nodes have room for."""
@@ -138,10 +135,15 @@ class ClusterExecutor:
     def _check_hope(self) -> None:
         """Raises `NotGradableHere` where none of the nodes can grade what is left."""
         if not self._nodes:
-            if not self._waits:
-                self._tell("No node of the cluster has a CPU to grade on. Waiting for one.")
-            self._waits = True
+            now = time.monotonic()
+            if self._waits_since is None:
+                self._waits_since = now
+                self._tell(f"No node of the cluster has a CPU to grade on. Waiting {WAITS_S / 60:.0f} minutes for one.")
+            elif now - self._waits_since > WAITS_S:
+                title = f"No node of the cluster has had a CPU to grade on for {WAITS_S / 60:.0f} minutes."
+                raise GradingError(title, "Start nodes, then go on with --resume.")
             return
+        self._waits_since = None
         if all("" in node.cannot for node in self._nodes.values()):
             self._give_up("")
         for chunk in self._ready:
@@ -152,7 +154,7 @@ class ClusterExecutor:
         is_allowed = self._judges is None or len(self._chunks) < self._judges
         return is_allowed and any(node.is_fit and node.free_cpus for node in self._nodes.values())
 
-    def _taken(self, work: Work) -> _Chunk | None:
+    def _taken(self, work: Work) -> Chunk | None:
         """Some attempts of one exercise: fewer towards the end, so that all nodes end together."""
         first = work.take(wait=False)
         if first is None:
@@ -172,7 +174,7 @@ class ClusterExecutor:
             attempts.append(attempt)
         most = max((node.room.gpus for node in self._nodes.values()), default=0)
         gpus = max(1, min(first.job.gpus, most)) if first.job.gpus else 0
-        return _Chunk({each.job.key.name: each for each in attempts}, gpus, first.job.key.device)
+        return Chunk({each.job.key.name: each for each in attempts}, gpus, first.job.key.device)
 
     def _place(self) -> None:
         for chunk in list(self._ready):
@@ -185,13 +187,14 @@ class ClusterExecutor:
             chunk.node = min(free, key=lambda name: (self._nodes[name].room.gpus, -self._nodes[name].free_cpus))
             self._nodes[chunk.node].free_cpus -= 1
             self._nodes[chunk.node].free_gpus -= chunk.gpus
+            chunk.heard = time.monotonic()
             self._ready.remove(chunk)
             jobs = [attempt.job for attempt in chunk.attempts.values()]
             self._chunks[self._cluster.grade(chunk.node, jobs, self._isolation, chunk.gpus)] = chunk
 
-    def _hear(self, task: Any, work: Work) -> None:
+    def _hear(self, task: Task, work: Work) -> None:
         if task in self._looks:
-            self._hear_look(task, self._looks.pop(task))
+            self._hear_look(task, self._looks.pop(task).node)
             return
         chunk = self._chunks.pop(task)
         node = self._nodes.get(chunk.node)
@@ -217,7 +220,7 @@ class ClusterExecutor:
         for attempt in chunk.attempts.values():  # not begun, or seen already
             work.give_back(attempt)
 
-    def _hear_look(self, task: Any, name: str) -> None:
+    def _hear_look(self, task: Task, name: str) -> None:
         node = self._nodes.get(name)
         if node is None:
             return
@@ -227,10 +230,9 @@ class ClusterExecutor:
             why = str(lost)
         node.is_fit = not why
         if why:
-            node.cannot[""] = why
-            self._tell(f"Node {node.room.name} cannot grade: {why}")
+            self._put_aside(name, why)
 
-    def _lose(self, chunk: _Chunk, why: str, work: Work) -> None:
+    def _lose(self, chunk: Chunk, why: str, work: Work) -> None:
         """Its worker died, and died again when the task was tried again; or its node did."""
         self._see(chunk, work, len(chunk.attempts))
         is_alive = chunk.node in self._cluster.nodes()
@@ -256,7 +258,7 @@ class ClusterExecutor:
             del self._unseen[key]
 
     @staticmethod
-    def _see(chunk: _Chunk, work: Work, most: int) -> None:
+    def _see(chunk: Chunk, work: Work, most: int) -> None:
         """Count those of the first `most` whose reports stand in the journal, and so on while there are any."""
         position = 0
         for key, attempt in list(chunk.attempts.items()):
@@ -267,6 +269,7 @@ class ClusterExecutor:
                 position += 1
             else:
                 del chunk.attempts[key]
+                chunk.heard = time.monotonic()
                 work.done(attempt, outcome)
 
     def _give_up(self, device: str) -> None:

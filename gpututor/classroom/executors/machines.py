@@ -60,5 +60,8 @@ class Cluster(Protocol):
     def answer(self, task: Task) -> Any:
         """What a task that ended returned. Raises `Lost`."""
 
+    def drop(self, task: Task) -> None:
+        """End a task whose answer nobody wants any more."""
+
     def close(self) -> None:
         """End all tasks."""

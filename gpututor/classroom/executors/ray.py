@@ -122,6 +122,10 @@ class RayCluster:
         except self._ray.exceptions.RayError as error:
             raise Lost(f"{type(error).__name__}: {_last_line(error)}") from error
 
+    def drop(self, task: Task) -> None:
+        """See `Cluster`."""
+        self._ray.cancel(self._tasks.pop(task), force=True)
+
     def close(self) -> None:
         """See `Cluster`."""
         if self._ray is None:

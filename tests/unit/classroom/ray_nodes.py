@@ -15,6 +15,8 @@ from unittest import mock
 
 from gpututor.processes import descendants
 
+_TOKEN = secrets.token_hex(32)
+"""One for all: Ray reads it once in a process."""
 _NODE = {"num_cpus": 1, "object_store_memory": 100 << 20}
 
 
@@ -45,7 +47,7 @@ class Nodes:
 @contextlib.contextmanager
 def two_nodes() -> Iterator[Nodes]:
     """Nobody else can use the cluster; and Ray writes no token into the home of the person who runs this."""
-    token = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32), "RAY_USAGE_STATS_ENABLED": "0"}
+    token = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": _TOKEN, "RAY_USAGE_STATS_ENABLED": "0"}
     with mock.patch.dict(os.environ, token), tempfile.TemporaryDirectory(prefix="ray-", dir="/tmp") as folder:
         from ray.cluster_utils import Cluster
 

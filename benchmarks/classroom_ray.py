@@ -1,0 +1,60 @@
+"""The big class by Ray on two nodes of this machine, one of which is killed when half is done; for `classroom.py`."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from classroom_runs import RAY_KINDS, Graded, grade, tell_memory
+
+from gpututor.classroom.folder import ClassFolder
+from tests.unit.classroom.big_class import BigClass
+from tests.unit.classroom.big_class_checks import (
+    both_come_to_the_same,
+    nothing_is_lost,
+    the_gradebook_has_everything_once,
+)
+from tests.unit.classroom.ray_nodes import Nodes, two_nodes
+
+
+@dataclass
+class _Kill:
+    """Kills the second node when so many are done."""
+
+    nodes: Nodes
+    after: int
+    done: int = 0
+
+    def __call__(self, done: int) -> None:
+        if not self.done and done >= self.after:
+            self.done = done
+            self.nodes.kill_second()
+
+
+def tell_ray(big: BigClass, source: Path, by_local: ClassFolder, local: Graded, options: Sequence[str]) -> None:
+    """Grade the class again. Prints tables, and raises `AssertionError` where it does not come to the same."""
+    folder = ClassFolder(by_local.folder.parent / "by ray")
+    gradings = int(str(local.summary["gradings"]))
+    with two_nodes() as nodes:
+        kill = _Kill(nodes, gradings // 2)
+        ray = grade(source, folder, [*options, "--executor", "ray", "--address", nodes.address], RAY_KINDS, kill)
+    print(f"{'':<52}{'per second':>12}")
+    rows = {
+        "local": local.per_s(),
+        "local, with the graders' start": float(str(local.summary["per_s"])),
+        f"Ray, two nodes of one CPU, until one was killed at {kill.done}": ray.per_s(last=kill.done),
+        "Ray, the node that was left, until all was done": ray.per_s(first=kill.done),
+        "Ray, from the start to the end": float(str(ray.summary["per_s"])),
+    }
+    for label, per_s in rows.items():
+        print(f"{label:<52}{per_s:>12.2f}")
+    print("\n".join(tell_memory(ray, RAY_KINDS)))
+    print(f"\n{ray.summary['outcomes']}; {ray.summary['retried']} tried again")
+    nothing_is_lost(folder, big)
+    with contextlib.redirect_stdout(io.StringIO()):
+        the_gradebook_has_everything_once(folder, big)
+    both_come_to_the_same(by_local, folder, big)
+    print("Nothing is lost, nothing counts twice, and all marks are those of the local executor.")

@@ -1,0 +1,102 @@
+"""Gradings of the big class that are looked at while they run, for `classroom.py`."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from gpututor.classroom.folder import ClassFolder
+from gpututor.processes import descendants
+
+LOOKS_EVERY_S = 1.0
+ROWS = 10
+KINDS = {"judge": b"gpututor.judge", "fork server": b"fork_server"}
+RAY_KINDS = {"Ray's driver": b"ray_driver", "raylet": b"raylet/raylet", "Ray's head": b"gcs_server", **KINDS}
+
+
+@dataclass
+class Graded:
+    """What there is to say of one grading of the class."""
+
+    summary: dict[str, object]
+    samples: list[tuple[float, int, dict[str, int]]] = field(default_factory=list)
+    """Seconds since the start, gradings that were done, and MiB by the kind of process."""
+
+    def per_s(self, first: int = 1, last: int | None = None) -> float:
+        """From when so many were done until so many are."""
+        moments = [(seconds, done) for seconds, done, _ in self.samples if done >= first and done <= (last or done)]
+        if not moments:
+            return 0.0
+        (first_s, first_done), (last_s, last_done) = moments[0], moments[-1]
+        return (last_done - first_done) / (last_s - first_s) if last_s > first_s else 0.0
+
+
+def grade(
+    source: Path,
+    folder: ClassFolder,
+    options: Sequence[str],
+    kinds: dict[str, bytes] = KINDS,
+    meanwhile: Callable[[int], None] = lambda done: None,
+) -> Graded:
+    """Grade the class, and look at the processes of ours meanwhile. `meanwhile` is told how many are done."""
+    command = [sys.executable, "-m", "gpututor", "classroom", "grade", str(source), "--out", str(folder.folder)]
+    start = time.perf_counter()
+    said = folder.folder.with_suffix(".txt")
+    with (
+        said.open("w", encoding="utf-8") as errors,
+        subprocess.Popen([*command, *options, "--json"], stdout=subprocess.PIPE, stderr=errors, text=True) as process,
+    ):
+        try:
+            graded = Graded({})
+            while process.poll() is None:
+                done = sum(1 for _ in folder.journal.glob("*/*.json"))
+                graded.samples.append((time.perf_counter() - start, done, resident_mib(process.pid, kinds)))
+                meanwhile(done)
+                time.sleep(LOOKS_EVERY_S)
+            assert process.stdout is not None
+            graded.summary = json.loads(process.stdout.read() or "{}")
+            if process.returncode:
+                print(said.read_text(encoding="utf-8"), file=sys.stderr)
+                sys.exit(process.returncode)
+        finally:
+            process.terminate()
+    return graded
+
+
+def resident_mib(program: int, kinds: dict[str, bytes]) -> dict[str, int]:
+    """Of the program, and the largest of each kind of process that we have started."""
+    found = {"program": _resident_mib(program), "processes": 0}
+    for pid in descendants(os.getpid()):
+        found["processes"] += 1
+        try:
+            command = Path(f"/proc/{pid}/cmdline").read_bytes()
+        except OSError:
+            continue
+        for kind, name in kinds.items():
+            if name in command:
+                found[kind] = max(found.get(kind, 0), _resident_mib(pid))
+    return found
+
+
+def _resident_mib(pid: int) -> int:
+    try:
+        pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+    except (OSError, IndexError):
+        return 0
+    return pages * os.sysconf("SC_PAGE_SIZE") >> 20
+
+
+def tell_memory(graded: Graded, kinds: dict[str, bytes] = KINDS) -> Iterator[str]:
+    """A table."""
+    columns = ["program", *kinds, "processes"]
+    yield f"\n{'resident memory, MiB':<24}" + "".join(f"{column:>13}" for column in columns)
+    busy = [sample for sample in graded.samples if sample[1] and "judge" in sample[2]] or graded.samples
+    for row in range(ROWS):
+        seconds, done, mib = busy[row * (len(busy) - 1) // (ROWS - 1)]
+        yield f"{seconds:7.0f} s {done:>6} done   " + "".join(f"{mib.get(column, 0):>13}" for column in columns)
