@@ -13,7 +13,14 @@ from gpututor.errors import UsageError
 from gpututor.files import ordinary
 from gpututor.plain_text import visible
 
-_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
+_SIGNS = "=+\\-@\uff1d\uff0b\uff0d\uff20"
+"""What formulas begin with; also as wide letters, which some spreadsheets take for the same."""
+_FORMULA = re.compile(rf"\s*[{_SIGNS}]| *[\t\r\n]")
+_IN_TEXT = {
+    delimiter: re.compile(rf"(?<=[{others}\t\r\n])(?=[\"']*\s*[\"']*[{_SIGNS}])")
+    for delimiter, others in ((",", ";"), (";", ","), ("\t", ",;"))
+}
+"""Where, with another delimiter than this one, a spreadsheet would begin a cell with a formula."""
 _HARMLESS = re.compile(r"-|-?[0-9]+([.,][0-9]+)?")
 _LARGEST_BYTES = 64 << 20
 
@@ -33,27 +40,30 @@ def csv_text(rows: Iterable[Sequence[Cell]], delimiter: str = ",") -> str:
     written out."""
     stream = io.StringIO()
     writer = csv.writer(stream, delimiter=delimiter, lineterminator="\n")
-    writer.writerows([[_written(cell) for cell in row] for row in rows])
+    writer.writerows([[_written(cell, delimiter) for cell in row] for row in rows])
     return stream.getvalue()
 
 
-def _written(cell: Cell) -> str:
+def _written(cell: Cell, delimiter: str) -> str:
     match cell:
         case None:
             return ""
         case str():
-            return safe(cell)
+            return safe(cell, delimiter)
         case Kept(text):
-            return text if _HARMLESS.fullmatch(text) else safe(text)
+            return text if _HARMLESS.fullmatch(text) else safe(text, delimiter)
         case _:
             return number(cell)
 
 
-def safe(text: str) -> str:
-    """`text` for a cell: what begins, after spaces, like a formula gets a ' in front."""
-    begins_badly = text.lstrip(" ").startswith(_FORMULA)
+def safe(text: str, delimiter: str = ",") -> str:
+    """`text` for a cell: what begins, after blank space, like a formula gets a ' in front.
+
+    So does what would begin like one for a spreadsheet that takes another delimiter, or ends a cell at a newline.
+    """
     shown = text if text.isprintable() and text.isascii() else visible(text)  # a class has a million cells
-    return f"'{shown}" if begins_badly else shown
+    shown = _IN_TEXT[delimiter].sub("'", shown)
+    return f"'{shown}" if _FORMULA.match(text) else shown
 
 
 def number(value: float) -> str:

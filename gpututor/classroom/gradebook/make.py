@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from gpututor.classroom import check_names
-from gpututor.classroom.batch import Options, troubles_of
+from gpututor.classroom.batch import Options, Trouble, troubles_of
 from gpututor.classroom.folder import ClassFolder
 from gpututor.classroom.gradebook.attempts import NOT_YET, Graded, attempt_of, worth
 from gpututor.classroom.gradebook.marks import mark_of, student_marks
@@ -19,9 +19,11 @@ from gpututor.classroom.rules import Rules
 from gpututor.classroom.rules_file import course_of, mistaken
 from gpututor.course.exercise import Exercise
 from gpututor.course.keys import Mistake, nearest
-from gpututor.errors import GradingError
+from gpututor.errors import GradingError, UsageError
 from gpututor.grading.journal import GradingKey, read_entry
 from gpututor.grading.report import Report
+
+_BROKEN = "Its file in the journal is broken: move it away, then grade again with --resume."
 
 
 def make_gradebook(folder: ClassFolder, rules: Rules, course_folder: Path | None = None) -> Gradebook:
@@ -89,10 +91,14 @@ class _Handed(NamedTuple):
 def _graded(folder: ClassFolder, class_: Class) -> tuple[dict[HandedIn, Graded], list[Notice]]:
     """What the journal has on each file; the same text is read once. Broken files of the journal are told."""
     options = Options.read(folder)
-    troubles = troubles_of(folder)
     found: dict[GradingKey, Graded] = {}
     graded: dict[HandedIn, Graded] = {}
     notices = []
+    troubles: dict[GradingKey, Trouble] = {}
+    try:
+        troubles = troubles_of(folder)
+    except UsageError as error:  # it only says why there is no report
+        notices.append(Notice(error.title, error.advice))
     for one in class_.handed_in:
         key = options.key_of(one)
         if key is None:
@@ -103,7 +109,9 @@ def _graded(folder: ClassFolder, class_: Class) -> tuple[dict[HandedIn, Graded],
                 found[key] = Graded(key, read_entry(folder.journal, key), problem)
             except GradingError as error:
                 notices.append(Notice(error.title, error.advice))
-                found[key] = Graded(key, None, "Its file in the journal is broken: grade again with --resume.")
+                found[key] = Graded(
+                    key, None, "Its file in the journal is broken: move it away, then grade again with --resume."
+                )
         graded[one] = found[key]
     return graded, notices
 

@@ -8,7 +8,7 @@ from gpututor.classroom.for_students import ForStudent, ShownCheck, for_student,
 from gpututor.classroom.gradebook.canvas import title_of
 from gpututor.classroom.gradebook.cells import number
 from gpututor.classroom.gradebook.model import ExerciseSummary, Gradebook, Mark, Standing, StudentMarks
-from gpututor.classroom.page.html import name, section, text
+from gpututor.classroom.page.html import caption, name, section, text
 from gpututor.classroom.submitted import SubmittedLines
 from gpututor.plain_text import shortened
 
@@ -16,7 +16,6 @@ MOST_BYTES = 8 << 20
 """Of all reports together; further ones only say where to find them."""
 LONGEST = 400
 """Characters of what was expected or found."""
-_WORDS = {Standing.OPEN: "open", Standing.REFUSED: "refused", Standing.NOT_GRADED: "waiting"}
 _SHADES = 4
 
 
@@ -30,8 +29,8 @@ def marks_table(gradebook: Gradebook) -> str:
     rows = "\n".join(_row(place, marks) for place, marks in enumerate(gradebook.students))
     table = (
         '<div class="wide tall" role="region" aria-label="Marks" tabindex="0"><table class="marks numbers">'
-        f'<thead><tr><th scope="col">Student</th><th scope="col">Points</th><th scope="col">Of</th>{head}'
-        f"</tr></thead>\n"
+        f'{caption("Marks")}<thead><tr><th scope="col">Student</th><th scope="col">Points</th>'
+        f'<th scope="col">Of</th>{head}</tr></thead>\n'
         f"<tbody>\n{rows}\n</tbody></table></div>"
     )
     return section("marks", "Marks", _CONTROLS, table, f'<p class="facts">{text(_legend(gradebook))}</p>')
@@ -61,7 +60,7 @@ def _row(place: int, marks: StudentMarks) -> str:
 def _cell(target: str, mark: Mark) -> str:
     if mark.standing is Standing.NOT_HANDED_IN:
         return f'<td class="none">{"(–)" if mark.is_dropped else "–"}</td>'
-    word = number(mark.mark) if mark.mark is not None else _WORDS[mark.standing]
+    word = number(mark.mark) if mark.mark is not None else mark.standing.word
     shade = f"q{min(int(mark.share * _SHADES + 1e-9), _SHADES)}" if mark.mark is not None else "open"
     return f'<td class="{shade}"><a href="{target}">{f"({word})" if mark.is_dropped else word}</a></td>'
 
@@ -70,7 +69,7 @@ def _legend(gradebook: Gradebook) -> str:
     marks = [mark for student in gradebook.students for mark in student.marks]
     told = ["– not handed in"] if any(mark.standing is Standing.NOT_HANDED_IN for mark in marks) else []
     told += [
-        f"{word}: no mark yet" for standing, word in _WORDS.items() if any(mark.standing is standing for mark in marks)
+        f"{each.word}: no mark yet" for each in Standing if each.word and any(mark.standing is each for mark in marks)
     ]
     told += ["(2) does not count"] if any(mark.is_dropped for mark in marks) else []
     return f"The {gradebook.rules.attempts} attempt counts. {'. '.join(told)}{'.' if told else ''}"

@@ -33,8 +33,13 @@ def table(label: str, headers: Sequence[str], rows: Iterable[Sequence[str]], kin
     )
     return (
         f'<div class="wide" role="region" aria-label="{text(label)}" tabindex="0"><table class="{kind}">'
-        f"<thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody></table></div>"
+        f"{caption(label)}<thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody></table></div>"
     )
+
+
+def caption(label: str) -> str:
+    """What a table is, for those who do not see the heading above it."""
+    return f'<caption class="unseen">{text(label)}</caption>'
 
 
 def listed(lines: Sequence[str]) -> str:

@@ -37,6 +37,7 @@ class Likeness:
         given = list(_given(self.about)) if self.about is not None else []
         found = similar(texts, self._read, template_of(given), share)
         items = [self._identical(text) for text in found.identical]
+        items += [self._shared_by_many(crowd) for crowd in found.crowds]
         items += [self._alike(cluster) for cluster in found.clusters]
         how = Compared(
             exercise=self.exercise,
@@ -57,14 +58,23 @@ class Likeness:
         return self._item(Kind.IDENTICAL, text.files, why, f"less {self._path(text)}")
 
     def _alike(self, cluster: Cluster) -> Item:
-        files = tuple(sorted((one for text in cluster.texts for one in text.files), key=_who))
-        least, greatest = f"{cluster.least:.0%}", f"{cluster.greatest:.0%}"
-        much = least if least == greatest else f"{least} to {greatest}"
         each = "" if len(cluster.texts) == 2 else "; each is like one of the others, not always like all"
         why = (
-            f"{count(len(cluster.texts), 'text')} have {much} of their fingerprints in common, beside what everybody "
-            f"was given{each}. The solution may suggest itself, or they may have worked together."
+            f"{count(len(cluster.texts), 'text')} have {_much(cluster)} of their fingerprints in common, beside what "
+            f"everybody was given{each}. The solution may suggest itself, or they may have worked together."
         )
+        return self._of_cluster(cluster, why)
+
+    def _shared_by_many(self, crowd: Cluster) -> Item:
+        why = (
+            f"{count(len(crowd.texts), 'text')} of {crowd.people} people have {_much(crowd)} of their fingerprints in "
+            "common with the same one of them, beside what everybody was given. So many share it that the solution may "
+            "suggest itself, or they may have one source."
+        )
+        return self._of_cluster(crowd, why)
+
+    def _of_cluster(self, cluster: Cluster, why: str) -> Item:
+        files = tuple(sorted((one for text in cluster.texts for one in text.files), key=_who))
         one, other = cluster.nearest
         return self._item(Kind.ALIKE, files, why, f"diff -u {self._path(one)} {self._path(other)} | less")
 
@@ -89,6 +99,11 @@ class Likeness:
             return 0
         digest = hashlib.sha256(solution.encode()).hexdigest()
         return sum(len(text.parties) for text in texts if text.sha256 == digest)
+
+
+def _much(cluster: Cluster) -> str:
+    least, greatest = f"{cluster.least:.0%}", f"{cluster.greatest:.0%}"
+    return least if least == greatest else f"{least} to {greatest}"
 
 
 def _who(one: HandedIn) -> tuple[str, int]:

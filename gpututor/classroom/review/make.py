@@ -45,7 +45,8 @@ def review_of(folder: ClassFolder, gradebook: Gradebook, share: float = SHARE) -
     items += reviewer.unmatched()
     order = {kind: position for position, kind in enumerate(Kind)}
     items.sort(key=lambda item: order[item.kind])  # within a kind they stay in the order of the course
-    return Review(tuple(items), share, tuple(compared), (*gradebook.notices, *_waiting(waiting)))
+    names = {student.id: student.called for student in gradebook.class_.students if student.called != student.id}
+    return Review(tuple(items), share, tuple(compared), (*gradebook.notices, *_waiting(waiting)), names)
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -94,3 +95,9 @@ class Review:
     compared: tuple[Compared, ...]
     """In the order of the course."""
     notices: tuple[Notice, ...]
+    names: Mapping[str, str]
+    """What students are called beside their ids, by these, where that says more: see `Student.called`."""
+
+    def called(self, student: str) -> str:
+        """The id, and the name where that says more."""
+        return self.names.get(student, student)

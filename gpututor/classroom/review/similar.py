@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -14,7 +14,9 @@ FEWEST = 20
 """Texts with fewer fingerprints of their own are not compared: in a few lines all right answers are alike."""
 COMMON_PEOPLE = 10
 COMMON_SHARE = 0.1
-"""What more than ten people, and more than a tenth of all, have in common is how the exercise is solved."""
+"""What more than ten people, and more than a tenth of all, have in common is mostly how the exercise is solved."""
+MOST_LEADERS = 100
+"""Texts that crowds are looked for around: with so many, one of each tenth of the class is among them."""
 
 MOST_ATTEMPTS = 20
 """The newest ones of a student at an exercise: a thousand of them would take as long as a class."""
@@ -45,6 +47,10 @@ class Cluster:
     nearest: tuple[Text, Text]
     """Two that are as alike as any, of different people."""
 
+    @property
+    def people(self) -> int:
+        return len({party for text in self.texts for party in text.parties})
+
 
 @dataclass(frozen=True)
 class Similar:
@@ -53,6 +59,8 @@ class Similar:
     identical: tuple[Text, ...]
     """Texts that several people handed in, to the letter."""
     clusters: tuple[Cluster, ...]
+    crowds: tuple[Cluster, ...]
+    """Texts that consist mostly of what many have in common, each alike to the same one of them."""
     texts: int
     compared: int
     fingerprints: int
@@ -84,18 +92,29 @@ def similar(
     """`read`: the text of a digest, None where it is lost. `share`: from which share of fingerprints on."""
     own = {text.sha256: fingerprints(content, template) for text in texts if (content := read(text.sha256)) is not None}
     identical = [text for text in texts if len(own.get(text.sha256, ())) >= FEWEST and text.is_of_others_than(text)]
-    common = _common(texts, own)
+    people = len({party for text in texts for party in text.parties})
+    many = max(COMMON_PEOPLE, COMMON_SHARE * people)
+    common = _common(texts, own, many)
     left = {digest: found - common for digest, found in own.items()}
     compared = [text for text in texts if len(left.get(text.sha256, ())) >= FEWEST]
     clusters = _clusters(compared, left, share)
     return Similar(
         identical=tuple(sorted(identical, key=lambda text: _who(text.files[0]))),
-        clusters=tuple(sorted(clusters, key=lambda cluster: _who(cluster.texts[0].files[0]))),
+        clusters=_in_order(clusters),
+        crowds=_in_order(_crowds(texts, own, common, share, many)),
         texts=len(texts),
         compared=len(compared),
         fingerprints=len(frozenset().union(*(left[text.sha256] for text in compared))),
         common=len(common),
     )
+
+
+def _in_order(clusters: Iterable[Cluster]) -> tuple[Cluster, ...]:
+    return tuple(sorted(clusters, key=lambda cluster: _first(cluster.texts[0])))
+
+
+def _first(text: Text) -> tuple[str, int, str]:
+    return _who(text.files[0])
 
 
 def _who(one: HandedIn) -> tuple[str, int, str]:
@@ -109,8 +128,8 @@ def _parties(files: Iterable[HandedIn]) -> frozenset[frozenset[str]]:
     return frozenset(map(frozenset, by_source.values()))
 
 
-def _common(texts: Iterable[Text], own: Mapping[str, frozenset[int]]) -> frozenset[int]:
-    """The fingerprints that many different people have."""
+def _common(texts: Iterable[Text], own: Mapping[str, frozenset[int]], many: float) -> frozenset[int]:
+    """The fingerprints that more than so many different people have."""
     holders: Counter[int] = Counter()
     by_person: dict[frozenset[str], set[int]] = defaultdict(set)
     for text in texts:
@@ -118,8 +137,38 @@ def _common(texts: Iterable[Text], own: Mapping[str, frozenset[int]]) -> frozens
             by_person[party] |= own.get(text.sha256, frozenset())
     for found in by_person.values():
         holders.update(found)
-    most = max(COMMON_PEOPLE, COMMON_SHARE * len(by_person))
-    return frozenset(value for value, number in holders.items() if number > most)
+    return frozenset(value for value, number in holders.items() if number > many)
+
+
+def _crowds(
+    texts: Sequence[Text], own: Mapping[str, frozenset[int]], common: frozenset[int], share: float, many: float
+) -> Iterator[Cluster]:
+    """Groups of more than so many people whose texts would be alike if nothing were left out as common."""
+    found = {text.sha256: own.get(text.sha256, frozenset()) for text in texts}
+    alone = [
+        text for text in texts if len(mine := found[text.sha256]) >= FEWEST and len(mine & common) >= share * len(mine)
+    ]
+    for leader in alone[:MOST_LEADERS]:  # in the order of digests: as if drawn by lot
+        if leader not in alone:
+            continue
+        first = found[leader.sha256]
+        shares = {
+            text: len(first & mine) / min(len(first), len(mine))
+            for text in alone
+            if (mine := found[text.sha256]) and text is not leader
+        }
+        crowd = [text for text, much in shares.items() if much >= share]
+        alike = [text for text in crowd if text.is_of_others_than(leader)]
+        if not alike:
+            continue
+        nearest = max(sorted(alike, key=_first), key=shares.__getitem__)
+        first_two = sorted((leader, nearest), key=_first)
+        least, greatest = min(map(shares.__getitem__, crowd)), max(map(shares.__getitem__, crowd))
+        members = tuple(sorted([leader, *crowd], key=_first))
+        cluster = Cluster(members, least, greatest, (first_two[0], first_two[1]))
+        if cluster.people > many:
+            alone = [text for text in alone if text not in {*members}]
+            yield cluster
 
 
 def _clusters(texts: Sequence[Text], left: Mapping[str, frozenset[int]], share: float) -> list[Cluster]:

@@ -27,22 +27,23 @@ def lines_of(review: Review, width: int) -> Iterator[str]:
         yield ""
         yield f"{kind.heading}: {len(items)}"
         for item in items:
-            yield from _item(item, width)
+            yield from _item(item, review, width)
     yield ""
     yield from _how(review, width)
 
 
-def _item(item: Item, width: int) -> Iterator[str]:
+def _item(item: Item, review: Review, width: int) -> Iterator[str]:
     place = " ".join(filter(None, (item.label, item.exercise)))
     if item.kind is Kind.UNMATCHED:
         yield _line(item.source)
     elif len(item.files) == 1:
         one = item.files[0]
-        yield _line(f"{one.student}  {place}  {_attempt(one)}{one.source}")
+        yield _line(f"{review.called(one.student)}  {place}  {_attempt(one)}{one.source}")
     else:
         yield _line(place)
         names = ", ".join(
-            f"{one.student}{f' ({_attempt(one).strip()})' if one.attempt > 1 else ''}" for one in item.files
+            f"{review.called(one.student)}{f' ({_attempt(one).strip()})' if one.attempt > 1 else ''}"
+            for one in item.files
         )
         yield from _wrapped(names, width, 4)
     yield from _wrapped(item.why, width, 6)

@@ -4,7 +4,8 @@ OUT is the folder that `classroom grade` made. A report has the student's total,
 counts: what was checked, what was expected and what was found, on which line, why it matters and what to try, what
 lateness cost, and as many hints as the rules allow (`hints` in OUT/classroom.toml).
 
-Nothing is said of hidden checks, nor of what a person has to look at. Reports are made anew each time.
+Nothing is said of hidden checks, nor of what a person has to look at. Reports are made anew each time. Those of
+students who are not in the class any more stay, and are told.
 """
 
 from __future__ import annotations
@@ -18,9 +19,10 @@ from gpututor.classroom.folder import ClassFolder
 from gpututor.classroom.folder_names import folder_names
 from gpututor.classroom.gradebook.make import make_gradebook
 from gpututor.classroom.gradebook.model import Gradebook, Notice
+from gpututor.classroom.parts import clear_parts
 from gpututor.classroom.rules_file import course_of, rules_for
 from gpututor.classroom.submitted import SubmittedLines
-from gpututor.cli.classroom.telling import tell, write
+from gpututor.cli.classroom.telling import left_over, tell, write
 from gpututor.course.keys import nearest
 from gpututor.errors import CourseError, UsageError
 from gpututor.grading.words import count
@@ -46,10 +48,13 @@ def main(arguments: argparse.Namespace) -> int:
     hints = _hints_of(gradebook, arguments.hints, notices)
     lines = SubmittedLines(folder)
     names = folder_names(marks.student.id for marks in gradebook.students)
+    clear_parts(folder.feedback)
     for marks in gradebook.students:
         if marks.student.id in chosen:
             path = folder.feedback / f"{names[marks.student.id]}.md"
             write(path, feedback(gradebook, marks, lines, hints))
+    found = [path.stem for path in folder.feedback.glob("*.md") if not path.name.startswith(".")]
+    notices += left_over(folder.feedback, found, names.values(), "reports", "send what is in it")
     print(f"Written: {count(len(chosen), 'report')} to {visible(str(folder.feedback))}")
     tell(notices)
     return 0

@@ -27,7 +27,7 @@ import argparse
 import json
 import shutil
 import sys
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -43,11 +43,11 @@ from gpututor.classroom.gradebook.moodle import moodle
 from gpututor.classroom.gradebook.tables import long, wide
 from gpututor.classroom.gradebook.terminal import lines_of
 from gpututor.classroom.page.make import page
+from gpututor.classroom.parts import clear_parts
 from gpututor.classroom.rules_file import course_of, rules_for
 from gpututor.classroom.submitted import SubmittedLines
-from gpututor.cli.classroom.telling import tell, write
+from gpututor.cli.classroom.telling import left_over, remove, tell, write
 from gpututor.errors import UsageError
-from gpututor.grading.words import count
 from gpututor.plain_text import visible
 
 _OPTIONS = (
@@ -80,6 +80,7 @@ def main(arguments: argparse.Namespace) -> int:
     folder = ClassFolder(arguments.out.absolute())
     gradebook = make_gradebook(folder, rules_for(folder, arguments.rules), arguments.course)
     notices = list(gradebook.notices)
+    _clear_parts(arguments, folder)
     notices += _database_written(gradebook, folder.gradebook)
     if arguments.all:
         _take_all(arguments, folder.exports, gradebook.class_.layout)
@@ -94,6 +95,19 @@ def main(arguments: argparse.Namespace) -> int:
         print(f"Written: {visible(str(path))}", file=screen)
     tell(notices)
     return 0
+
+
+def _clear_parts(arguments: argparse.Namespace, folder: ClassFolder) -> None:
+    """What reports left that were killed, where this one writes."""
+    clear_parts(folder.folder, folder.gradebook.name)
+    clear_parts(folder.exports)
+    for name in PLACES:
+        path: Path | None = getattr(arguments, name)
+        if path is not None and name != "gradescope":
+            clear_parts(path.parent, path.name)
+        elif path is not None:
+            for each in path.glob("*/"):
+                clear_parts(each, "results.json")
 
 
 def _database_written(gradebook: Gradebook, path: Path) -> Iterator[Notice]:
@@ -139,8 +153,11 @@ def _written(
             if results is not None:
                 write(arguments.gradescope / place, results)
             else:  # an earlier report may have had a mark
-                (arguments.gradescope / place).unlink(missing_ok=True)
-        notices += _left_over(arguments.gradescope, files)
+                remove(arguments.gradescope / place)
+        found = [path.parent.name for path in arguments.gradescope.glob("*/results.json")]
+        known = [place.partition("/")[0] for place in files]
+        use = "give the folder to Gradescope"
+        notices += left_over(arguments.gradescope, found, known, "results.json", use)
         yield arguments.gradescope
     if arguments.canvas is not None:
         text, told = canvas(gradebook, arguments.canvas_roster)
@@ -152,15 +169,6 @@ def _written(
         yield write(arguments.moodle, text)
     if arguments.html is not None:
         yield write(arguments.html, page(gradebook, SubmittedLines(folder), _title(gradebook), datetime.now(UTC)))
-
-
-def _left_over(folder: Path, files: Collection[str]) -> Iterator[Notice]:
-    """What earlier reports wrote there of students who are not in the class any more, or called otherwise now."""
-    found = sorted(path.parent.name for path in folder.glob("*/results.json"))
-    if left := [name for name in found if f"{name}/results.json" not in files]:
-        names = ", ".join(left[:10]) + (" …" if len(left) > 10 else "")
-        title = f"{folder} has results.json of {count(len(left), 'student')} not in the class: {names}."
-        yield Notice(title, "Remove them before you give the folder to Gradescope.")
 
 
 def _title(gradebook: Gradebook) -> str:

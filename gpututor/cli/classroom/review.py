@@ -15,7 +15,8 @@ not compared. docs/classroom/README.md tells more.
   items           [{kind, exercise, label, students, files, source, why, command}]
                   kind is "needs review", "unusual speed", "inconclusive", "internal error", "identical", "alike",
                   "refused" or "unmatched"
-      files       [{student, source, attempt, submission (the file's path in OUT; null for one that was refused)}]
+      files       [{student, called (with their name), source, attempt, submission (the file's path in OUT; null for one
+                    that was refused)}]
   compared        [{exercise, label, texts, compared, fingerprints, common, solutions}] for each exercise
   notices         [{title, advice}]
 """
@@ -79,8 +80,9 @@ def main(arguments: argparse.Namespace) -> int:
 def _rows(review: Review) -> Iterator[list[str]]:
     yield ["kind", "exercise", "students", "sources", "why", "command"]
     for item in review.items:
+        students = map(review.called, item.students)
         sources = [one.source for one in item.files] or [item.source]
-        yield [item.kind.value, item.exercise, "; ".join(item.students), "; ".join(sources), item.why, item.command]
+        yield [item.kind.value, item.exercise, "; ".join(students), "; ".join(sources), item.why, item.command]
 
 
 def _as_json(review: Review, folder: ClassFolder) -> dict[str, Any]:
@@ -88,7 +90,7 @@ def _as_json(review: Review, folder: ClassFolder) -> dict[str, Any]:
         "schema_version": SCHEMA_VERSION,
         "similar": review.share,
         "fewest": FEWEST,
-        "items": [_item(item, folder) for item in review.items],
+        "items": [_item(item, review, folder) for item in review.items],
         "compared": [
             {
                 "exercise": each.exercise,
@@ -105,7 +107,7 @@ def _as_json(review: Review, folder: ClassFolder) -> dict[str, Any]:
     }
 
 
-def _item(item: Item, folder: ClassFolder) -> dict[str, Any]:
+def _item(item: Item, review: Review, folder: ClassFolder) -> dict[str, Any]:
     return {
         "kind": item.kind.value,
         "exercise": item.exercise,
@@ -114,6 +116,7 @@ def _item(item: Item, folder: ClassFolder) -> dict[str, Any]:
         "files": [
             {
                 "student": one.student,
+                "called": review.called(one.student),
                 "source": one.source,
                 "attempt": one.attempt,
                 "submission": None if one.refusal else str(folder.submission(one.sha256)),

@@ -70,6 +70,20 @@ def test_no_cell_of_text_begins_like_a_formula(cells: list[list[str]]) -> None:
             assert not plain or cell == given_text
 
 
+@pytest.mark.parametrize("sign", "=+-@\uff1d\uff0b\uff0d\uff20")
+@pytest.mark.parametrize("written", [",", ";", "\t"])
+@pytest.mark.parametrize("taken", [",", ";", "\t"])
+def test_no_spreadsheet_takes_a_text_for_a_formula_whatever_its_delimiter(sign: str, written: str, taken: str) -> None:
+    formula = f"{sign}cmd|' /C calc'!A0&"
+    begins = ("", " ", "\u00a0", "x;", "x,", "x\t ", "x\n", 'x;"', "x, '\"", "x\r\n")
+    text = csv_text([["kim", f"{begin}{formula}"] for begin in begins], written)
+    for line in text.splitlines():  # as one that ends a cell at each newline and at the delimiter that it takes
+        for cell in line.split(taken) if taken != written else []:
+            assert not cell.lstrip(' "\u00a0').startswith(sign), cell
+    for _, cell in rows(text, written):
+        assert not cell.lstrip(" \u00a0").startswith(sign)
+
+
 def test_numbers_stay_numbers_and_what_a_platform_wrote_stays_as_it_is_where_it_is_harmless() -> None:
     assert csv_text([[-1.5, 2.0, 1e-9, None, "-1"]]) == "-1.5,2,0,,'-1\n"
     assert csv_text([[Kept("-3.5"), Kept("-"), Kept("12,5"), Kept("-1+cmd"), Kept("=1")]], ";") == (

@@ -207,3 +207,8 @@ def test_the_deed_writes_a_file_for_each_student(tmp_path: Path, capsys: pytest.
     assert "Hint" not in paths[0].read_text()
     assert main(["classroom", "feedback", str(folder.folder), "--student", "kin"]) == 2
     assert "Did you mean 'kim'?" in capsys.readouterr().err
+    (folder.feedback / "moe.md").write_text("of somebody who was in the class")
+    assert main(["classroom", "feedback", str(folder.folder)]) == 0
+    told = capsys.readouterr().err
+    assert f"{folder.feedback} has reports of 1 student not in the class: moe." in told
+    assert (folder.feedback / "moe.md").exists()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import sqlite3
 from contextlib import closing
@@ -95,6 +96,14 @@ def test_a_broken_file_of_the_journal_is_told_once_and_keeps_nothing_else_from_b
     assert book.student("lee").mark_of(OTHER).mark == 1
     assert main(["classroom", "report", str(folder.folder)]) == 0
     assert str(broken) in capsys.readouterr().err
+
+
+def test_broken_troubles_are_told_and_keep_nothing_from_being_reported(folder: ClassFolder) -> None:
+    for text in ("{", "{}", '[{"key": 1}]', "[" * 100_000):
+        folder.troubles_file.write_text(text)
+        book = make_gradebook(folder, Rules())
+        assert [notice.title.startswith(str(folder.troubles_file)) for notice in book.notices] == [True]
+        assert book.student("kim").mark_of(EXERCISE).mark is not None
 
 
 def test_a_course_that_is_gone_leaves_the_keys(folder: ClassFolder, course: Course) -> None:
@@ -261,6 +270,24 @@ def test_a_class_that_nothing_can_be_written_to_has_marks_all_the_same(
     assert (tmp_path / "marks.csv").read_text().startswith("student,name,")
 
 
+def test_what_killed_reports_left_is_cleared_away_and_what_others_write_now_stays(folder: ClassFolder) -> None:
+    left = folder.folder / ".gradebook.sqlite3.abc.part" / "gradebook.sqlite3"
+    others = [folder.exports / ".marks.csv.abc.part", folder.exports / "gradescope" / "kim" / ".results.json.ab.part"]
+    own = [folder.folder / "page" / ".my.html.x.part", folder.feedback / ".moe.md.x.part"]
+    new, foreign = folder.exports / ".new.csv.x.part", folder.folder / "page" / ".download.part"
+    for path in (left, *others, *own, new, foreign):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("half")
+        if path is not new:
+            os.utime(path, (0, 0))
+    os.utime(left.parent, (0, 0))
+    assert main(["classroom", "report", str(folder.folder), "--html", str(folder.folder / "page" / "my.html")]) == 0
+    assert main(["classroom", "feedback", str(folder.folder)]) == 0
+    assert not [path for path in (left.parent, *others, *own) if path.exists()]
+    assert new.exists()
+    assert foreign.exists()
+
+
 def test_report_refuses_what_it_cannot_do(
     folder: ClassFolder, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -270,6 +297,7 @@ def test_report_refuses_what_it_cannot_do(
         ([out, "--rules", str(tmp_path / "none.toml")], "the file is missing"),
         ([out, "--canvas-roster", "x"], "--canvas-roster needs --canvas"),
         ([out, "--csv", str(tmp_path)], "cannot be written"),
+        ([out, "--gradescope", str(folder.class_file)], "class.json"),
     ):
         assert main(["classroom", "report", *words]) == 2
         assert told in capsys.readouterr().err

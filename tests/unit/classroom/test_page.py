@@ -265,3 +265,9 @@ def test_text_and_pictures_have_enough_contrast_in_light_and_dark() -> None:
         for front, back in (*texts, *shades):
             assert contrast(scheme[front], scheme[back]) >= 4.5, (front, back)
         assert contrast(scheme["bar"], scheme["panel"]) >= 3
+
+
+def test_every_table_says_what_it_is() -> None:
+    reader = read(made(book()))
+    assert reader.tags.count("caption") == reader.tags.count("table") >= 4
+    assert {"Marks", "Checks most often failed", "Marks still to be decided"} <= set(reader.texts["caption"])

@@ -183,6 +183,29 @@ def test_what_many_have_in_common_is_how_the_exercise_is_solved() -> None:
     assert (few.common, len(few.clusters)) == (0, 1)
 
 
+def test_what_most_of_a_class_shares_is_one_group_however_many_they_are(tmp_path: Path, course_folder: Path) -> None:
+    source = program(1)
+    shared = [(f"s{n:02}", EXERCISE, disguised(source) + f"\n# {n}\n") for n in range(15)]
+    others = [(f"t{n}", EXERCISE, program(100 + n)) for n in range(5)]
+    found = review(tmp_path, course_folder, [*shared, *others])
+    (item,) = found.items
+    assert (item.kind, item.students) == (Kind.ALIKE, tuple(student for student, *_ in shared))
+    assert item.why.startswith("15 texts of 15 people have 100% of their fingerprints in common with the same one")
+    assert "So many share it" in item.why
+
+
+def test_people_whom_a_platform_calls_by_numbers_are_told_with_their_names(
+    tmp_path: Path, course_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = ClassFolder(tmp_path / "out")
+    found = class_of(out, [(name, EXERCISE, program(1)) for name in ("23", "24")], course_folder)
+    out.write_class(replace(found, students=(Student("23", "moelee"), Student("24", "x\x1b"))))
+    options_for(out, course_folder)
+    assert main(["classroom", "review", str(out.folder), "--csv", str(tmp_path / "list.csv")]) == 0
+    assert "23 (moelee), 24 (x\\x1b)\n" in capsys.readouterr().out
+    assert "23 (moelee); 24 (x\\x1b)" in (tmp_path / "list.csv").read_text()
+
+
 def test_the_threshold_is_what_one_asks_for(tmp_path: Path, course_folder: Path) -> None:
     half = program(1, 12)
     submissions = [("ada", EXERCISE, half + program(2, 14)), ("kim", EXERCISE, half + program(3, 14))]
