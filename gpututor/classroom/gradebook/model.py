@@ -33,6 +33,14 @@ class Standing(StrEnum):
         """Whether the points may be entered as a mark."""
         return self in (Standing.FINAL, Standing.NOT_HANDED_IN)
 
+    @property
+    def word(self) -> str:
+        """What stands in the place of a mark, where there is none; empty otherwise."""
+        return _WORDS.get(self, "")
+
+
+_WORDS = {Standing.OPEN: "open", Standing.REFUSED: "refused", Standing.NOT_GRADED: "waiting"}
+
 
 @dataclass(frozen=True)
 class CheckMark:

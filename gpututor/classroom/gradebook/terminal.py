@@ -11,7 +11,6 @@ from gpututor.classroom.gradebook.model import ExerciseSummary, Gradebook, Mark,
 from gpututor.grading.words import count
 from gpututor.plain_text import visible
 
-_WORDS = {Standing.OPEN: "open", Standing.REFUSED: "refused", Standing.NOT_GRADED: "waiting"}
 _WIDEST_NAME = 28
 _LEAST_NAME = 12
 _GAP = "  "
@@ -89,9 +88,9 @@ def _legend(gradebook: Gradebook, shown: int) -> Iterator[str]:
     told = ["– not handed in"] if any(mark.standing is Standing.NOT_HANDED_IN for mark in marks) else []
     told += ["(2) does not count"] if any(mark.is_dropped for mark in marks) else []
     told += [
-        f"{word}: {standing.value}, no mark yet" if word != standing.value else f"{word}: no mark yet"
-        for standing, word in _WORDS.items()
-        if any(mark.standing is standing for mark in marks)
+        f"{each.word}: {each.value}, no mark yet" if each.word != each.value else f"{each.word}: no mark yet"
+        for each in Standing
+        if each.word and any(mark.standing is each for mark in marks)
     ]
     if told:
         yield ""
@@ -110,7 +109,7 @@ def _mark(mark: Mark) -> str:
     if mark.standing is Standing.NOT_HANDED_IN:
         word = "–"
     else:
-        word = number(mark.mark) if mark.mark is not None else _WORDS[mark.standing]
+        word = number(mark.mark) if mark.mark is not None else mark.standing.word
     return f"({word})" if mark.is_dropped else word
 
 
