@@ -25,7 +25,8 @@ def entries_of_folder(
 ) -> Iterator[Entry]:
     """Everything below `folder`: at each place the files first, in the order of their names; without `apart_from`.
 
-    `spared`: the ways to what is no noise, whatever it is called. Raises `OSError` where `folder` itself cannot be read.
+    `spared`: the ways to what is no noise, whatever it is called.
+    Raises `OSError` where `folder` itself cannot be read.
     """
     try:
         left_out = os.stat(apart_from)

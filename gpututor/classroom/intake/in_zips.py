@@ -66,7 +66,8 @@ def entries_of_zip(
     """Everything in a zip; one entry for the whole where it cannot be opened.
 
     `parts`: the way to it, its own name with it; empty for the zip `of_class`, which the instructor brought, and which
-    may be large. `shown`: what the names of people stand behind. `deep`: in how many zips the entries lie. `spared`: as in `entries_of_folder`.
+    may be large. `shown`: what the names of people stand behind. `deep`: in how many zips the entries lie.
+    `spared`: as in `entries_of_folder`.
     """
     try:
         archive = zipfile.ZipFile(cast("BinaryIO", _Bounded(stream, of_class)))

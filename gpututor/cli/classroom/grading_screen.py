@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 import threading
 from collections.abc import Iterator, Mapping, Sequence
@@ -31,7 +32,7 @@ _OPEN = "Submissions run as you: they can read and change what you can, class.se
 
 
 class Screen:
-    """Says all on `stream`. `again`: what to type to go on."""
+    """Says all on `stream`, as long as anybody is there to read it. `again`: what to type to go on."""
 
     def __init__(self, stream: TextIO, again: str) -> None:
         self.stream = stream
@@ -61,7 +62,7 @@ class Screen:
     def tell_meanwhile(self, line: str) -> None:
         """While `ProgressLine` stands below."""
         if self.stream.isatty():
-            self.stream.write("\r\x1b[K")
+            _write(self.stream, "\r\x1b[K")
         self._say(line)
 
     def tell_end(self, begun: Start, work: Work, *, is_stopped: bool) -> None:
@@ -77,7 +78,14 @@ class Screen:
             self._say(f"No student is to blame for these. To try them again:\n  {self._again}")
 
     def _say(self, line: str) -> None:
-        print(fitting("\n".join(map(visible, line.split("\n")))), file=self.stream, flush=True)
+        _write(self.stream, fitting("\n".join(map(visible, line.split("\n")))) + "\n")
+
+
+def _write(stream: TextIO, text: str) -> None:
+    """A terminal or a pipe that is gone ends no grading."""
+    with contextlib.suppress(OSError):
+        stream.write(text)
+        stream.flush()
 
 
 class ProgressLine:
@@ -100,17 +108,15 @@ class ProgressLine:
         self._over.set()
         self._thread.join()
         if self._lives:
-            self._stream.write("\r\x1b[K")
-            self._stream.flush()
+            _write(self._stream, "\r\x1b[K")
 
     def _tell(self) -> None:
         while not self._over.wait(LIVE_EVERY_S if self._lives else PLAIN_EVERY_S):
             if self._lives:
                 width = shutil.get_terminal_size().columns - 1
-                self._stream.write(f"\r{progress_line(self._work.progress, width)}\x1b[K")
+                _write(self._stream, f"\r{progress_line(self._work.progress, width)}\x1b[K")
             else:
-                self._stream.write(f"{progress_line(self._work.progress)}\n")
-            self._stream.flush()
+                _write(self._stream, f"{progress_line(self._work.progress)}\n")
 
 
 def progress_line(progress: Progress, width: int = 1000) -> str:

@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from gpututor.classroom.folder import ClassFolder
@@ -20,13 +20,17 @@ _LOOKS_EVERY_S = 0.02
 
 
 @contextlib.contextmanager
-def grading(handed_in: Path, folder: ClassFolder, *more: str) -> Iterator[subprocess.Popen[bytes]]:
+def grading(
+    handed_in: Path, folder: ClassFolder, *more: str, environment: Mapping[str, str] | None = None
+) -> Iterator[subprocess.Popen[bytes]]:
     """`classroom grade`, by two judges; what it says goes to `output.txt` in the class's folder."""
     command = [sys.executable, "-m", "gpututor", "classroom", "grade", str(handed_in), "--out", str(folder.folder)]
     options = ["--isolation", "process", "--device", "virtual", "--judges", "2"]
     with (
         output_of(folder).open("ab") as output,
-        subprocess.Popen([*command, *options, *more], stdout=output, stderr=output) as process,
+        subprocess.Popen(
+            [*command, *options, *more], stdout=output, stderr=output, env={**os.environ, **(environment or {})}
+        ) as process,
     ):
         try:
             yield process

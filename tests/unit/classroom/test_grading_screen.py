@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from gpututor.classroom.start import Start
 from gpututor.classroom.work import MOST_ATTEMPTS, Progress, Work
 from gpututor.cli.classroom.grading_screen import (
     MOST_TOLD,
+    ProgressLine,
     Screen,
     duration,
     progress_line,
@@ -86,3 +88,21 @@ def test_who_is_stopped_reads_how_to_go_on_and_the_summary_says_why(tmp_path: Pa
     assert (summary["gradings"], summary["already"], summary["done"]) == (5, 2, 1)
     assert summary["stopped"] == "No device is left."
     assert summary_of(tmp_path, start, work, KeyboardInterrupt())["stopped"] == "interrupted"
+
+
+class Gone(io.StringIO):
+    """A terminal that was closed."""
+
+    def isatty(self) -> bool:
+        return True
+
+    def write(self, text: str) -> int:
+        raise OSError(errno.EIO, "Input/output error")
+
+
+def test_a_terminal_that_is_gone_ends_no_grading(tmp_path: Path) -> None:
+    start, work = begun(tmp_path, 1)
+    screen = Screen(Gone(), "again")
+    with ProgressLine(work, screen.stream):
+        screen.tell_meanwhile("One line.")
+    screen.tell_end(start, work, is_stopped=False)
