@@ -21,7 +21,7 @@ from gpututor.classroom.work import Attempt, Work
 from gpututor.errors import GradingError, NotGradableHere, TutorError, UsageError
 from gpututor.grading.client import IsolationName
 
-MOST_IN_CHUNK, LEAST_IN_CHUNK = 25, 4
+MOST_IN_CHUNK, LEAST_IN_CHUNK = 50, 4
 """Each chunk has a judge of its own, which takes seconds to start."""
 MOST_READY = 8
 """Chunks that wait for a node that is free: some need a GPU, and nodes without one are not to stand idle."""
@@ -155,7 +155,7 @@ class ClusterExecutor:
         return is_allowed and any(node.is_fit and node.free_cpus for node in self._nodes.values())
 
     def _taken(self, work: Work) -> Chunk | None:
-        """Some attempts of one exercise: fewer towards the end, so that all nodes end together."""
+        """Some attempts for one device: fewer towards the end, so that all nodes end together."""
         first = work.take(wait=False)
         if first is None:
             return None
@@ -168,7 +168,7 @@ class ClusterExecutor:
             attempt = work.take(first.job.key.exercise, wait=False)
             if attempt is None:
                 break
-            if attempt.job.key.exercise != first.job.key.exercise:
+            if (attempt.job.gpus, attempt.job.key.device) != (first.job.gpus, first.job.key.device):
                 work.give_back(attempt)
                 break
             attempts.append(attempt)
