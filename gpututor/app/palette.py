@@ -40,7 +40,7 @@ class Everything(Provider):
 
     async def search(self, query: str) -> Hits:
         match = self.matcher(query).fuzzy_search.match
-        for number, entry in enumerate(self.entries()):
+        for number, entry in enumerate(self.entries_for(query)):
             names = (entry.title, *(f"{entry.title} ({name})" for name in entry.other_names))
             (score, places), name = max(((match(query, name), name) for name in names), key=lambda found: found[0][0])
             if not score:
@@ -50,6 +50,10 @@ class Everything(Provider):
                 title.stylize(self._style, place, place + 1)
             # So little keeps equal ones in their order, and no others.
             yield Hit(score - number * 1e-9, _shown(title, entry), entry.act, text=name, help=escape(entry.sentence))
+
+    def entries_for(self, query: str) -> Iterator[Entry]:
+        """Among what to search."""
+        return self.entries()
 
     def entries(self) -> Iterator[Entry]:
         """What there is now, in its order."""

@@ -101,6 +101,19 @@ class Recordings:
             self._drop_quietly(attempt)
             del sizes[attempt]
 
+    def prune_oldest(self) -> None:
+        """Keep the newest, under whatever names, as far as they take no more than `MOST_BYTES`; the last at least."""
+        try:
+            found = [entry for entry in os.scandir(self.folder) if not entry.name.startswith((_NEW, _OLD))]
+            newest_first = sorted(found, key=lambda entry: entry.stat(follow_symlinks=False).st_mtime_ns, reverse=True)
+        except OSError:
+            return
+        taken = 0
+        for number, entry in enumerate(newest_first):
+            taken += _size(Path(entry.path))
+            if number and taken > MOST_BYTES:
+                self._drop_quietly(entry.name)
+
     def sweep(self) -> None:
         """Take away what processes that are gone have left."""
         for entry in list(os.scandir(self.folder)):
@@ -112,7 +125,7 @@ class Recordings:
     def _of(self, attempt: int | str) -> Path:
         return self.folder / str(attempt)
 
-    def _drop_quietly(self, attempt: int) -> None:
+    def _drop_quietly(self, attempt: int | str) -> None:
         with contextlib.suppress(OSError):
             self.drop(attempt)
 

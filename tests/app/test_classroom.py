@@ -13,7 +13,8 @@ from textual.pilot import Pilot
 from gpututor.app.classroom.again import AgainClient
 from gpututor.app.classroom.app import ClassroomApp
 from gpututor.app.classroom.class_screen import ClassScreen
-from gpututor.app.classroom.rows import Order, shown_of, table_of
+from gpututor.app.classroom.palette import OfTheClass
+from gpututor.app.classroom.rows import Order, mark_words, points_of, shown_of, students_of, table_of
 from gpututor.app.classroom.start import source_of
 from gpututor.app.classroom.submission import SubmissionScreen
 from gpututor.app.screens.device import DeviceScreen
@@ -21,6 +22,7 @@ from gpututor.app.screens.dialogs import QuestionDialog
 from gpututor.app.screens.help import TextScreen
 from gpututor.classroom.batch import Options
 from gpututor.classroom.folder import ClassFolder
+from gpututor.classroom.gradebook.terminal import lines_of
 from gpututor.cli.main import main
 from gpututor.grading.events import GradeRequest
 from gpututor.grading.journal import entries
@@ -176,6 +178,35 @@ def test_every_word_that_is_typed_is_the_beginning_of_one_that_a_file_has(folder
     assert found("open") == ["bo", "chen", "1.1", "2.1"]
     assert found("look") == found("needs review") == ["chen", "1.1"]
     assert found("hoe") == []
+    assert [row.marks.student.id for row in students_of(table, "A")] == ["ada"]
+
+
+def test_what_is_no_mark_is_called_as_in_tables_and_never_a_figure(folder: ClassFolder) -> None:
+    gradebook = source_of(folder).read()
+    printed = {words[0]: words[1:] for words in map(str.split, lines_of(gradebook, 120)) if words}
+    table = table_of(gradebook)
+    for row in table.rows:
+        told = printed[row.name.split()[0]]
+        assert (told[0] == "open") == (row.total == "open")
+        for mark, cell in zip(told[-3:], row.cells, strict=True):
+            if cell.mark.standing.word:
+                assert (cell.text.split()[1], points_of(cell.mark)) == (mark, "")
+                assert mark_words(cell.mark).startswith(f"{mark}, no mark yet")
+            else:
+                assert points_of(cell.mark).partition("/")[0] == mark.replace("–", "")
+    assert table.rows[2].so_far == "total open, 3/6 so far"
+
+
+async def test_the_palette_goes_to_the_one_student_who_is_meant(folder: ClassFolder) -> None:
+    async with opened(folder) as pilot:
+        screen = class_screen(pilot)
+        everything = OfTheClass(screen)
+        assert "zoe" not in "".join(entry.title for entry in everything.entries()), "2,000 would be slow to list"
+        (evil,) = [entry for entry in everything.entries_for("zoe") if entry.title.startswith("zoe")]
+        screen.filter_by("ada")
+        evil.act()
+        await until_shown(pilot, "▸ zoe[b]")
+        assert len(screen.shown.rows) == 4
 
 
 async def test_what_devices_did_is_recorded_once_and_kept(folder: ClassFolder) -> None:

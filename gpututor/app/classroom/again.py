@@ -17,7 +17,7 @@ from gpututor.classroom.gradebook.model import Attempt
 from gpututor.errors import TutorError, UsageError
 from gpututor.grading.events import GradeRequest
 from gpututor.grading.journal import GradingKey, read_entry
-from gpututor.grading.recording import Recording
+from gpututor.grading.recording import FILE, Recording
 from gpututor.grading.report import Report
 from gpututor.progress.recordings import Recordings
 
@@ -71,8 +71,17 @@ class AgainClient:
         return self.recordings.read(key.name)
 
     def keep_recording(self, key: GradingKey, part: Path) -> Recording | None:
-        """What was recorded in `part`, kept from now on where that can be."""
-        self.recordings.adopt(part, key.name)
+        """What was recorded in `part`, kept from now on; older ones make room for it. None where nothing was recorded.
+
+        Raises `UsageError` where it cannot be kept.
+        """
+        if not (part / FILE).is_file():
+            self.recordings.discard(part)
+            return None
+        if not self.recordings.adopt(part, key.name) and self.recordings.path(key.name) is None:
+            advice = f"Look whether {self.folder.recordings} can be written to."
+            raise UsageError("What the devices did was recorded, and cannot be kept.", advice)
+        self.recordings.prune_oldest()
         return self.recordings.read(key.name)
 
     def in_journal(self, key: GradingKey) -> Report | None:

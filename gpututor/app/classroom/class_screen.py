@@ -282,8 +282,9 @@ class ClassScreen(SteppedScreen[None]):
             self.action_read_again()
 
     def go_to(self, student: str) -> None:
-        """Show one student alone."""
-        self.filter_by(student)
+        """Put the cursor on a student, among all."""
+        self.filter_by("")
+        self.marks.go_to(student)
 
     def action_help(self) -> None:
         self.app.push_screen(ClassHelp("The class"))

@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from functools import partial
 
 from gpututor.app.classroom.class_screen import PAGES, ClassScreen
+from gpututor.app.classroom.rows import students_of
 from gpututor.app.classroom.submission import SubmissionScreen
 from gpututor.app.palette import Entry, Everything
 from gpututor.settings import prepare_to_write
 
+MOST_STUDENTS = 20
+"""How many of those who match are offered: more would be slow to list, and a few letters more find the one."""
+
 
 class OfTheClass(Everything):
-    """Offers what the screen can do."""
+    """Offers what the screen can do, and the students who are meant by what is typed."""
+
+    def entries_for(self, query: str) -> Iterator[Entry]:
+        yield from self.entries()
+        if isinstance(self.screen, ClassScreen) and self.screen.table is not None:
+            found = students_of(self.screen.table, query)
+            for row in itertools.islice(found, MOST_STUDENTS):
+                yield Entry(row.name, "Go to this student.", partial(self.screen.go_to, row.marks.student.id))
 
     def entries(self) -> Iterator[Entry]:
         prepare_to_write()  # for another theme
@@ -34,9 +46,6 @@ def _of_class(screen: ClassScreen) -> Iterator[Entry]:
     yield Entry("Help", "What is shown, and the keys.", screen.action_help)
     for words, title in screen.exercise_titles:
         yield Entry(title, "Show the students of this exercise.", partial(screen.filter_by, words))
-    for row in screen.table.rows if screen.table is not None else ():
-        student = row.marks.student.id
-        yield Entry(row.name, "Show this student.", partial(screen.go_to, student))
 
 
 def _of_submission(screen: SubmissionScreen) -> Iterator[Entry]:

@@ -15,7 +15,7 @@ from textual.message import Message
 
 from gpututor.app.classroom.again import AgainClient
 from gpututor.app.classroom.help import ClassHelp
-from gpututor.app.classroom.rows import Cell, ClassTable, points_of, title_of
+from gpututor.app.classroom.rows import Cell, ClassTable, mark_words, points_of, title_of
 from gpututor.app.classroom.text import SubmissionText
 from gpututor.app.classroom.told import attempt_words
 from gpututor.app.messages import LineChosen
@@ -106,8 +106,8 @@ class ReadScreen(OnceScreen[bool]):
         exercise = title_of(self.table.gradebook.exercise(mark.exercise))
         self._title.update(f"{student.id}{name} · {exercise}{which}{counts}")
         told = [f"{item.kind.heading}: {item.why}" for item in self.table.items.get(attempt.handed_in, ())]
-        points = points_of(mark) if attempt is mark.counted else ""
-        reasons = [f"{points} points" if points else "", attempt.handed_in.source, attempt.reason]
+        points = f"{points_of(mark)} points" if points_of(mark) else mark_words(mark)
+        reasons = [points if attempt is mark.counted else "", attempt.handed_in.source, attempt.reason]
         lines = [" · ".join(filter(None, reasons)), *(f"! {each}" for each in told)]
         self._about.update("\n".join(filter(None, lines)))
         self.say("")

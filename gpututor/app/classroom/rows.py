@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
@@ -22,14 +22,16 @@ SHORT = {
     Outcome.OUT_OF_MEMORY: "✗ memory",
     Outcome.CRASHED: "✗ crash",
     Outcome.TOO_SLOW: "✗ slow",
-    Outcome.INCONCLUSIVE: "○ open",
+    Outcome.INCONCLUSIVE: "○ unclear",
     Outcome.NEEDS_REVIEW: "○ look",
     Outcome.NOT_GRADABLE_HERE: "○ later",
     Outcome.REJECTED: "✗ refused",
     Outcome.INTERNAL_ERROR: "! broke",
 }
-"""A glyph and a word of at most seven letters for each outcome."""
-NOT_HANDED_IN, NOT_GRADED = "–", "… waits"
+"""A glyph and a word of at most seven letters for each outcome that is a mark."""
+NOT_HANDED_IN = "–"
+_WITHOUT_MARK = {Standing.OPEN: "○", Standing.REFUSED: "○", Standing.NOT_GRADED: "…"}
+"""Before the word that tables have in the place of a mark."""
 TO_LOOK_AT = "!"
 """Behind a cell that a person should look at."""
 _BETWEEN = re.compile(r"[_/\-@()\\]+")
@@ -68,9 +70,17 @@ class Row:
 
     @property
     def total(self) -> str:
-        """`12.5/16`, with a sign where it is not final."""
-        open_ = "" if self.marks.final else " ○"
-        return f"{figure(self.marks.points)}/{figure(self.marks.of)}{open_}"
+        """`12.5/16`; a word where it is not final."""
+        return self._figures if self.marks.final else Standing.OPEN.word
+
+    @property
+    def so_far(self) -> str:
+        """What the total comes to so far; empty where it is final."""
+        return "" if self.marks.final else f"total open, {self._figures} so far"
+
+    @property
+    def _figures(self) -> str:
+        return f"{figure(self.marks.points)}/{figure(self.marks.of)}"
 
 
 @dataclass(frozen=True)
@@ -106,11 +116,11 @@ class Shown:
 
     rows: tuple[int, ...]
     columns: tuple[int, ...]
-    cells: frozenset[tuple[int, int]] | None
-    """Of these the matching ones; None where all are."""
+    cells: Mapping[int, int] | None
+    """Of these the matching ones: for each row a number whose bits are its columns; None where all match."""
 
     def has(self, row: int, column: int) -> bool:
-        return self.cells is None or (row, column) in self.cells
+        return self.cells is None or bool(self.cells.get(row, 0) >> column & 1)
 
 
 def table_of(gradebook: Gradebook, review: Review | None = None) -> ClassTable:
@@ -138,8 +148,10 @@ def _cell(mark: Mark, items: Mapping[HandedIn, tuple[Item, ...]]) -> Cell:
     outcome = mark.outcome
     if mark.standing is Standing.NOT_HANDED_IN:
         text = NOT_HANDED_IN
+    elif mark.standing.is_mark and outcome is not None:
+        text = SHORT[outcome]
     else:
-        text = SHORT[outcome] if outcome is not None else NOT_GRADED
+        text = f"{_WITHOUT_MARK[mark.standing]} {mark.standing.word}"
     kinds = [item.kind.value for attempt in mark.attempts for item in items.get(attempt.handed_in, ())]
     suspicious = any(attempt.report is not None and attempt.report.suspicions for attempt in mark.attempts)
     looks = bool(kinds) or suspicious or mark.standing in (Standing.OPEN, Standing.REFUSED)
@@ -164,15 +176,56 @@ def shown_of(table: ClassTable, typed: str, order: Order) -> Shown:
     words = [f" {word}" for word in typed.casefold().split()]
     if not words:
         return Shown(places, tuple(range(len(table.columns))), None)
-    left = [frozenset(word for word in words if word not in column) for column in table.column_words]
-    found: set[tuple[int, int]] = set()
+    needs = _Needs(words, table.column_words)
+    found: dict[int, int] = {}
+    columns = 0
     for at, row in enumerate(table.rows):
-        missing = frozenset(word for word in words if word not in row.words)
-        for column, cell in enumerate(row.cells):
-            if all(word in cell.words for word in missing & left[column]):
-                found.add((at, column))
-    rows, columns = {row for row, _ in found}, {column for _, column in found}
-    return Shown(tuple(row for row in places if row in rows), tuple(sorted(columns)), frozenset(found))
+        bits = 0
+        for bit, matches, cell in zip(needs.bits, needs.of(row.words), row.cells, strict=True):
+            if matches[cell.words]:
+                bits |= bit
+        if bits:
+            found[at] = bits
+            columns |= bits
+    shown = tuple(column for column in range(len(table.columns)) if columns >> column & 1)
+    return Shown(tuple(row for row in places if row in found), shown, found)
+
+
+class _Needs:
+    """What cells must still have, by their rows and columns. The same is found out once: cells have few words."""
+
+    def __init__(self, words: list[str], columns: tuple[str, ...]) -> None:
+        self.bits = tuple(1 << column for column in range(len(columns)))
+        self._words = words
+        self._left = [frozenset(word for word in words if word not in column) for column in columns]
+        self._rows: dict[frozenset[str], list[_Matches]] = {}
+        self._matches: dict[frozenset[str], _Matches] = {}
+
+    def of(self, row: str) -> list[_Matches]:
+        """For each column whether a cell's words are enough, in a row of these words."""
+        missing = frozenset(word for word in self._words if word not in row)
+        if missing not in self._rows:
+            needs = [missing & left for left in self._left]
+            self._rows[missing] = [self._matches.setdefault(need, _Matches(need)) for need in needs]
+        return self._rows[missing]
+
+
+class _Matches(dict[str, bool]):
+    """Whether a cell's words hold all that are needed."""
+
+    def __init__(self, needed: frozenset[str]) -> None:
+        super().__init__()
+        self._needed = needed
+
+    def __missing__(self, words: str) -> bool:
+        found = self[words] = all(word in words for word in self._needed)
+        return found
+
+
+def students_of(table: ClassTable, typed: str) -> Iterator[Row]:
+    """The students of whom every word that was typed is the beginning of a word."""
+    words = [f" {word}" for word in typed.casefold().split()]
+    return (row for row in table.rows if all(word in row.words for word in words))
 
 
 def _ordered(table: ClassTable, order: Order) -> tuple[int, ...]:
@@ -196,11 +249,17 @@ def figure(points: float) -> str:
 
 
 def points_of(mark: Mark) -> str:
-    """`3/4`; empty where nothing was handed in or graded, in brackets where it does not count."""
-    if mark.standing in (Standing.NOT_HANDED_IN, Standing.NOT_GRADED):
+    """`3/4`; empty where nothing was handed in or there is no mark, in brackets where it does not count."""
+    if mark.standing is not Standing.FINAL:
         return ""
     words = f"{figure(mark.points)}/{figure(mark.of)}"
     return f"({words})" if mark.is_dropped else words
+
+
+def mark_words(mark: Mark) -> str:
+    """`3/4`, or why it is no mark, with what is known so far."""
+    so_far = f", {figure(mark.points)}/{figure(mark.of)} so far" if mark.standing is Standing.OPEN else ""
+    return f"{mark.standing.word}, no mark yet{so_far}" if mark.standing.word else points_of(mark)
 
 
 def title_of(exercise: ExerciseSummary) -> str:

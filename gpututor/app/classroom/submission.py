@@ -41,6 +41,8 @@ class RecordingRead(Message):
     attempt: Attempt
     recording: Recording | None
     is_new: bool
+    fault: str = ""
+    """Why it could not be kept."""
 
 
 class SubmissionScreen(ReadScreen):
@@ -76,9 +78,12 @@ class SubmissionScreen(ReadScreen):
 
     def _find_recording(self, attempt: Attempt, key: GradingKey, part: Path | None = None) -> None:
         """What was recorded, in `part` just now or before; in a thread."""
-        grading = self.grading
-        found = grading.recording_of(key) if part is None else grading.keep_recording(key, part)
-        self.post_message(RecordingRead(attempt, found, part is not None))
+        grading, found, fault = self.grading, None, ""
+        try:
+            found = grading.recording_of(key) if part is None else grading.keep_recording(key, part)
+        except TutorError as error:
+            fault = f"! {error.title} {error.advice}"
+        self.post_message(RecordingRead(attempt, found, part is not None, fault))
 
     @on(RecordingRead)
     def _see(self, message: RecordingRead) -> None:
@@ -91,7 +96,7 @@ class SubmissionScreen(ReadScreen):
             elif not self._doing and message.recording is not None:
                 self._open(message.recording)
         elif self._doing == "record":
-            self._end("" if message.recording is not None else _NOTHING)
+            self._end("" if message.recording is not None else message.fault or _NOTHING)
             if message.recording is not None and self.is_current:
                 self._open(message.recording)
             elif message.recording is not None:

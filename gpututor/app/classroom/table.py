@@ -86,6 +86,12 @@ class ClassMarks(ScrollView, can_focus=True):
         """The student and the exercise of the cell with the cursor."""
         return (self.cell.mark.student, self.cell.mark.exercise) if self.cell else None
 
+    def go_to(self, student: str) -> None:
+        """Put the cursor on a student's row, where it is shown."""
+        if self._table is not None:
+            ids = (self._table.rows[row].marks.student.id for row in self._shown.rows)
+            self._go(next((place for place, id_ in enumerate(ids) if id_ == student), self._row), self._column)
+
     def step(self, by: int) -> Cell | None:
         """Go to the next shown file in the column, or the one before; None where there is none."""
         assert self._table is not None
@@ -189,7 +195,7 @@ class ClassMarks(ScrollView, can_focus=True):
         name = (
             row.name if cell_len(row.name) < self._name_width else f"{set_cell_size(row.name, self._name_width - 2)}…"
         )
-        total = f"{row.total:>{_TOTAL - 2}}" if row.total.endswith("○") else f"{row.total:>{_TOTAL - 4}}  "
+        total = f"{row.total:>{_TOTAL - 4}}"
         segments = [
             Segment("▸ " if here else "  ", base),
             Segment(set_cell_size(name, self._name_width) + set_cell_size(total, _TOTAL), base),

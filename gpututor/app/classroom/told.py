@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpututor.app.classroom.rows import Cell, ClassTable, Row, points_of, title_of
+from gpututor.app.classroom.rows import Cell, ClassTable, Row, mark_words, title_of
 from gpututor.app.widgets.output import Section
 from gpututor.classroom.gradebook.model import Attempt, ExerciseSummary, Mark, Standing
 from gpututor.classroom.review import Kind
@@ -13,8 +13,9 @@ def cell_words(row: Row, exercise: ExerciseSummary, cell: Cell, table: ClassTabl
     """A cell in full: who, what, what became of it, and why somebody should look at it."""
     mark = cell.mark
     first = f"{row.name} · {title_of(exercise)}"
-    parts = [standing_words(mark), *filter(None, [points_of(mark)])]
+    parts = [standing_words(mark), *filter(None, [mark_words(mark)])]
     parts += ["left out of the total"] if mark.is_dropped else []
+    parts += [row.so_far] if row.so_far else []
     kinds = dict.fromkeys(
         item.kind.heading for attempt in mark.attempts for item in table.items.get(attempt.handed_in, ())
     )
@@ -48,7 +49,9 @@ def review_sections(table: ClassTable) -> list[Section]:
             continue
         texts = []
         for item in items:
-            files = ", ".join(f"{one.student} (attempt {one.attempt})" for one in item.files) or item.source
+            files = (
+                ", ".join(f"{review.called(one.student)} (attempt {one.attempt})" for one in item.files) or item.source
+            )
             texts.append(f"{f'{item.label} ' if item.label else ''}{files}\n  {item.why}")
         found.append(Section(f"{kind.heading}: {count(len(items), 'item')}", "\n".join(texts)))
     if review.notices:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import subprocess
 import sys
@@ -178,3 +179,20 @@ def test_a_killed_process_leaves_no_half_recording_and_the_next_one_tidies_up(tm
         assert names == {*map(str, recordings.ids()), part.name if part else ""}
         recordings.discard(part)
         store.close()
+
+
+def test_under_whatever_names_the_newest_are_kept_as_far_as_there_is_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recordings = Recordings(tmp_path)
+    recordings.prune_oldest()  # nothing is there
+    for age, name in enumerate(["newest", "second", "third"]):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / FILE).write_bytes(b"x" * 100)
+        os.utime(tmp_path / name, (1000 - age, 1000 - age))
+    part = recordings.begin()
+    assert part is not None
+    for room, kept in ((300, {"newest", "second", "third"}), (250, {"newest", "second"}), (10, {"newest"})):
+        monkeypatch.setattr(module, "MOST_BYTES", room)
+        recordings.prune_oldest()
+        assert {path.name for path in tmp_path.iterdir()} == {*kept, part.name}
