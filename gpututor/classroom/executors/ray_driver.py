@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import sys
 from multiprocessing.connection import Connection
 from typing import Any
@@ -20,7 +21,8 @@ def main(descriptor: int) -> None:
     """The first thing that is sent is how `RayCluster` is made."""
     os.set_inheritable(descriptor, False)  # what Ray starts may live on
     connection: Connection[Any, Any] = Connection(descriptor)
-    cluster = RayCluster(*connection.recv())
+    address, cpus, gpus, folder = connection.recv()
+    cluster = RayCluster(address, cpus, gpus, folder)
     try:
         while True:
             name, arguments = connection.recv()
@@ -29,6 +31,7 @@ def main(descriptor: int) -> None:
         return
     finally:
         cluster.close()
+        shutil.rmtree(folder, ignore_errors=True)  # whoever asked may have been killed
 
 
 def _answer(cluster: RayCluster, name: str, arguments: tuple[object, ...]) -> tuple[object, TutorError | None]:
