@@ -152,7 +152,7 @@ def test_workers_and_a_node_killed_in_the_middle_cost_nothing(
     [
         (Nodes.kill_raylet, "the part of it that runs on this machine, the raylet, has ended."),
         (Nodes.kill_head, "its head cannot be reached any more"),
-        (kill_driver, "was ended by signal 9"),
+        (kill_driver, "the process that speaks with Ray was ended by signal 9."),
     ],
 )
 def test_a_cluster_that_is_lost_ends_the_run_with_words_and_it_is_gone_on_with(
