@@ -12,6 +12,7 @@ from gpututor.app.screens.all_text import AllTextScreen
 from gpututor.app.widgets.long_text import LongText
 from gpututor.app.widgets.output import DETAIL_LINES, bounded, printed
 from gpututor.app.widgets.plain import PlainText
+from gpututor.app.widgets.run_news import CHANGED
 from gpututor.grading.events import GradeRequest
 from gpututor.grading.report import Report, RunSummary, Status
 from gpututor.grading.run_progress import RunProgress
@@ -38,6 +39,23 @@ async def test_after_a_restart_the_headline_and_the_device_are_seen_above_the_fa
             await pilot.press(key)
             await pilot.pause()
             assert "✗ Failed: 30 of 31 checks passed" in screen_text(pilot.app)[:400]
+
+
+async def test_results_are_marked_as_soon_as_the_file_is_another_one_than_that_which_ran(desk: Desk) -> None:
+    async with desk.start() as pilot:
+        screen = main_screen(pilot)
+        await pilot.press("r")
+        await until_shown(pilot, "Create it there")
+        assert CHANGED not in screen_text(pilot.app)
+        ran = screen.editor_text
+        desk.file().write_text("theirs = 1\n")
+        await until_shown(pilot, CHANGED)
+        desk.file().write_text(ran)
+        await until(pilot, lambda: CHANGED not in screen_text(pilot.app), "for the mark to go")
+        await pilot.press("e", "x", "escape", "5")
+        await until_shown(pilot, CHANGED)
+        screen.show_last_report()
+        await until_shown(pilot, f"This is your last run. {CHANGED}")
 
 
 async def test_a_long_run_tells_how_long_and_where_it_is(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:

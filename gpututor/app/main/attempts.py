@@ -176,5 +176,8 @@ class AttemptsScreen(EditScreen):
         report = attempt.report
         text = self.editor_text
         same = hashlib.sha256(text.encode("utf-8", "replace")).hexdigest() == report.submission_sha256
-        news = "This is your last run." if same else "This is your last run; your file has changed since."
-        results.show_report(report, text if same else attempt.source or "", news)
+        results.show_report(report, text if same else attempt.source or "", "This is your last run.")
+        results.compare_with(text)
+
+    def on_text_area_changed(self) -> None:
+        self.panes.results.compare_with(self.editor_text)

@@ -161,6 +161,7 @@ class RunScreen(AttemptsScreen):
         self.status.show_news(f"{self._submitted_for.label} {outcome_line(message.report)}")
         if self._submitted_for.key == self.exercise.key:
             self.panes.results.finish(message.report, news)
+            self.panes.results.compare_with(self.editor_text)
             if self.panes.current is Pane.RESULTS:
                 self.show_pane(Pane.RESULTS)
         self.show_keys()

@@ -14,6 +14,7 @@ from gpututor.app.widgets.machines import Machines
 from gpututor.app.widgets.output import Section, everything, output_blocks
 from gpututor.app.widgets.own_style import OwnStyle
 from gpututor.app.widgets.plain import PlainText
+from gpututor.app.widgets.run_news import RunNews
 from gpututor.app.widgets.verdict_row import VerdictRow
 from gpututor.grading.report import Report, Verdict
 from gpututor.grading.run_progress import RunProgress
@@ -44,7 +45,7 @@ class Results(Vertical, OwnStyle, can_focus=True):
         """What is shown, once it is whole."""
         self._title = PlainText("", classes="title")
         self._device = PlainText("", classes="device")
-        self._news = PlainText("", classes="news")
+        self._news = RunNews()
         self._machines = Machines(self.body)
         self._source = ""
         self._rows: dict[tuple[str, str], VerdictRow] = {}
@@ -160,23 +161,25 @@ class Results(Vertical, OwnStyle, can_focus=True):
         self._end_progress()
         self._say("! The grader broke. Nothing was recorded.", "-neutral")
 
-    def finish(self, report: Report, news: str = "") -> None:
-        """The run ended; `news` is what the learner should know beyond the report."""
+    def finish(self, report: Report, news: str = "", *, older: bool = False) -> None:
+        """The run ended; `news` is what the learner should know beyond the report; `older`: it is not the newest."""
         self._end_progress()
         self.report = report
-        state = {0: "-passed", 1: "-failed"}.get(report.outcome.exit_code, "-neutral")
-        self._say(outcome_line(report), state)
+        self._say(outcome_line(report), {0: "-passed", 1: "-failed"}.get(report.outcome.exit_code, "-neutral"))
         self._device.update(_where(report))
         for verdict in report.verdicts:
             self.add_verdict(verdict)
         self._mount_rows(self._waiting)
         if self._unshown:
             self.body.mount(PlainText(f"… {len(self._unshown):,} more checks: v shows all", classes="reason"))
-        self._news.update(news)
-        self._news.display = bool(news)
+        self._news.tell(news, older=older)
         self.body.mount_all(output_blocks(report))
         self._is_new = True
         self.call_after_refresh(self._show_start)
+
+    def compare_with(self, text: str) -> None:
+        """Say whether the learner's file, which holds `text` now, is another one than that which ran."""
+        self._news.mark_stale(self.report is not None and text != self._source)
 
     def offer(self, words: str) -> None:
         """Say what else there is to see of the run, behind where it was."""
@@ -185,15 +188,14 @@ class Results(Vertical, OwnStyle, can_focus=True):
             self._device.update(f"{shown}. {words}" if shown else words)
 
     def show_report(self, report: Report, source: str, news: str, *, older: bool = False) -> None:
-        """Show a whole report of an earlier run; `older`: it is not the newest, which is marked."""
+        """Show a whole report of an earlier run."""
         self.begin(source)
-        self._news.set_class(older, "-older")
         for run in report.runs:
             self.scenario_started(run.scenario, run.device)
             for verdict in report.verdicts:
                 if verdict.scenario == run.scenario:
                     self.add_verdict(verdict)
-        self.finish(report, news)
+        self.finish(report, news, older=older)
 
     @property
     def rows(self) -> tuple[VerdictRow, ...]:
@@ -282,8 +284,7 @@ class Results(Vertical, OwnStyle, can_focus=True):
         self._first_failure = None
         self._waiting.clear()
         self._machines.forget()
-        self._news.display = False
-        self._news.set_class(False, "-older")
+        self._news.clear()
         self.body.remove_children([child for child in self.body.children if child is not self._news])
         self.body.scroll_home(animate=False)
 
