@@ -138,7 +138,7 @@ def _warning(text: str) -> str:
         where = f"line {error.lineno}: " if error.lineno else ""
         return f"Python cannot read it: {where}{error.msg}."
     except (ValueError, RecursionError, MemoryError) as error:
-        return f"Python cannot read it: {error or type(error).__name__}."
+        return f"Python cannot read it: {str(error) or 'it is nested too deeply'}."
     return ""
 
 

@@ -7,6 +7,7 @@ checks, the solutions, wrong solutions, baselines, and the inputs that are drawn
 from __future__ import annotations
 
 import json
+import re
 import tempfile
 import tomllib
 import zipfile
@@ -24,6 +25,12 @@ from gpututor.errors import CourseError, UsageError
 MARK = 'for = "students"'
 _TELLS_SOLUTIONS = ("excused_mutant",)
 """Keys of `exercise.toml` that say something of the solution."""
+_COMMENT = re.compile(
+    r"(^ {0,3}(?P<fence>```+|~~~+)[^\n]*\n.*?(?:^ {0,3}(?P=fence)[^\n]*$|\Z)|`[^`\n]+`)"
+    r"|^ {0,3}<!--.*?(?:-->[ \t]*\n?|\Z)|<!--.*?-->",
+    re.MULTILINE | re.DOTALL,
+)
+"""Code, which is kept, or a comment in HTML."""
 
 
 def student_course(course: Course) -> dict[str, bytes]:
@@ -80,7 +87,7 @@ def _files(course: Course) -> Iterator[tuple[str, str]]:
     for lesson in course.lessons:
         place = lesson.folder.name
         yield f"{place}/lesson.toml", _toml(_manifest(lesson.folder / "lesson.toml", [key.name for key in LESSON_KEYS]))
-        yield f"{place}/lesson.md", lesson.text
+        yield f"{place}/lesson.md", without_comments(lesson.text)
         for exercise in lesson.exercises:
             yield from _exercise(exercise, f"{place}/{exercise.folder.name}")
 
@@ -89,7 +96,13 @@ def _exercise(exercise: Exercise, place: str) -> Iterator[tuple[str, str]]:
     known = [key.name for key in EXERCISE_KEYS if key.name not in _TELLS_SOLUTIONS]
     yield f"{place}/exercise.toml", _toml(_manifest(exercise.folder / "exercise.toml", known))
     for name in STUDENT_FILES:
-        yield f"{place}/{name}", exercise.file(name)
+        text = exercise.file(name)
+        yield f"{place}/{name}", without_comments(text) if name.endswith(".md") else text
+
+
+def without_comments(markdown: str) -> str:
+    """The text without comments in HTML: nobody sees them in the app, so authors may write there what is their own."""
+    return _COMMENT.sub(lambda found: found[1] or "", markdown)
 
 
 def _manifest(path: Path, keys: list[str]) -> dict[str, Any]:

@@ -1,12 +1,9 @@
-"""Handing in: a student's zip. Handing out: a course with nothing in it that tells a solution."""
+"""Handing in: a student's zip."""
 
 from __future__ import annotations
 
 import io
-import json
 import os
-import stat
-import tomllib
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -16,18 +13,16 @@ import pytest
 
 from gpututor.classroom.folder import ClassFolder
 from gpututor.classroom.handing.pack import named, pack_of
-from gpututor.classroom.handing.student_course import student_course, write_student_course
+from gpututor.classroom.handing.student_course import write_student_course
 from gpututor.classroom.handing.zips import zip_of
 from gpututor.classroom.intake import read_class
+from gpututor.classroom.intake.layouts.gradescope import METADATA
 from gpututor.classroom.intake.manifest import MANIFEST, manifest_of
 from gpututor.cli.main import main
-from gpututor.course.catalogue import STUDENT_FILES, load_course
+from gpututor.course.catalogue import load_course
 from gpututor.course.exercise import Course
-from gpututor.course.manifest import COURSE_KEYS
 from gpututor.course.workspace import Workspace, make_workspace
-from gpututor.errors import CourseError, UsageError
-from gpututor.paths import builtin_course
-from tests.unit.course.tiny import FILES, write_course
+from tests.unit.course.tiny import write_course
 
 MINE = "def twice(number):\n    return number + number  # é\n"
 
@@ -109,6 +104,81 @@ def test_the_intake_reads_what_was_packed(gpututor: Call, course: Course, worksp
     (student,), (one,) = found.students, found.handed_in
     assert (student.id, student.name, one.exercise, found.unmatched) == ("kim", "Kim Lee", "lesson_1/twice_1_1", ())
     assert out.submission(one.sha256).read_text() == MINE
+
+
+@pytest.mark.parametrize("label", ["1.1", "1.2"])
+def test_what_python_gives_up_on_is_told_in_words(workspace: Workspace, course: Course, label: str) -> None:
+    deep = {"1.1": "-" * 500_000 + "1\n", "1.2": "x = " + "not " * 200_000 + "1\n"}[label]
+    path_of(workspace, course, label).write_text(deep)
+    (packed,) = pack_of(course, workspace, [course.find(label)]).files
+    assert packed.warning == "Python cannot read it: it is nested too deeply."
+
+
+PLACES = {
+    "folders": "kim/gpututor-pack.zip",
+    "gradescope": "submission_1/gpututor-pack.zip",
+    "moodle": "Kim Roe_77_assignsubmission_file_/gpututor-pack.zip",
+    "canvas": "roekim_12_90_gpututor-pack.zip",
+}
+METADATA_TEXT = """\
+submission_1:
+  :submitters:
+  - :name: Kim Roe
+    :sid: '5'
+    :email: kim@example.org
+  :created_at: 2026-03-01 12:00:00.861687000 Z
+  :history: []
+"""
+
+
+@pytest.mark.parametrize("layout", PLACES)
+def test_what_students_pack_with_their_course_is_known_in_every_layout_for_the_whole_one(
+    course: Course, tmp_path: Path, layout: str
+) -> None:
+    write_student_course(course, tmp_path / "students")
+    theirs = load_course(tmp_path / "students")
+    mine = make_workspace(tmp_path / "mine", theirs)[0]
+    for label in ("1.2", "2.3"):
+        path_of(mine, theirs, label).write_text(f"{MINE}# {label}\n")
+    handed_in = tmp_path / "handed in"
+    place = handed_in / PLACES[layout]
+    place.parent.mkdir(parents=True)
+    if layout == "gradescope":
+        (handed_in / METADATA).write_text(METADATA_TEXT)
+    if layout == "folders":
+        (handed_in / "lee").mkdir()  # a lone folder would be one that only holds all the rest
+        (handed_in / "lee" / "notes.txt").write_text("")
+    pack_of(theirs, mine, theirs.exercises).write(place, "Kim Roe")
+    out = ClassFolder(tmp_path / "out")
+    found = read_class(handed_in, course, out, layout=layout)
+    student = found.students[0]
+    assert (student.id, student.name) == {
+        "folders": ("kim", "Kim Roe"),
+        "gradescope": ("5", "Kim Roe"),
+        "moodle": ("77", "Kim Roe"),
+        "canvas": ("12", "roekim"),
+    }[layout]
+    assert [(one.exercise, one.refusal) for one in found.handed_in] == [
+        ("lesson_1/twice_1_2", ""),
+        ("lesson_2/twice_2_3", ""),
+    ]
+    assert [out.submission(one.sha256).read_text() for one in found.handed_in] == [
+        f"{MINE}# {label}\n" for label in ("1.2", "2.3")
+    ]
+    assert [one.source for one in found.unmatched] == ["lee/notes.txt"] * (layout == "folders")
+
+
+def test_a_class_is_not_graded_with_the_students_course(
+    course: Course, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    write_student_course(course, tmp_path / "students")
+    (tmp_path / "class" / "kim").mkdir(parents=True)
+    (tmp_path / "class" / "kim" / "twice_1_1.py").write_text(MINE)
+    words = ["classroom", "grade", str(tmp_path / "class"), "--out", str(tmp_path / "out")]
+    assert main(["--course", str(tmp_path / "students"), *words, "--isolation", "process"]) == 2
+    assert "This course comes without checks and solutions" in capfd.readouterr().err
+    assert not list((tmp_path / "out").glob("journal/*")), "nothing was graded"
+    assert not (tmp_path / "out" / "class.json").exists()
 
 
 def test_the_same_files_make_the_same_bytes(
@@ -202,144 +272,3 @@ def test_only_a_zip_of_its_own_is_replaced(
     said = gpututor("pack", "--out", str(tmp_path / "my.tar"))
     assert (said.code, "is not called .zip" in said.err) == (2, True)
     assert not list(tmp_path.glob(".*.part"))
-
-
-# pack-course
-
-
-CANARY = "c4n4ry"
-
-
-@pytest.fixture
-def telling(course: Course) -> Course:
-    """A course in which all that must not be handed out says a word of its own."""
-    for exercise in course.exercises:
-        for name in (
-            "solution.py",
-            "checks.py",
-            "given.py",
-            "baseline.py",
-            "wrong/once.py",
-            "data.txt",
-            "wrong/deep/a.py",
-        ):
-            path = exercise.folder / name
-            path.parent.mkdir(exist_ok=True)
-            path.write_text(f"{FILES.get(name, '')}# {CANARY} {name}\n")
-        manifest = exercise.folder / "exercise.toml"
-        more = '\n[[scenario]]\nname = "no GPU \\"at all\\""\ngpus = 0\n\n[limits]\nwall_s = 2.5\n'
-        excuse = f'\n[[excused_mutant]]\nchange = "line 2: {CANARY}"\nreason = "{CANARY}"\n'
-        manifest.write_text(f"# {CANARY}\n{manifest.read_text()}{more}{excuse}")
-    (course.folder / "course.toml").write_text(f"# {CANARY}\n{(course.folder / 'course.toml').read_text()}")
-    (course.folder / f"{CANARY}.md").write_text(CANARY)
-    (course.lessons[0].folder / "lesson_notes.md").write_text(CANARY)
-    return load_course(course.folder)
-
-
-def test_a_students_course_tells_nothing_of_solutions(telling: Course) -> None:
-    assert not telling.problems
-    files = student_course(telling)
-    assert not [path for path, content in files.items() if CANARY.encode() in content or CANARY in path]
-    names = {Path(path).name for path in files}
-    assert names == {"course.toml", "lesson.toml", "lesson.md", "exercise.toml", *STUDENT_FILES}
-
-
-def test_it_is_the_same_course_for_students(telling: Course, tmp_path: Path) -> None:
-    write_student_course(telling, tmp_path / "out")
-    made = load_course(tmp_path / "out")
-    assert (made.problems, made.for_students, made.id, made.title) == ((), True, telling.id, telling.title)
-    assert not telling.for_students
-    for ours, theirs in zip(telling.exercises, made.exercises, strict=True):
-        assert (ours.key, ours.task, ours.starter, ours.hints) == (
-            theirs.key,
-            theirs.task,
-            theirs.starter,
-            theirs.hints,
-        )
-        assert (ours.scenarios, ours.limits, ours.devices) == (theirs.scenarios, theirs.limits, theirs.devices)
-        assert theirs.excused_mutants == ()
-    assert [lesson.text for lesson in telling.lessons] == [lesson.text for lesson in made.lessons]
-    assert not list(tmp_path.glob(".*.part"))
-    assert stat.S_IMODE((tmp_path / "out").stat().st_mode) & 0o055
-
-
-def test_the_zip_holds_one_folder_and_only_an_older_one_is_replaced(
-    gpututor: Call, course: Course, tmp_path: Path
-) -> None:
-    out = tmp_path / "tiny.zip"
-    for _ in range(2):
-        said = gpututor("pack-course", "--for", "students", "--out", str(out))
-        assert said.code == 0, said.err
-    assert said.out.startswith(f"Made {out}: 2 lessons, 6 exercises, 29 files.\n")
-    assert {name.partition("/")[0] for name in names_in(out)} == {"tiny"}
-    with zipfile.ZipFile(out) as archive:
-        archive.extractall(tmp_path / "student")
-    assert load_course(tmp_path / "student" / "tiny").for_students
-    out.write_bytes(zip_of({"tiny/course.toml": (course.folder / "course.toml").read_bytes()}))
-    assert gpututor("pack-course", "--for", "students", "--out", str(out)).code == 2
-
-
-def test_a_folder_that_holds_something_is_left_alone(course: Course, tmp_path: Path) -> None:
-    (tmp_path / "out").mkdir()
-    write_student_course(course, tmp_path / "out")
-    with pytest.raises(UsageError, match="is there already"):
-        write_student_course(course, tmp_path / "out")
-
-
-def test_a_course_with_mistakes_is_not_handed_out(course: Course) -> None:
-    (course.exercises[0].folder / "hints.md").unlink()
-    with pytest.raises(CourseError, match=r"hints.md: the file is missing"):
-        student_course(load_course(course.folder))
-
-
-def test_students_list_read_run_and_hand_in_and_are_told_that_it_does_not_grade(
-    course: Course, tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    write_student_course(course, tmp_path / "out")
-    common = ["--course", str(tmp_path / "out"), "--workspace", str(tmp_path / "mine")]
-
-    def call(*words: str) -> Said:
-        capfd.readouterr()
-        code = main([*common, *words])
-        return Said(code, *capfd.readouterr())
-
-    assert call("init", str(tmp_path / "mine")).code == 0
-    assert "1.1   twice_1_1  Twice 1" in call("list").out
-    assert "Hint 1 of 3" in call("hint", "1.1").out
-    for words in (
-        ["grade", "1.1"],
-        ["watch", "1.1"],
-        ["solution", "1.1", "--yes"],
-        ["diff", "1.1", "--yes"],
-        ["verify"],
-    ):
-        said = call(*words)
-        assert said.code == 2, words
-        assert said.err.startswith(
-            "gpututor: This course comes without checks and solutions: hand in with `gpututor pack`.\n"
-        )
-    (tmp_path / "mine" / "01_lesson_1" / "01_twice_1_1.py").write_text(MINE)
-    assert call("pack", "--out", str(tmp_path)).code == 0
-    assert json.loads(zipfile.ZipFile(tmp_path / "tiny-pack.zip").read(MANIFEST))["course"] == course.id
-
-
-def test_the_course_that_comes_with_gpututor_can_be_handed_out() -> None:
-    course = load_course(builtin_course())
-    files = student_course(course)
-    assert len(files) == 1 + 2 * len(course.lessons) + 4 * len(course.exercises)
-    shown = b"\n".join(files.values()).decode()
-    for exercise in course.exercises:
-        for text in (exercise.solution, exercise.checks, *(path.read_text() for path in exercise.wrong_solutions)):
-            assert text not in shown
-        made = tomllib.loads(files[f"{exercise.folder.parent.name}/{exercise.folder.name}/exercise.toml"].decode())
-        whole = tomllib.loads((exercise.folder / "exercise.toml").read_text())
-        whole.pop("excused_mutant", None)
-        assert made == whole
-
-
-def test_a_course_is_for_students_or_for_nobody_in_particular(course: Course) -> None:
-    assert [key.choices for key in COURSE_KEYS if key.name == "for"] == [("students",)]
-    manifest = course.folder / "course.toml"
-    manifest.write_text(f'{manifest.read_text()}for = "teachers"\n')
-    (problem,) = load_course(course.folder).problems
-    assert problem.title == f"{manifest}: for: expected 'students', got 'teachers'"
