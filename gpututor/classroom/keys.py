@@ -68,5 +68,5 @@ def exercise_version(folder: Path) -> str:
                 digest = hashlib.file_digest(stream, "sha256").hexdigest()
         except OSError as error:
             raise CourseError(f"{path}: cannot be read ({error})", "Restore the file, then try again.") from error
-        whole.update(f"{relative.as_posix()}\n{digest}\n".encode())
+        whole.update(f"{relative.as_posix()}\n{digest}\n".encode("utf-8", "surrogateescape"))
     return whole.hexdigest()

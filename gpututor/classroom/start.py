@@ -18,7 +18,7 @@ from gpututor.classroom.keys import class_secret, secret_id
 from gpututor.classroom.work import is_in_journal
 from gpututor.course.exercise import Course
 from gpututor.errors import NotGradableHere, UsageError
-from gpututor.files import create_atomically
+from gpututor.files import create_atomically, sync_folder
 from gpututor.grading.choosing import ACCELERATORS, check_known, device_in_key
 from gpututor.grading.inventory import Device, Inventory, known_devices, torch_version
 from gpututor.grading.models import model_called
@@ -152,6 +152,7 @@ def start(
     folder.write_class(found)
     folder.journal.mkdir(parents=True, exist_ok=True)
     now.write(folder)
+    sync_folder(folder.folder)  # what gradings need outlasts a power cut as they do: the secret, the journal's own name
     left = {job.key for job in missing}
     working = frozenset(job.key.exercise for job in jobs if job.key not in left)
     return Start(found, now, missing, len(jobs) - len(missing), usable, _changed(last, now), working)

@@ -89,12 +89,12 @@ class _Seat(threading.Thread):
         self.join(STOPS_WITHIN_S)
 
     def _try(self, attempt: Attempt) -> None:
-        if self._work.was_stopped():
-            self._work.give_back(attempt)
-            return
         device = ""
         try:
             with self._devices.one_for(attempt.job) as device:
+                if self._work.was_stopped():
+                    self._work.give_back(attempt)
+                    return
                 awaited = partial(self._devices.awaited, device, tell=self._tell)
                 outcome = grade_one(self._judge, attempt.job, device, awaited)
         except Broke as broke:

@@ -20,6 +20,8 @@ from gpututor.processes import kill_tree, python_module
 PROBE_TIMEOUT_S = 150.0
 AWAITED_S = 600.0
 """Who waits for a device for so long asks whether it still computes: the one who has it may hang there."""
+SHARE_BYTES = 4 << 30
+"""Of a device's memory, for each grading that shares it: one must not run out of memory for the sake of others."""
 _ENDS_WITHIN_S = 5.0
 
 Probe = Callable[[], dict[str, str]]
@@ -32,7 +34,7 @@ class RealDevices:
     def __init__(self, devices: Sequence[Device], probe: Probe) -> None:
         self._devices = tuple(devices)
         self._probe = probe
-        self._lock = threading.Lock()
+        self._freed = threading.Condition()
         self._looking = threading.Lock()
         self._users: Counter[str] = Counter()
         self._looked_at: dict[str, float] = {}
@@ -41,18 +43,23 @@ class RealDevices:
 
     @contextlib.contextmanager
     def one_for(self, job: Job) -> Iterator[str]:
-        """The device for a job, "" for one that needs no real device. Raises `NotGradableHere` where none is left."""
+        """The device for a job, "" for one that needs no real device; waits until one has room.
+
+        Raises `NotGradableHere` where none is left.
+        """
         if job.device.partition(":")[0] not in ACCELERATORS:
             yield ""
             return
-        with self._lock:
-            name = self._choose(job)
+        with self._freed:
+            while (name := self._choose(job)) is None:
+                self._freed.wait(1.0)
             self._users[name] += 1
         try:
             yield name
         finally:
-            with self._lock:
+            with self._freed:
                 self._users[name] -= 1
+                self._freed.notify_all()
 
     def look_at(self, name: str) -> None:
         """After a grading broke there: set the device aside if it does not compute. "" is no device."""
@@ -76,28 +83,36 @@ class RealDevices:
         if name in self.set_aside:
             return
         trouble = self._probe().get(name, "it does not answer, or is not there any more")
-        with self._lock:
+        with self._freed:
             self._looked_at[name] = time.monotonic()
             if trouble:
                 self.set_aside[name] = trouble
 
-    def _choose(self, job: Job) -> str:
+    def _choose(self, job: Job) -> str | None:
+        """None where all that fit have as many users as they have room for."""
         fitting = [
-            device.name
+            device
             for device in self._devices
             if device_in_key(device.kind, device.description) == job.key.device
             and (":" not in job.device or device.name == job.device)
         ]
         if job.gpus > 1:
             fitting = fitting[:1]  # a scenario takes those that follow: from the first on there are the most
-        left = [name for name in fitting if name not in self.set_aside]
+        left = [device for device in fitting if device.name not in self.set_aside]
         if not left:
-            words = "; ".join(f"{name}: {self.set_aside[name]}" for name in fitting if name in self.set_aside)
+            names = [device.name for device in fitting]
+            words = "; ".join(f"{name}: {self.set_aside[name]}" for name in names if name in self.set_aside)
             raise NotGradableHere(
                 f"No device is left that computes ({words or f'there is no {job.key.device}'}).",
                 "`gpututor doctor` tells more. When it works again, go on with --resume; --device virtual needs none.",
             )
-        return min(left, key=lambda name: self._users[name])
+        least = min(left, key=lambda device: self._users[device.name])
+        return least.name if self._users[least.name] < _room(least) else None
+
+
+def _room(device: Device) -> int:
+    """How many may share it. Where nobody knows its memory, the machine's own bounds them."""
+    return max(1, device.memory_bytes // SHARE_BYTES) if device.memory_bytes else 1 << 30
 
 
 def probe_devices(isolation: str) -> dict[str, str]:

@@ -7,6 +7,7 @@ import os
 import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -214,3 +215,22 @@ def test_judges_share_the_devices_evenly(tmp_path: Path) -> None:
     jobs = [job_of(tmp_path, text=str(number), device="cuda H100") for number in range(2)]
     run(jobs, bench, judges=2, devices=RealDevices(GPUS, dict))
     assert sorted(request.device for request in bench.graded) == ["cuda:0", "cuda:1"]
+
+
+@pytest.mark.parametrize(("memory_gib", "most"), [(2, 1), (8, 2), (None, 4)])
+def test_no_more_share_a_device_than_its_memory_has_room_for(tmp_path: Path, memory_gib: int | None, most: int) -> None:
+    together = threading.Barrier(most, timeout=10)
+
+    gpu = replace(GPUS[0], memory_bytes=memory_gib and memory_gib << 30)
+    devices, users = RealDevices([gpu], dict), list[int]()
+
+    def meet(judge: FakeJudge, request: GradeRequest) -> Outcome | None:
+        users.append(devices._users["cuda:0"])
+        together.wait()
+        return None
+
+    jobs = [job_of(tmp_path, text=str(number), device="cuda H100") for number in range(8)]
+    work = run(jobs, Bench(meet), 4, devices)
+    assert work.progress.outcomes == {Outcome.PASSED: 8}
+    assert max(users) == most
+    assert devices._users["cuda:0"] == 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
 import sys
@@ -14,7 +15,7 @@ from gpututor.classroom import start as module
 from gpututor.classroom.batch import Options
 from gpututor.classroom.folder import ClassFolder
 from gpututor.classroom.handed_in import Class
-from gpututor.classroom.keys import class_secret
+from gpututor.classroom.keys import class_secret, exercise_version
 from gpututor.classroom.lock import locked
 from gpututor.classroom.start import Asked, Start, options_asked, start
 from gpututor.course.catalogue import load_course
@@ -260,11 +261,27 @@ def test_without_bubblewrap_nothing_is_graded_unless_told(
     assert len(begun(folder, course, found, Asked(isolation="process"), works=None).jobs) == 2
 
 
+def test_an_exercises_version_is_that_of_all_its_files_whatever_they_are_called(course: Course) -> None:
+    folder = course.exercises[0].folder
+    before = exercise_version(folder)
+    Path(os.fsdecode(os.fsencode(folder) + b"/\xff.txt")).touch()
+    assert exercise_version(folder) != before
+
+
 def test_two_graders_do_not_share_a_folder(folder: ClassFolder) -> None:
     with locked(folder), pytest.raises(UsageError, match=f"being graded by process {os.getpid()}"), locked(folder):
         pass
     with locked(folder):
         pass
+
+
+def test_a_file_system_without_locks_can_be_graded_in(folder: ClassFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    def flock(descriptor: int, how: int) -> None:
+        raise OSError(errno.ENOSYS, "Function not implemented")
+
+    monkeypatch.setattr("fcntl.flock", flock)
+    with locked(folder):
+        assert folder.lock_file.read_text() == f"{os.getpid()}\n"
 
 
 def test_a_lock_goes_with_its_process(folder: ClassFolder) -> None:
