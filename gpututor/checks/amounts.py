@@ -59,6 +59,12 @@ def line_with_most(events: Sequence[Event]) -> int | None:
     return lines[0][0] if lines else None
 
 
+def line_of(events: Sequence[Event], number: int) -> int | None:
+    """The line that causes the event with that number; where none of the learner's lines does, see `line_with_most`."""
+    line = events[number].line if 0 <= number < len(events) else None
+    return line if line is not None else line_with_most(events)
+
+
 def names(events: Sequence[Event], most: int = 3) -> str:
     """`aten::add 12 times, aten::mul twice`: the names that come most often."""
     found = Counter(event.name for event in events).most_common()

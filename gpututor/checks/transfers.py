@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from gpututor.checks.amounts import Amount, bounds, in_words, line_with_most, where
+from gpututor.checks.amounts import Amount, bounds, in_words, line_of, line_with_most, where
 from gpututor.checks.core import Applies, Call, Check, Finding, Run, count
 from gpututor.checks.waits import causes
 from gpututor.trace.events import Event, Kind
@@ -103,7 +103,7 @@ def _wrong_count(run: Run, call: Call, direction: _Direction, amount: Amount | N
     return Finding(
         expected=f"{in_words(low, high, direction.word)} in a call",
         got=f"{got}{run.which(call)}",
-        line=line_with_most(found) or run.line_of(call),
+        line=_line_beyond(found, direction, high) or run.line_of(call),
         advice="Create data where it is used, and move it once, whole.",
     )
 
@@ -142,6 +142,28 @@ def _wrong_bytes(run: Run, call: Call, direction: _Direction, amount: Amount | N
     return Finding(
         expected=f"{wanted} by {direction.word} in a call",
         got=f"{got}{run.which(call)}",
-        line=line_with_most(found) or run.line_of(call),
+        line=_line_beyond_bytes(found, direction, high) or run.line_of(call),
         advice="Move the smaller thing, in the smaller dtype.",
     )
+
+
+def _line_beyond(found: Sequence[Event], direction: _Direction, high: int) -> int | None:
+    """The line of the copy that is one too many; where there are too few, the line with most.
+
+    What a call needs is brought to the device first, so that the first copies are those that are allowed. Its result
+    comes to the host last, so that there it is the last ones.
+    """
+    if len(found) <= high:
+        return line_with_most(found)
+    return line_of(found, len(found) - high - 1 if direction is TO_HOST else high)
+
+
+def _line_beyond_bytes(found: Sequence[Event], direction: _Direction, high: int) -> int | None:
+    """The same for bytes: the copy with which there are too many."""
+    order = range(len(found) - 1, -1, -1) if direction is TO_HOST else range(len(found))
+    left = high
+    for number in order:
+        left -= found[number].size_bytes
+        if left < 0:
+            return line_of(found, number)
+    return line_with_most(found)

@@ -16,6 +16,8 @@ REPEATED = 3
 SMALL_COPY = 64 << 10
 """Bytes: below that a copy is mostly latency, on PCIe as on NVLink."""
 MANY_COPIES = 8
+FILLS = "aten::copy_"
+"""The operator that copies into a tensor that is there."""
 _MAKERS = "arange empty eye full linspace normal ones rand randint randn randperm zeros"
 MAKES_TENSORS = frozenset(_MAKERS.split())
 """Operators that make a tensor, and can make it on any device."""
@@ -133,14 +135,28 @@ def many_small_copies(rows: Rows, device: str, rates: Rates | None) -> Iterator[
                 f"{place} makes {group.size:,} copies of {size(int(rows.size[group].mean()))} each to {device}, which"
                 f" take {duration(int(rows.duration[group].sum()))}: mostly the latency of a copy."
             )
-            what_to_do = "Gather the values on the host and copy them once, or make them on the device."
-            yield Seen(place, group, sentence, what_to_do)
+            yield Seen(place, group, sentence, _instead_of_small_copies(rows, group))
 
     def gain_of(group: Numbers) -> int:
         lines = np.unique(rows.place[group]).size
         return (group.size - lines) * int(rows.duration[group].min())
 
     yield from together(rows, "small copies", seen(), gain_of)
+
+
+def _instead_of_small_copies(rows: Rows, group: Numbers) -> str:
+    """What suits the copies of a line: what fills tensors that are there, and a model's, cannot be gathered."""
+    if all(rows.names[number] == FILLS for number in np.unique(rows.name[group])):
+        return (
+            "They fill tensors that are on the device already, as `load_state_dict` does: keep what they are filled"
+            " with there too, or fill them once, before what is repeated."
+        )
+    if np.unique(rows.size[group]).size > 1:
+        return (
+            "They differ in size, as a model's parameters do: move a model once, before what is repeated, or make it on"
+            ' the device (`with torch.device("cuda"):`). Other tensors can be joined on the host and copied once.'
+        )
+    return "Gather the values on the host and copy them once, or make them on the device."
 
 
 def same_bytes_again(rows: Rows, device: str, rates: Rates | None) -> Iterator[Advice]:

@@ -202,14 +202,32 @@ def test_transfers_count_each_direction_by_itself() -> None:
     assert finding.line == 5
 
 
-def test_transfers_point_at_the_line_with_most_copies() -> None:
-    trace = copies(("cpu", "cuda:0", 4, 9), *[("cpu", "cuda:0", 4, 7)] * 3)
+def test_transfers_point_at_the_copy_that_is_one_too_many_and_name_all() -> None:
+    trace = copies(*[("cpu", "cuda:0", 4, 7)] * 3, ("cpu", "cuda:0", 4, 9))
 
-    finding = found(transfers(to_device=(0, 1)), run_of(None, trace=trace))
+    finding = found(transfers(to_device=(0, 3)), run_of(None, trace=trace))
 
-    assert finding.line == 7
+    assert finding.line == 9
     assert "at line 7 (3 times) and line 9" in finding.got
+    finding = found(transfers(to_device=(0, 1)), run_of(None, trace=trace))
+    assert finding.line == 7
     assert finding.expected == "0 to 1 host-to-device copy in a call"
+
+
+def test_of_copies_to_the_host_the_last_are_those_that_are_needed() -> None:
+    trace = copies(("cuda:0", "cpu", 4, 5), ("cuda:0", "cpu", 4, 6), ("cuda:0", "cpu", 400, 8))
+
+    assert found(transfers(to_host=1), run_of(None, trace=trace)).line == 6
+    assert found(transfers(to_host=2), run_of(None, trace=trace)).line == 5
+    assert found(transfers(to_host=4), run_of(None, trace=trace)).line == 5, "too few: the line with most"
+    assert found(transfers(bytes_to_host=404), run_of(None, trace=trace)).line == 5
+
+
+def test_too_many_bytes_point_at_the_copy_with_which_they_are_too_many() -> None:
+    trace = copies(("cpu", "cuda:0", 4, 5), ("cpu", "cuda:0", 4, 5), ("cpu", "cuda:0", 9, 6))
+
+    assert found(transfers(bytes_to_device=8), run_of(None, trace=trace)).line == 6
+    assert found(transfers(bytes_to_device=20), run_of(None, trace=trace)).line == 5
 
 
 def test_transfers_in_bytes_may_be_computed_from_the_inputs() -> None:

@@ -51,6 +51,7 @@ class Program:
         stream: int = 0,
         partner: int = -1,
         up: bool = True,
+        name: str = "aten::_to_copy",
     ) -> int:
         """A copy to the device, or from it; the host waits for it unless it is asynchronous."""
         self.now += 5 * US
@@ -60,7 +61,7 @@ class Program:
             self.now = end
         return self.trace.add(
             Kind.TRANSFER,
-            "aten::_to_copy",
+            name,
             self.device,
             stream=stream,
             source="cpu" if up else self.device,

@@ -87,6 +87,20 @@ def numbers_one_by_one(p: Program) -> None:
     p.kernel(4, MS)
 
 
+def a_model_moved(p: Program) -> None:
+    for _ in range(50):
+        p.copy(3, 10 * US, 16384)
+        p.copy(3, 10 * US, 256)
+    p.kernel(4, MS)
+
+
+def a_state_loaded(p: Program) -> None:
+    for _ in range(50):
+        p.copy(3, 10 * US, 16384, name="aten::copy_")
+        p.copy(3, 10 * US, 256, name="aten::copy_")
+    p.kernel(4, MS)
+
+
 def numbers_at_once(p: Program) -> None:
     p.copy(3, 11 * US, 400)
     p.kernel(4, MS)
@@ -223,6 +237,20 @@ def test_the_gain_is_the_time_that_was_lost(shows: Callable[[Program], None], ru
     (one,) = (one for one in advice(shows) if one.rule == rule)
     assert one.gain == pytest.approx(gain, abs=1)
     assert 0 < one.share <= 1
+
+
+@pytest.mark.parametrize(
+    ("shows", "words"),
+    [
+        (numbers_one_by_one, "Gather the values"),
+        (a_model_moved, "move a model once"),
+        (a_state_loaded, "as `load_state_dict` does"),
+    ],
+)
+def test_only_what_can_be_gathered_is_to_be_gathered(shows: Callable[[Program], None], words: str) -> None:
+    (one,) = (one for one in advice(shows) if one.rule == "small copies")
+    assert words in one.what_to_do
+    assert ("Gather" in one.what_to_do) == (shows is numbers_one_by_one)
 
 
 def test_what_waits_lose_is_no_more_than_the_device_stood_idle() -> None:
