@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -130,3 +133,21 @@ def test_where_nothing_can_be_locked_gradings_go_on(tmp_path: Path) -> None:
     (tmp_path / "in_the_way").write_text("")
     with alone(locks(tmp_path / "in_the_way" / "folder", "cuda:0")), alone(locks(tmp_path / "in_the_way", "cuda:0")):
         pass
+
+
+def test_a_lock_goes_with_its_process_whatever_that_started(tmp_path: Path) -> None:
+    script = (
+        "import subprocess, sys; from pathlib import Path; from gpututor.judge.device_locks import DeviceLocks\n"
+        f"locks = DeviceLocks({{'cuda:0': 'cuda-0'}}, print, Path({str(tmp_path)!r}))\n"
+        "with locks.shared(), locks.alone():\n"
+        "    child = subprocess.Popen([sys.executable, '-c', 'import sys; sys.stdin.read()'], stdin=0)\n"
+        "    print(child.pid, flush=True); child.wait()\n"
+    )
+    with subprocess.Popen([sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
+        assert holder.stdout is not None
+        child = int(holder.stdout.readline())
+        with beside(locks(tmp_path, "cuda:0").shared()) as (shares, _):
+            assert not shares.wait(0.05)
+            holder.kill()
+            assert shares.wait(SOON_S)
+            os.kill(child, 0)  # it lives
