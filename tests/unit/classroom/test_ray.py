@@ -6,6 +6,7 @@ Needs the extra `ray`, which `make test-all` installs.
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import random
 import signal
@@ -19,6 +20,7 @@ from pathlib import Path
 import pytest
 
 from gpututor.classroom.batch import reports_of, troubles_of
+from gpututor.classroom.executors.ray import RETRIES
 from gpututor.classroom.folder import ClassFolder
 from gpututor.errors import GradingError
 from gpututor.grading.journal import Entry, entries
@@ -205,3 +207,14 @@ def test_ctrl_c_ends_a_cluster_of_its_own_and_is_gone_on_with(
         assert process.wait(WITHIN_S) == 0, said(folder)
     assert f"{already} are graded already" in said(folder)
     check_same(folder, by_local)
+
+
+def test_each_task_has_gpus_and_a_process_of_its_own_and_is_tried_again_where_that_dies() -> None:
+    command = [sys.executable, "-m", "tests.unit.classroom.ray_asked"]
+    done = subprocess.run(command, cwd=Path(__file__).parents[3], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    asked = json.loads(done.stdout.splitlines()[-1])
+    assert [bool(devices) and devices.count(",") + 1 for _, devices in asked["said"]] == [1, 2, False, 1]
+    assert len({pid for pid, _ in asked["said"]}) == 4
+    assert asked["runs"] == 1 + RETRIES == 3
+    assert "WorkerCrashedError" in asked["lost"]
