@@ -45,7 +45,7 @@ KEYS = {
 }
 """What terminals send for the keys that have a name; `ctrl+LETTER` and single characters need no entry."""
 
-PATIENCE_S = 30.0
+PATIENCE_S = 60.0
 _SEQUENCE = re.compile(
     r"\x1b\[(?P<parameters>[0-?]*)[ -/]*(?P<final>[@-~])"
     r"|\x1b[P^_][^\x1b]*\x1b\\|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b[()].|\x1b[0-9=>@-OQ-Z\\a-z]"

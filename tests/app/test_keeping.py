@@ -65,7 +65,7 @@ async def test_while_another_process_holds_the_progress_hints_open_and_no_key_wa
             await until(pilot, lambda: screen.exercise.label == "1.2", "for the next exercise")
             await pilot.press("q")
             await until(pilot, lambda: not pilot.app.is_running, "for the end")
-            screen._keeper.wait(20)
+            screen._keeper.wait(60)
     assert writers
     assert threading.main_thread() not in writers
     progress = desk.progress()
@@ -90,7 +90,7 @@ async def test_who_leaves_while_an_attempt_is_being_kept_finds_it_at_the_next_st
         await pilot.press("q")
     holder.execute("ROLLBACK")
     holder.close()
-    keeper.wait(20)
+    keeper.wait(60)
     progress = desk.progress()
     assert len(progress.ids(key)) == 1
     progress.close()

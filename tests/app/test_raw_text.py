@@ -139,7 +139,7 @@ async def test_titles_are_shown_as_they_are_written(marked: Desk, size: tuple[in
             await pilot.press(*keys)
             await until(pilot, lambda: len(pilot.app.screen_stack) < 3, "for the screen")
             try:
-                await until(pilot, lambda: MARKUP[:12] in screen_text(pilot.app), patience_s=20)
+                await until(pilot, lambda: MARKUP[:12] in screen_text(pilot.app))
             except AssertionError:
                 missing.append((place, screen_text(pilot.app)))
             assert_harmless(pilot)

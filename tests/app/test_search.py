@@ -84,9 +84,9 @@ def test_a_search_through_the_whole_course_is_quick() -> None:
     index = TextIndex(load_course(builtin_course()))
     times = []
     for query in ("a", "e", "the", "copy", "host device", "zzz"):
-        begin = time.perf_counter()
+        begin = time.thread_time()  # not what others on the machine take
         index.find(query)
-        times.append(time.perf_counter() - begin)
+        times.append(time.thread_time() - begin)
     assert min(times[:3]) < 0.05, times
     assert index.find("e").total > MOST_FOUND == len(index.find("e").passages)
 
@@ -177,7 +177,7 @@ async def test_it_can_be_typed_in_while_the_texts_are_still_read(told: Desk) -> 
     go_on = threading.Event()
 
     def slowly() -> TextIndex:
-        assert go_on.wait(10)
+        assert go_on.wait(60)
         return TextIndex(told.course)
 
     async with told.start() as pilot:

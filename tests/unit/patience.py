@@ -6,7 +6,7 @@ import contextlib
 import signal
 from collections.abc import Iterator
 
-LONGEST_S = 30.0
+LONGEST_S = 60.0
 
 
 @contextlib.contextmanager

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from gpututor.cli.still_grading import StillGrading
 from gpututor.grading.events import CallStarted, Cancelled, GradingEvent, RunStarted
 
-PATIENCE_S = 30.0
+PATIENCE_S = 60.0
 
 
 class Terminal(io.StringIO):

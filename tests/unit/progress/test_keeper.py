@@ -85,7 +85,7 @@ def test_while_the_file_is_held_attempts_wait_in_their_order_and_reading_does_no
             keeper.keep(Graded(report(), f"x = {number}", part), kept.append)
         assert store.summary() == {}
         assert kept == []
-    keeper.wait(20)
+    keeper.wait(60)
     assert kept == store.ids(KEY)[::-1] == recordings.ids()
     assert [one.source for one in store.attempts(KEY)] == ["x = 0", "x = 1", "x = 2"]
 
@@ -100,9 +100,9 @@ def test_an_attempt_that_cannot_be_kept_is_told_and_put_into_the_file_before_the
     part = recordings.begin()
     with held(store):
         keeper.keep(Graded(report(), "x = 0", part), kept.append)
-        keeper.wait(20)
+        keeper.wait(60)
     keeper.keep(Graded(report(), "x = 1", None), kept.append)
-    keeper.wait(20)
+    keeper.wait(60)
     assert [type(one).__name__ for one in kept] == ["ProgressError", "int"]
     assert [one.source for one in store.attempts(KEY)] == ["x = 0", "x = 1"], "in their order"
     assert part is not None
@@ -122,7 +122,7 @@ def test_notes_are_kept_in_their_order_among_the_attempts_and_only_the_newest_of
         keeper.note(Note(Kind.BEGUN_AGAIN, KEY), fail)
         keeper.note(Note(Kind.SOLUTION_OPENED, KEY), fail)
         assert len(keeper._waiting) == 6
-    keeper.wait(20)
+    keeper.wait(60)
     assert (store.hints_used(KEY), store.place(), store.current_exercise()) == (3, "line 3", "a/3")
     assert (begun_again(store), solutions_opened(store)) == ({KEY: 2}, frozenset({KEY}))
 
@@ -139,15 +139,15 @@ def test_a_note_that_cannot_be_kept_is_put_beside_and_taken_in_before_what_comes
     with held(store):
         for line in range(3):
             keeper.note(Note(Kind.PLACE, f"line {line}"), fail)
-            keeper.wait(20)
+            keeper.wait(60)
         keeper.note(Note(Kind.HINTS, KEY, 1), fail)
-        keeper.wait(20)
+        keeper.wait(60)
     left = store.path.with_name("unkept")
     assert len(list(left.iterdir())) == 2, "of each name the newest"
     as_left = store.path.with_name("as_left")
     shutil.copytree(left, as_left)
     keeper.note(Note(Kind.PLACE, "the end"), fail)
-    keeper.wait(20)
+    keeper.wait(60)
     assert (store.hints_used(KEY), store.place(), list(left.iterdir())) == (1, "the end", [])
     shutil.copytree(as_left, left, dirs_exist_ok=True)  # as an app that ended would leave it
     assert take_in(store.path) == 2
@@ -162,7 +162,7 @@ def test_a_note_that_can_be_kept_nowhere_is_told(store: ProgressStore, monkeypat
     keeper = Keeper(store.path, Recordings.beside(store), log=faults.append)
     with held(store):
         keeper.note(Note(Kind.HINTS, KEY, 1), told.append)
-        keeper.wait(20)
+        keeper.wait(60)
     assert "is locked" in told[0].title
     assert isinstance(faults[0], OSError)
 
@@ -212,7 +212,7 @@ def test_what_cannot_be_kept_is_taken_in_once_by_the_next_start_with_its_recordi
         make_recording(part)
         with held(store):
             keeper.keep(Graded(report(seed=number), f"x = {number}", part), lambda _: None)
-            keeper.wait(20)
+            keeper.wait(60)
             assert take_in(store.path) == 0
     left = store.path.with_name("unkept")
     as_left = store.path.with_name("as_left")
@@ -236,11 +236,11 @@ def test_a_fault_of_who_is_told_does_not_keep_the_next_attempts_from_being_kept(
     faults: list[BaseException] = []
     keeper = Keeper(store.path, Recordings.beside(store), log=faults.append)
     keeper.keep(Graded(report(), "x = 0", None), broken)
-    keeper.wait(20)
+    keeper.wait(60)
     monkeypatch.setattr("gpututor.progress.keeper.prune_recordings", broken)
     for number in (1, 2):
         keeper.keep(Graded(report(), f"x = {number}", None), lambda _: None)
-    keeper.wait(20)
+    keeper.wait(60)
     assert [one.source for one in store.attempts(KEY)] == ["x = 0", "x = 1", "x = 2"]
     assert [str(fault) for fault in faults] == ["Event loop is closed"] * 3
 

@@ -18,7 +18,7 @@ from gpututor.devices.virtual import virtual_gpu
 from gpututor.devices.virtual.parallel.inheritance import VARIABLE, MachineSettings
 from tests.unit.virtual.parallel import child_programs
 
-LIMIT_S = 60
+LIMIT_S = 120
 MEMORY = 3 << 30
 
 

@@ -20,8 +20,8 @@ from gpututor.devices.virtual.parallel import lending
 from gpututor.devices.virtual.parallel.works import finish_last_works
 from gpututor.devices.virtual.tensors.names import DeviceNames
 
-LIMIT_S = 60
-PATIENCE_S = 30.0
+LIMIT_S = 120
+PATIENCE_S = 60.0
 
 
 @pytest.fixture(autouse=True)
