@@ -57,10 +57,10 @@ def _from_roster(gradebook: Gradebook, table: Table) -> tuple[str, list[Notice]]
     logins = [table.header.index(each) for each in ("SIS User ID", "SIS Login ID") if each in table.header]
     people, possible = [], tuple[str, ...]()
     for row in table.rows:
-        if "Points Possible" in row[0]:
-            possible = row
-        elif row[number_column].strip():
+        if row[number_column].strip():
             people.append(row)
+        elif "Points Possible" in row[0]:
+            possible = row
     columns = {each.exercise: _column_of(each, table) for each in gradebook.exercises}
     notices = _about_points(gradebook, columns, possible)
     header: list[Cell] = [*table.header[:about_people]]

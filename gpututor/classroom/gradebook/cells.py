@@ -22,6 +22,7 @@ _IN_TEXT = {
 }
 """Where, with another delimiter than this one, a spreadsheet would begin a cell with a formula."""
 _HARMLESS = re.compile(r"-|-?[0-9]+([.,][0-9]+)?")
+_QUOTED = re.compile('"[^"]*"')
 _LARGEST_BYTES = 64 << 20
 
 
@@ -96,7 +97,7 @@ def read_table(path: Path) -> Table:
         if len(content) > _LARGEST_BYTES:
             raise ValueError(f"larger than {_LARGEST_BYTES >> 20} MiB")
         text = content.decode("utf-8-sig")
-        first = text.partition("\n")[0]
+        first = _QUOTED.sub("", text.partition("\n")[0])
         delimiter = max(",;\t", key=first.count)
         lines = [line for line in csv.reader(io.StringIO(text, newline=""), delimiter=delimiter) if any(line)]
     except (OSError, ValueError, csv.Error) as error:

@@ -69,12 +69,14 @@ def _build(gradebook: Gradebook, path: Path) -> None:
                     values = [_storable(value) for value in row]
                     database.execute(f"insert into {table} values ({', '.join('?' * len(values))})", values)
             database.commit()
-    except sqlite3.OperationalError as error:  # such as a disk that is full
+    except sqlite3.Error as error:  # such as a disk that is full, or a class that has a student twice
         raise OSError(f"{path}: {error}") from error
 
 
 def _storable(value: str | float | int | None) -> str | float | int | None:
-    """Halves of surrogate pairs cannot be stored as text."""
+    """Halves of surrogate pairs cannot be stored as text, nor numbers of more than 64 bits as numbers."""
+    if isinstance(value, int) and not -(2**63) <= value < 2**63:
+        return str(value)
     return value.encode("utf-8", "backslashreplace").decode() if isinstance(value, str) else value
 
 

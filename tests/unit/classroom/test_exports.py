@@ -205,6 +205,20 @@ def test_canvas_with_its_roster_keeps_its_columns_and_what_is_open(tmp_path: Pat
         canvas(book(), roster)
 
 
+def test_a_roster_is_read_whatever_its_titles_and_whatever_people_are_called(tmp_path: Path) -> None:
+    roster = tmp_path / "roster.csv"
+    roster.write_text(
+        'Student;ID;Section;hidden_syncs (77);"Essay: a, b, c, d, e, f, g (78)"\n'
+        "    Points Possible;;;7;10\n"
+        "Points Possible;007;A;1;\n"
+        "Ada Lovelace;00501;A;;\n"
+    )
+    one = gradebook([One("00501", points(1, 1))], students=[Student("00501", "Ada Lovelace", "", "00501")])
+    text, notices = canvas(one, roster)
+    assert rows(text, ";")[1:] == [["    Points Possible", "", "", "7"], ["Ada Lovelace", "00501", "A", "1"]]
+    assert "1 student handed nothing in" in notices[-1].title
+
+
 def test_nobody_gets_a_mark_by_calling_themselves_somebody_else(tmp_path: Path) -> None:
     """In `folders`, the name is what stands in the student's own zip."""
     made = gradebook([One("mal", points(1, 2)), One("Kim Roe", points(2, 2))], students=[Student("mal", "Kim Roe")])

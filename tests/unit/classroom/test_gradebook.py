@@ -170,6 +170,17 @@ def test_a_database_that_cannot_be_built_leaves_the_old_one(
     assert sorted(each.name for each in tmp_path.iterdir()) == ["class", "g.sqlite3"]
 
 
+def test_the_database_takes_what_a_damaged_journal_says_and_no_student_twice(tmp_path: Path) -> None:
+    odd = report(verdict("parity", line=-(2**70), sentence="half \ud800"))
+    made = gradebook([One("kim", replace(odd, environment=replace(odd.environment, seed=2**64)))])
+    write_database(made, tmp_path / "g.sqlite3")
+    with closing(sqlite3.connect(tmp_path / "g.sqlite3")) as database:
+        assert database.execute("select seed from attempt").fetchall() == [(2.0**64,)]
+        assert database.execute("select sentence from verdict").fetchall() == [("half \\ud800",)]
+    with pytest.raises(OSError, match=re.escape("UNIQUE constraint failed")):
+        write_database(replace(made, students=made.students * 2), tmp_path / "g.sqlite3")
+
+
 def test_an_exercise_is_summed_up_over_the_attempts_that_count() -> None:
     files = [One("a", points(0, 4)), One("b", points(4, 4)), One("b", points(1, 4)), One("c", points(2, 4))]
     files += [One("d", report(verdict("parity"), verdict("speed", Status.INCONCLUSIVE))), One("e", None)]
