@@ -30,7 +30,9 @@ class ClusterApart:
     """See `RayCluster`. Ctrl-C is heard at any time, and leaves nothing of ours running."""
 
     def __init__(self, address: str, cpus: int, gpus: int) -> None:
-        self._made_of = (address, cpus, gpus)
+        self._address = address
+        self._cpus = cpus
+        self._gpus = gpus
         self._folder = ""
         self._driver: subprocess.Popen[bytes] | None = None
         self._connection: Connection[Any, Any] | None = None
@@ -40,7 +42,8 @@ class ClusterApart:
         # Below /tmp, as Ray's own: sockets have short paths.
         self._folder = tempfile.mkdtemp(prefix="gpututor-ray-", dir="/tmp" if os.name == "posix" else None)
         self._connection, there = multiprocessing.Pipe()
-        command = [*python_module("gpututor.classroom.executors.ray_driver"), str(there.fileno())]
+        made_of = [self._address, str(self._cpus), str(self._gpus), self._folder]
+        command = [*python_module("gpututor.classroom.executors.ray_driver"), str(there.fileno()), *made_of]
         paths.log_file().parent.mkdir(parents=True, exist_ok=True)
         try:
             with paths.log_file().open("ab") as log, there:
@@ -55,7 +58,6 @@ class ClusterApart:
                 )
         except OSError as error:
             raise GradingError(f"The process that speaks with Ray could not be started: {error}") from error
-        self._connection.send((*self._made_of, self._folder))
         self._ask("open", within_s=OPENS_WITHIN_S)
 
     @property
@@ -122,4 +124,4 @@ class ClusterApart:
         with contextlib.suppress(subprocess.TimeoutExpired):
             if self._driver.wait(CLOSES_WITHIN_S) < 0:
                 return f"the process that speaks with Ray was ended by signal {-self._driver.returncode}"
-        return f"its head cannot be reached any more; {paths.log_file()} may tell why"
+        return f"its head is gone, or cannot be reached; {paths.log_file()} may tell more"

@@ -1,11 +1,10 @@
-"""The process that speaks with Ray: `python -I -m gpututor.classroom.executors.ray_driver DESCRIPTOR`.
+"""The process that speaks with Ray: `python -I -m gpututor.classroom.executors.ray_driver`, with what `main` takes.
 
 It is asked over a socket, one thing after the other, what `Cluster` has, and ends when nobody is there to ask.
 """
 
 from __future__ import annotations
 
-import contextlib
 import os
 import shutil
 import sys
@@ -17,11 +16,10 @@ from gpututor.classroom.executors.ray import RayCluster
 from gpututor.errors import TutorError
 
 
-def main(descriptor: int) -> None:
-    """The first thing that is sent is how `RayCluster` is made."""
+def main(descriptor: int, address: str, cpus: int, gpus: int, folder: str) -> None:
+    """`descriptor`: of the socket. The others are those of `RayCluster`."""
     os.set_inheritable(descriptor, False)  # what Ray starts may live on
     connection: Connection[Any, Any] = Connection(descriptor)
-    address, cpus, gpus, folder = connection.recv()
     cluster = RayCluster(address, cpus, gpus, folder)
     try:
         while True:
@@ -45,5 +43,4 @@ def _answer(cluster: RayCluster, name: str, arguments: tuple[object, ...]) -> tu
 
 
 if __name__ == "__main__":
-    with contextlib.suppress(EOFError):
-        main(int(sys.argv[1]))
+    main(int(sys.argv[1]), sys.argv[2], int(sys.argv[3]), int(sys.argv[4]), sys.argv[5])

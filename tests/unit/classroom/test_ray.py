@@ -153,7 +153,7 @@ def test_workers_and_a_node_killed_in_the_middle_cost_nothing(
     ("kill", "why"),
     [
         (Nodes.kill_raylet, "the part of it that runs on this machine, the raylet, has ended."),
-        (Nodes.kill_head, "its head cannot be reached any more"),
+        (Nodes.kill_head, "its head is gone, or cannot be reached"),
         (kill_driver, "the process that speaks with Ray was ended by signal 9."),
     ],
 )
