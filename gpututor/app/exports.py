@@ -54,13 +54,16 @@ def export(folder: Path, name: str, ending: str, write: Callable[[TextIO], None]
 def export_trace(folder: Path, view: RunView) -> Path:
     """Write the traces of a case for https://ui.perfetto.dev and chrome://tracing. Takes seconds for long ones.
 
-    Raises `WorkspaceError`, also where there is no trace.
+    Raises `WorkspaceError`, also where there is no trace, or nothing to see in it.
     """
     from gpututor.trace.chrome import write_timelines
 
     processes = view.loaded.processes if view.loaded is not None else ()
     if not processes:
         raise WorkspaceError("There is no trace of this call that could be exported.", "Run the checks again.")
+    if view.loaded is not None and not view.loaded.used_a_device:
+        advice = "Only what a device does can be seen in Perfetto: export an attempt that uses one."
+        raise WorkspaceError("No device did anything in this call: nothing was written.", advice)
     label = view.title.partition(" ")[0]
     call = f"-call-{view.case_number + 1}" if len(view.run.calls) > 1 else ""
     scenario = f"-{view.run.scenario}" if len(view.recording.runs) > 1 else ""

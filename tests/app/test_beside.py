@@ -11,6 +11,7 @@ from gpututor.app.screens.compare import why_not
 from gpututor.app.widgets.device.beside import baselines_of, pair_of
 from gpututor.app.widgets.device.line_pairs import line_pairs
 from gpututor.app.widgets.device.time_bars import TimeBar, all_bars, limit_of, nanoseconds
+from gpututor.app.widgets.device.times import TimesTab
 from gpututor.app.widgets.device.view import OtherAttempt, RunView, first_view
 from gpututor.checks.speed import Spread, Timing, in_words
 from gpututor.grading.recording import LineCost
@@ -90,6 +91,17 @@ def test_a_run_without_times_has_no_bars(tmp_path: Path) -> None:
     view = view_of(tmp_path)
     runs = (replace(view.run, times=""),)
     assert all_bars(replace(view, recording=replace(view.recording, runs=runs))) == ()
+
+
+def test_of_a_run_in_which_no_device_did_anything_words_take_the_place_of_empty_bars(tmp_path: Path) -> None:
+    view = view_of(tmp_path)
+    calls = tuple(replace(view.run.calls[0], words=f"call {number} of 2", elapsed_ns=0) for number in (1, 2))
+    runs = (replace(view.run, calls=calls),)
+    view = replace(view, recording=replace(view.recording, runs=runs))
+    assert all_bars(view) == ()
+    shown = "\n".join(line.plain for line in TimesTab().lines(view, 80))
+    assert "No device did anything in this run" in shown
+    assert "█" not in shown
 
 
 @pytest.mark.parametrize(("words", "value"), [("1.25 ms", 1_250_000), ("1,234 s", 1_234 * 10**9), ("512 ns", 512)])

@@ -45,6 +45,19 @@ async def test_the_devices_look_as_agreed(desk: Desk, size: tuple[int, int], pag
         await assert_golden(pilot, f"devices_{page}")
 
 
+async def test_on_a_small_terminal_all_of_each_page_can_be_reached(desk: Desk) -> None:
+    async with desk.start((60, 15)) as pilot:
+        main_screen(pilot)._inventory = WITH_GPU
+        await pilot.press("D")
+        await until_shown(pilot, "Esc closes")
+        await pilot.press("pagedown", "pagedown")
+        await until_shown(pilot, "▸ 1.1 Twice 1 runs on")
+        await pilot.press("2")
+        await until_shown(pilot, "the exercise's own")
+        await pilot.press("pageup", "pageup")
+        await until_shown(pilot, "A model of a GPU")
+
+
 async def test_the_device_is_chosen_with_enter_and_holds_at_once(desk: Desk) -> None:
     async with desk.start() as pilot:
         screen = main_screen(pilot)

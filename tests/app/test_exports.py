@@ -13,6 +13,7 @@ from textual.pilot import Pilot
 
 from gpututor.app.exports import export
 from gpututor.errors import WorkspaceError
+from gpututor.trace.columns import Trace
 from tests.app.conftest import Desk, until, until_shown
 from tests.app.screen import screen_text
 from tests.app.seen import Timed, run, see
@@ -71,6 +72,19 @@ async def test_the_newest_trace_is_exported_from_the_desk_too(desk: Desk) -> Non
         assert json.loads(path.read_text())["traceEvents"]
 
 
+async def test_of_an_attempt_that_used_no_device_nothing_is_written_and_that_is_said(desk: Desk) -> None:
+    desk.client.traces = lambda request: [Trace()]
+    async with desk.start() as pilot:
+        await run(pilot, desk)
+        await pilot.press("X")
+        await until_shown(pilot, "No device did anything in this call")
+        await pilot.press("escape")
+        await see(pilot, "timeline")
+        await pilot.press("X")
+        await until_shown(pilot, "nothing was written")
+    assert exported(desk, ".json") == []
+
+
 async def test_a_picture_of_the_screen_is_an_svg_with_its_text(desk: Desk) -> None:
     async with desk.start() as pilot:
         await pilot.press("S")
@@ -88,7 +102,7 @@ async def test_a_picture_can_be_taken_of_the_device_screen_and_of_the_comparison
         (path,) = await files(pilot, desk, ".svg")
         assert "peak" in "".join(ElementTree.parse(path).getroot().itertext())
         await pilot.press("V")
-        await until_shown(pilot, "Attempt 1 beside baseline.py:")
+        await until_shown(pilot, "Attempt 1 beside baseline.py")
         await pilot.press("S")
         await files(pilot, desk, ".svg", 2)
 

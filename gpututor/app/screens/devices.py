@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, ClassVar
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Horizontal, Vertical, VerticalScroll
+from textual.containers import Horizontal, VerticalScroll
 from textual.message import Message
 from textual.widgets import OptionList
 from textual.widgets.option_list import Option
@@ -74,6 +74,9 @@ class DevicesScreen(PagesScreen["Inventory"]):
         Binding("r", "look_again", show=False),
         Binding("j", "step(1)", show=False),
         Binding("k", "step(-1)", show=False),
+        # For what has no room beside the list: the list itself keeps its cursor in sight.
+        Binding("pagedown", "scroll_page(1)", show=False, priority=True),
+        Binding("pageup", "scroll_page(-1)", show=False, priority=True),
     ]
     FOOT = "Enter chooses   Tab turns the page   r looks again   Esc closes"
 
@@ -99,8 +102,11 @@ class DevicesScreen(PagesScreen["Inventory"]):
         self._models = OptionList(id="models", markup=False, compact=True)
         self._end = PlainText("", classes="end")
         self._found = VerticalScroll(self._end, id="found")
-        runs = Vertical(PlainText("Your runs happen on", classes="lead"), self._devices, self._plan)
-        gpu = Vertical(PlainText("\n".join(VIRTUAL_GPU), classes="explained"), self._models_heading(), self._models)
+        lead, explained = PlainText("Your runs happen on", classes="lead"), "\n".join(VIRTUAL_GPU)
+        runs = VerticalScroll(lead, self._devices, self._plan, can_focus=False)
+        heading = self._models_heading()
+        gpu = VerticalScroll(PlainText(explained, classes="explained"), heading, self._models, can_focus=False)
+        self._scrolls = (runs, gpu, self._found)
         super().__init__("Devices", {"Where runs happen": runs, "Virtual GPU": gpu, "What is here": self._found})
 
     def on_mount(self) -> None:
@@ -188,6 +194,11 @@ class DevicesScreen(PagesScreen["Inventory"]):
                 scroll.scroll_relative(y=by, animate=False)
             case _:
                 return
+
+    def action_scroll_page(self, by: int) -> None:
+        """Scroll the whole page, where it is longer than the screen."""
+        page = self._scrolls[self.page - 1]
+        page.scroll_relative(y=by * max(1, page.size.height - 1), animate=False)
 
     # Looking
 

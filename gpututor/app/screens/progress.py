@@ -113,11 +113,14 @@ class ProgressScreen(PagesScreen[Choice]):
         left = sum(row.minutes for row in rows if row.state is not State.PASSED)
         yield _heading(f"{passed} of {count(total, 'exercise')} passed; {_time(left)} planned for the rest")
         yield _heading("")
-        yield _heading(_lesson_line("Lesson", "passed", "started", "tries", "hints", "planned"))
+        room = self._far.size.width - 3 - sum(_WIDTHS)  # without the padding and the scrollbar
+        title_width = max(12, min(_TITLE_WIDTH, room))
+        yield _heading(_lesson_line(title_width, "Lesson", "passed", "started", "tries", "hints", "planned"))
         for lesson in standing.lessons:
             states = [row.state for row in lesson.exercises]
             yield Option(
                 _lesson_line(
+                    title_width,
                     f"{lesson.number:>2} {lesson.title}",
                     f"{'✓ ' if lesson.finished else ''}{lesson.passed}/{len(lesson.exercises)}",
                     str(states.count(State.STARTED)),
@@ -216,9 +219,9 @@ def _heading(text: str) -> Option:
     return Option(Content(text), disabled=True)
 
 
-def _lesson_line(title: str, *numbers: str) -> str:
-    cut = title if len(title) <= _TITLE_WIDTH else f"{title[: _TITLE_WIDTH - 1]}…"
-    return f"{cut:<{_TITLE_WIDTH}}" + "".join(
+def _lesson_line(title_width: int, title: str, *numbers: str) -> str:
+    cut = title if len(title) <= title_width else f"{title[: title_width - 1]}…"
+    return f"{cut:<{title_width}}" + "".join(
         f"{number:>{width}}" for number, width in zip(numbers, _WIDTHS, strict=True)
     )
 

@@ -37,7 +37,7 @@ class FiguresPage(Sheet[Pair]):
 def _figures(pair: Pair, width: int) -> Iterator[Content]:
     left, right, ours, theirs = pair.left, pair.right, f"attempt {pair.left.attempt}", pair.other.short
     told = in_one_sentence(pair.differences) if pair.differences else "neither did anything on a device in this call"
-    yield Content(f"{ours.capitalize()} beside {theirs}: {told}.").stylize("bold")
+    yield Content(f"{told[:1].upper()}{told[1:]}.").stylize("bold")
     yield from outcomes(pair, width)
     if not pair.same_inputs:
         yield Content("Their inputs differ in shape: each grading draws its own.").stylize("$text-warning")
@@ -76,13 +76,16 @@ def _shares(pair: Pair, width: int) -> Iterator[Content]:
     ]
     if not rows:
         return
-    longest = max(shares.whole for _, _, shares in rows)
+    longest = max(1, *(shares.whole for _, _, shares in rows))
     devices = len({device for _, device, _ in rows}) > 1
     yield Content("What the time was spent on, on one scale").stylize("bold")
     labels = [f"{name} {device}" if devices else name for name, device, _ in rows]
     room = width - max(map(len, labels)) - 2
     for label, (_, _, shares) in zip(labels, rows, strict=True):
         yield from stacked(f"{label:<{max(map(len, labels))}}  ", shares, max(4, room * shares.whole // longest))
+    for name, view in sides:
+        if view.loaded is not None and not view.loaded.used_a_device:
+            yield Content(f"{name}: no device did anything in this call.")
 
 
 class PairLinesPage(ListPage):

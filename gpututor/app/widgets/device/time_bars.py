@@ -60,7 +60,7 @@ def all_bars(view: RunView) -> tuple[Bars, ...]:
         found.append(Bars(_heading(run), tuple(_whole(view, run, speeds))))
     found += [bars for one in speeds if (bars := _measured_bars(one)) is not None]
     cases = cases_of(run)
-    if run.times and len(cases) > 1:
+    if run.times and run.elapsed_ns and len(cases) > 1:
         found.append(Bars(f"Call by call, {run.times}", tuple(_by_case(view, run))))
     return tuple(found)
 
@@ -152,5 +152,6 @@ def _by_case(view: RunView, run: RunRecording) -> Iterator[TimeBar]:
     for number, case in enumerate(cases_of(run)):
         theirs = baselines.get(case.calls[0].words, 0)
         note = f"{case.work_ns / theirs:.2f} ×" if theirs else ""
+        note = note if case.work_ns else "nothing ran"
         words = visible(re.sub(r" of \d+", "", case.words))
         yield TimeBar(words, case.work_ns, note, "mine" if number == view.case_number else "other")

@@ -34,6 +34,10 @@ _LEGEND = (
 )
 
 
+NO_TIMES = "This run has no times: what ran, and in which order, is in the other tabs."
+NOTHING_RAN = "No device did anything in this run, so there are no times to set beside each other."
+
+
 class TimesTab(Sheet[RunView]):
     """The times of a run in bars, and the shares of a call once its trace is read."""
 
@@ -44,7 +48,7 @@ class TimesTab(Sheet[RunView]):
 def _lines(view: RunView, width: int) -> Iterator[Content]:
     bars = all_bars(view)
     if not bars:
-        yield Content("This run has no times: what ran, and in which order, is in the other tabs.")
+        yield Content(NOTHING_RAN if view.run.times and not view.run.elapsed_ns else NO_TIMES)
         yield Content("")
     for group in bars:
         yield from _group(group, width)
@@ -87,7 +91,7 @@ def _shares(view: RunView, width: int) -> Iterator[Content]:
         return
     several = len(view.case.calls) > 1 or len(view.run.calls) > 1
     timed = [one for one in view.loaded.figures if one.timed]
-    found = [(visible(f"{one.name} {each.device}").strip(), each) for one in timed for each in one.shares]
+    found = [(visible(f"{one.name} {each.device}").strip(), each) for one in timed for each in one.shares if each.whole]
     if not found:
         return
     what = f" in {visible(view.case.words)}" if several else ""

@@ -77,6 +77,11 @@ class LoadedCase:
     device: str = ""
     """What the run's device is called."""
 
+    @property
+    def used_a_device(self) -> bool:
+        """Whether anything beside the CPU did something."""
+        return any(process.rows.accelerators() for process in self.processes)
+
     @cached_property
     def picture(self) -> Picture:
         """The timeline of all processes; `load` has made it already."""
