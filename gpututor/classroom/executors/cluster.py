@@ -21,8 +21,8 @@ from gpututor.classroom.work import Attempt, Work
 from gpututor.errors import GradingError, NotGradableHere, TutorError, UsageError
 from gpututor.grading.client import IsolationName
 
-MOST_IN_CHUNK, LEAST_IN_CHUNK = 50, 4
-"""Each chunk has a judge of its own, which takes seconds to start."""
+MOST_IN_CHUNK, LEAST_IN_CHUNK, LEAST_ON_GPU = 50, 8, 2
+"""Each chunk has a judge of its own, which takes seconds to start: as long as some gradings, but those on a GPU."""
 MOST_READY = 8
 """Chunks that wait for a node that is free: some need a GPU, and nodes without one are not to stand idle."""
 SEEN_WITHIN_S = 60.0
@@ -162,7 +162,8 @@ class ClusterExecutor:
         progress = work.progress
         left = progress.total - progress.done - progress.given_up - progress.in_flight
         seats = sum(node.room.cpus for node in self._nodes.values() if node.is_fit)
-        size = max(LEAST_IN_CHUNK, min(MOST_IN_CHUNK, left // (2 * max(1, min(seats, self._judges or seats)))))
+        least = LEAST_ON_GPU if first.job.gpus else LEAST_IN_CHUNK
+        size = max(least, min(MOST_IN_CHUNK, left // (2 * max(1, min(seats, self._judges or seats)))))
         attempts = [first]
         while len(attempts) < size:
             attempt = work.take(first.job.key.exercise, wait=False)
