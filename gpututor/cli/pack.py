@@ -28,7 +28,7 @@ LONGEST_NAME = 100
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("exercises", nargs="*", metavar="LESSON|EXERCISE", help="2, 2.1, born_on_the_device …")
-    out_help = "the zip to make, or the folder to make it in (gpututor-pack.zip, here)"
+    out_help = "the zip to make, or the folder to make it in (gpututor-pack.zip or ID-pack.zip, here)"
     parser.add_argument("--out", type=Path, metavar="FILE", help=out_help)
     parser.add_argument("--name", type=_name, default="", metavar="NAME", help="your name, to stand in the zip")
 
@@ -76,7 +76,7 @@ def _not_inside(pack: Pack) -> Iterator[str]:
 
 
 def _listed(words: str, exercises: Iterable[Exercise]) -> Iterator[str]:
-    """`1.1 to 1.3, 2.2`"""
+    """`1.1 to 1.3, 2.1, 2.2`"""
     runs: list[list[Exercise]] = []
     for exercise in exercises:
         last = runs[-1][-1] if runs else None
@@ -89,7 +89,10 @@ def _listed(words: str, exercises: Iterable[Exercise]) -> Iterator[str]:
         else:
             runs.append([exercise])
     if runs:
-        labels = [run[0].label if len(run) == 1 else f"{run[0].label} to {run[-1].label}" for run in runs]
+        labels = [
+            f"{run[0].label} to {run[-1].label}" if len(run) > 2 else ", ".join(each.label for each in run)
+            for run in runs
+        ]
         yield from textwrap.wrap(f"{words}: {', '.join(labels)}.", 100, subsequent_indent="  ")
 
 

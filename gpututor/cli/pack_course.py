@@ -7,8 +7,10 @@ same as your course (its `id`), so that what they hand in is known for it. You g
 from __future__ import annotations
 
 import argparse
+import shlex
 from pathlib import Path
 
+from gpututor.authoring.texts import UNWRITTEN
 from gpututor.classroom.handing.student_course import write_student_course
 from gpututor.cli.places import chosen_course
 from gpututor.grading.words import count
@@ -28,5 +30,10 @@ def main(arguments: argparse.Namespace) -> int:
     lessons, exercises = count(len(course.lessons), "lesson"), count(len(course.exercises), "exercise")
     print(f"Made {visible(str(arguments.out))}: {lessons}, {exercises}, {count(len(files), 'file')}.")
     print("Not in it: checks, solutions, wrong solutions, baselines, and what inputs are made of.")
-    print("Students use it with `gpututor --course DIR`, and hand in with `gpututor pack --course DIR`.")
+    if unwritten := [path for path, content in files.items() if UNWRITTEN.encode() in content]:
+        print(f"! Not written yet: {visible(', '.join(unwritten))}.")
+    is_zip = arguments.out.suffix.lower() == ".zip"
+    folder = visible(shlex.quote(arguments.out.stem if is_zip else arguments.out.name))
+    print(f"Students {'unpack it, ' if is_zip else ''}use it with `gpututor --course {folder}`,")
+    print(f"and hand in with `gpututor pack --course {folder}`.")
     return 0

@@ -30,7 +30,7 @@ def chosen_course(arguments: argparse.Namespace) -> Course:
 
 def chosen_workspace(arguments: argparse.Namespace, course: Course) -> Workspace:
     """The learner's folder: that of `--workspace`, else the one found from here. Raises `WorkspaceError` for none."""
-    from gpututor.course.workspace import check_not_missing, find_workspace
+    from gpututor.course.workspace import check_not_missing, find_workspace, other_course_here
 
     workspace = find_workspace(arguments.workspace, course)
     if workspace is not None:
@@ -40,6 +40,10 @@ def chosen_workspace(arguments: argparse.Namespace, course: Course) -> Workspace
         folder = arguments.workspace
         raise WorkspaceError(f"{folder} is not a workspace.", f"`gpututor init {folder}` puts {files} there.")
     check_not_missing(course)
+    if other := other_course_here(course):
+        raise WorkspaceError(
+            f"{other.folder} is a workspace of the course {other.course!r}.", "Name that course with --course DIR."
+        )
     raise WorkspaceError("You have no workspace yet.", f"`gpututor init` makes a folder with {files}.")
 
 

@@ -50,6 +50,8 @@ def load_course(folder: Path) -> Course:
     problems: list[CourseError] = []
     found = _numbered_folders(folder, "lesson", problems)
     if not found:
+        if inside := _courses_in(folder):
+            raise CourseError(f"{folder}: there are no lessons in it", f"A folder further in is a course: {inside}")
         titles = [f"{folder}: there are no lessons in it", *(problem.title for problem in problems[:3])]
         raise CourseError("\n".join(titles), "A course has folders called like 01_meet_the_device.")
     about = _values(folder / "course.toml", COURSE_KEYS, problems)
@@ -59,6 +61,11 @@ def load_course(folder: Path) -> Course:
     once = {problem.title: problem for problem in problems}  # a broken link may be met as a file and as a folder
     id, title = about.get("id", ""), about.get("title", "")
     return Course(folder, lessons, tuple(once.values()), id=id, title=title, for_students=for_students)
+
+
+def _courses_in(folder: Path) -> str:
+    """The folders in `folder` that are courses, as when a zip was unpacked into a folder of its own."""
+    return ", ".join(sorted(str(path.parent) for path in folder.glob("*/course.toml"))[:3])
 
 
 def load_exercise(folder: Path) -> Exercise:

@@ -194,13 +194,24 @@ def find_workspace(explicit: Path | None = None, course: Course | None = None) -
     if explicit is not None:
         return _workspace_in(explicit)
     name, place = (course.id, course.place) if course else (OWN_ID, "")
+    for workspace in _workspaces_here():
+        if workspace.course in (None, name):
+            return workspace
+    return _workspace_in(_remembered(place) or paths.default_workspace(place))
+
+
+def other_course_here(course: Course) -> Workspace | None:
+    """The nearest workspace from here upwards that is another course's."""
+    return next((found for found in _workspaces_here() if found.course not in (None, course.id)), None)
+
+
+def _workspaces_here() -> Iterator[Workspace]:
     here: list[Path] = []
     with contextlib.suppress(FileNotFoundError):  # the current folder may have been removed
         here = [Path.cwd(), *Path.cwd().parents]
     for folder in here:
-        if (workspace := _workspace_in(folder)) and workspace.course in (None, name):
-            return workspace
-    return _workspace_in(_remembered(place) or paths.default_workspace(place))
+        if workspace := _workspace_in(folder):
+            yield workspace
 
 
 def check_not_missing(course: Course) -> None:

@@ -83,7 +83,7 @@ def test_what_was_changed_is_packed_and_all_else_is_told(
     assert lines[1].split() == ["1.3", "01_lesson_1/03_twice_1_3.py", str(len(MINE.encode())), "bytes"]
     assert lines[3].strip().startswith("! Python cannot read it: line 1:")
     assert lines[5:] == [
-        "Not in it, as you have not changed: 1.1 to 1.2, 2.1.",
+        "Not in it, as you have not changed: 1.1, 1.2, 2.1.",
         "Not in it, as there is no file of: 2.3.",
         "Not in it, as no exercise is called so: 01_lesson_1/notes.py.",
     ]
@@ -272,3 +272,12 @@ def test_only_a_zip_of_its_own_is_replaced(
     said = gpututor("pack", "--out", str(tmp_path / "my.tar"))
     assert (said.code, "is not called .zip" in said.err) == (2, True)
     assert not list(tmp_path.glob(".*.part"))
+
+
+def test_who_stands_in_another_courses_folder_is_told_to_name_the_course(
+    course: Course, workspace: Workspace, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    path_of(workspace, course, "1.1").write_text(MINE)
+    monkeypatch.chdir(workspace.folder / "01_lesson_1")
+    assert main(["pack"]) == 2
+    assert "is a workspace of the course 'tiny'.\nName that course with --course DIR.\n" in capfd.readouterr().err

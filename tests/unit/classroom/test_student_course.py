@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import pytest
 
+from gpututor.authoring.texts import UNWRITTEN
 from gpututor.classroom.handing.student_course import student_course, without_comments, write_student_course
 from gpututor.classroom.handing.zips import zip_of
 from gpututor.classroom.intake.manifest import MANIFEST
@@ -136,11 +137,14 @@ def test_the_zip_holds_one_folder_and_only_an_older_one_is_replaced(
     course: Course, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "tiny.zip"
+    (course.lessons[1].folder / "lesson.md").write_text(f"# Two\n\nThis is {UNWRITTEN}.\n")
     words = ("--course", str(course.folder), "pack-course", "--for", "students", "--out", str(out))
     for _ in range(2):
         said = said_by(capfd, *words)
         assert said.code == 0, said.err
     assert said.out.startswith(f"Made {out}: 2 lessons, 6 exercises, 29 files.\n")
+    assert "! Not written yet: 02_lesson_2/lesson.md.\n" in said.out
+    assert said.out.endswith("it with `gpututor --course tiny`,\nand hand in with `gpututor pack --course tiny`.\n")
     assert {name.partition("/")[0] for name in names_in(out)} == {"tiny"}
     with zipfile.ZipFile(out) as archive:
         archive.extractall(tmp_path / "student")

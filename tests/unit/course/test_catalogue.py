@@ -199,6 +199,13 @@ def test_a_folder_without_lessons_is_no_course(tmp_path: Path, names: tuple[str,
         load_course(tmp_path)
 
 
+def test_a_course_in_a_folder_of_its_own_is_named(tmp_path: Path) -> None:
+    write_course(tmp_path / "unpacked" / "tiny")
+    with pytest.raises(CourseError, match="there are no lessons in it") as told:
+        load_course(tmp_path / "unpacked")
+    assert told.value.advice == f"A folder further in is a course: {tmp_path / 'unpacked' / 'tiny'}"
+
+
 def test_a_folder_that_is_not_there_is_told(tmp_path: Path) -> None:
     for load in (load_course, load_exercise):
         with pytest.raises(CourseError, match="there is no such folder"):
