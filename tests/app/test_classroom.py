@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import threading
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -243,7 +244,9 @@ async def grade_again(pilot: Pilot[None]) -> None:
     await pilot.press("g")
 
 
-async def test_another_result_is_taken_only_where_the_instructor_says_so(folder: ClassFolder, course: Path) -> None:
+async def test_another_result_is_taken_only_where_the_instructor_says_so(
+    folder: ClassFolder, course: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     before = journal(folder)
     client = ScriptedClient(lambda request: judged(ONE, request.submission))
     given = course / "01_lesson_1" / "01_twice_1_1" / "given.py"
@@ -272,7 +275,11 @@ async def test_another_result_is_taken_only_where_the_instructor_says_so(folder:
         assert journal(folder) == before
         await grade_again(pilot)
         await until_shown(pilot, "Another result than before")
-        await pilot.press("t")
+        take, may_go_on = AgainClient.take, threading.Event()
+        monkeypatch.setattr(AgainClient, "take", lambda *words: may_go_on.wait() and take(*words))
+        await pilot.press("t", "escape")
+        await until_shown(pilot, "It is being written.")
+        may_go_on.set()
         await until_shown(pilot, "Taken.")
         await pilot.press("escape")
         await until_shown(pilot, "✗ Failed: 1 of 3 checks passed")

@@ -45,6 +45,15 @@ class RecordingRead(Message):
     """Why it could not be kept."""
 
 
+@dataclass
+class Taken(Message):
+    """The new result is in the journal, or why it is not."""
+
+    report: Report
+    kept: Path | None
+    error: TutorError | None
+
+
 class SubmissionScreen(ReadScreen):
     """One grading at a time; Esc stops it."""
 
@@ -56,7 +65,7 @@ class SubmissionScreen(ReadScreen):
     def __init__(self, table: ClassTable, mark: Mark, step: Callable[[int], Cell | None], grading: AgainClient) -> None:
         super().__init__(table, mark, step, grading)
         self._grader = Grader(grading.client, self.post_message)
-        self._doing: Literal["", "record", "grade"] = ""
+        self._doing: Literal["", "record", "grade", "take"] = ""
         self._number = 0
         """Of what was begun last."""
         self._part: Path | None = None
@@ -65,7 +74,7 @@ class SubmissionScreen(ReadScreen):
 
     def is_busy(self) -> bool:
         if self._doing:
-            self.say("It is being graded: Esc stops it.")
+            self.say("It is being written." if self._doing == "take" else "It is being graded: Esc stops it.")
         return bool(self._doing)
 
     def action_device(self) -> None:
@@ -227,19 +236,33 @@ class SubmissionScreen(ReadScreen):
 
     def _take(self, report: Report) -> None:
         assert self.attempt.key is not None
+        self._doing = "take"
+        threading.Thread(target=self._write, args=(self.attempt.key, report)).start()  # no daemon: it ends well
+
+    def _write(self, key: GradingKey, report: Report) -> None:
+        """Put it into the journal; in a thread."""
         try:
-            kept = self.grading.take(self.attempt.key, report)
+            self.post_message(Taken(report, self.grading.take(key, report), None))
         except TutorError as error:
-            self.app.push_screen(error_dialog(error))
+            self.post_message(Taken(report, None, error))
+
+    @on(Taken)
+    def _tell_taken(self, message: Taken) -> None:
+        message.stop()
+        self._doing = ""
+        if message.error is not None:
+            self.app.push_screen(error_dialog(message.error))
             return
         self._changed = True
-        self.show_report(report)
-        where = f" The old one: replaced/{kept.name}" if kept is not None else ""
+        self.show_report(message.report)
+        where = f" The old one: replaced/{message.kept.name}" if message.kept is not None else ""
         self.say(f"Taken. Marks follow it when the class is read again, as on going back.{where}")
 
     def action_back(self) -> None:
-        """Stop a grading that is on; else leave."""
-        if self._doing:
+        """Stop a grading that is on; else leave. What is written to the journal is waited for."""
+        if self._doing == "take":
+            self.is_busy()
+        elif self._doing:
             self._grader.cancel()
             self._end("Stopped.")
         else:
