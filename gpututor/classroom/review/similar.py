@@ -145,17 +145,17 @@ def _crowds(
 ) -> Iterator[Cluster]:
     """Groups of more than so many people whose texts would be alike if nothing were left out as common."""
     found = {text.sha256: own.get(text.sha256, frozenset()) for text in texts}
-    alone = [
-        text for text in texts if len(mine := found[text.sha256]) >= FEWEST and len(mine & common) >= share * len(mine)
-    ]
-    for leader in alone[:MOST_LEADERS]:  # in the order of digests: as if drawn by lot
+    held = {text: len(found[text.sha256] & common) for text in texts}
+    alone = {text: None for text in texts if held[text] >= FEWEST}
+    leaders = [text for text in alone if held[text] >= share * len(found[text.sha256])]
+    for leader in leaders[:MOST_LEADERS]:  # in the order of digests: as if drawn by lot
         if leader not in alone:
             continue
         first = found[leader.sha256]
         shares = {
-            text: len(first & mine) / min(len(first), len(mine))
+            text: len(first & found[text.sha256]) / min(len(first), len(found[text.sha256]))
             for text in alone
-            if (mine := found[text.sha256]) and text is not leader
+            if text is not leader
         }
         crowd = [text for text, much in shares.items() if much >= share]
         alike = [text for text in crowd if text.is_of_others_than(leader)]
@@ -167,7 +167,8 @@ def _crowds(
         members = tuple(sorted([leader, *crowd], key=_first))
         cluster = Cluster(members, least, greatest, (first_two[0], first_two[1]))
         if cluster.people > many:
-            alone = [text for text in alone if text not in {*members}]
+            for text in members:
+                del alone[text]
             yield cluster
 
 

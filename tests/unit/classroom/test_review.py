@@ -186,11 +186,12 @@ def test_what_many_have_in_common_is_how_the_exercise_is_solved() -> None:
 def test_what_most_of_a_class_shares_is_one_group_however_many_they_are(tmp_path: Path, course_folder: Path) -> None:
     source = program(1)
     shared = [(f"s{n:02}", EXERCISE, disguised(source) + f"\n# {n}\n") for n in range(15)]
+    shared += [("s99", EXERCISE, source + program(99, 30))]  # and much of their own beside it
     others = [(f"t{n}", EXERCISE, program(100 + n)) for n in range(5)]
     found = review(tmp_path, course_folder, [*shared, *others])
     (item,) = found.items
     assert (item.kind, item.students) == (Kind.ALIKE, tuple(student for student, *_ in shared))
-    assert item.why.startswith("15 texts of 15 people have 100% of their fingerprints in common with the same one")
+    assert item.why.startswith("16 texts of 16 people have")
     assert "So many share it" in item.why
 
 
