@@ -10,9 +10,12 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from gpututor.classroom.for_students import ForStudent, Printed, ShownCheck, for_student, total_for_student
+from gpututor.classroom.gradebook.attempts import submitted_at
 from gpututor.classroom.gradebook.canvas import title_of
 from gpututor.classroom.gradebook.cells import number
 from gpututor.classroom.gradebook.model import ExerciseSummary, Gradebook, Mark, StudentMarks
+from gpututor.classroom.handed_in import HandedIn
+from gpututor.classroom.rules import Rules
 from gpututor.classroom.submitted import SubmittedLines
 from gpututor.plain_text import visible, with_newlines
 
@@ -42,19 +45,23 @@ def feedback(
     for exercise, mark in zip(gradebook.exercises, marks.marks, strict=True):
         told = for_student(mark, exercise, gradebook.rules)
         rows.append(f"| {text(title_of(exercise))} | {text(told.points)} | {text(told.outcome)} |")
-        sections += _exercise(exercise, mark, told, lines, hints.get(exercise.exercise, ()))
+        sections += _exercise(exercise, mark, told, lines, hints.get(exercise.exercise, ()), gradebook.rules)
     return "\n\n".join([*parts, "\n".join(rows), *sections]) + "\n"
 
 
 def _exercise(
-    exercise: ExerciseSummary, mark: Mark, told: ForStudent, lines: SubmittedLines, hints: Sequence[str]
+    exercise: ExerciseSummary,
+    mark: Mark,
+    told: ForStudent,
+    lines: SubmittedLines,
+    hints: Sequence[str],
+    rules: Rules,
 ) -> Iterator[str]:
     yield f"## {text(title_of(exercise))}"
     yield f"**{text(told.outcome)}** · {text(told.points)}"
     counted = mark.counted
     if counted is not None:
-        at = counted.handed_in.submitted_at
-        yield f"Handed in: {code(counted.handed_in.source)}" + (f", {text(at)}" if at else "")
+        yield f"Handed in: {code(counted.handed_in.source)}{text(_when(counted.handed_in, rules))}"
     if told.notes:
         yield text(" ".join(told.notes))
     sha256 = counted.handed_in.sha256 if counted is not None else ""
@@ -68,6 +75,16 @@ def _exercise(
     if not told.is_all_right:
         for place, hint in enumerate(hints, 1):
             yield _hint(hint, place)
+
+
+def _when(handed_in: HandedIn, rules: Rules) -> str:
+    """When it was handed in, and when it was due, both in the time zone in which the instructor wrote the date."""
+    at, due = submitted_at(handed_in), rules.due_for(handed_in.exercise, handed_in.student)
+    if at is None:
+        return ""
+    zone = (rules.of(handed_in.exercise).due or rules.due or due or at).tzinfo
+    words = f", {at.astimezone(zone).isoformat(' ', 'seconds')}"
+    return words + (f"; due {due.astimezone(zone).isoformat(' ', 'seconds')}" if due else "")
 
 
 def _in_a_line(check: ShownCheck) -> str:

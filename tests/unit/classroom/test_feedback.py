@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -19,7 +20,7 @@ from gpututor.classroom.gradebook.gradescope import gradescope
 from gpututor.classroom.gradebook.model import Gradebook
 from gpututor.classroom.handed_in import Student
 from gpututor.classroom.keys import secret_id
-from gpututor.classroom.rules import ExerciseRules, LatePolicy, Rules
+from gpututor.classroom.rules import ExerciseRules, Extension, LatePolicy, Rules
 from gpututor.classroom.submitted import LONGEST_LINE, SubmittedLines
 from gpututor.cli.main import main
 from gpututor.course.catalogue import load_course
@@ -122,6 +123,15 @@ def test_a_report_has_what_helps() -> None:
     assert "> **Hint 1: First**\n>\n> Think.\n> ```\n> open\n" in text
     assert "Hint" not in told(report(verdict("parity")), Rules(), ("## First\n",))
     assert "It was refused: It is too large." in told(None, Rules(), refusal="It is too large.")
+
+
+def test_when_it_was_handed_in_is_told_in_the_time_zone_of_the_date_that_holds() -> None:
+    due = datetime(2026, 3, 1, 23, 59, tzinfo=timezone(timedelta(hours=1)))
+    more_time = (Extension("kim", hours=24),)
+    text = told(report(*SEEN), Rules(due=due, extensions=more_time), submitted_at="2026-03-03T10:10:00+00:00")
+    assert ", 2026-03-03 11:10:00+01:00; due 2026-03-02 23:59:00+01:00\n" in text
+    assert ", 2026-03-03 10:10:00+00:00\n" in told(report(*SEEN), Rules(), submitted_at="2026-03-03T10:10:00+00:00")
+    assert "due" not in told(report(*SEEN), Rules(due=due))
 
 
 def test_what_is_printed_is_bounded() -> None:
