@@ -50,7 +50,10 @@ def from_failure(
     `trace` is what the devices did in it, where that is known.
     """
     line = failure.line if failure.line and failure.line <= source.count("\n") + 1 else None
-    said = ": ".join(filter(None, (failure.type_name, failure.message))) + (f", at line {line}" if line else "") + which
+    said = ": ".join(filter(None, (failure.type_name, failure.message)))
+    if line:
+        said = f"{_unended(said)}, at line {line}"
+    said += which
     outcome, expected, why, advice = _WORDS[failure.kind]
     if failure.kind == "exception" and (failure.type_name != "RuntimeError" or "device" in failure.message):
         advice = _ADVICE.get(failure.type_name, advice)
@@ -63,6 +66,11 @@ def from_failure(
     finding = Finding(expected.format(**words), said, line, why, advice)
     killed = failure.kind == "rank killed"
     return Trouble(stage, outcome, finding, failure.traceback, worker_lives=True, killed=killed)
+
+
+def _unended(words: str) -> str:
+    """The words without the full stop at their end, for what goes on behind them; an ellipsis stays."""
+    return words if words.endswith("..") else words.removesuffix(".")
 
 
 _WORDS: dict[FailureKind, tuple[Outcome, str, str, str]] = {

@@ -4,7 +4,14 @@ import torch
 
 
 def describe_gpus() -> dict:
-    """Say which CUDA GPUs PyTorch can use: availability, count, names, total memory in bytes."""
+    """Say which CUDA GPUs PyTorch can use.
+
+    Returns a dictionary with
+        "available"     True if there is a usable GPU
+        "count"         how many there are
+        "names"         list of str, one per GPU
+        "memory_bytes"  list of int, total memory of each GPU in bytes
+    """
     count = torch.cuda.device_count()
     properties = [torch.cuda.get_device_properties(index) for index in range(count)]
     return {

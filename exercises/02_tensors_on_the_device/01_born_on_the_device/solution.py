@@ -4,7 +4,11 @@ import torch
 
 
 def make_grid(height: int, width: int, device: torch.device) -> torch.Tensor:
-    """The centres of all pixels, from 0 to 1; (height, width, 2), float32, on `device`."""
+    """The centres of all pixels, from 0 to 1.
+
+    Returns a float32 tensor of shape (height, width, 2) on `device`:
+    [i, j, 0] is (i + 0.5) / height, [i, j, 1] is (j + 0.5) / width.
+    """
     down = (torch.arange(height, device=device) + 0.5) / height
     right = (torch.arange(width, device=device) + 0.5) / width
     return torch.stack(torch.meshgrid(down, right, indexing="ij"), dim=-1)

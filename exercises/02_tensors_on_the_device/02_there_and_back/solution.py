@@ -4,7 +4,12 @@ import torch
 
 
 def there_and_back(batch: torch.Tensor, weights: torch.Tensor, device: torch.device) -> dict:
-    """Score a batch (n, k) with weights (k, m) on `device`; the scores (n, m) come back to the CPU."""
+    """Score a batch on the device.
+
+    batch (n, k) and weights (k, m), float32, each on the CPU or on `device` already.
+    Returns {"batch": on device, "weights": on device, "scores": (n, m) on the CPU}.
+    What is on `device` already comes back as the same object.
+    """
     batch = batch.to(device)
     weights = weights.to(device)
     scores = batch @ weights

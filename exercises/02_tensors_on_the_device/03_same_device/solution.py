@@ -4,7 +4,11 @@ import torch
 
 
 def similarity(table: torch.Tensor, queries: torch.Tensor) -> torch.Tensor:
-    """table (n, d) @ queries.T (d, q), on the device of the larger of the two tensors."""
+    """How similar each row of the table is to each query.
+
+    table (n, d) and queries (q, d), float32, on any two devices.
+    Returns (n, q), on the device of the larger of the two tensors.
+    """
     if table.nbytes >= queries.nbytes:
         queries = queries.to(table.device)
     else:

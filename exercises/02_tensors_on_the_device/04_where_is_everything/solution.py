@@ -4,7 +4,11 @@ import torch
 
 
 def where_is_everything(tree) -> dict[str, str]:
-    """Path and device of every tensor in nested dicts, lists and tuples."""
+    """Path and device of every tensor in nested dicts, lists and tuples.
+
+    {"images": t, "targets": [t, t]} gives three entries:
+    "images", "targets.0" and "targets.1", each with "cpu", "cuda:0", ...
+    """
     found = {}
 
     def walk(branch, path):

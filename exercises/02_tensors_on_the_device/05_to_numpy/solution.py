@@ -5,7 +5,10 @@ import torch
 
 
 def losses_to_numpy(losses: list[torch.Tensor]) -> numpy.ndarray:
-    """The losses in order, float32, shape (len(losses),); one device-to-host copy."""
+    """The losses in order, float32, shape (len(losses),).
+
+    Each loss is a tensor without dimensions, on the device, and needs gradients.
+    """
     return torch.stack(losses).detach().cpu().numpy()
 
 

@@ -6,7 +6,7 @@ import torch
 def two_at_once(pairs: list[tuple[torch.Tensor, torch.Tensor]]) -> torch.Tensor:
     """The Frobenius norm of left (n, k) @ right (k, m) for each pair: (len(pairs),), float64, on the CPU.
 
-    Both matrices of a pair are on one device. All devices have their work before the host waits for the first.
+    Both matrices of a pair are on one device.
     """
     norms = [torch.linalg.vector_norm(left @ right) for left, right in pairs]
     return torch.stack([norm.cpu() for norm in norms])

@@ -41,13 +41,13 @@ def make_model(seed: int) -> nn.Module:
 
 
 def standardised(images: torch.Tensor) -> torch.Tensor:
-    """Each channel of a batch with mean 0 and deviation 1, where the batch is."""
+    """Each channel of a batch with mean 0 and deviation 1."""
     deviation, mean = torch.std_mean(images, (0, 2, 3), keepdim=True)
     return (images - mean) / deviation
 
 
 def clip(parameters: list[nn.Parameter]) -> None:
-    """No gradient is longer than `LONGEST_GRADIENT`; nobody has to know which were."""
+    """No gradient is longer than `LONGEST_GRADIENT`."""
     for parameter in parameters:
         scale = LONGEST_GRADIENT / parameter.grad.norm()
         parameter.grad.mul_(scale.clamp(max=1))

@@ -32,7 +32,13 @@ def test_the_advice_for_an_exception_is_about_its_cause(type_name: str, message:
     failure = Failure("exception", type_name, message, 1, "")
     finding = from_failure(failure, "runs", exercise, "pass\n", "").finding
     assert advice in finding.advice
-    assert finding.got == f"{type_name}: {message}, at line 1"
+    assert finding.got == f"{type_name}: {message.removesuffix('.')}, at line 1"
+
+
+def test_an_ellipsis_keeps_its_dots_before_the_line() -> None:
+    exercise = load_course(paths.builtin_course()).exercises[0]
+    failure = Failure("exception", "ValueError", "and so on...", 1, "")
+    assert from_failure(failure, "runs", exercise, "pass\n", "").finding.got == "ValueError: and so on..., at line 1"
 
 
 MIB = 1 << 20
