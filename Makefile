@@ -8,7 +8,7 @@ TEST_ALL_READY := $(VENV)/.test-all-ready
 # Each process gets tests that stand together, so that what they share is made once.
 PYTEST := $(BIN)/pytest -n 3 --dist worksteal
 
-.PHONY: tutor test test-all lint clean
+.PHONY: tutor test test-quick test-all lint clean
 
 tutor: $(READY)
 	@$(BIN)/gpututor
@@ -38,7 +38,10 @@ lint: $(TEST_READY)
 	$(BIN)/lint-imports
 	$(BIN)/mypy
 
-test: $(TEST_READY) lint
+# `make --jobs=2 test` does both side by side: tests that wait leave the checker a core.
+test: lint test-quick
+
+test-quick: $(TEST_READY)
 	$(PYTEST) -m 'not long'
 
 test-all: $(TEST_ALL_READY) lint
