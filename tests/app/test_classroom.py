@@ -21,10 +21,12 @@ from gpututor.app.classroom.submission import SubmissionScreen
 from gpututor.app.screens.device import DeviceScreen
 from gpututor.app.screens.dialogs import QuestionDialog
 from gpututor.app.screens.help import TextScreen
+from gpututor.classroom.again import job_again
 from gpututor.classroom.batch import Options
 from gpututor.classroom.folder import ClassFolder
 from gpututor.classroom.gradebook.terminal import lines_of
 from gpututor.cli.main import main
+from gpututor.errors import UsageError
 from gpututor.grading.events import GradeRequest
 from gpututor.grading.journal import entries
 from gpututor.grading.report import Outcome, Report, Status
@@ -79,7 +81,7 @@ def folder(course: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cla
 
 @contextlib.asynccontextmanager
 async def opened(
-    folder: ClassFolder, client: ScriptedClient | None = None, size: tuple[int, int] = (80, 24)
+    folder: ClassFolder, client: ScriptedClient | None = None, size: tuple[int, int] = (80, 18)
 ) -> AsyncIterator[Pilot[None]]:
     app = ClassroomApp(source_of(folder), AgainClient(folder, client or ScriptedClient()))
     app.animation_level = "none"
@@ -245,12 +247,10 @@ async def grade_again(pilot: Pilot[None]) -> None:
 
 
 async def test_another_result_is_taken_only_where_the_instructor_says_so(
-    folder: ClassFolder, course: Path, monkeypatch: pytest.MonkeyPatch
+    folder: ClassFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = journal(folder)
     client = ScriptedClient(lambda request: judged(ONE, request.submission))
-    given = course / "01_lesson_1" / "01_twice_1_1" / "given.py"
-    text = given.read_text()
     async with opened(folder, client) as pilot:
         await pilot.press("enter")
         await at_submission(pilot)
@@ -259,13 +259,6 @@ async def test_another_result_is_taken_only_where_the_instructor_says_so(
         client.judge = lambda request: replace(judged(ONE, RIGHT), outcome=Outcome.INTERNAL_ERROR, reason="A fault.")
         await grade_again(pilot)
         await until_shown(pilot, "It could not be graded: ! The grader broke")
-        try:
-            given.write_text(text + "# newer\n")
-            await grade_again(pilot)
-            await until_shown(pilot, "Not as it was when it was graded: the files of the exercise.")
-            await pilot.press("c")
-        finally:
-            given.write_text(text)
         assert len(client.requests) == 2
         client.judge = lambda request: judged(ONE, request.submission, passes=False)
         await grade_again(pilot)
@@ -290,6 +283,27 @@ async def test_another_result_is_taken_only_where_the_instructor_says_so(
     assert [name.partition(".")[0] for name in changed] == [kept.name.partition(".")[0]]
     assert len(list(entries(folder.journal))) == len(before)
     assert all(request.journal is None for request in client.requests)
+
+
+def test_what_would_be_another_grading_is_not_done(folder: ClassFolder, course: Path) -> None:
+    one = folder.read_class().handed_in[0]
+    assert job_again(folder, one).key == Options.read(folder).key_of(one)
+    given = course / "01_lesson_1" / "01_twice_1_1" / "given.py"
+    text = given.read_text()
+    try:
+        given.write_text(text + "# newer\n")
+        with pytest.raises(UsageError, match=r"Not as it was when it was graded: the files of the exercise\."):
+            job_again(folder, one)
+    finally:
+        given.write_text(text)
+    secret = folder.secret_file.read_text()
+    folder.secret_file.write_text(secret[::-1])
+    with pytest.raises(UsageError, match=r"Not as it was when it was graded: the class secret\."):
+        job_again(folder, one)
+    folder.secret_file.unlink()
+    with pytest.raises(UsageError, match=r"class\.secret is gone"):
+        job_again(folder, one)
+    assert not folder.secret_file.exists(), "none is drawn"
 
 
 async def test_files_may_come_and_go_beside_it(folder: ClassFolder) -> None:
