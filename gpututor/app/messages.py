@@ -1,4 +1,7 @@
-"""What happened, in the past tense. Workers and widgets post these; the main screen's handlers own all state."""
+"""What happened, in the past tense. Workers and widgets post these; the main screen's handlers own all state.
+
+Nobody compares or prints them: they go without the functions for it, each of which is compiled before the first text.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,7 @@ if TYPE_CHECKING:
     from gpututor.grading.recording import Recording
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class ExerciseChosen(Message):
     """The learner picked an exercise."""
 
@@ -30,54 +33,54 @@ class ExerciseChosen(Message):
     """Whether another lesson than that of the open exercise is to be read first."""
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class LessonChosen(Message):
     """The learner picked a lesson in the list."""
 
     slug: str
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class ListNarrowed(Message):
     """The course list shows other exercises, or its line of words got or lost the keys."""
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class RowChosen(Message):
     """The learner pressed the letter of a row of the course list."""
 
     index: int
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class CheckChosen(Message):
     """The learner pressed the letter of a check."""
 
     row: VerdictRow
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class TextsIndexed(Message):
     """All texts of the course are read and can be searched."""
 
     index: TextIndex
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class PaneChosen(Message):
     """The learner clicked a tab."""
 
     pane: Pane
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class CommandChosen(Message):
     """The learner clicked a command in the footer."""
 
     id: str
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class LineChosen(Message):
     """The learner wants to see a line of the file, from 1."""
 
@@ -86,29 +89,29 @@ class LineChosen(Message):
     """The text that it is a line of, and that was edited since; None: the file as it is."""
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class CheckOpened(Message):
     """The learner opened a check's details, or closed them."""
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class LinkFollowed(Message):
     """The learner opened a link in a text."""
 
     target: str
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class EditorLeft(Message):
     """The editor lost the focus."""
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class TabsReplaced(Message):
     """A text with tabs at the start of its lines was pasted into the editor, which put spaces there."""
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class NamesFound(Message):
     """It is known which names can stand at the cursor; none where that could not be found out."""
 
@@ -116,31 +119,31 @@ class NamesFound(Message):
     names: tuple[str, ...]
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class SearchChanged(Message):
     """The learner looks for something else."""
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class MatchWanted(Message):
     """The learner wants to go to the next match, or with -1 to the one before."""
 
     by: int
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class ReplaceWanted(Message):
     """The learner wants the current match replaced, or all of them."""
 
     all: bool
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class SearchClosed(Message):
     """The learner is done with searching."""
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class ScenarioStarted(Message):
     """A run has begun in one scenario."""
 
@@ -152,7 +155,7 @@ class ScenarioStarted(Message):
     of: int = 1
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class CallBegan(Message):
     """The learner's function is being called: call `number` of so many on this machine."""
 
@@ -161,7 +164,7 @@ class CallBegan(Message):
     of: int
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class DeviceWaitedFor(Message):
     """Another grading is on the real device; this one goes on after it."""
 
@@ -169,7 +172,7 @@ class DeviceWaitedFor(Message):
     device: str
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class PairTimed(Message):
     """One more pair of calls was timed on a real device; the first message comes before any."""
 
@@ -178,7 +181,7 @@ class PairTimed(Message):
     most_pairs: int
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class CheckAnswered(Message):
     """One check has said its verdict."""
 
@@ -186,7 +189,7 @@ class CheckAnswered(Message):
     verdict: Verdict
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class SubmissionGraded(Message):
     """A run came to its end."""
 
@@ -194,14 +197,14 @@ class SubmissionGraded(Message):
     report: Report
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class RunCancelled(Message):
     """A run was stopped. Nothing is recorded."""
 
     run: int
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class RunBroke(Message):
     """The grader itself broke."""
 
@@ -209,14 +212,14 @@ class RunBroke(Message):
     error: TutorError
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class DevicesFound(Message):
     """It is known which devices this machine has."""
 
     inventory: Inventory
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class OwnEditorEnded(Message):
     """The learner's own editor, opened beside the app, has ended, or has handed the file to a window."""
 
@@ -224,12 +227,12 @@ class OwnEditorEnded(Message):
     fault: TutorError | None
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class SettingsChanged(Message):
     """The learner chose something else, here or in the settings' file."""
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class AttemptKept(Message):
     """A graded attempt is in the progress file; its recording, if there is one, has its folder."""
 
@@ -244,7 +247,7 @@ class AttemptKept(Message):
         return self.report.exercise
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class AttemptLost(Message):
     """A graded attempt could not be kept."""
 
@@ -253,14 +256,14 @@ class AttemptLost(Message):
     error: TutorError
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class NoteLost(Message):
     """Something of the learner's way, such as a hint that was opened, could not be noted."""
 
     error: TutorError
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class CostsRead(Message):
     """It is known what the lines of an attempt cost."""
 
@@ -271,7 +274,7 @@ class CostsRead(Message):
     recording: Recording
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class FileExported(Message):
     """A trace or a picture of the screen was written, or could not be."""
 
@@ -281,7 +284,7 @@ class FileExported(Message):
     """Shows where it is to who asked for it."""
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class RecordingLoaded(Message):
     """What the devices did in an attempt has been read."""
 

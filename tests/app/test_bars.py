@@ -5,7 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpututor.app.widgets.device.bars import columns_of, draw
+from gpututor.app.screens.device_help import ABOUT
+from gpututor.app.widgets.device.bars import ARROWS, columns_of, draw
 from gpututor.app.widgets.device.window import Window
 from gpututor.trace.events import Kind
 from gpututor.trace.lanes import Lane, Span
@@ -144,3 +145,9 @@ def test_the_event_under_the_cursor_is_marked_in_its_own_columns() -> None:
     assert lane.span.tolist() == [Span.KERNEL, Span.KERNEL]
     line = draw(picture, lane, window, selected=1)[0]
     assert [glyph.selected for glyph in line] == [False] * 5 + [True] * 5
+
+
+def test_the_help_explains_arrows_and_where_the_cursor_is() -> None:
+    told = " ".join(ABOUT["Timeline"])
+    assert all(arrow in told for arrow in ARROWS.values())
+    assert "┝━┥" in told

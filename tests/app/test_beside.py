@@ -100,7 +100,7 @@ def test_of_a_run_in_which_no_device_did_anything_words_take_the_place_of_empty_
     view = replace(view, recording=replace(view.recording, runs=runs))
     assert all_bars(view) == ()
     shown = "\n".join(line.plain for line in TimesTab().lines(view, 80))
-    assert "No device did anything in this run" in shown
+    assert "No device did anything in this call" in shown
     assert "█" not in shown
 
 

@@ -101,7 +101,8 @@ class MainScreen(FindScreen):
 
     async def caught_up(self) -> None:
         """Wait until the editor has all the text that was typed so far."""
-        if self.focused is self.panes.editor:
+        # Before it has the focus, it need not be: a key before the first paint would wait for its import.
+        if self.panes.has_editor and self.focused is self.panes.editor:
             await self.panes.editor.caught_up()
 
     @on(LineChosen)
@@ -119,6 +120,7 @@ class MainScreen(FindScreen):
     def _mark_line(self, line: int, gone: str) -> None:
         """Go to a line; `gone`: why it is not the one that was asked for."""
         self.panes.editor.go_to_line(line, marked=not gone)
+        self.tell_of_line()  # the cursor may have been there before
         if gone:
             self._told_at_cursor = self.panes.editor.words_at_cursor()  # which would take the place of these
             self.status.show_news(gone)

@@ -17,6 +17,10 @@ ABOUT = {
         " was done there. The height of a bar says how much of its column's time is taken.",
         "The host only launches work: it goes on at once, unless it waits (░). A device that stands idle while the host"
         " launches has too many small kernels; one that stands idle while the host waits could have been given more.",
+        "A short copy is an arrow: → to the device, ← to the host, ↔ between devices. ▼ or ┝━┥ on the scale is the"
+        " event that you are at.",
+        "A gap in all rows is time of the host that no bar stands for: of Python and PyTorch themselves, or of the"
+        " driver, which takes about 0.1 ms when PyTorch asks it for memory because its own cache has none that fits.",
         "Where times are modelled, they are what the virtual GPU would have taken; nobody measured them.",
     ),
     "Memory": (

@@ -46,7 +46,8 @@ LEGEND = (
 
 _HEIGHTS = " ▁▂▃▄▅▆▇█"
 _WIDTHS = " ▏▎▍▌▋▊▉█"
-_ARROWS = {LaneKind.TO_DEVICE: "→", LaneKind.TO_HOST: "←", LaneKind.BETWEEN: "↔"}
+ARROWS = {LaneKind.TO_DEVICE: "→", LaneKind.TO_HOST: "←", LaneKind.BETWEEN: "↔"}
+"""How copies are drawn that are short beside their column."""
 _FULL = 0.985
 _LEAST_LABEL = 6
 """Cells that a bar must have for a name to be written on it."""
@@ -124,7 +125,7 @@ def _glyph(lane: Lane, cells: Cells, place: tuple[int, int, int], part: tuple[in
         case Span.KERNEL:
             return _bar(lane, cells, place, part)
         case Span.COLLECTIVE | Span.COPY if fill < 0.5:
-            small = "▓" if span is Span.COLLECTIVE else _ARROWS.get(lane.kind, "▒")
+            small = "▓" if span is Span.COLLECTIVE else ARROWS.get(lane.kind, "▒")
             return Glyph(small, role) if part[0] == 0 else None
         case Span.COLLECTIVE:
             return Glyph("▓", role)

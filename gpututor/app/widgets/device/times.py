@@ -35,7 +35,7 @@ _LEGEND = (
 
 
 NO_TIMES = "This run has no times: what ran, and in which order, is in the other tabs."
-NOTHING_RAN = "No device did anything in this run, so there are no times to set beside each other."
+NOTHING_RAN = "No device did anything in this call, so there are no times to set beside each other."
 
 
 class TimesTab(Sheet[RunView]):
@@ -48,7 +48,8 @@ class TimesTab(Sheet[RunView]):
 def _lines(view: RunView, width: int) -> Iterator[Content]:
     bars = all_bars(view)
     if not bars:
-        yield Content(NOTHING_RAN if view.run.times and not view.run.elapsed_ns else NO_TIMES)
+        nothing = view.loaded is not None and not view.loaded.used_a_device
+        yield Content(NOTHING_RAN if nothing or (view.run.times and not view.run.elapsed_ns) else NO_TIMES)
         yield Content("")
     for group in bars:
         yield from _group(group, width)
