@@ -262,9 +262,9 @@ def _trained(rank: int, device: str, hook: Callable[..., Any] | None = None, *, 
     model = DistributedDataParallel(_wide(device), device_ids=[rank], bucket_cap_mb=1)
     if hook is not None:
         model.register_comm_hook(None, hook)
-    inputs = torch.ones(4096, 512, device=device)
     for _ in range(2):
-        model(inputs).sum().backward()  # the second one makes the buckets anew
+        model(torch.ones(1, 512, device=device)).sum().backward()  # the second one makes the buckets anew
+    inputs = torch.ones(4096, 512, device=device)
     with seen() as found:
         if synced:
             model(inputs).sum().backward()
@@ -304,3 +304,6 @@ def waited_for_others(rank: int, device: str) -> Any:
     torch.cuda.synchronize()
     assert dist.get_world_size() == RANKS
     return [end - begin for begin, end in waits_for_others()[before:]]
+
+
+ONE_COLLECTIVE = {"slower_rank": slower_rank}

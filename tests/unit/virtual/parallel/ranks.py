@@ -17,7 +17,7 @@ import torch.multiprocessing as mp
 from gpututor.devices.virtual import virtual_gpu
 
 RANKS = 2
-LIMIT_S = 100.0
+LIMIT_S = 250.0
 Program = Callable[[int, str], Any]
 
 

@@ -27,7 +27,7 @@ def told_again(tmp_path_factory: pytest.TempPathFactory) -> Told:
 
 @pytest.fixture(scope="module")
 def told_on_t4(tmp_path_factory: pytest.TempPathFactory) -> Told:
-    return told_by_ranks(tmp_path_factory.mktemp("ranks"), clock_programs.__name__, model="T4")
+    return told_by_ranks(tmp_path_factory.mktemp("ranks"), clock_programs.__name__, "ONE_COLLECTIVE", model="T4")
 
 
 def _ns(name: str, size_bytes: int, model: str = "A100") -> int:
