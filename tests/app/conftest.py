@@ -7,11 +7,13 @@ import time
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from unittest import mock
 
 import pytest
 from textual.pilot import Pilot
 
 from gpututor.app.app import GpututorApp
+from gpututor.app.main import opening
 from gpututor.app.main.screen import MainScreen
 from gpututor.course.catalogue import load_course
 from gpututor.course.exercise import Course
@@ -67,8 +69,13 @@ class Desk:
         return ProgressStore(self.folder / "progress.sqlite3")
 
     @contextlib.asynccontextmanager
-    async def start(self, size: tuple[int, int] = (80, 24), *, first: bool = False) -> AsyncIterator[Pilot[None]]:
-        """The app under test; `first`: as at the very first start, without a workspace."""
+    async def start(
+        self, size: tuple[int, int] = (80, 24), *, first: bool = False, at_top: bool = True
+    ) -> AsyncIterator[Pilot[None]]:
+        """The app under test; `first`: as at the very first start, without a workspace.
+
+        `at_top`: files open at their top, where most tests type; else where there is something to write.
+        """
         progress = self.progress()
         app = GpututorApp(
             course=self.course,
@@ -78,11 +85,13 @@ class Desk:
             new_workspace=self.workspace_folder,
         )
         app.animation_level = "none"
+        at_its_top = mock.patch.object(opening, "first_place", return_value=(0, 0))
         try:
-            async with app.run_test(size=size) as pilot:
-                if not first:
-                    await ready(pilot)
-                yield pilot
+            with at_its_top if at_top else contextlib.nullcontext():
+                async with app.run_test(size=size) as pilot:
+                    if not first:
+                        await ready(pilot)
+                    yield pilot
         finally:
             progress.close()
 

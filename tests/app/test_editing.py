@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,6 +11,7 @@ from textual import events
 
 from gpututor.app.widgets.editor import indentation
 from gpututor.app.widgets.editor.colours import python_spans
+from gpututor.app.widgets.editor.editor import Editor
 from tests.app.conftest import Desk, main_screen, until, until_shown
 
 LINES = st.lists(st.text(st.sampled_from("ab #'\"\\:()\n\t é"), max_size=12).map(lambda s: s.replace("\n", "")))
@@ -210,3 +213,21 @@ async def test_the_whole_text_is_a_key_away(desk: Desk) -> None:
         assert editor.text == "z"
         await pilot.press("ctrl+z")
         assert editor.text != "z"
+
+
+def at_column(editor: Editor, column: int) -> bool:
+    return editor.cursor_location == (0, column)
+
+
+async def test_alt_with_f_and_b_goes_by_words(desk: Desk) -> None:
+    """Terminals that name these keys send their letters with them; `test_escape.py` has what the others send."""
+    async with desk.start() as pilot:
+        editor = main_screen(pilot).panes.editor
+        await pilot.press("e")
+        await until(pilot, lambda: editor.has_focus, "for the editor")
+        editor.show("one two three\n")
+        for key, column in (("alt+f", 3), ("alt+f", 7), ("alt+b", 4), ("ctrl+right", 7), ("ctrl+left", 4)):
+            pilot.app.post_message(events.Key(key, key[-1] if key.startswith("alt") else None))
+            await until(pilot, partial(at_column, editor, column), f"for {key}")
+        assert editor.text == "one two three\n"
+        assert editor.has_focus

@@ -13,7 +13,7 @@ from gpututor.course.catalogue import load_course
 from gpututor.course.workspace import make_workspace
 from tests.app.in_terminal import start
 from tests.app.terminal import Terminal
-from tests.unit.course.tiny import FILES, write_course
+from tests.unit.course.tiny import WITHOUT_A_PLACE, write_course
 
 PERIOD_S = 1.0
 """What is typed is on disk within this time."""
@@ -45,8 +45,8 @@ def kill_while_typing(folder: Path, course: Path, seed: int) -> None:
             late_s = max(late_s, time.monotonic() - begun - pause_s)
     killed = time.monotonic()
     text = file.read_text()
-    assert text.endswith(FILES["starter.py"]), f"torn: {text!r}"
-    saved = text.removesuffix(FILES["starter.py"]).lstrip(FIRST)
+    assert text.endswith(WITHOUT_A_PLACE), f"torn: {text!r}"
+    saved = text.removesuffix(WITHOUT_A_PLACE).lstrip(FIRST)
     assert "".join(letter for _, letter in typed).startswith(saved), f"torn: {text!r} of {typed}"
     due = sum(at < killed - PERIOD_S - late_s for at, _ in typed)  # a machine that was late with us was so with the app
     assert len(saved) >= due, (
@@ -64,6 +64,7 @@ def begin_typing(terminal: Terminal) -> None:
 
 def kill_often(tmp_path: Path, kills: int) -> None:
     course = write_course(tmp_path / "course", exercises=1)
+    (course / "01_lesson_1" / "01_twice_1_1" / "starter.py").write_text(WITHOUT_A_PLACE)
 
     def kill(number: int) -> None:
         folder = tmp_path / str(number)

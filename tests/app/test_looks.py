@@ -8,7 +8,10 @@ import pytest
 from textual.pilot import Pilot
 
 from gpututor.app.commands import BY_ID, COMMANDS, FOOTERS, Pane
+from gpututor.app.first_place import first_place
 from gpututor.course.catalogue import load_course
+from gpututor.course.exercise import Exercise
+from gpututor.paths import builtin_course
 from tests.app.conftest import Desk, main_screen, until, until_shown
 from tests.app.screen import TRIED_SIZES, assert_golden, screen_lines, screen_text
 from tests.app.scripted import ScriptedClient, failure, report, verdict
@@ -71,6 +74,39 @@ async def test_no_size_crashes(desk: Desk, size: tuple[int, int]) -> None:
             await pilot.press(key)
         await run_checks(pilot)
         assert main_screen(pilot).panes.results.first_failure is not None
+
+
+def rows_from_head(exercise: Exercise) -> int:
+    """How far below the head of its function a starter's first place to write is."""
+    before = exercise.starter.splitlines()[: first_place(exercise.starter.splitlines())[0]]
+    heads = [row for row, line in enumerate(before) if line.startswith(f"def {exercise.entry}(")]
+    return len(before) - heads[0] if heads else 0
+
+
+@pytest.mark.parametrize("size", [(80, 24), (100, 30)], ids=str)
+async def test_a_new_exercise_opens_where_there_is_something_to_write(desk: Desk, size: tuple[int, int]) -> None:
+    """In sight with the head of its function; tried where the two are the farthest from each other."""
+    desk.course = load_course(builtin_course())
+    far = max(desk.course.exercises, key=rows_from_head)
+    async with desk.start(size, at_top=False) as pilot:
+        screen = main_screen(pilot)
+        screen.open_exercise(far, Pane.CODE)
+        await until_shown(pilot, "# TODO")
+        await until_shown(pilot, f"def {far.entry}(")
+        editor = screen.panes.editor
+        row, column = editor.cursor_location
+        assert editor.document[row][column:].startswith("# TODO")
+        editor.move_cursor((1, 0))
+        await pilot.press("shift+f9", "f9")
+        await until(pilot, lambda: screen.exercise.key == far.key, "for the exercise again")
+        assert editor.cursor_location == (1, 0), "a place that is remembered holds"
+
+
+def test_the_first_place_to_write_is_told_by_its_words() -> None:
+    assert first_place(["def f():", "    raise NotImplementedError", "# TODO"]) == (1, 4)
+    assert first_place(["def f():", '    """Text."""', "    return 1"]) == (0, 0), "nothing says so"
+    for exercise in load_course(builtin_course()).exercises:
+        assert first_place(exercise.starter.splitlines()) != (0, 0), exercise.key
 
 
 async def test_a_resize_goes_from_one_pane_to_three_and_back(desk: Desk) -> None:
@@ -222,3 +258,15 @@ async def test_a_long_list_shows_from_the_first_how_far_each_lesson_is(desk: Des
     async with desk.start(size) as pilot:
         await pilot.press("1")
         await until_shown(pilot, "0 of 6 passed")
+
+
+@pytest.mark.parametrize(("width", "words"), [(80, "0 of 2 passed"), (100, "0/2")])
+async def test_all_lessons_of_the_list_say_alike_how_far_they_are(desk: Desk, width: int, words: str) -> None:
+    """Also where there is room for the words with some titles only."""
+    settings = desk.course.folder / "02_lesson_2" / "lesson.toml"
+    settings.write_text(settings.read_text().replace("Small things", "Architectures that suit a GPU"))
+    desk.course = load_course(desk.course.folder)
+    async with desk.start((width, 30)) as pilot:
+        await pilot.press("1")
+        await until_shown(pilot, words)
+        assert screen_text(pilot.app).count(words) == len(desk.course.lessons) == 2

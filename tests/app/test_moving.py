@@ -79,10 +79,13 @@ async def test_a_slash_in_the_list_opens_a_line_whose_words_narrow_it_at_once(
         await until_shown(pilot, "Course: “pinn”, 1 of 20")
         await until_shown(pilot, "Esc Show all")
         assert "0 of 4 passed" in screen_text(pilot.app) or "0/4" in screen_text(pilot.app)
-        await pilot.press("enter")
-        await until(pilot, lambda: pilot.app.focused is main_screen(pilot).panes.course.list, "for the list")
+        await until_shown(pilot, "Enter Open")
         await pilot.press("enter")
         await until(pilot, lambda: main_screen(pilot).exercise.label == "3.2", "for the exercise")
+        await pilot.press("1")
+        await until(pilot, lambda: len(listed_labels(pilot)) == 20, "for the whole list")
+        assert main_screen(pilot).panes.course.filter is None
+        assert "Course:" not in screen_text(pilot.app)
 
 
 async def test_escape_shows_the_whole_list_again_with_the_cursor_on_its_row(long_desk: Desk) -> None:
@@ -95,8 +98,8 @@ async def test_escape_shows_the_whole_list_again_with_the_cursor_on_its_row(long
         assert course.filter is None
         assert pilot.app.focused is course.list
         assert cursor_row(pilot) == long_desk.course.exercises[0].key.join(("exercise ", "")), "the learner's own row"
-        await pilot.press("slash", *"pinned", "enter", "escape")
-        await until(pilot, lambda: len(listed_labels(pilot)) == 20, "for the whole list again")
+        await pilot.press("slash", "escape")
+        assert course.filter is None, "without words, too"
         assert main_screen(pilot).panes.current is Pane.COURSE
         await pilot.press("escape")
         assert main_screen(pilot).panes.current is Pane.TASK
@@ -111,7 +114,7 @@ async def test_the_cursor_goes_to_the_next_row_that_is_left_and_comes_back(long_
         await until(pilot, lambda: cursor_row(pilot) == keys["3.2"], "for the row that is left")
         await pilot.press(*["backspace"] * 6)
         await until(pilot, lambda: cursor_row(pilot) == keys["1.3"], "for the row of before")
-        await pilot.press(*"pinned", "enter", "k", "j", "j", "j")
+        await pilot.press(*"pinned", "up", "down", "down", "down")
         assert cursor_row(pilot) in (keys["3.2"], f"lesson {long_desk.course.lessons[2].slug}")
         await pilot.press("escape")
         await until(pilot, lambda: len(listed_labels(pilot)) == 20, "for the whole list")
@@ -120,16 +123,26 @@ async def test_the_cursor_goes_to_the_next_row_that_is_left_and_comes_back(long_
 
 async def test_the_arrows_move_the_cursor_while_words_are_typed(long_desk: Desk) -> None:
     async with long_desk.start() as pilot:
-        await pilot.press("1", "slash", *"twice", "down", "down", "up", "enter", "enter")
+        await pilot.press("1", "slash", *"twice", "down", "down", "up", "enter")
         await until(pilot, lambda: main_screen(pilot).exercise.label == "1.2", "for the second")
+
+
+async def test_a_lesson_that_is_read_from_a_narrowed_list_leaves_it_whole_and_v_holds(long_desk: Desk) -> None:
+    async with long_desk.start() as pilot:
+        await pilot.press("1", "v", "slash", *"pinned", "up", "enter")
+        await until(pilot, lambda: main_screen(pilot).lesson.slug == long_desk.course.lessons[2].slug, "for the lesson")
+        await pilot.press("1")
+        await until_shown(pilot, "Course: to do, 20 of 20")
+        await until_shown(pilot, "Esc Show all")
 
 
 async def test_nothing_found_is_said(long_desk: Desk) -> None:
     async with long_desk.start() as pilot:
         await pilot.press("1", "slash", *"[/x]")
         await until_shown(pilot, "Nothing matches “[/x]”. Esc shows all.")
-        await pilot.press("enter", "enter", "j", "G")
+        await pilot.press("enter", "down", "enter")
         assert main_screen(pilot).exercise.label == "1.1"
+        assert main_screen(pilot).panes.current is Pane.COURSE
         await pilot.press("escape")
         await until(pilot, lambda: len(listed_labels(pilot)) == 20, "for the whole list")
 

@@ -18,7 +18,7 @@ from tests.app.in_terminal import start
 from tests.app.screen import screen_text
 from tests.app.terminal import Terminal
 from tests.app.test_files import is_asking
-from tests.unit.course.tiny import write_course
+from tests.unit.course.tiny import WITHOUT_A_PLACE, write_course
 
 RIGHT = "def twice(number):\n    return 2 * number\n"
 
@@ -161,6 +161,7 @@ file.write_text({RIGHT!r} + '# ' + line)
 
 def in_terminal(tmp_path: Path, editor: str) -> tuple[Terminal, Path]:
     course = write_course(tmp_path / "course", exercises=1)
+    (course / "01_lesson_1" / "01_twice_1_1" / "starter.py").write_text(WITHOUT_A_PLACE)
     workspace, _ = make_workspace(tmp_path / "workspace", load_course(course))
     environment = {"GPUTUTOR_HOME": str(tmp_path / "home"), "EDITOR": editor}
     return start(course, workspace.folder, environment), workspace.path_of(load_course(course).exercises[0])

@@ -64,6 +64,11 @@ class EditScreen(OutsideScreen):
         editor.focus()
         return True
 
+    @property
+    def find_keys(self) -> tuple[tuple[str, str], ...]:
+        """What the keys do while they go to the find bar; empty when they do not."""
+        return self._bar.keys if self._bar is not None and self._bar.has_focus_within else ()
+
     def reread_file(self) -> None:
         """Show the file as it is on disk now; undo brings the text before it back."""
         if self._desk is None:
@@ -264,6 +269,10 @@ class EditScreen(OutsideScreen):
         return "No costs: the last run's file could not be run." if report.loads_nowhere else "No costs were recorded."
 
     def on_text_area_selection_changed(self) -> None:
+        self.tell_of_line()
+
+    def tell_of_line(self) -> None:
+        """Say what there is to know of where the cursor is, unless that was said last."""
         words = self.panes.editor.words_at_cursor()
         if words != self._told_at_cursor:
             self._told_at_cursor = words

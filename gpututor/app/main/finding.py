@@ -130,6 +130,8 @@ class FindScreen(OpenScreen):
         course = self.panes.course
         if course.is_typing:
             self.key_line.show((), in_editor=False, keys=KEYS)
+        elif self.find_keys:
+            self.key_line.show((), in_editor=False, keys=self.find_keys)
         elif self.panes.current is Pane.COURSE:
             commands = tuple(id for id in ("cancel", *FOOTERS[Pane.COURSE]) if self._is_of_use(id))
             keys = (("/", "Filter"), ("v", course.next_view), *((("Esc", "Show all"),) if course.is_narrowed else ()))

@@ -36,6 +36,15 @@ class LearnScreen(ShowScreen):
         # Not `show_keys` itself: Textual would call this layer's, and not that of the layers above.
         self.show_keys()
 
+    @on(events.ScreenSuspend)
+    def _hide_keys(self) -> None:
+        """A dialog names its own keys, and these do nothing while it is open."""
+        self.key_line.visible = False
+
+    @on(events.ScreenResume)
+    def _show_keys_again(self) -> None:
+        self.key_line.visible = True
+
     def show_keys(self) -> None:
         """Name the commands that can do something now."""
         pane = self.panes.current

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from textual import events, on
 
 from gpututor.app.commands import Pane
+from gpututor.app.first_place import first_place
 from gpututor.app.grader import Client
 from gpututor.app.links import with_links
 from gpututor.app.main.around import AroundScreen
@@ -25,9 +26,8 @@ class Place(NamedTuple):
     """Where a learner left off within an exercise."""
 
     pane: Pane = Pane.TASK
-    row: int = 0
-    """The editor's line, from 0."""
-    column: int = 0
+    cursor: tuple[int, int] | None = None
+    """The editor's row and column, from 0; none: where there is something to write."""
 
 
 class OpenScreen(AroundScreen):
@@ -60,7 +60,7 @@ class OpenScreen(AroundScreen):
         self._lesson = None
         self.status.show_news("")
         self.load_file()
-        self.panes.editor.move_cursor(self._cursors.get(exercise.key, (0, 0)))
+        self.panes.editor.move_cursor(self._cursors.get(exercise.key) or first_place(self.panes.editor.document.lines))
         self._cursor_is_new = True
         self.note(Note(Kind.CURRENT_EXERCISE, exercise.key))
         self.show_last_report()
@@ -127,14 +127,15 @@ class OpenScreen(AroundScreen):
         kept = self.from_progress(self.learner.progress.place, None)
         try:
             exercise, pane, row, column = json.loads(kept or "")
-            place = Place(Pane(pane), int(row), int(column))
+            place = Place(Pane(pane), (int(row), int(column)))
         except (ValueError, TypeError):
             return Place()
         return place if exercise == self.exercise.key else Place()
 
     def return_to(self, place: Place) -> None:
         """Open the exercise at a place."""
-        self._cursors[self.exercise.key] = (place.row, place.column)
+        if place.cursor is not None:
+            self._cursors[self.exercise.key] = place.cursor
         self.open_exercise(self.exercise, place.pane)
 
     def keep_place(self) -> None:

@@ -158,7 +158,7 @@ class DiffDialog(OnceModal[None]):
         self._scroll = VerticalScroll(id="diff")
 
     def compose(self) -> ComposeResult:
-        with Vertical(classes="dialog -tall"):
+        with Vertical(classes="dialog -tall -code"):
             yield PlainText(self._title, classes="title")
             minus, plus = self._legend
             legend = Content.assemble((f"- {minus}", "$text-error"), "    ", (f"+ {plus}", "$text-success"))

@@ -32,16 +32,16 @@ class CourseList(OptionList):
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id, markup=False, compact=True)
         self._listed: Listed = ()
-        self._order: tuple[str, ...] = ()
-        """The ids of all rows of the course, those that are not listed now too."""
+        self._lessons: tuple[LessonRow, ...] = ()
+        """The whole course, with what is not listed now."""
         self._wanted = ""
         """The row that the cursor is on, or was on before it went out of the list."""
         self._current = ""
         self._empty = ""
         self._drawn_width = 0
 
-    def show(self, listed: Listed, order: tuple[str, ...], current: str, empty: str = "") -> None:
-        """Draw the rows; `current` is the key of the exercise that is open, `order` names all rows of the course.
+    def show(self, listed: Listed, lessons: tuple[LessonRow, ...], current: str, empty: str = "") -> None:
+        """Draw the rows; `current` is the key of the exercise that is open, `lessons` the whole course.
 
         `empty` is what to say when there is no row.
         """
@@ -49,7 +49,7 @@ class CourseList(OptionList):
             self._wanted = f"exercise {current}"
         elif (here := self._cursor_id) and here != self._nearest(self._wanted):
             self._wanted = here  # the learner moved the cursor
-        self._listed, self._order, self._current, self._empty = listed, order, current, empty
+        self._listed, self._lessons, self._current, self._empty = listed, lessons, current, empty
         self._draw()
 
     def on_resize(self, event: events.Resize) -> None:
@@ -70,8 +70,9 @@ class CourseList(OptionList):
     def _draw(self) -> None:
         self._drawn_width = self._width
         options: list[Option] = []
+        in_words = all(self._fits_in_words(lesson) for lesson in self._lessons)
         for lesson, rows in self._listed:
-            options.append(Option(self._lesson_line(lesson), id=lesson.id))
+            options.append(Option(self._lesson_line(lesson, in_words=in_words), id=lesson.id))
             options += [Option(self._exercise_line(row), id=row.id) for row in rows]
         if not options and self._empty:
             options.append(Option(Content(self._empty), disabled=True))
@@ -83,8 +84,9 @@ class CourseList(OptionList):
         listed = {option.id for option in self.options if option.id}
         if wanted in listed or not listed:
             return wanted
-        place = self._order.index(wanted) if wanted in self._order else 0
-        around = (*self._order[place:], *reversed(self._order[:place]))
+        order = [id for lesson in self._lessons for id in (lesson.id, *(row.id for row in lesson.exercises))]
+        place = order.index(wanted) if wanted in order else 0
+        around = (*order[place:], *reversed(order[:place]))
         exercises = [id for id in around if id in listed and id.startswith("exercise ")]
         return next(iter(exercises), next(id for id in around if id in listed))
 
@@ -107,13 +109,15 @@ class CourseList(OptionList):
         self.highlighted = index
         self.action_select()
 
-    def _lesson_line(self, lesson: LessonRow) -> Content:
-        count = f"{lesson.passed} of {len(lesson.exercises)} passed"
-        name = f"{lesson.number}  {lesson.title}"
-        if self._width < len(name) + len(count) + 3:
-            count = f"{lesson.passed}/{len(lesson.exercises)}"
+    def _fits_in_words(self, lesson: LessonRow) -> bool:
+        """Whether there is room for how far a lesson is in words: all say it alike, so all must have it."""
+        return len(_name(lesson)) + len(_passed_words(lesson)) + 3 <= self._width
+
+    def _lesson_line(self, lesson: LessonRow, *, in_words: bool) -> Content:
+        count = _passed_words(lesson) if in_words else f"{lesson.passed}/{len(lesson.exercises)}"
         glyph = "✓ " if lesson.finished else ""
-        return self._line((name, "bold"), (glyph + count, "$text-success" if lesson.finished else "$foreground-muted"))
+        colour = "$text-success" if lesson.finished else "$foreground-muted"
+        return self._line((_name(lesson), "bold"), (glyph + count, colour))
 
     def _exercise_line(self, row: ExerciseRow) -> Content:
         arrow = "▸" if row.key == self._current else " "
@@ -138,3 +142,11 @@ class CourseList(OptionList):
         event.stop()
         kind, _, name = (event.option.id or "").partition(" ")
         self.post_message(LessonChosen(name) if kind == "lesson" else ExerciseChosen(name))
+
+
+def _name(lesson: LessonRow) -> str:
+    return f"{lesson.number}  {lesson.title}"
+
+
+def _passed_words(lesson: LessonRow) -> str:
+    return f"{lesson.passed} of {len(lesson.exercises)} passed"

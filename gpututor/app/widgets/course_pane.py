@@ -11,13 +11,13 @@ from textual.containers import Vertical
 from textual.content import Content
 from textual.widgets import Input
 
-from gpututor.app.messages import ListNarrowed
+from gpututor.app.messages import ExerciseChosen, LessonChosen, ListNarrowed
 from gpututor.app.standing import LessonRow, State, listed
 from gpututor.app.widgets.course_list import CourseList
 from gpututor.app.widgets.plain import PlainText
 
 _VIEWS: tuple[State | None, ...] = (None, State.TO_DO, State.STARTED, State.PASSED)
-KEYS = (("Enter", "To the list"), ("Esc", "Show all"), ("↓ ↑", "Choose"))
+KEYS = (("Enter", "Open"), ("Esc", "Show all"), ("↓ ↑", "Choose"))
 """What the keys do while words are typed."""
 
 
@@ -81,13 +81,17 @@ class CoursePane(Vertical):
 
     def clear(self) -> None:
         """Show everything again; the cursor stays on its row."""
-        self._words, self._view = "", None
+        self._view = None
+        self._close_filter()
+        self._draw()
+
+    def _close_filter(self) -> None:
+        self._words = ""
         if self.filter is not None:
             if self.filter.has_focus:
                 self.list.focus()
             self.filter.remove()
             self.filter = None
-        self._draw()
 
     def action_filter(self) -> None:
         if self.filter is None:
@@ -107,12 +111,17 @@ class CoursePane(Vertical):
             self._draw()
 
     @on(Input.Submitted)
-    def _go_to_list(self, message: Input.Submitted) -> None:
+    def _open_marked(self, message: Input.Submitted) -> None:
         message.stop()
-        if self._words.strip():
-            self.list.focus()
-        else:
-            self.clear()
+        self.list.action_select()
+
+    @on(ExerciseChosen)
+    @on(LessonChosen)
+    def _forget_words(self) -> None:
+        """What was looked for is found: the list is whole when one comes back. Which rows `v` shows stays."""
+        if self.filter is not None:
+            self._close_filter()
+            self._draw()
 
     @on(events.DescendantFocus)
     @on(events.DescendantBlur)
@@ -121,8 +130,7 @@ class CoursePane(Vertical):
 
     def _draw(self) -> None:
         rows = listed(self._lessons, self._words, self._view)
-        order = tuple(id for lesson in self._lessons for id in (lesson.id, *(row.id for row in lesson.exercises)))
-        self.list.show(rows, order, self._current, self._nothing())
+        self.list.show(rows, self._lessons, self._current, self._nothing())
         self._say()
         self.post_message(ListNarrowed())
 

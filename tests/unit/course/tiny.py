@@ -29,6 +29,9 @@ FILES = {
     "wrong/squared.py": "# fails: value\n# It squares.\ndef twice(number):\n    return number * number\n",
 }
 
+WITHOUT_A_PLACE = "def twice(number):\n    return number\n"
+"""A starter in which nothing says where to write: the app opens it at its top."""
+
 
 def write_course(folder: Path, exercises: int = 2, lessons: int = 1) -> Path:
     """Write a valid course of `lessons` lessons with `exercises` exercises each into `folder`; returns `folder`.

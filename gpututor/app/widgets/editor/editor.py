@@ -32,6 +32,9 @@ class Editor(LinesArea):
         Binding("alt+up", "move_lines(-1)", "Lines up", show=False),
         Binding("alt+down", "move_lines(1)", "Lines down", show=False),
         Binding("alt+shift+down,shift+alt+down", "duplicate_lines", "Duplicate", show=False),
+        # Most terminals send for Alt+f and Alt+b what Textual takes for ctrl+right and ctrl+left; some name these keys.
+        Binding("alt+f,alt+right", "cursor_word_right", "Word right", show=False),
+        Binding("alt+b", "cursor_word_left", "Word left", show=False),
     ]
 
     def __init__(self, *, id: str | None = None) -> None:
@@ -66,9 +69,14 @@ class Editor(LinesArea):
         self.redraw()
 
     def scroll_to_cursor(self) -> None:
-        """Scroll to where the cursor is. What an editor that was not displayed scrolled to means nothing."""
-        self.scroll_to(x=0, animate=False, force=True)
-        self.scroll_cursor_visible()
+        """Scroll to where the cursor is, with more above it than below: the head of the function is there.
+
+        What an editor that was not displayed scrolled to means nothing.
+        """
+        row, room = self.cursor_location[0], self.scrollable_content_region.height
+        y = 0 if row < room - 2 else row - 2 * room // 3
+        self.scroll_to(x=0, y=y, animate=False, force=True, immediate=True)
+        self.scroll_cursor_visible()  # sideways, too
 
     def show_match(self, match: Match) -> None:
         """Put the cursor on what was found, with all of it in sight."""
@@ -137,6 +145,8 @@ class Editor(LinesArea):
                 event.stop()
                 event.prevent_default()
                 self._insert_closing(event.character)
+            case key if key.startswith("alt+"):
+                await self._act_on(event)  # the letter that terminals send with it is no text
             case "escape":
                 # The screen's business: it stops a run or leaves the editor.
                 return

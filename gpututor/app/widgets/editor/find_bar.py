@@ -17,6 +17,9 @@ from gpututor.app.messages import MatchWanted, ReplaceWanted, SearchChanged
 from gpututor.app.widgets.editor.finding import Needle
 from gpututor.app.widgets.plain import PlainText
 
+_ALWAYS = (("Alt+r", "Regex"), ("Alt+w", "Word"), ("Alt+l", "Replace all"))
+"""What the keys do in every field, as (key, what it does)."""
+
 
 class Word(Widget, can_focus=True):
     """A word that does something with Enter, Space or a click."""
@@ -110,6 +113,15 @@ class FindBar(Vertical):
     @property
     def is_open(self) -> bool:
         return self.has_class("-open")
+
+    @property
+    def keys(self) -> tuple[tuple[str, str], ...]:
+        """What the keys do where they go now, as (key, what it does)."""
+        if self._by.has_focus:
+            return (("Enter", "Replace"), ("↓", "Next"), ("↑", "Before"), *_ALWAYS)
+        if self._find.has_focus:
+            return (("Enter", "Next"), ("↑", "Before"), ("Tab", "Replace"), *_ALWAYS)
+        return (("Enter", "Choose"), ("↓", "Next"), ("↑", "Before"), *_ALWAYS)
 
     @property
     def needle(self) -> Needle:
