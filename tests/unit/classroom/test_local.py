@@ -205,7 +205,7 @@ def test_a_probe_that_cannot_be_killed_is_not_waited_for(monkeypatch: pytest.Mon
 
 
 def test_judges_share_the_devices_evenly(tmp_path: Path) -> None:
-    together = threading.Barrier(2, timeout=10)
+    together = threading.Barrier(2, timeout=60)
 
     def meet(judge: FakeJudge, request: GradeRequest) -> Outcome | None:
         together.wait()
@@ -219,7 +219,7 @@ def test_judges_share_the_devices_evenly(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("memory_gib", "most"), [(2, 1), (8, 2), (None, 4)])
 def test_no_more_share_a_device_than_its_memory_has_room_for(tmp_path: Path, memory_gib: int | None, most: int) -> None:
-    together = threading.Barrier(most, timeout=10)
+    together = threading.Barrier(most, timeout=60)
 
     gpu = replace(GPUS[0], memory_bytes=memory_gib and memory_gib << 30)
     devices, users = RealDevices([gpu], dict), list[int]()

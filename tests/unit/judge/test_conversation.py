@@ -212,7 +212,7 @@ def test_what_was_changed_has_to_be_names(told: Told, changed: object) -> None:
 
 def _until_unasked(told: Told) -> None:
     """What the other thread writes is there in a moment."""
-    end = time.monotonic() + 10
+    end = time.monotonic() + 60
     while not told.channel.unasked() and time.monotonic() < end:
         time.sleep(0.001)
 

@@ -41,7 +41,7 @@ def gone(pid: int) -> bool:
     return True
 
 
-def wait_for(condition: object, seconds: float = 30.0) -> None:
+def wait_for(condition: object, seconds: float = 60.0) -> None:
     assert callable(condition)
     deadline = time.monotonic() + seconds
     while not condition():

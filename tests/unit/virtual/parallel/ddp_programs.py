@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from tempfile import gettempdir
@@ -209,7 +210,7 @@ def host_module(rank: int, device: str) -> Any:
 @program
 def saved_and_loaded(rank: int, device: str) -> Any:
     model = DistributedDataParallel(nn.Linear(1, 1).to(device), device_ids=[rank])
-    path = Path(gettempdir()) / f"gpututor-test-{rank}-{id(model)}.pt"
+    path = Path(gettempdir()) / f"gpututor-test-{os.getpid()}-{rank}.pt"
     torch.save(model.state_dict(), path)
     found = torch.load(path, map_location=device)
     path.unlink()
