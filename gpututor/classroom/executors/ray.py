@@ -151,7 +151,7 @@ def _check_address(address: str) -> None:
         advice = (
             "Run this on a machine of the cluster, with --address auto or HOST:PORT as `ray start --head` prints it."
         )
-        raise UsageError(f"--address {address} is none of a cluster that this machine is of.", advice)
+        raise UsageError(f"--address {address}: only HOST:PORT and auto are understood.", advice)
     host, _, port = address.rpartition(":")
     if not host or not port.isdigit():
         return

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import ModuleType
 from typing import Any
+from unittest import mock
 
 import pytest
 
@@ -174,8 +177,16 @@ def test_a_task_that_is_tried_again_leaves_out_what_is_written(tmp_path: Path) -
 
 def test_without_ray_it_says_what_brings_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
-    with pytest.raises(UsageError, match=r"pip install 'gpututor\[ray\]'"):
+    with mock.patch.dict(os.environ), pytest.raises(UsageError, match=r"pip install 'gpututor\[ray\]'"):
         RayCluster("", 1, 0, "").open()
+
+
+def test_an_address_of_no_cluster_is_refused_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "ray", ModuleType("ray"))
+    with mock.patch.dict(os.environ), pytest.raises(UsageError, match="only HOST:PORT and auto are understood"):
+        RayCluster("ray://here:10001", 1, 0, "").open()
+    with mock.patch.dict(os.environ), pytest.raises(UsageError, match=r"No Ray cluster listens at 127\.0\.0\.1:1"):
+        RayCluster("127.0.0.1:1", 1, 0, "").open()
 
 
 def test_words_that_do_not_go_together(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
