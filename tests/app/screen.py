@@ -32,7 +32,7 @@ def screen_text(app: App[Any]) -> str:
     return "\n".join(screen_lines(app))
 
 
-async def assert_golden(pilot: Pilot[None], name: str, patience_s: float = 30.0) -> None:
+async def assert_golden(pilot: Pilot[None], name: str, patience_s: float = 60.0) -> None:
     """The screen becomes what `goldens/NAME.WxH.txt` holds; `GPUTUTOR_UPDATE_GOLDENS=1` writes it instead."""
     only = ".dialog" if name.startswith(DIALOGS) else ""
     width, height = pilot.app.size

@@ -298,7 +298,7 @@ async def test_what_no_line_of_the_file_caused_says_so(desk: Desk) -> None:
         screen = await run_and_open(pilot)
         assert "Caused by given.py:2, which is not your file." in screen_text(pilot.app)
         await pilot.press("enter")
-        assert "No line of your file caused this." in screen_text(pilot.app)
+        await until_shown(pilot, "No line of your file caused this.")
         assert screen.is_current
 
 
@@ -471,7 +471,7 @@ async def test_odd_sizes_are_drawn_too(desk: Desk, size: tuple[int, int]) -> Non
     async with desk.start(size) as pilot:
         screen = await run_and_open(pilot)
         await pilot.press("right", "down", "plus", "n")
-        assert f"▸ {chart(screen).lane.name}" in screen_text(pilot.app)
+        await until_shown(pilot, f"▸ {chart(screen).lane.name}")
 
 
 async def test_the_help_says_how_to_read_the_tab_and_its_keys(desk: Desk) -> None:

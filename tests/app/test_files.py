@@ -27,8 +27,10 @@ def backups(desk: Desk) -> list[str]:
 
 async def test_typing_is_saved_by_itself_and_not_graded(desk: Desk) -> None:
     async with desk.start() as pilot:
+        tick = stop_ticking(pilot)  # as many keys may take as long as the autosave waits
         await pilot.press("e", *"x=1")
-        assert "not saved yet" in screen_text(pilot.app)
+        await until_shown(pilot, "not saved yet")
+        tick()
         await until(pilot, lambda: desk.file().read_text().startswith("x=1def"), "for the autosave")
         assert desk.client.requests == []
         await until(pilot, lambda: "not saved yet" not in screen_text(pilot.app), "for the word")
@@ -75,7 +77,7 @@ async def test_in_a_conflict_mine_can_be_kept_and_theirs_is_backed_up(desk: Desk
         await pilot.press("m")
         await until(pilot, lambda: desk.file().read_text().startswith("m=1def"), "for my text")
         assert backups(desk) == ["theirs = 1\n"]
-        assert ".backups/" in screen_text(pilot.app)
+        await until_shown(pilot, ".backups/")
 
 
 async def test_in_a_conflict_theirs_can_be_taken_and_mine_is_backed_up(desk: Desk) -> None:

@@ -124,7 +124,7 @@ async def test_a_finished_lesson_can_be_left_and_is_not_told_twice(desk: Desk) -
                 await pilot.press("n")
         await until(pilot, lambda: isinstance(pilot.app.screen, FinishedScreen), "for the moment")
         await pilot.press("escape")
-        assert "Lesson 1 is finished: Small things. n opens 2.1 Twice 1." in screen_text(pilot.app)
+        await until_shown(pilot, "Lesson 1 is finished: Small things. n opens 2.1 Twice 1.")
         await run_checks(pilot)
         assert pilot.app.screen is screen
 

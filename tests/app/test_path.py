@@ -81,7 +81,7 @@ async def test_finishing_the_course_is_noticed(desk: Desk) -> None:
             await pilot.press("n")
         assert "You have passed every exercise of the course." in text
         await pilot.press("escape", "n")
-        assert "This is the last exercise" in screen_text(pilot.app)
+        await until_shown(pilot, "This is the last exercise")
 
 
 async def test_the_list_opens_exercises_and_lessons(desk: Desk) -> None:
