@@ -94,6 +94,7 @@ class ClusterExecutor:
             self._tell(f"Node {gone.room.name} is gone: what it had in hand is graded elsewhere.")
         for node, room in living.items():
             if node not in self._nodes and room.cpus:
+                self._waits_since = None
                 self._nodes[node] = Node(room, free_cpus=room.cpus, free_gpus=room.gpus)
                 self._looks[self._cluster.look(node, needed)] = Look(node)
 
@@ -143,7 +144,6 @@ class ClusterExecutor:
                 title = f"No node of the cluster has had a CPU to grade on for {WAITS_S / 60:.0f} minutes."
                 raise GradingError(title, "Start nodes, then go on with --resume.")
             return
-        self._waits_since = None
         if all("" in node.cannot for node in self._nodes.values()):
             self._give_up("")
         for chunk in self._ready:

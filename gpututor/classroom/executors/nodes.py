@@ -87,9 +87,9 @@ def grade_on_node(jobs: Sequence[Job], isolation: IsolationName) -> Said:
 
 
 def grade_some(jobs: Sequence[Job], devices: RealDevices, new_judge: Callable[[], Judge]) -> Said:
-    """See `grade_on_node`."""
+    """See `grade_on_node`. What breaks is told at once, and those behind it are not begun: if they all break, each
+    after minutes, nobody is to take this node for one that hangs."""
     graded: list[str] = []
-    broken: list[tuple[str, str]] = []
     judge = new_judge()
     try:
         for job in jobs:
@@ -101,11 +101,19 @@ def grade_some(jobs: Sequence[Job], devices: RealDevices, new_judge: Callable[[]
                 graded.append(job.key.name)
             except Broke as broke:
                 judge.close()
-                judge = new_judge()
                 devices.look_at(device)
-                broken.append((job.key.name, str(broke)))
+                return Said(tuple(graded), ((job.key.name, str(broke)),), _none_left(job, devices))
             except TutorError as error:  # nothing more can be graded here
-                return Said(tuple(graded), tuple(broken), error.title)
+                return Said(tuple(graded), unfit=error.title)
     finally:
         judge.close()
-    return Said(tuple(graded), tuple(broken))
+    return Said(tuple(graded))
+
+
+def _none_left(job: Job, devices: RealDevices) -> str:
+    """Why no device is left for the job; empty where one is, or it needs none."""
+    try:
+        with devices.one_for(job):
+            return ""
+    except NotGradableHere as error:
+        return error.title

@@ -23,7 +23,7 @@ from gpututor.classroom.keys import exercise_version
 from gpututor.classroom.work import MOST_ATTEMPTS
 from gpututor.cli.main import main
 from gpututor.errors import NotGradableHere, UsageError
-from gpututor.grading.inventory import torch_version
+from gpututor.grading.inventory import Device, torch_version
 from gpututor.grading.report import Outcome
 from tests.unit.classroom.clusters import TWO, Made, check_all_graded, jobs_in, run
 from tests.unit.classroom.judges import Bench, dies, job_of, on
@@ -173,6 +173,18 @@ def test_a_task_that_is_tried_again_leaves_out_what_is_written(tmp_path: Path) -
     assert said == Said(tuple(job.key.name for job in jobs))
     assert len(bench.graded) == 6
     assert bench.closed == bench.made == 2
+
+
+@pytest.mark.parametrize("left", ["", "No device is left that computes (cuda:0: it fell off the bus)."])
+def test_what_breaks_is_told_before_others_are_begun(tmp_path: Path, left: str) -> None:
+    bench = Bench(on({"g1": dies}))
+    jobs = [replace(job_of(tmp_path, text=f"g{number}", device="cuda H100"), gpus=1) for number in range(6)]
+    devices = RealDevices([Device("cuda:0", "cuda", "H100")], lambda: {"cuda:0": "it fell off the bus" if left else ""})
+    said = grade_some(jobs, devices, bench)
+    assert said.graded == (jobs[0].key.name,)
+    assert [key for key, _ in said.broken] == [jobs[1].key.name]
+    assert said.unfit == left
+    assert len(bench.graded) == 2
 
 
 def test_without_ray_it_says_what_brings_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ from gpututor.classroom.executors import at_work
 from gpututor.classroom.executors import cluster as cluster_module
 from gpututor.classroom.executors.apart import ClusterApart
 from gpututor.classroom.executors.at_work import Chunk
-from gpututor.classroom.executors.machines import ClusterLost, Room
+from gpututor.classroom.executors.machines import ClusterLost, Lost, Room
 from gpututor.classroom.executors.nodes import Said
 from gpututor.errors import GradingError, NotGradableHere
 from gpututor.grading.journal import entries
@@ -64,6 +65,31 @@ def test_without_any_node_it_waits_and_then_ends_with_words(tmp_path: Path, monk
     monkeypatch.setattr(cluster_module, "WAITS_S", 0.0)
     with pytest.raises(GradingError, match="has had a CPU to grade on for 0 minutes"):
         run(jobs_in(tmp_path, 3), Made({}))
+
+
+def test_it_waits_anew_each_time_that_no_node_is_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [0.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    looks: list[Made] = []
+
+    class Late(Made):
+        def nodes(self) -> Mapping[str, Room]:
+            looks.append(self)
+            if len(looks) in (2, 20):
+                self.living = {str(len(looks)): Room("node", 1, 0)}
+            return super().nodes()
+
+    def act(cluster: Made, node: str, jobs: Sequence[Job]) -> Said:
+        if node == "2":
+            now[0] += 3600
+            cluster.living = {}
+            raise Lost("NodeDiedError: it died")
+        return cluster.graded(jobs)
+
+    work, told = run(jobs_in(tmp_path, 5), Late({}, act=act))
+    check_all_graded(tmp_path, work, 5)
+    waits = "No node of the cluster has a CPU to grade on. Waiting 10 minutes for one."
+    assert told == [waits, "Node node is gone: what it had in hand is graded elsewhere.", waits]
 
 
 def test_a_cluster_that_is_lost_ends_the_run_and_what_is_done_is_kept(tmp_path: Path) -> None:
