@@ -25,8 +25,12 @@ from gpututor.errors import CourseError, UsageError
 MARK = 'for = "students"'
 _TELLS_SOLUTIONS = ("excused_mutant",)
 """Keys of `exercise.toml` that say something of the solution."""
+_BLOCK = r"\n[ \t]*(?:\n|<!--|[-*+>#]|\d+[.)]|```|~~~)"
+"""Where a new block may begin: code in a sentence ends before it."""
 _COMMENT = re.compile(
-    r"(^ {0,3}(?P<fence>```+|~~~+)[^\n]*\n.*?(?:^ {0,3}(?P=fence)[^\n]*$|\Z)|`[^`\n]+`)"
+    r"(^ {0,3}(?:(?P<ticks>`{3,})[^`\n]*|(?P<tildes>~{3,})[^\n]*)\n"
+    r".*?(?:^ {0,3}(?:(?P=ticks)`*|(?P=tildes)~*)[ \t]*$|\Z)"
+    rf"|(?<![`\\])(?P<span>`+)(?!`)(?:(?!{_BLOCK}).)+?(?<!`)(?P=span)(?!`))"
     r"|^ {0,3}<!--.*?(?:-->[ \t]*\n?|\Z)|<!--.*?-->",
     re.MULTILINE | re.DOTALL,
 )

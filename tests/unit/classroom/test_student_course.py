@@ -117,12 +117,19 @@ def test_it_is_the_same_course_for_students(telling: Course, tmp_path: Path) -> 
         ("# a <!-- b -->\nc\n", "# a \nc\n"),
         ("a\n<!-- b\n```\nc -->\nd\n", "a\nd\n"),
         ("a\n<!-- to the end\n## b\n", "a\n"),
+        ("a `b\nc` d <!-- e `f` -->\n", "a `b\nc` d \n"),
+        ("``a ` b`` c <!-- d `e` -->\n", "``a ` b`` c \n"),
+        ("```a``` b <!-- c -->\n", "```a``` b \n"),
+        ("a \\` b <!-- c ` d -->\n", "a \\` b \n"),
+        ("a ` b\n<!-- c ` d -->\n", "a ` b\n"),
+        ("- a ` b\n- <!-- c --> ` d\n", "- a ` b\n-  ` d\n"),
         *(
             (text, text)
             for text in (
                 "a `<!-- b -->` c",
                 "```html\n<!-- b -->\n```\n",
                 "~~~\n<!-- b -->\n",
+                "```\n```python\n<!-- a -->\n```\n",
                 "a <!-- b\n",
                 "1 < 2 <!- 3 --> 4\n",
             )
