@@ -1,4 +1,5 @@
-"""Which checks an exercise has, as far as that is known without PyTorch; and rules that name others.
+"""Which checks an exercise has and what they are worth, as far as that is known without PyTorch; and rules that name
+others.
 
 Known are the checks of reports, of `# fails: NAME` in the wrong solutions, and those that `checks.py` names in
 words: `parity(…)`, `speed(…, name="fast")`, `Check("seconds", …)`.
@@ -40,6 +41,56 @@ def names_in_course(exercise: Exercise) -> frozenset[str]:
             for call in (inner for inner in ast.walk(node.value) if isinstance(inner, ast.Call)):
                 found.update(_texts_in_call(call) or _function_of(call))
     return frozenset(found)
+
+
+def points_in_course(exercise: Exercise) -> dict[str, float] | None:
+    """What the author gives for each check, by its name; None where `checks.py` does not say it in plain words, or it
+    depends on the machine. Never raises."""
+    try:
+        tree = ast.parse(exercise.checks)
+    except (CourseError, ValueError, SyntaxError, RecursionError, MemoryError):
+        return None
+    lists = [
+        node.value
+        for node in tree.body
+        if isinstance(node, ast.Assign) and any(isinstance(to, ast.Name) and to.id == "checks" for to in node.targets)
+    ]
+    if len(lists) != 1 or not isinstance(lists[0], ast.List):
+        return None
+    own = {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
+    found: dict[str, float] = {}
+    for each in lists[0].elts:
+        call, points = _without_points(each)
+        if not isinstance(call, ast.Call) or points is None:
+            return None
+        names = _texts_in_call(call) or _function_of(call) - own
+        if len(names) != 1 or names & found.keys() or not _is_on_every_gpu(call):
+            return None
+        found[names.pop()] = points
+    return found or None
+
+
+def _is_on_every_gpu(call: ast.Call) -> bool:
+    """Whether the check applies, for one point, wherever there is a GPU."""
+    given = {keyword.arg: keyword.value for keyword in call.keywords}
+    if None in given or "points" in given:
+        return False
+    if _function_of(call) == {"speed"} and "real_at_most" not in given:
+        return False
+    on = given.get("on")
+    return on is None or (isinstance(on, ast.Constant) and on.value in ("everywhere", "gpu"))
+
+
+def _without_points(node: ast.expr) -> tuple[ast.expr, float | None]:
+    """`parity(…)` and 4.0 of `parity(…).with_points(4)`; None where it is no plain number."""
+    match node:
+        case ast.Call(
+            func=ast.Attribute(value=inner, attr="with_points"), args=[ast.Constant(value=int() | float() as points)]
+        ):
+            return inner, float(points)
+        case ast.Call(func=ast.Attribute(attr="with_points")):
+            return node, None
+    return node, 1.0
 
 
 def _texts_in_call(call: ast.Call) -> set[str]:

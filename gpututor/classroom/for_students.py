@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from gpututor.classroom.gradebook.cells import number
+from gpututor.classroom.gradebook.cells import number, number_of
 from gpututor.classroom.gradebook.model import Attempt, CheckMark, ExerciseSummary, Mark, Standing, StudentMarks
 from gpututor.classroom.rules import Rules
 from gpututor.grading.report import Outcome, Report, Status, Verdict
@@ -113,7 +113,7 @@ def for_student(given: Mark, exercise: ExerciseSummary, rules: Rules) -> ForStud
 def total_for_student(marks: StudentMarks) -> str:
     """`Total: 12 of 20 points`; where marks are open, that there is no total yet."""
     if marks.final:
-        return f"Total: {number(marks.points)} of {number(marks.of)} points"
+        return f"Total: {number(marks.points)} of {number_of(marks.known_of)} points"
     return f"No total yet: {count(marks.open, 'exercise')} without a mark"
 
 
@@ -170,7 +170,7 @@ def _title(report: Report, verdicts: Sequence[Verdict]) -> str:
 
 
 def _points(given: Mark) -> str:
-    return f"{number(given.points)} of {number(given.of)} points" if given.standing.is_mark else "no mark yet"
+    return f"{number(given.points)} of {number_of(given.known_of)} points" if given.standing.is_mark else "no mark yet"
 
 
 def _notes(given: Mark, attempt: Attempt | None, is_hiding: bool) -> Iterable[str]:

@@ -80,7 +80,7 @@ class Row:
 
     @property
     def _figures(self) -> str:
-        return f"{figure(self.marks.points)}/{figure(self.marks.of)}"
+        return f"{figure(self.marks.points)}/{figure(self.marks.known_of)}"
 
 
 @dataclass(frozen=True)
@@ -243,22 +243,22 @@ def _name_key(row: Row) -> str:
     return (row.marks.student.name or row.marks.student.id).casefold()
 
 
-def figure(points: float) -> str:
-    """`7`, `2.5`, `0.33`"""
-    return f"{points:.2f}".rstrip("0").rstrip(".")
+def figure(points: float | None) -> str:
+    """`7`, `2.5`, `0.33`; `?` for what is not known yet."""
+    return "?" if points is None else f"{points:.2f}".rstrip("0").rstrip(".")
 
 
 def points_of(mark: Mark) -> str:
     """`3/4`; empty where nothing was handed in or there is no mark, in brackets where it does not count."""
     if mark.standing is not Standing.FINAL:
         return ""
-    words = f"{figure(mark.points)}/{figure(mark.of)}"
+    words = f"{figure(mark.points)}/{figure(mark.known_of)}"
     return f"({words})" if mark.is_dropped else words
 
 
 def mark_words(mark: Mark) -> str:
     """`3/4`, or why it is no mark, with what is known so far."""
-    so_far = f", {figure(mark.points)}/{figure(mark.of)} so far" if mark.standing is Standing.OPEN else ""
+    so_far = f", {figure(mark.points)}/{figure(mark.known_of)} so far" if mark.standing is Standing.OPEN else ""
     return f"{mark.standing.word}, no mark yet{so_far}" if mark.standing.word else points_of(mark)
 
 

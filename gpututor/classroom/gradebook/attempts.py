@@ -7,9 +7,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from gpututor.classroom.check_names import points_in_course
 from gpututor.classroom.gradebook.model import Attempt, CheckMark, Lateness, Standing
 from gpututor.classroom.handed_in import HandedIn
 from gpututor.classroom.rules import Rules
+from gpututor.course.exercise import Exercise
 from gpututor.grading.journal import GradingKey
 from gpututor.grading.report import Outcome, Report, Status, Verdict
 from gpututor.grading.words import count
@@ -45,6 +47,8 @@ class Worth:
     extra: frozenset[str]
     unseen: float
     """What the author gives for checks that no report of the class came to."""
+    is_known: bool = True
+    """False where neither a report, nor the course, nor the rules say what it is worth."""
 
     @property
     def of(self) -> float:
@@ -62,8 +66,11 @@ class Worth:
         return math.fsum([self.unseen, *(of for name, of in self.of_check.items() if name not in left_out)])
 
 
-def worth(exercise: str, reports: Iterable[Report], rules: Rules) -> Worth:
-    """Of the checks that the reports on an exercise name, with the rules' points in place of the author's."""
+def worth(exercise: str, reports: Iterable[Report], rules: Rules, in_course: Exercise | None = None) -> Worth:
+    """Of the checks that the reports on an exercise name, with the rules' points in place of the author's.
+
+    Without a report it is what the course says, as far as `in_course` tells.
+    """
     authors: dict[str, float] = {}
     most = 0.0
     for report in reports:
@@ -71,14 +78,16 @@ def worth(exercise: str, reports: Iterable[Report], rules: Rules) -> Worth:
         for verdict in report.verdicts:
             authors[verdict.check] = max(authors.get(verdict.check, 0.0), verdict.of)
     own = rules.of(exercise)
-    if not authors:
-        authors = dict.fromkeys(own.points, 0.0)  # nothing better is known
+    if not authors and not most:
+        told = points_in_course(in_course) if in_course is not None else None
+        authors = told or dict.fromkeys(own.points, 0.0)  # nothing better is known
     unseen = max(most - math.fsum(authors.values()), 0.0)
     return Worth(
         exercise,
         {name: own.points.get(name, of) for name, of in authors.items()},
         frozenset(own.extra),
         unseen if unseen > 1e-9 * most else 0.0,
+        bool(authors or most),
     )
 
 

@@ -33,7 +33,7 @@ def canvas(gradebook: Gradebook, roster: Path | None = None) -> tuple[str, list[
         return _from_roster(gradebook, read_table(roster))
     known = [marks for marks in gradebook.students if marks.student.platform_id]
     rows: list[list[Cell]] = [[*COLUMNS, *map(title_of, gradebook.exercises)]]
-    rows.append([POINTS_POSSIBLE, *[None] * (len(COLUMNS) - 1), *(each.of for each in gradebook.exercises)])
+    rows.append([POINTS_POSSIBLE, *[None] * (len(COLUMNS) - 1), *(each.known_of for each in gradebook.exercises)])
     for marks in known:
         student = marks.student
         section = [student.name or student.id, student.platform_id, None, None, None]
@@ -68,7 +68,7 @@ def _from_roster(gradebook: Gradebook, table: Table) -> tuple[str, list[Notice]]
     for each in gradebook.exercises:
         column = columns[each.exercise]
         header.append(table.header[column] if column is not None else title_of(each))
-        points.append(Kept(possible[column]) if column is not None and possible else each.of)
+        points.append(Kept(possible[column]) if column is not None and possible else each.known_of)
     persons = [
         Person(row[number_column].strip(), tuple(row[at].strip() for at in logins), " ".join(row[:number_column]))
         for row in people
@@ -111,7 +111,11 @@ def _about_points(gradebook: Gradebook, columns: dict[str, int | None], possible
         if column is None:
             title = f"Canvas has no assignment {title_of(each)!r} yet: it asks what to do with the column."
             notices.append(Notice(title, "Give an assignment this title before the roster is exported."))
-        elif possible and possible[column].replace(",", ".").strip() not in ("", number(each.of), f"{each.of:.2f}"):
+        elif (
+            each.knows_of
+            and possible
+            and possible[column].replace(",", ".").strip() not in ("", number(each.of), f"{each.of:.2f}")
+        ):
             title = f"Canvas has {possible[column]} points for {title_of(each)!r}; marks here are of {number(each.of)}."
             notices.append(Notice(title, "Change the points in Canvas, or in the rules."))
     return notices

@@ -72,6 +72,11 @@ def number(value: float) -> str:
     return f"{value:.6f}".rstrip("0").rstrip(".") or "0"
 
 
+def number_of(value: float | None) -> str:
+    """`?` for what is not known yet."""
+    return "?" if value is None else number(value)
+
+
 @dataclass(frozen=True)
 class Table:
     """A table that a platform wrote."""

@@ -106,12 +106,12 @@ def _tables(gradebook: Gradebook) -> Iterator[tuple[str, Iterable[Row]]]:
 def _student_row(marks: StudentMarks) -> Row:
     one = marks.student
     points = marks.points if marks.final else None
-    return (one.id, one.name, one.email, one.platform_id, points, marks.points, marks.of, marks.open)
+    return (one.id, one.name, one.email, one.platform_id, points, marks.points, marks.known_of, marks.open)
 
 
 def _exercise_row(place: int, each: ExerciseSummary) -> Row:
     due = each.due.isoformat() if each.due is not None else None
-    worth = (each.of, each.extra, each.weight, due, each.is_dropped)
+    worth = (each.known_of, each.extra, each.weight, due, each.is_dropped)
     of_class = (each.handed_in, each.without_mark, each.mean_share, each.median_share)
     return (each.exercise, place, each.label, each.title, *worth, *of_class)
 
@@ -124,7 +124,17 @@ def _mark_row(mark: Mark) -> Row:
     outcome = mark.outcome.value if mark.outcome is not None else None
     attempt = mark.counted.handed_in.attempt if mark.counted is not None else None
     key = (mark.student, mark.exercise, mark.standing.value)
-    return (*key, mark.mark, mark.points, mark.of, outcome, attempt, len(mark.attempts), mark.is_dropped, mark.reason)
+    return (
+        *key,
+        mark.mark,
+        mark.points,
+        mark.known_of,
+        outcome,
+        attempt,
+        len(mark.attempts),
+        mark.is_dropped,
+        mark.reason,
+    )
 
 
 def _attempt_row(mark: Mark, attempt: Attempt) -> Row:

@@ -66,7 +66,7 @@ def gradebook_of(
     students = sorted(class_.students, key=lambda student: student.id)
     summaries, marks = [], {student.id: list[Mark]() for student in students}
     for key, handed in by_exercise.items():
-        of = worth(key, handed.reports, rules)
+        of = worth(key, handed.reports, rules, exercises.get(key))
         attempts: dict[str, list[Attempt]] = {}
         for one in sorted(handed.files, key=lambda one: one.attempt):
             attempts.setdefault(one.student, []).append(attempt_of(one, graded.get(one, Graded()), of, rules))

@@ -16,7 +16,15 @@ from gpututor.grading.words import count
 def mark_of(student: str, attempts: Sequence[Attempt], of: Worth, rules: Rules) -> Mark:
     """The student's mark at an exercise; `attempts` are in the order of time."""
     if not attempts:
-        return Mark(student, of.exercise, Standing.NOT_HANDED_IN, 0.0, of.of, reason="Nothing was handed in.")
+        return Mark(
+            student,
+            of.exercise,
+            Standing.NOT_HANDED_IN,
+            0.0,
+            of.of,
+            reason="Nothing was handed in.",
+            knows_of=of.is_known,
+        )
     if rules.attempts == "last":
         in_time = [attempt for attempt in attempts if not attempt.lateness.too_late]
         counted = (in_time or attempts)[-1]
@@ -31,7 +39,9 @@ def mark_of(student: str, attempts: Sequence[Attempt], of: Worth, rules: Rules) 
         number = attempts.index(counted) + 1
         which = f"Attempt {number} of {len(attempts)} {what}."
     reason = " ".join(filter(None, (which, counted.reason)))
-    return Mark(student, of.exercise, counted.standing, points, of.of, tuple(attempts), counted, reason)
+    return Mark(
+        student, of.exercise, counted.standing, points, of.of, tuple(attempts), counted, reason, knows_of=of.is_known
+    )
 
 
 def _best(attempts: Sequence[Attempt]) -> Attempt:
@@ -71,6 +81,7 @@ def student_marks(student: Student, marks: Sequence[Mark], rules: Rules) -> Stud
         of=of,
         # An open one among the lowest may change which ones those are.
         open=sum(not mark.standing.is_mark for mark in counting),
+        knows_of=rules.scale is not None or all(mark.knows_of for mark in counted),
     )
 
 

@@ -130,6 +130,12 @@ class Mark:
     """What there is to say, a sentence or a few; empty for a plain mark. It is for the instructor, as above."""
     is_dropped: bool = False
     """Whether it is left out of the student's total."""
+    knows_of: bool = True
+    """False where it is not known yet what the exercise is worth: `of` is nothing then."""
+
+    @property
+    def known_of(self) -> float | None:
+        return self.of if self.knows_of else None
 
     @property
     def mark(self) -> float | None:
@@ -158,6 +164,12 @@ class StudentMarks:
     """What was to be had."""
     open: int
     """How many exercises have no mark yet."""
+    knows_of: bool = True
+
+    @property
+    def known_of(self) -> float | None:
+        """None where it is not known yet what one of the exercises that count is worth, and no scale says it."""
+        return self.of if self.knows_of else None
 
     @property
     def final(self) -> bool:
@@ -241,6 +253,12 @@ class ExerciseSummary:
     """Most often failed first."""
     timings: tuple[Timing, ...]
     """Fastest first."""
+    knows_of: bool = True
+    """False where it is not known yet what it is worth: `of` is nothing then."""
+
+    @property
+    def known_of(self) -> float | None:
+        return self.of if self.knows_of else None
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from gpututor.classroom.gradebook.canvas import title_of
-from gpututor.classroom.gradebook.cells import Cell, Kept, Table, csv_text, number, read_table
+from gpututor.classroom.gradebook.cells import Cell, Kept, Table, csv_text, number, number_of, read_table
 from gpututor.classroom.gradebook.model import ExerciseSummary, Gradebook, Mark, Notice, StudentMarks
 from gpututor.classroom.gradebook.roster import Person, found_in
 from gpututor.errors import UsageError
@@ -37,7 +37,7 @@ def moodle(gradebook: Gradebook, worksheet: Path | None = None) -> tuple[str, li
             left_out.append(student.id)
             continue
         row: list[Cell] = [f"Participant {student.platform_id}", student.name, student.email, grade_of(marks)]
-        rows.append([*row, marks.of, Kept("-"), feedback(gradebook, marks)])
+        rows.append([*row, marks.known_of, Kept("-"), feedback(gradebook, marks)])
     advice = "Download the grading worksheet from Moodle, and name it with --moodle-roster."
     return csv_text(rows), [*_left_out(left_out, advice), *_open(gradebook)]
 
@@ -64,7 +64,9 @@ def _in_words(exercise: ExerciseSummary, mark: Mark) -> str:
         words = "no mark yet"
     else:
         late = mark.counted.lateness.words
-        words = f"{number(mark.mark)} of {number(exercise.of)} points" + (f". {late.rstrip('.')}" if late else "")
+        words = f"{number(mark.mark)} of {number_of(exercise.known_of)} points" + (
+            f". {late.rstrip('.')}" if late else ""
+        )
     return f"{words} (does not count)" if mark.is_dropped else words
 
 
@@ -105,7 +107,7 @@ def _from_worksheet(gradebook: Gradebook, table: Table) -> tuple[str, list[Notic
 
 def _check_maximum(gradebook: Gradebook, table: Table, column: int | None) -> None:
     """A total of 37 must not become 37 of 100."""
-    if column is None or not gradebook.students:
+    if column is None or not gradebook.students or not gradebook.students[0].knows_of:
         return
     of = gradebook.students[0].of
     for text in {row[column].strip() for row in table.rows} - {""}:

@@ -48,6 +48,7 @@ def summary(label: str, title: str, marks: Sequence[Mark], of: Worth, rules: Rul
         median_share=statistics.median(shares) if shares else None,
         checks=_check_counts(counted),
         timings=tuple(sorted(_timings(counted), key=lambda timing: (timing.ratio, timing.student, timing.scenario))),
+        knows_of=of.is_known,
     )
 
 

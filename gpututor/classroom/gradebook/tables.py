@@ -21,7 +21,7 @@ def wide(gradebook: Gradebook) -> str:
     rows: list[Sequence[Cell]] = [(*WIDE, *(each.exercise for each in gradebook.exercises))]
     for marks in gradebook.students:
         student = marks.student
-        total: tuple[Cell, ...] = (marks.points if marks.final else "open", marks.points, marks.of, marks.open)
+        total: tuple[Cell, ...] = (marks.points if marks.final else "open", marks.points, marks.known_of, marks.open)
         rows.append((student.id, student.name, student.email, *total, *map(mark_cell, marks.marks)))
     return csv_text(rows)
 
@@ -53,7 +53,7 @@ def _long_rows(gradebook: Gradebook) -> Iterator[Sequence[Cell]]:
 def _mark_cells(mark: Mark) -> tuple[Cell, ...]:
     outcome = mark.outcome.value if mark.outcome is not None else None
     so_far = mark.points if not mark.standing.is_mark else None
-    cells: tuple[Cell, ...] = (mark.standing.value, outcome, mark.mark, so_far, mark.of, _yes(mark.is_dropped))
+    cells: tuple[Cell, ...] = (mark.standing.value, outcome, mark.mark, so_far, mark.known_of, _yes(mark.is_dropped))
     counted = mark.counted
     if counted is None or mark.standing is Standing.NOT_HANDED_IN:
         return (*cells, *(None,) * 7, mark.reason)

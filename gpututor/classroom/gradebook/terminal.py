@@ -6,7 +6,7 @@ import textwrap
 import unicodedata
 from collections.abc import Iterator, Sequence
 
-from gpututor.classroom.gradebook.cells import number
+from gpututor.classroom.gradebook.cells import number, number_of
 from gpututor.classroom.gradebook.model import ExerciseSummary, Gradebook, Mark, Standing, StudentMarks
 from gpututor.grading.words import count
 from gpututor.plain_text import visible
@@ -14,6 +14,7 @@ from gpututor.plain_text import visible
 _WIDEST_NAME = 28
 _LEAST_NAME = 12
 _GAP = "  "
+UNKNOWN = "?: what it is worth is not known yet: nothing of it is graded, and the course does not say it"
 
 
 def lines_of(gradebook: Gradebook, width: int) -> Iterator[str]:
@@ -44,7 +45,7 @@ def _exercises(gradebook: Gradebook, width: int) -> Iterator[str]:
         mean = f"{each.mean_share:.0%}" if each.mean_share is not None else "–"
         handed_in = f"{each.handed_in}/{len(gradebook.students)}"
         title = f"({_name_of(each)})" if each.is_dropped else _name_of(each)
-        rows.append((title, handed_in, str(each.without_mark), mean, number(each.of), visible(failed)))
+        rows.append((title, handed_in, str(each.without_mark), mean, number_of(each.known_of), visible(failed)))
     widths = [_widest(column) for column in list(zip(*rows, strict=True))[1:-1]]
     name = min(_widest([row[0] for row in rows]), max(_LEAST_NAME, width - sum(widths) - 2 * len(rows[0]) - 14))
     for row in rows:
@@ -92,6 +93,7 @@ def _legend(gradebook: Gradebook, shown: int) -> Iterator[str]:
         for each in Standing
         if each.word and any(mark.standing is each for mark in marks)
     ]
+    told += [UNKNOWN] if not all(each.knows_of for each in gradebook.exercises) else []
     if told:
         yield ""
         yield from told
@@ -102,7 +104,7 @@ def _legend(gradebook: Gradebook, shown: int) -> Iterator[str]:
 
 def _total(marks: StudentMarks) -> tuple[str, str]:
     points = number(marks.points)
-    return (points if marks.final else f"open ({points} so far)", number(marks.of))
+    return (points if marks.final else f"open ({points} so far)", number_of(marks.known_of))
 
 
 def _mark(mark: Mark) -> str:

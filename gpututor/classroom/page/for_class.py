@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Iterator, Sequence
 
 from gpututor.classroom.gradebook.canvas import title_of
-from gpututor.classroom.gradebook.cells import number
+from gpututor.classroom.gradebook.cells import number, number_of
 from gpututor.classroom.gradebook.model import BINS, CheckCount, ExerciseSummary, Gradebook, Timing
 from gpututor.classroom.page.charts import LEGEND, distribution, strip
 from gpututor.classroom.page.html import listed, name, section, share_bar, table, text
@@ -43,7 +43,10 @@ def exercises(gradebook: Gradebook) -> str:
 
 
 def _card(each: ExerciseSummary, students: int) -> str:
-    facts = [f"{each.handed_in} of {students} handed in", f"{number(each.of)} points"]
+    facts = [
+        f"{each.handed_in} of {students} handed in",
+        f"{number_of(each.known_of)} points" + (" (not known yet)" if not each.knows_of else ""),
+    ]
     if each.extra:
         facts.append(f"{number(each.extra)} extra")
     if each.mean_share is not None and each.median_share is not None:

@@ -6,8 +6,9 @@ from collections.abc import Iterator, Sequence
 
 from gpututor.classroom.for_students import ForStudent, ShownCheck, for_student, total_for_student
 from gpututor.classroom.gradebook.canvas import title_of
-from gpututor.classroom.gradebook.cells import number
+from gpututor.classroom.gradebook.cells import number, number_of
 from gpututor.classroom.gradebook.model import ExerciseSummary, Gradebook, Mark, Standing, StudentMarks
+from gpututor.classroom.gradebook.terminal import UNKNOWN
 from gpututor.classroom.page.html import caption, name, section, text
 from gpututor.classroom.submitted import SubmittedLines
 from gpututor.plain_text import shortened
@@ -53,7 +54,7 @@ def _row(place: int, marks: StudentMarks) -> str:
     state = "final" if marks.final else "open"
     return (
         f'<tr data-state="{state}"><th scope="row"><a href="#s{place}">{name(student.id)}</a>{called}</th>'
-        f"<td>{points}</td><td>{number(marks.of)}</td>{cells}</tr>"
+        f"<td>{points}</td><td>{number_of(marks.known_of)}</td>{cells}</tr>"
     )
 
 
@@ -72,6 +73,7 @@ def _legend(gradebook: Gradebook) -> str:
         f"{each.word}: no mark yet" for each in Standing if each.word and any(mark.standing is each for mark in marks)
     ]
     told += ["(2) does not count"] if any(mark.is_dropped for mark in marks) else []
+    told += [UNKNOWN] if not all(each.knows_of for each in gradebook.exercises) else []
     return f"The {gradebook.rules.attempts} attempt counts. {'. '.join(told)}{'.' if told else ''}"
 
 

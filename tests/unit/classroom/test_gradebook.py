@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import sqlite3
 from contextlib import closing
 from dataclasses import replace
@@ -20,7 +21,7 @@ from gpututor.classroom.gradebook.model import Gradebook, Standing
 from gpututor.classroom.gradebook.terminal import lines_of
 from gpututor.classroom.handed_in import Student, Unmatched
 from gpututor.classroom.keys import secret_id
-from gpututor.classroom.rules import Rules
+from gpututor.classroom.rules import ExerciseRules, Rules
 from gpututor.classroom.rules_file import rules_for
 from gpututor.cli.main import main
 from gpututor.course.catalogue import load_course
@@ -112,6 +113,24 @@ def test_a_course_that_is_gone_leaves_the_keys(folder: ClassFolder, course: Cour
     assert [(each.label, each.title) for each in book.exercises] == [("", EXERCISE), ("", OTHER)]
     assert [notice.title for notice in book.notices] == ["The course is not in /gone any more."]
     assert make_gradebook(folder, Rules(), course.folder).exercises[0].label == "5.1"
+
+
+def test_what_nothing_is_graded_of_is_worth_what_the_course_gives_for_it(
+    folder: ClassFolder, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.rmtree(folder.journal)
+    book = make_gradebook(folder, Rules())
+    assert [(each.label, each.known_of) for each in book.exercises] == [("5.1", None), ("5.3", 5)]
+    own = Rules(exercises={EXERCISE: ExerciseRules(points={"syncs": 6})}, assigned=(EXERCISE,))
+    assert make_gradebook(folder, own).student("kim").known_of == 10
+    assert main(["classroom", "report", str(folder.folder)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    rows = [line.split() for line in lines]
+    assert [row[-1] for row in rows if row[:1] in (["5.1"], ["5.3"])] == ["?", "5"]
+    assert any(line.startswith("?: what it is worth is not known yet") for line in lines)
+    folder.write_class(replace(folder.read_class(), course="/gone"))
+    assert [each.known_of for each in make_gradebook(folder, Rules()).students] == [None, None]
+    assert make_gradebook(folder, Rules(scale=10)).students[0].known_of == 10
 
 
 def tables(path: Path) -> dict[str, list[tuple[object, ...]]]:
@@ -237,8 +256,8 @@ def test_the_table_tells_the_names_of_those_whom_platforms_call_by_numbers() -> 
 def test_the_table_has_a_word_where_there_is_no_mark(folder: ClassFolder) -> None:
     lines = list(lines_of(make_gradebook(folder, Rules(drop=(EXERCISE,))), 80))
     assert [line.split() for line in lines if line.startswith(("kim", "lee"))] == [
-        ["kim", "0", "0", "–", "(2)"],
-        ["lee", "open", "(0", "so", "far)", "0", "waiting", "(2)"],
+        ["kim", "0", "?", "–", "(2)"],
+        ["lee", "open", "(0", "so", "far)", "?", "waiting", "(2)"],
     ]
     assert "(2) does not count" in lines
     assert "waiting: not graded, no mark yet" in lines
