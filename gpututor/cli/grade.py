@@ -14,7 +14,8 @@ from gpututor.cli.machine_options import add_device_arguments, check_one_model, 
 from gpututor.cli.places import check_own_file, chosen_course, chosen_workspace
 from gpututor.cli.still_grading import StillGrading
 from gpututor.course.exercise import Course, Exercise
-from gpututor.course.workspace import find_workspace, read_submission
+from gpututor.course.solution_file import read_submission
+from gpututor.course.workspace import find_workspace
 from gpututor.grading.client import GradingClient, IsolationName
 from gpututor.grading.events import (
     DeviceAwaited,

@@ -15,7 +15,8 @@ from gpututor.classroom.handing.zips import write_zip
 from gpututor.classroom.intake.content import refusal_of
 from gpututor.classroom.intake.manifest import MANIFEST
 from gpututor.course.exercise import Course, Exercise
-from gpututor.course.workspace import Workspace, read_submission
+from gpututor.course.solution_file import read_submission
+from gpututor.course.workspace import Workspace
 from gpututor.errors import UsageError, WorkspaceError
 
 SCHEMA_VERSION = 1
