@@ -13,7 +13,7 @@ from pathlib import Path
 from gpututor import __version__
 from gpututor.classroom.handing.zips import write_zip
 from gpututor.classroom.intake.content import refusal_of
-from gpututor.classroom.intake.manifest import MANIFEST
+from gpututor.classroom.intake.manifest import MANIFEST, PACK_ENDS
 from gpututor.course.exercise import Course, Exercise
 from gpututor.course.solution_file import read_submission
 from gpututor.course.workspace import Workspace
@@ -162,7 +162,7 @@ def _is_pack(archive: zipfile.ZipFile) -> bool:
 
 def checked_out(path: Path | None, course: Course) -> Path:
     """Where the zip is to be: in the folder where one is, by default. Raises `UsageError` for a name without `.zip`."""
-    name = f"{course.place or 'gpututor'}-pack.zip"
+    name = f"{course.place or 'gpututor'}{PACK_ENDS}.zip"
     if path is None:
         return Path(name)
     if path.is_dir():

@@ -8,6 +8,8 @@ from typing import BinaryIO
 from gpututor.classroom.intake.entries import Packed
 
 MANIFEST = "gpututor-pack.json"
+PACK_ENDS = "-pack"
+"""What the name of the zip ends with, where nobody chose another."""
 _LONGEST = 64 << 10
 
 

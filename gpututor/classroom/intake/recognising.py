@@ -8,9 +8,11 @@ from dataclasses import dataclass, replace
 from itertools import islice
 
 from gpututor.classroom.intake.entries import Kind
+from gpututor.classroom.intake.in_zips import is_zip_name
 from gpututor.classroom.intake.layouts import canvas, moodle
 from gpututor.classroom.intake.layouts.gradescope import METADATA
-from gpututor.classroom.intake.names import without_ending
+from gpututor.classroom.intake.manifest import PACK_ENDS
+from gpututor.classroom.intake.names import without_copy_mark, without_ending
 from gpututor.classroom.intake.tree import Tree
 from gpututor.classroom.intake.which_exercise import ExerciseNames
 from gpututor.errors import UsageError
@@ -37,6 +39,8 @@ def recognise(tree: Tree, names: ExerciseNames, layout: str, *, one_exercise: bo
     if spared := _spared(tree, wrapper, names, one_exercise):
         tree = replace(tree, spared=spared)
         wrapper, paths = _unwrapped(_paths(tree), names, is_packed=is_packed)
+    if wrapper and layout in (AUTO, "folders") and _is_only_students(tree, paths, is_packed):
+        wrapper, paths = wrapper[:-1], [(wrapper[-1], *paths[0])]
     if not any(path[-1].casefold().endswith((".py", ".zip")) for path in paths):
         raise UsageError(f"{tree.path} holds no Python files and no zips.", "Name the folder or the zip of the class.")
     if layout == AUTO and len(paths) == 1:
@@ -123,6 +127,19 @@ def _wrapper(paths: list[tuple[str, ...]], names: ExerciseNames, is_packed: bool
     if not is_packed and any(len(path) == 1 and _may_be_anything(path[0], names) for path in below):
         return ""
     return "" if _is_workspace(below, names) else folder
+
+
+def _is_only_students(tree: Tree, paths: list[tuple[str, ...]], is_packed: bool) -> bool:
+    """Whether all there is is a zip that `gpututor pack` made: then the folder around it is called after the student.
+
+    Unless a program put the folder around it, and the zip is not called as it was made.
+    """
+    if len(paths) != 1 or len(paths[0]) != 1 or not is_zip_name(name := paths[0][0]) or _is_of_platform({name}):
+        return False
+    if is_packed and not without_copy_mark(without_ending(name, ".zip")).endswith(PACK_ENDS):
+        return False
+    packed = (entry.parts for entry in islice(tree.entries(), _LOOKED_AT) if entry.packed is not None)
+    return any(sum(map(is_zip_name, parts)) == 1 for parts in packed)
 
 
 def _may_be_anything(name: str, names: ExerciseNames) -> bool:

@@ -170,6 +170,30 @@ def test_the_folder_of_the_only_student_is_no_folder_around_all(laid_out: LaidOu
     assert facts(reading(as_zip(source), "folders", exercise="5.1")) == [("kim", "one_big_copy")]
 
 
+def test_the_folder_around_one_packed_zip_is_the_only_student(laid_out: LaidOut, reading: Reader) -> None:
+    pack = zipped({"5.1.py": A, "gpututor-pack.json": "{}"})
+    for path, student in (
+        ("kim/gpututor-pack.zip", "kim"),
+        ("kim/homework.zip", "kim"),
+        ("week 1/kim/small-pack (1).zip", "kim"),
+        ("kim.zip", "kim"),
+    ):
+        assert facts(reading(laid_out({path: pack}, path.replace("/", " ")))) == [(student, "one_big_copy")]
+    assert facts(reading(as_zip(laid_out({"kim/gpututor-pack.zip": pack}, "packed")))) == [("kim", "one_big_copy")]
+
+
+def test_a_folder_around_students_zips_is_no_student(laid_out: LaidOut, reading: Reader) -> None:
+    pack = zipped({"5.1.py": A, "gpututor-pack.json": "{}"})
+    both = [("kim", "one_big_copy"), ("lee", "one_big_copy")]
+    assert facts(reading(laid_out({"all/kim.zip": pack, "all/lee.zip": pack}, "two"))) == both
+    every = {"kim/gpututor-pack.zip": pack, "lee/gpututor-pack.zip": pack}
+    assert facts(reading(laid_out({f"all/{path}": content for path, content in every.items()}, "four"))) == both
+    assert facts(reading(laid_out({"all/kim.zip": zipped({"5.1.py": A})}, "other"))) == both[:1]
+    assert facts(reading(as_zip(laid_out({"kim.zip": pack}, "one")))) == both[:1]
+    with pytest.raises(UsageError, match="holds a whole class"):
+        reading(laid_out({"all/class.zip": zipped(every)}, "zip in a folder"))
+
+
 def test_of_a_student_with_several_files_the_one_that_is_called_after_the_exercise_counts(
     laid_out: LaidOut, reading: Reader
 ) -> None:
@@ -201,6 +225,22 @@ def test_of_a_student_with_several_files_the_one_that_is_called_after_the_exerci
     assert {one.source for one in found.unmatched} == {
         *("ana/helper.py", "lee/helper.py", "lee/more.zip", "joe/x.py", "joe/y.py", "eve/in_place.py")
     }
+
+
+def test_whose_a_file_of_no_exercise_is_is_known(laid_out: LaidOut, reading: Reader) -> None:
+    packed = zipped({"homework.py": A, "in_place.py": A})
+    files = {
+        "kim/homework.py": A,
+        "kim/in_place.py": A,
+        "kim/again/in_place.py": A,
+        "lee.zip": packed,
+        "notes.txt": "n",
+    }
+    found = reading(laid_out(files), layout="folders")
+    whose = {one.source: (one.students, bool(one.exercise)) for one in found.unmatched}
+    assert whose.pop("notes.txt") == ((), False)
+    assert sorted(whose.values()) == [(("kim",), False), (("kim",), True), (("lee",), False)]
+    assert [sources for sources in found.of_no_exercise().values()] == [("kim/homework.py",), ("lee.zip: homework.py",)]
 
 
 def test_a_platforms_export_may_lie_in_a_folder_that_is_called_after_an_exercise(
