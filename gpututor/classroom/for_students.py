@@ -139,7 +139,7 @@ def _outcome(
 ) -> str:
     match given.standing:
         case Standing.NOT_HANDED_IN:
-            return "– Nothing handed in"
+            return "– Nothing handed in for it" if given.misplaced else "– Nothing handed in"
         case Standing.NOT_GRADED:
             return "○ Not graded yet"
         case Standing.REFUSED:
@@ -177,6 +177,8 @@ def _notes(given: Mark, attempt: Attempt | None, is_hiding: bool) -> Iterable[st
     if given.is_dropped:
         yield "It does not count."
     if attempt is None:
+        if given.misplaced:
+            yield f"{given.misplaced}: tell your instructor what is meant."
         return
     if len(given.attempts) > 1:
         counts = "counts" if given.standing is Standing.FINAL else "is looked at first"

@@ -61,6 +61,10 @@ class Unmatched:
     source: str
     why: str
     """A sentence."""
+    students: tuple[str, ...] = ()
+    """The ids of those who handed it in, where that is known: several for a group."""
+    exercise: str = ""
+    """The key of the exercise for which it does not count, beside others that do; empty where it is for none."""
 
 
 @dataclass(frozen=True)
@@ -77,6 +81,14 @@ class Class:
     ignored: int = 0
     """Files and folders that tools leave behind, such as `.DS_Store`: nobody needs to know which."""
     schema_version: int = SCHEMA_VERSION
+
+    def of_no_exercise(self) -> dict[str, tuple[str, ...]]:
+        """What each student handed in that is for no exercise: by their ids, where it was found."""
+        found: dict[str, list[str]] = {}
+        for each in self.unmatched:
+            for student in each.students if not each.exercise else ():
+                found.setdefault(student, []).append(each.source)
+        return {student: tuple(sources) for student, sources in found.items()}
 
     @property
     def has_names(self) -> bool:

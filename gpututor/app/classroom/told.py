@@ -49,9 +49,8 @@ def review_sections(table: ClassTable) -> list[Section]:
             continue
         texts = []
         for item in items:
-            files = (
-                ", ".join(f"{review.called(one.student)} (attempt {one.attempt})" for one in item.files) or item.source
-            )
+            named = [f"{review.called(one.student)} (attempt {one.attempt})" for one in item.files]
+            files = ", ".join(named or [*map(review.called, item.students), item.source])
             texts.append(f"{f'{item.label} ' if item.label else ''}{files}\n  {item.why}")
         found.append(Section(f"{kind.heading}: {count(len(items), 'item')}", "\n".join(texts)))
     if review.notices:

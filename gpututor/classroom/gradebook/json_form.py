@@ -16,7 +16,10 @@ def as_json(gradebook: Gradebook) -> dict[str, Any]:
         "attempts": gradebook.rules.attempts,
         "exercises": [_exercise(each) for each in gradebook.exercises],
         "students": [_student(marks) for marks in gradebook.students],
-        "unmatched": [{"source": each.source, "why": each.why} for each in gradebook.class_.unmatched],
+        "unmatched": [
+            {"source": each.source, "why": each.why, "students": list(each.students)}
+            for each in gradebook.class_.unmatched
+        ],
         "notices": [{"title": each.title, "advice": each.advice} for each in gradebook.notices],
     }
 

@@ -65,12 +65,16 @@ def gradebook_of(
                 handed.reports.append(report)
     students = sorted(class_.students, key=lambda student: student.id)
     summaries, marks = [], {student.id: list[Mark]() for student in students}
+    misplaced = class_.of_no_exercise()
     for key, handed in by_exercise.items():
         of = worth(key, handed.reports, rules, exercises.get(key))
         attempts: dict[str, list[Attempt]] = {}
         for one in sorted(handed.files, key=lambda one: one.attempt):
             attempts.setdefault(one.student, []).append(attempt_of(one, graded.get(one, Graded()), of, rules))
-        here = [mark_of(student.id, attempts.get(student.id, ()), of, rules) for student in students]
+        here = [
+            mark_of(student.id, attempts.get(student.id, ()), of, rules, misplaced.get(student.id, ()))
+            for student in students
+        ]
         for mark in here:
             marks[mark.student].append(mark)
         exercise = exercises.get(key)

@@ -12,19 +12,22 @@ from gpututor.classroom.handed_in import Student
 from gpututor.classroom.rules import Rules
 from gpututor.grading.words import count
 
+MOST_MISPLACED = 3
+"""Files of no exercise that are named; the review list has all."""
 
-def mark_of(student: str, attempts: Sequence[Attempt], of: Worth, rules: Rules) -> Mark:
-    """The student's mark at an exercise; `attempts` are in the order of time."""
+
+def mark_of(
+    student: str, attempts: Sequence[Attempt], of: Worth, rules: Rules, of_no_exercise: Sequence[str] = ()
+) -> Mark:
+    """The student's mark at an exercise; `attempts` are in the order of time.
+
+    `of_no_exercise`: where other files of the student were found, one of which may be meant for this one.
+    """
     if not attempts:
-        return Mark(
-            student,
-            of.exercise,
-            Standing.NOT_HANDED_IN,
-            0.0,
-            of.of,
-            reason="Nothing was handed in.",
-            knows_of=of.is_known,
-        )
+        misplaced = _to_no_exercise(of_no_exercise) if of_no_exercise else ""
+        reason = f"Nothing was handed in for it; {misplaced}." if misplaced else "Nothing was handed in."
+        nothing = Mark(student, of.exercise, Standing.NOT_HANDED_IN, 0.0, of.of, reason=reason, misplaced=misplaced)
+        return replace(nothing, knows_of=of.is_known)
     if rules.attempts == "last":
         in_time = [attempt for attempt in attempts if not attempt.lateness.too_late]
         counted = (in_time or attempts)[-1]
@@ -42,6 +45,13 @@ def mark_of(student: str, attempts: Sequence[Attempt], of: Worth, rules: Rules) 
     return Mark(
         student, of.exercise, counted.standing, points, of.of, tuple(attempts), counted, reason, knows_of=of.is_known
     )
+
+
+def _to_no_exercise(sources: Sequence[str]) -> str:
+    more = len(sources) - MOST_MISPLACED
+    named = [*sources[:MOST_MISPLACED], *([f"{more} more"] if more > 0 else [])]
+    names = " and ".join(filter(None, (", ".join(named[:-1]), named[-1])))
+    return f"{names} {'belongs' if len(sources) == 1 else 'belong'} to no exercise"
 
 
 def _best(attempts: Sequence[Attempt]) -> Attempt:

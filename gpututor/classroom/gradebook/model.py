@@ -132,6 +132,8 @@ class Mark:
     """Whether it is left out of the student's total."""
     knows_of: bool = True
     """False where it is not known yet what the exercise is worth: `of` is nothing then."""
+    misplaced: str = ""
+    """Where nothing was handed in, and files of no exercise were: which, `kim/homework.py belongs to no exercise`."""
 
     @property
     def known_of(self) -> float | None:

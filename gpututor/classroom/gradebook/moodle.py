@@ -59,7 +59,7 @@ def _parts(gradebook: Gradebook, marks: StudentMarks) -> Iterator[str]:
 
 def _in_words(exercise: ExerciseSummary, mark: Mark) -> str:
     if mark.counted is None:
-        words = "not handed in"
+        words = "not handed in" + (f" ({mark.misplaced})" if mark.misplaced else "")
     elif mark.mark is None:
         words = "no mark yet"
     else:

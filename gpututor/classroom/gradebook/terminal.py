@@ -31,7 +31,10 @@ def lines_of(gradebook: Gradebook, width: int) -> Iterator[str]:
 def _about(gradebook: Gradebook) -> Iterator[str]:
     class_, rules = gradebook.class_, gradebook.rules
     students, files = count(len(gradebook.students), "student"), count(len(class_.handed_in), "file")
-    unmatched = f", {count(len(class_.unmatched), 'file')} of nobody" if class_.unmatched else ""
+    nobodys = sum(not each.students for each in class_.unmatched)
+    misplaced = sum(bool(each.students) and not each.exercise for each in class_.unmatched)
+    unmatched = f", {count(nobodys, 'file')} of nobody" if nobodys else ""
+    unmatched += f", {count(misplaced, 'file')} of no exercise" if misplaced else ""
     yield f"{students}, {files} for {count(len(gradebook.exercises), 'exercise')}{unmatched}."
     undecided = sum(not marks.final for marks in gradebook.students)
     told = f" {count(undecided, 'student')} without a final total." if undecided else ""
@@ -97,6 +100,10 @@ def _legend(gradebook: Gradebook, shown: int) -> Iterator[str]:
     if told:
         yield ""
         yield from told
+    lacking = [(each, mark.misplaced) for each in gradebook.students for mark in each.marks if mark.misplaced]
+    if misplaced := dict.fromkeys(f"{each.student.called}: {words}." for each, words in lacking):
+        yield ""
+        yield from map(visible, misplaced)
     if left := len(gradebook.exercises) - shown:
         yield ""
         yield f"{count(left, 'exercise')} more: a wider terminal shows them, --csv has all."

@@ -55,6 +55,7 @@ class Gathering:
         self._shares: dict[str, _Share] = defaultdict(_Share)
         self._found: list[Found] = []
         self.unmatched: list[Unmatched] = []
+        """With their students by their keys, and from `finished` on by their ids."""
         self.ignored = 0
 
     def take(self, entry: Entry) -> None:
@@ -70,13 +71,13 @@ class Gathering:
             self.ignored += 1
             return None
         if place.why:
-            return self._leave(entry, entry.refusal or place.why)
+            return self._leave(entry, place, entry.refusal or place.why)
         if entry.kind is not Kind.FILE:
             return self._take_unopened(entry, place)
         name = entry.parts[-1].casefold()
         if not name.endswith(".py"):
             other = "Of archives only zips are opened." if name.endswith(_ARCHIVES) else "It is no Python file."
-            return self._leave(entry, entry.refusal or other)
+            return self._leave(entry, place, entry.refusal or other)
         return self._take_file(entry, place)
 
     def _meet(self, person: Person, packed: Packed | None) -> None:
@@ -86,8 +87,9 @@ class Gathering:
             name = packed.student
         self._people[person.key] = replace(known, name=name, email=known.email or person.email)
 
-    def _leave(self, entry: Entry, why: str) -> None:
-        self.unmatched.append(Unmatched(shown_source(entry.source), one_line(why)))
+    def _leave(self, entry: Entry, place: Place, why: str) -> None:
+        students = tuple(person.key for person in place.people)
+        self.unmatched.append(Unmatched(shown_source(entry.source), one_line(why), students))
 
     def _take_unopened(self, entry: Entry, place: Place) -> None:
         exercise = place.exercise
@@ -96,27 +98,33 @@ class Gathering:
         is_named = exercise is not None
         exercise = exercise or self._exercise
         if entry.kind is Kind.FOLDER or exercise is None:
-            return self._leave(entry, entry.refusal)
+            return self._leave(entry, place, entry.refusal)
         return self._add(entry, place, exercise, Content("", entry.refusal), is_named)
 
     def _take_file(self, entry: Entry, place: Place) -> None:
         path = tuple(map(plain, place.path))
         if (packed := entry.packed) is not None and self._is_of_another(packed):
-            return self._leave(entry, f"It was packed for the course {shortened(packed.course, 60)!r}.")
+            return self._leave(entry, place, f"It was packed for the course {shortened(packed.course, 60)!r}.")
         exercise = place.exercise or self._names.at(path) or self._as_packed(entry)
         is_named = exercise is not None
         if self._exercise is not None:
             if exercise is not None and exercise.key != self._exercise.key:
-                return self._leave(entry, f"It is for {exercise.key}, and only {self._exercise.key} is graded.")
+                return self._leave(entry, place, f"It is for {exercise.key}, and only {self._exercise.key} is graded.")
             exercise = self._exercise
         if exercise is None:
-            return self._leave(entry, entry.refusal or "No exercise is called that.")
+            return self._leave(entry, place, entry.refusal or self._no_exercise(path))
         refusal = entry.refusal or oddity(place.path) or self._too_much(place)
         content = Content("", refusal) if refusal else kept(entry, self._folder)
         for person in place.people:
             self._shares[person.key].files += 1
             self._shares[person.key].size += content.size
         return self._add(entry, place, exercise, content, is_named)
+
+    def _no_exercise(self, path: tuple[str, ...]) -> str:
+        why = "No exercise is called that."
+        if (meant := self._names.nearly(path)) is None:
+            return why
+        return f"{why} Did you mean {meant.label} {meant.slug}? Rename it to {meant.slug}.py."
 
     def _is_of_another(self, packed: Packed) -> bool:
         course = self._names.course
@@ -161,6 +169,7 @@ class Gathering:
         for found in self._found:
             for key in found.people:
                 by_whom[key, found.exercise].append(found)
+        self.unmatched = [replace(each, students=tuple(ids[key] for key in each.students)) for each in self.unmatched]
         handed_in: list[HandedIn] = []
         told: set[str] = set()
         for (key, _), several in by_whom.items():
@@ -175,7 +184,9 @@ class Gathering:
         for found, why in left:
             if found.source not in told:
                 told.add(found.source)
-                self.unmatched.append(Unmatched(found.source, one_line(why)))
+                self.unmatched.append(
+                    Unmatched(found.source, one_line(why), (student,), found.exercise if counted else "")
+                )
         return [
             HandedIn(
                 student=student,

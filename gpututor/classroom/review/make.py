@@ -72,8 +72,12 @@ class _Reviewer:
                     yield self._item(kind, label, attempt, why)
 
     def unmatched(self) -> Iterator[Item]:
+        lacking = {marks.student.id for marks in self.gradebook.students if any(each.misplaced for each in marks.marks)}
         for each in self.gradebook.class_.unmatched:
-            yield Item(Kind.UNMATCHED, "", "", (), each.source, each.why, self._grade_class())
+            is_misplaced = not each.exercise and not lacking.isdisjoint(each.students)
+            kind = Kind.NO_EXERCISE if is_misplaced else Kind.UNMATCHED
+            command = "" if each.exercise else self._grade_class()  # another file counts there
+            yield Item(kind, "", "", (), each.source, each.why, command, each.students)
 
     def _item(self, kind: Kind, label: str, attempt: Attempt, why: str) -> Item:
         one = attempt.handed_in

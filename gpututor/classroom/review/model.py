@@ -23,6 +23,7 @@ class Kind(StrEnum):
     IDENTICAL = "identical"
     ALIKE = "alike"
     REFUSED = "refused"
+    NO_EXERCISE = "no exercise"
     UNMATCHED = "unmatched"
 
     @property
@@ -38,6 +39,7 @@ _HEADINGS = {
     Kind.IDENTICAL: "The same text from several people",
     Kind.ALIKE: "Texts that are alike",
     Kind.REFUSED: "Refused files",
+    Kind.NO_EXERCISE: "Handed in something that is no exercise's, and nothing for some exercise",
     Kind.UNMATCHED: "Files that belong to nobody, or to no exercise",
 }
 
@@ -58,12 +60,14 @@ class Item:
     why: str
     """A sentence or a few."""
     command: str
-    """What to type to look closer."""
+    """What to type to look closer; empty where nothing is to be done."""
+    by: tuple[str, ...] = ()
+    """The ids of those who handed it in, where it is for no exercise."""
 
     @property
     def students(self) -> tuple[str, ...]:
         """The ids, in their order."""
-        return tuple(sorted({one.student for one in self.files}))
+        return tuple(sorted({*self.by, *(one.student for one in self.files)}))
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 
 from gpututor.classroom.handed_in import HandedIn
-from gpututor.classroom.review.model import Compared, Item, Kind, Review
+from gpututor.classroom.review.model import Compared, Item, Review
 from gpututor.classroom.review.similar import COMMON_PEOPLE, COMMON_SHARE, FEWEST
 from gpututor.grading.words import count
 from gpututor.plain_text import visible
@@ -34,8 +34,9 @@ def lines_of(review: Review, width: int) -> Iterator[str]:
 
 def _item(item: Item, review: Review, width: int) -> Iterator[str]:
     place = " ".join(filter(None, (item.label, item.exercise)))
-    if item.kind is Kind.UNMATCHED:
-        yield _line(item.source)
+    if not item.files:
+        who = ", ".join(map(review.called, item.students))
+        yield _line(f"{who}  {item.source}" if who else item.source)
     elif len(item.files) == 1:
         one = item.files[0]
         yield _line(f"{review.called(one.student)}  {place}  {_attempt(one)}{one.source}")

@@ -17,7 +17,7 @@ Canvas and Moodle where the class came from there or a roster is named.
       marks       [{exercise, standing, mark (null where there is none), so_far, of, outcome, attempt, attempts,
                     late_per_cent, dropped, journal_key, reason}]
                   standing is "final", "open", "refused", "not graded" or "not handed in"
-  unmatched       [{source, why}]
+  unmatched       [{source, why, students}]
   notices         [{title, advice}]: broken files of the journal, rules that hold for nobody, and the like
 """
 

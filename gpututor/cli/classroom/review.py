@@ -14,7 +14,7 @@ not compared. docs/classroom/README.md tells more.
   fewest          texts with fewer fingerprints of their own are not compared
   items           [{kind, exercise, label, students, files, source, why, command}]
                   kind is "needs review", "unusual speed", "inconclusive", "internal error", "identical", "alike",
-                  "refused" or "unmatched"
+                  "refused", "no exercise" (of a student who lacks an exercise) or "unmatched"
       files       [{student, called (with their name), source, attempt, submission (the file's path in OUT; null for one
                     that was refused)}]
   compared        [{exercise, label, texts, compared, fingerprints, common, solutions}] for each exercise

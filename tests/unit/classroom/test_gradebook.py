@@ -15,12 +15,15 @@ import pytest
 
 from gpututor.classroom.batch import Options, Trouble, settled, write_troubles
 from gpututor.classroom.folder import ClassFolder
+from gpututor.classroom.for_students import for_student
+from gpututor.classroom.gradebook import moodle
 from gpututor.classroom.gradebook.database import write_database
 from gpututor.classroom.gradebook.make import make_gradebook
 from gpututor.classroom.gradebook.model import Gradebook, Standing
 from gpututor.classroom.gradebook.terminal import lines_of
 from gpututor.classroom.handed_in import Student, Unmatched
 from gpututor.classroom.keys import secret_id
+from gpututor.classroom.review import Kind, review_of
 from gpututor.classroom.rules import ExerciseRules, Rules
 from gpututor.classroom.rules_file import rules_for
 from gpututor.cli.main import main
@@ -131,6 +134,30 @@ def test_what_nothing_is_graded_of_is_worth_what_the_course_gives_for_it(
     folder.write_class(replace(folder.read_class(), course="/gone"))
     assert [each.known_of for each in make_gradebook(folder, Rules()).students] == [None, None]
     assert make_gradebook(folder, Rules(scale=10)).students[0].known_of == 10
+
+
+def test_a_file_of_no_exercise_is_named_where_nothing_was_handed_in(folder: ClassFolder) -> None:
+    found = folder.read_class()
+    named = Unmatched("kim/homework.py", "No exercise is called that.", ("kim",))
+    copy = Unmatched("lee/copy.py", "It is the same as lee/x.py, which counts.", ("lee",), EXERCISE)
+    folder.write_class(replace(found, unmatched=(*found.unmatched, named, copy)))
+    book = make_gradebook(folder, Rules())
+    words = "kim/homework.py belongs to no exercise"
+    mark = book.student("kim").mark_of(OTHER)
+    assert (mark.mark, mark.reason) == (0, f"Nothing was handed in for it; {words}.")
+    told = for_student(mark, book.exercise(OTHER), Rules())
+    assert told.outcome == "– Nothing handed in for it"
+    assert told.notes == (f"{words}: tell your instructor what is meant.",)
+    assert f"not handed in ({words})" in moodle.feedback(book, book.student("kim"))
+    lines = list(lines_of(book, 100))
+    assert "2 students, 3 files for 2 exercises, 1 file of nobody, 1 file of no exercise." in lines
+    assert f"kim: {words}." in lines
+    items = [item for item in review_of(folder, book).items if not item.files]
+    assert [(item.kind, item.students, bool(item.command)) for item in items] == [
+        (Kind.NO_EXERCISE, ("kim",), True),
+        (Kind.UNMATCHED, (), True),
+        (Kind.UNMATCHED, ("lee",), False),
+    ]
 
 
 def tables(path: Path) -> dict[str, list[tuple[object, ...]]]:

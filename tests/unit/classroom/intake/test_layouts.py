@@ -240,7 +240,7 @@ def test_whose_a_file_of_no_exercise_is_is_known(laid_out: LaidOut, reading: Rea
     whose = {one.source: (one.students, bool(one.exercise)) for one in found.unmatched}
     assert whose.pop("notes.txt") == ((), False)
     assert sorted(whose.values()) == [(("kim",), False), (("kim",), True), (("lee",), False)]
-    assert [sources for sources in found.of_no_exercise().values()] == [("kim/homework.py",), ("lee.zip: homework.py",)]
+    assert found.of_no_exercise() == {"kim": ("kim/homework.py",), "lee": ("lee.zip: homework.py",)}
 
 
 def test_a_platforms_export_may_lie_in_a_folder_that_is_called_after_an_exercise(
