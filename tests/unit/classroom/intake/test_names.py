@@ -75,6 +75,47 @@ def test_an_exercise_is_not_guessed_from(course: Course, path: str) -> None:
 
 
 @pytest.mark.parametrize(
+    "path",
+    [
+        "one_big_copy_2.py",
+        "one_big_copy_v2.py",
+        "one_big_copy2.py",
+        "one_big_copy_final (1).py",
+        "kim One-Big Copy.py",
+        "one_big_copies.py",
+        "one_big_cop.py",
+        "one_big_copy_2/solution.py",
+        "5.2/one_big_copy_new.py",
+    ],
+)
+def test_the_exercise_that_is_probably_meant_is_told_and_not_taken(course: Course, path: str) -> None:
+    names = ExerciseNames(course)
+    assert names.at(path.split("/")) is None
+    meant = names.nearly(path.split("/"))
+    assert meant is not None
+    assert meant.slug == "one_big_copy"
+
+
+@pytest.mark.parametrize(
+    "path", ["helper.py", "one.py", "big_copy.py", "solution.py", "_.py", "5.1/helper.py", "5_9.py"]
+)
+def test_no_exercise_is_meant_by(course: Course, path: str) -> None:
+    assert ExerciseNames(course).nearly(path.split("/")) is None
+
+
+def test_a_file_whose_name_is_nearly_an_exercises_is_listed_with_that_one(course: Course, tmp_path: Path) -> None:
+    (tmp_path / "in" / "kim").mkdir(parents=True)
+    for name in ("one_big_copy_2.py", "in_place.py", "helper.py"):
+        (tmp_path / "in" / "kim" / name).write_text("a = 1\n")
+    found = read_class(tmp_path / "in", course, ClassFolder(tmp_path / "out"))
+    assert [one.exercise for one in found.handed_in] == ["keep_the_data_moving/in_place"]
+    assert sorted(one.why for one in found.unmatched) == [
+        "No exercise is called that.",
+        "No exercise is called that. Did you mean 5.1 one_big_copy? Rename it to one_big_copy.py.",
+    ]
+
+
+@pytest.mark.parametrize(
     "wanted", [["kim", "Kim", "KIM ", "kim "], ["a/b", "a\\b", "a-b"], ["x" * 90, "x" * 91], ["", "..", "/"]]
 )
 def test_people_whose_names_are_nearly_the_same_stay_apart(wanted: list[str]) -> None:
