@@ -121,15 +121,13 @@ class ClusterExecutor:
             self._tell(f"Node {node.room.name} cannot grade: {why}")
 
     def _hand_out(self, work: Work) -> None:
-        """Take what the nodes have room for."""
-        for _ in range(MOST_READY):
-            self._place()
-            if len(self._ready) >= MOST_READY or not self._has_room():
-                break
+        """Take what the nodes have room for. What none of them can grade does not keep the rest from them."""
+        self._place()
+        while self._has_room() and sum(map(self._has_hope, self._ready)) < MOST_READY:
             if (chunk := self._taken(work)) is None:
                 break
             self._ready.append(chunk)
-        self._place()
+            self._place()
         if not self._looks and not self._chunks:
             self._check_hope()
 
@@ -147,8 +145,11 @@ class ClusterExecutor:
         if all("" in node.cannot for node in self._nodes.values()):
             self._give_up("")
         for chunk in self._ready:
-            if not any(node.can(chunk) for node in self._nodes.values()):
+            if not self._has_hope(chunk):
                 self._give_up(chunk.device)
+
+    def _has_hope(self, chunk: Chunk) -> bool:
+        return any(node.can(chunk) for node in self._nodes.values())
 
     def _has_room(self) -> bool:
         is_allowed = self._judges is None or len(self._chunks) < self._judges

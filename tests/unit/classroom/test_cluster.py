@@ -24,6 +24,7 @@ from gpututor.classroom.work import MOST_ATTEMPTS
 from gpututor.cli.main import main
 from gpututor.errors import NotGradableHere, UsageError
 from gpututor.grading.inventory import Device, torch_version
+from gpututor.grading.journal import entries
 from gpututor.grading.report import Outcome
 from tests.unit.classroom.clusters import TWO, Made, check_all_graded, jobs_in, run
 from tests.unit.classroom.judges import Bench, dies, job_of, on
@@ -124,6 +125,20 @@ def test_real_devices_are_asked_for_and_a_node_whose_device_is_sick_goes_on_with
     asked = {(node, gpus) for node, jobs, gpus in cluster.chunks if jobs[0].gpus}
     assert asked <= {("b", 2), ("c", 2)}
     assert told in ([], ["Node node b grades no more on cuda H100: No device is left that computes."])
+
+
+def test_where_no_device_is_left_what_needs_none_is_graded(tmp_path: Path) -> None:
+    def act(cluster: Made, _: str, jobs: Sequence[Job]) -> Said:
+        return Said((), unfit="No device is left that computes.") if jobs[0].gpus else cluster.graded(jobs)
+
+    on_gpus = [
+        replace(job_of(tmp_path, f"l/gpu{number % 10}", f"g{number}", device="cuda H100"), gpus=1)
+        for number in range(100)
+    ]
+    cluster = Made({"b": Room("node b", 16, 1)}, act=act)
+    with pytest.raises(NotGradableHere, match=r"can grade on cuda H100\.\n  node b: No device is left that computes"):
+        run([*jobs_in(tmp_path, 6), *on_gpus], cluster)
+    assert len(list(entries(tmp_path / "journal"))) == 6
 
 
 def test_where_nobody_has_the_device_it_stops_and_says_so(tmp_path: Path) -> None:
