@@ -18,6 +18,7 @@ from gpututor.app.classroom.palette import OfTheClass
 from gpututor.app.classroom.rows import Order, mark_words, points_of, shown_of, students_of, table_of
 from gpututor.app.classroom.start import source_of
 from gpututor.app.classroom.submission import SubmissionScreen
+from gpututor.app.classroom.told import review_sections
 from gpututor.app.screens.device import DeviceScreen
 from gpututor.app.screens.dialogs import QuestionDialog
 from gpututor.app.screens.help import TextScreen
@@ -25,6 +26,8 @@ from gpututor.classroom.again import job_again
 from gpututor.classroom.batch import Options
 from gpututor.classroom.folder import ClassFolder
 from gpututor.classroom.gradebook.terminal import lines_of
+from gpututor.classroom.handed_in import Unmatched
+from gpututor.classroom.review import review_of
 from gpututor.cli.main import main
 from gpututor.errors import UsageError
 from gpututor.grading.events import GradeRequest
@@ -197,7 +200,18 @@ def test_what_is_no_mark_is_called_as_in_tables_and_never_a_figure(folder: Class
                 assert mark_words(cell.mark).startswith(f"{mark}, no mark yet")
             else:
                 assert points_of(cell.mark).partition("/")[0] == mark.replace("–", "")
-    assert table.rows[2].so_far == "total open, 3/6 so far"
+    assert table.rows[2].so_far == "total open, 3/7 so far"
+
+
+def test_as_much_is_to_look_at_as_the_review_list_has(folder: ClassFolder) -> None:
+    found = folder.read_class()
+    stray = tuple(Unmatched(f"bo/{name}.py", "No exercise is called that.", ("bo",)) for name in ("homework", "other"))
+    folder.write_class(replace(found, unmatched=stray))
+    gradebook = source_of(folder).read()
+    assert table_of(gradebook).to_look_at == 0
+    table = table_of(gradebook, review_of(folder, gradebook))
+    assert table.to_look_at == 3
+    assert sum(section.heading.endswith(("1 item", "2 items")) for section in review_sections(table)) == 2
 
 
 async def test_the_palette_goes_to_the_one_student_who_is_meant(folder: ClassFolder) -> None:

@@ -158,7 +158,8 @@ class ClassScreen(SteppedScreen[None]):
         students = len(self.table.rows)
         shown = f"{len(self.shown.rows):,} of " if self._filter.value.strip() else ""
         parts = [f"{shown}{count(students, 'student')} by {self.order}", f"{graded:,} of {files:,} files graded"]
-        parts += [f"{self.table.to_look_at:,} to look at (!)"] if self.table.to_look_at else []
+        things = self.table.to_look_at
+        parts += [f"{count(things, 'thing')} to look at"] if things else []
         parts += ["reading …"] if self._is_reading else []
         self._about.update(self.news or " · ".join(parts))
 

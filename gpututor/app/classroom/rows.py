@@ -100,8 +100,8 @@ class ClassTable:
 
     @cached_property
     def to_look_at(self) -> int:
-        """How many cells are marked."""
-        return sum(cell.looks for row in self.rows for cell in row.cells)
+        """How many things are on the review list; 0 until it is made."""
+        return len(self.review.items) if self.review is not None else 0
 
     @cached_property
     def graded(self) -> tuple[int, int]:
