@@ -38,7 +38,7 @@ def test_nothing_but_a_pass_carries_its_glyph() -> None:
     [
         (report(Outcome.PASSED, said("loads", of=0), said("parity")), "✓ Passed: all 2 checks"),
         (report(Outcome.PASSED, said("parity")), "✓ Passed"),
-        (report(Outcome.REJECTED), "✗ Rejected"),
+        (report(Outcome.REJECTED), "✗ Refused"),
         (
             report(Outcome.FAILED, said("loads", of=0), said("parity", Status.FAILED), said("x", Status.NOT_RUN)),
             "✗ Failed: 1 of 3 checks passed, 1 not run",
