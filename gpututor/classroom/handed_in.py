@@ -81,6 +81,8 @@ class Class:
     ignored: int = 0
     """Files and folders that tools leave behind, such as `.DS_Store`: nobody needs to know which."""
     schema_version: int = SCHEMA_VERSION
+    source: str = ""
+    """The folder or zip that it was read from; empty in one that was written before this was kept."""
 
     def of_no_exercise(self) -> dict[str, tuple[str, ...]]:
         """What each student handed in that is for no exercise: by their ids, where it was found."""

@@ -46,7 +46,15 @@ def read_class(
         ) from error
     students, handed_in = gathering.finished()
     unmatched = tuple(gathering.unmatched)
-    return Class(str(course.folder), recognised.layout, students, handed_in, unmatched, gathering.ignored)
+    return Class(
+        str(course.folder),
+        recognised.layout,
+        students,
+        handed_in,
+        unmatched,
+        gathering.ignored,
+        source=str(source.absolute()),
+    )
 
 
 def check_apart(source: Path, folder: ClassFolder) -> None:

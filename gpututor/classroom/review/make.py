@@ -99,7 +99,9 @@ class _Reviewer:
 
     def _grade_class(self) -> str:
         """To read once more what was handed in, when a file was renamed or mended there."""
-        return f"gpututor classroom grade FOLDER --out {shlex.quote(str(self.folder.folder))} --resume"
+        source = self.gradebook.class_.source
+        where = shlex.quote(source) if source else "FOLDER"
+        return f"gpututor classroom grade {where} --out {shlex.quote(str(self.folder.folder))} --resume"
 
 
 def _is_waiting(attempt: Attempt) -> bool:

@@ -152,7 +152,10 @@ def test_a_file_of_no_exercise_is_named_where_nothing_was_handed_in(folder: Clas
     lines = list(lines_of(book, 100))
     assert "2 students, 3 files for 2 exercises, 1 file of nobody, 1 file of no exercise." in lines
     assert f"kim: {words}." in lines
+    folder.write_class(replace(folder.read_class(), source="/the class"))
+    book = make_gradebook(folder, Rules())
     items = [item for item in review_of(folder, book).items if not item.files]
+    assert items[0].command == f"gpututor classroom grade '/the class' --out {folder.folder} --resume"
     assert [(item.kind, item.students, bool(item.command)) for item in items] == [
         (Kind.NO_EXERCISE, ("kim",), True),
         (Kind.UNMATCHED, (), True),
