@@ -65,6 +65,8 @@ class Unmatched:
     """The ids of those who handed it in, where that is known: several for a group."""
     exercise: str = ""
     """The key of the exercise for which it does not count, beside others that do; empty where it is for none."""
+    packed_for: str = ""
+    """The `id` of the course that it was packed for, where that is another one."""
 
 
 @dataclass(frozen=True)

@@ -125,11 +125,13 @@ def start(
 ) -> Start:
     """Settle how the class is graded, and write it down with the class.
 
-    Raises what `settled` does, and `UsageError` for a course without checks.
+    Raises what `settled` does, and `UsageError` for a course without checks and a class with no file for an exercise:
+    then nothing is written down.
 
     Where all is done already no process is started.
     """
     course.check_has_checks()
+    _check_any(found, course)
     torch = torch_version()
     if not torch:
         raise NotGradableHere("PyTorch is not installed.", f"`{sys.executable} -m pip install torch` brings it.")
@@ -156,6 +158,21 @@ def start(
     left = {job.key for job in missing}
     working = frozenset(job.key.exercise for job in jobs if job.key not in left)
     return Start(found, now, missing, len(jobs) - len(missing), usable, _changed(last, now), working)
+
+
+def _check_any(found: Class, course: Course) -> None:
+    if found.handed_in:
+        return
+    title = f"Nothing that was handed in can be graded with the course {course.id!r}."
+    packed_for = sorted({one.packed_for for one in found.unmatched if one.packed_for})
+    if packed_for:
+        others = " and ".join(map(repr, packed_for))
+        raise UsageError(title, f"Files were packed for the course {others}: name its folder with --course DIR.")
+    raise UsageError(
+        title,
+        "The lines above say why, file by file. Name the folder of another course with --course DIR; say --exercise "
+        "EXERCISE where all is for one; or rename files, such as to 1.1.py, and say the same again.",
+    )
 
 
 def _settled_before(

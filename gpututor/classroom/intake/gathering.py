@@ -87,9 +87,10 @@ class Gathering:
             name = packed.student
         self._people[person.key] = replace(known, name=name, email=known.email or person.email)
 
-    def _leave(self, entry: Entry, place: Place, why: str) -> None:
+    def _leave(self, entry: Entry, place: Place, why: str, *, packed_for: str = "") -> None:
         students = tuple(person.key for person in place.people)
-        self.unmatched.append(Unmatched(shown_source(entry.source), one_line(why), students))
+        source = shown_source(entry.source)
+        self.unmatched.append(Unmatched(source, one_line(why), students, packed_for=packed_for))
 
     def _take_unopened(self, entry: Entry, place: Place) -> None:
         exercise = place.exercise
@@ -104,7 +105,8 @@ class Gathering:
     def _take_file(self, entry: Entry, place: Place) -> None:
         path = tuple(map(plain, place.path))
         if (packed := entry.packed) is not None and self._is_of_another(packed):
-            return self._leave(entry, place, f"It was packed for the course {shortened(packed.course, 60)!r}.")
+            name = shortened(one_line(packed.course), 60)
+            return self._leave(entry, place, f"It was packed for the course {name!r}.", packed_for=name)
         exercise = place.exercise or self._names.at(path) or self._as_packed(entry)
         is_named = exercise is not None
         if self._exercise is not None:

@@ -15,8 +15,9 @@ machine that goes off), say the same again with --resume, and only what is missi
   not_graded      of these, what could not be graded: [{exercise, submission, attempts, why}]
   retried, seconds, per_s, stopped
 
-Exit codes: 0 all is graded; 2 wrong usage, or OUT cannot be written to; 3 this machine lacks what is needed;
-4 something could not be graded, and is tried again with --resume; 130 Ctrl-C or SIGTERM.
+Exit codes: 0 all is graded; 2 wrong usage, no file is for an exercise, or OUT cannot be written to; 3 this machine
+lacks what is needed; 4 something could not be graded, and is tried again with --resume, or every file is refused; 130
+Ctrl-C or SIGTERM.
 """
 
 from __future__ import annotations
@@ -107,7 +108,8 @@ def main(arguments: argparse.Namespace) -> int:
             print(json.dumps(summary_of(folder.folder, begun, work, stopped), indent=2))
         if stopped is not None:
             raise stopped
-        return GradingError.exit_code if work.troubles else 0
+        is_none_graded = not begun.jobs and not begun.already
+        return GradingError.exit_code if work.troubles or is_none_graded else 0
 
 
 @contextlib.contextmanager

@@ -56,8 +56,10 @@ class Screen:
             self._say(f"{count(len(begun.jobs), 'grading')} to do{already}: {how}.")
             if isolation == "process":
                 self._say(_OPEN)
-        else:
+        elif begun.already:
             self._say(f"Nothing is left to grade{already}.")
+        else:
+            self._say("Nothing can be graded: every file is refused, for the reasons above. Feedback tells them, too.")
 
     def tell_meanwhile(self, line: str) -> None:
         """While `ProgressLine` stands below."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,38 @@ SUBMISSIONS = {
     "max": "def twice(number)\n    return number\n",
     "zoe": "def twice(number):\n    return 2 * number\n",
 }
+
+
+def test_where_nothing_can_be_graded_it_is_said_why_and_what_to_do(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    course, handed_in, out = write_course(tmp_path / "course", exercises=1), tmp_path / "in", tmp_path / "out"
+    words = ["classroom", "grade", str(handed_in), "--out", str(out), "--isolation", "process", "--device", "virtual"]
+    words += ["--course", str(course)]
+    handed_in.mkdir()
+    for student in ("kim", "lee"):
+        with zipfile.ZipFile(handed_in / f"{student}.zip", "w") as archive:
+            archive.writestr("twice_1_1.py", SUBMISSIONS["kim"])
+            archive.writestr("gpututor-pack.json", '{"course": "my_course"}')
+    assert main(words) == 2
+    error = capsys.readouterr().err
+    assert "Nothing that was handed in can be graded with the course 'tiny'." in error
+    assert "packed for the course 'my_course': name its folder with --course DIR." in error
+    assert not (out / "class.json").exists()
+
+    for student in ("kim", "lee"):
+        (handed_in / f"{student}.zip").unlink()
+        (handed_in / student).mkdir()
+        (handed_in / student / "homework.py").write_text(SUBMISSIONS["kim"])
+    assert main(words) == 2
+    assert "--exercise" in capsys.readouterr().err
+
+    (handed_in / "kim" / "twice_1_1.py").write_bytes(b"\xff\xfe")
+    assert main(words) == 4
+    said = capsys.readouterr().out
+    assert "Nothing can be graded: every file is refused, for the reasons above." in said
+    assert "Nothing is left to grade" not in said
+    assert (out / "class.json").exists()
 
 
 def test_a_class_is_graded_and_gone_on_with(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
