@@ -55,8 +55,10 @@ async def test_a_change_by_another_program_is_shown_when_there_are_no_edits(desk
 
 
 async def start_conflict(desk: Desk, pilot: Pilot[None]) -> None:
+    start_ticking = stop_ticking(pilot)  # as many keys may take as long as the autosave waits
     await pilot.press("e", *"m=1")
     desk.file().write_text("theirs = 1\n")
+    start_ticking()
     await until(pilot, lambda: is_asking(pilot), "for the question")
 
 
@@ -201,10 +203,10 @@ async def test_a_terminal_that_is_closed_loses_nothing(desk: Desk, number: signa
 
 async def test_a_terminal_that_is_closed_in_a_conflict_keeps_both_texts(desk: Desk) -> None:
     async with desk.start() as pilot:
-        screen = main_screen(pilot)
+        stop_ticking(pilot)
         await pilot.press("e", *"m=1")
         desk.file().write_text("theirs = 1\n")
-        screen.rescue()
+        main_screen(pilot).rescue()
 
     assert desk.file().read_text() == "theirs = 1\n"
     async with desk.start() as pilot:

@@ -159,6 +159,7 @@ async def test_the_program_can_be_left_though_the_file_cannot_be_written_and_the
 
 async def test_a_draft_that_is_not_wanted_is_kept_in_the_backups(desk: Desk) -> None:
     async with desk.start() as pilot:
+        stop_ticking(pilot)
         await pilot.press("e", *"m=1")
         desk.file().write_text("theirs = 1\n")
         main_screen(pilot).rescue()

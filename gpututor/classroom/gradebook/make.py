@@ -113,9 +113,7 @@ def _graded(folder: ClassFolder, class_: Class) -> tuple[dict[HandedIn, Graded],
                 found[key] = Graded(key, read_entry(folder.journal, key), problem)
             except GradingError as error:
                 notices.append(Notice(error.title, error.advice))
-                found[key] = Graded(
-                    key, None, "Its file in the journal is broken: move it away, then grade again with --resume."
-                )
+                found[key] = Graded(key, None, _BROKEN)
         graded[one] = found[key]
     return graded, notices
 
