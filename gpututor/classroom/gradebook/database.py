@@ -13,6 +13,7 @@ from contextlib import closing
 from pathlib import Path
 
 from gpututor.classroom.gradebook.model import Attempt, ExerciseSummary, Gradebook, Mark, StudentMarks
+from gpututor.classroom.handed_in import Unmatched
 
 VERSION = 1
 SCHEMA = """
@@ -38,7 +39,7 @@ create table verdict (student text, exercise text, attempt integer, place intege
 create table timing (exercise text references exercise, place integer, student text references student, "check" text,
     scenario text, ratio real, status text, measured integer, words text,
     primary key (exercise, place)) without rowid;
-create table unmatched (source text, why text);
+create table unmatched (source text, student text references student, exercise text, why text);
 create table notice (title text, advice text);
 """
 Row = Sequence[str | float | int | None]
@@ -99,8 +100,13 @@ def _tables(gradebook: Gradebook) -> Iterator[tuple[str, Iterable[Row]]]:
     yield "check_mark", [row for _, attempt in attempts for row in _check_rows(attempt)]
     yield "verdict", [row for _, attempt in attempts for row in _verdict_rows(attempt)]
     yield "timing", [row for each in gradebook.exercises for row in _timing_rows(each)]
-    yield "unmatched", [(each.source, each.why) for each in class_.unmatched]
+    yield "unmatched", [row for each in class_.unmatched for row in _unmatched_rows(each)]
     yield "notice", [(each.title, each.advice) for each in gradebook.notices]
+
+
+def _unmatched_rows(file: Unmatched) -> list[Row]:
+    """One for each student who is known to have handed it in, or one of nobody."""
+    return [(file.source, student, file.exercise or None, file.why) for student in file.students or (None,)]
 
 
 def _student_row(marks: StudentMarks) -> Row:

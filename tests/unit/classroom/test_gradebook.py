@@ -136,7 +136,7 @@ def test_what_nothing_is_graded_of_is_worth_what_the_course_gives_for_it(
     assert make_gradebook(folder, Rules(scale=10)).students[0].known_of == 10
 
 
-def test_a_file_of_no_exercise_is_named_where_nothing_was_handed_in(folder: ClassFolder) -> None:
+def test_a_file_of_no_exercise_is_named_where_nothing_was_handed_in(folder: ClassFolder, tmp_path: Path) -> None:
     found = folder.read_class()
     named = Unmatched("kim/homework.py", "No exercise is called that.", ("kim",))
     copy = Unmatched("lee/copy.py", "It is the same as lee/x.py, which counts.", ("lee",), EXERCISE)
@@ -152,6 +152,12 @@ def test_a_file_of_no_exercise_is_named_where_nothing_was_handed_in(folder: Clas
     lines = list(lines_of(book, 100))
     assert "2 students, 3 files for 2 exercises, 1 file of nobody, 1 file of no exercise." in lines
     assert f"kim: {words}." in lines
+    write_database(book, tmp_path / "g.sqlite3")
+    assert tables(tmp_path / "g.sqlite3")["unmatched"] == [
+        ("notes.txt", None, None, "It is no Python file."),
+        ("kim/homework.py", "kim", None, "No exercise is called that."),
+        ("lee/copy.py", "lee", EXERCISE, "It is the same as lee/x.py, which counts."),
+    ]
     folder.write_class(replace(folder.read_class(), source="/the class"))
     book = make_gradebook(folder, Rules())
     items = [item for item in review_of(folder, book).items if not item.files]
