@@ -35,6 +35,7 @@ $(TEST_ALL_READY): pyproject.toml constraints.txt | $(BIN)/python
 lint: $(TEST_READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/ruff format --check --line-length 74 exercises/*/*/starter.py exercises/*/*/solution.py
 	$(BIN)/lint-imports
 	$(BIN)/mypy
 
