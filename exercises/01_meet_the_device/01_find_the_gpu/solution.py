@@ -13,7 +13,9 @@ def describe_gpus() -> dict:
         "memory_bytes"  list of int, total memory of each GPU in bytes
     """
     count = torch.cuda.device_count()
-    properties = [torch.cuda.get_device_properties(index) for index in range(count)]
+    properties = [
+        torch.cuda.get_device_properties(index) for index in range(count)
+    ]
     return {
         "available": torch.cuda.is_available(),
         "count": count,

@@ -13,7 +13,12 @@ def describe_gpus() -> dict:
         "memory_bytes"  list of int, total memory of each GPU in bytes
     """
     # TODO: ask torch.cuda, and keep working on a machine without a GPU.
-    return {"available": False, "count": 0, "names": [], "memory_bytes": []}
+    return {
+        "available": False,
+        "count": 0,
+        "names": [],
+        "memory_bytes": [],
+    }
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ import torch
 
 
 def pick_a_device() -> torch.device:
-    """The first available of cuda, mps, xpu; else cpu. Without a number."""
+    """The first available of cuda, mps, xpu; else cpu. No number."""
     if torch.cuda.is_available():
         return torch.device("cuda")
     if torch.backends.mps.is_available():

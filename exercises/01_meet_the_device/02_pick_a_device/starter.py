@@ -4,7 +4,7 @@ import torch
 
 
 def pick_a_device() -> torch.device:
-    """The first available of cuda, mps, xpu; else cpu. Without a number."""
+    """The first available of cuda, mps, xpu; else cpu. No number."""
     # TODO: ask whether each one is available, in this order.
     return torch.device("cuda")
 

@@ -4,15 +4,21 @@ import torch
 
 
 def try_gpu(index: int) -> torch.device:
-    """GPU number `index` if this machine has it, else the CPU. -1 asks for the CPU."""
+    """GPU number `index` if this machine has it, else the CPU.
+
+    -1 asks for the CPU.
+    """
     if 0 <= index < torch.cuda.device_count():
         return torch.device("cuda", index)
     return torch.device("cpu")
 
 
 def try_all_gpus() -> list[torch.device]:
-    """Every GPU of this machine in order; only the CPU when there is none."""
-    gpus = [torch.device("cuda", index) for index in range(torch.cuda.device_count())]
+    """All GPUs of this machine in order; only the CPU if it has none."""
+    gpus = [
+        torch.device("cuda", index)
+        for index in range(torch.cuda.device_count())
+    ]
     return gpus or [torch.device("cpu")]
 
 

@@ -4,13 +4,16 @@ import torch
 
 
 def try_gpu(index: int) -> torch.device:
-    """GPU number `index` if this machine has it, else the CPU. -1 asks for the CPU."""
-    # TODO: make sure that this GPU exists; below, list every one that does.
+    """GPU number `index` if this machine has it, else the CPU.
+
+    -1 asks for the CPU.
+    """
+    # TODO: make sure that this GPU exists; below, list all that do.
     return torch.device("cuda", index)
 
 
 def try_all_gpus() -> list[torch.device]:
-    """Every GPU of this machine in order; only the CPU when there is none."""
+    """All GPUs of this machine in order; only the CPU if it has none."""
     return [torch.device("cuda", 0)]
 
 

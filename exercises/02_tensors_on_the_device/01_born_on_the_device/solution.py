@@ -3,7 +3,9 @@
 import torch
 
 
-def make_grid(height: int, width: int, device: torch.device) -> torch.Tensor:
+def make_grid(
+    height: int, width: int, device: torch.device
+) -> torch.Tensor:
     """The centres of all pixels, from 0 to 1.
 
     Returns a float32 tensor of shape (height, width, 2) on `device`:

@@ -1,13 +1,18 @@
-"""There and back: move to the device and back, without a needless copy."""
+"""There and back: to the device and home, without a needless copy."""
 
 import torch
 
 
-def there_and_back(batch: torch.Tensor, weights: torch.Tensor, device: torch.device) -> dict:
+def there_and_back(
+    batch: torch.Tensor, weights: torch.Tensor, device: torch.device
+) -> dict:
     """Score a batch on the device.
 
-    batch (n, k) and weights (k, m), float32, each on the CPU or on `device` already.
-    Returns {"batch": on device, "weights": on device, "scores": (n, m) on the CPU}.
+    batch (n, k) and weights (k, m), float32: each is on the CPU, or on
+    `device` already. Returns
+        "batch"    on `device`
+        "weights"  on `device`
+        "scores"   (n, m), on the CPU
     What is on `device` already comes back as the same object.
     """
     # TODO: where must each of the three live?

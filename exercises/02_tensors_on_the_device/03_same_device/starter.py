@@ -1,9 +1,11 @@
-"""Same device: mend code that mixes devices, by moving the smaller side."""
+"""Same device: mend code that mixes devices; move the smaller side."""
 
 import torch
 
 
-def similarity(table: torch.Tensor, queries: torch.Tensor) -> torch.Tensor:
+def similarity(
+    table: torch.Tensor, queries: torch.Tensor
+) -> torch.Tensor:
     """How similar each row of the table is to each query.
 
     table (n, d) and queries (q, d), float32, on any two devices.

@@ -1,4 +1,4 @@
-"""Where is everything: the device of each tensor in a nested structure."""
+"""Where is everything: the device of each tensor in nested data."""
 
 import torch
 

@@ -1,4 +1,4 @@
-"""Where is everything: the device of each tensor in a nested structure."""
+"""Where is everything: the device of each tensor in nested data."""
 
 import torch
 
@@ -10,7 +10,11 @@ def where_is_everything(tree) -> dict[str, str]:
     "images", "targets.0" and "targets.1", each with "cpu", "cuda:0", ...
     """
     # TODO: this looks at the first level only.
-    return {name: str(branch.device) for name, branch in tree.items() if isinstance(branch, torch.Tensor)}
+    return {
+        name: str(branch.device)
+        for name, branch in tree.items()
+        if isinstance(branch, torch.Tensor)
+    }
 
 
 if __name__ == "__main__":

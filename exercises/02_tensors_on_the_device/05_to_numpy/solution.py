@@ -7,7 +7,7 @@ import torch
 def losses_to_numpy(losses: list[torch.Tensor]) -> numpy.ndarray:
     """The losses in order, float32, shape (len(losses),).
 
-    Each loss is a tensor without dimensions, on the device, and needs gradients.
+    Each loss is a tensor of shape (), on the device; it needs gradients.
     """
     return torch.stack(losses).detach().cpu().numpy()
 

@@ -3,8 +3,13 @@
 import torch
 
 
-def move_as(tensor: torch.Tensor, device: torch.device, dtype: torch.dtype) -> torch.Tensor:
-    """`tensor` on `device` and in `dtype`; the narrower of the two dtypes crosses the bus."""
+def move_as(
+    tensor: torch.Tensor, device: torch.device, dtype: torch.dtype
+) -> torch.Tensor:
+    """`tensor` on `device` and in `dtype`.
+
+    The narrower of the two dtypes crosses the bus.
+    """
     # TODO: convert before the copy, or after it?
     return tensor.to(device)
 

@@ -1,15 +1,18 @@
-"""The buffer that stayed: state that is not learned, but belongs to the model."""
+"""The buffer that stayed: not learned, but part of the model."""
 
 import torch
 from torch import nn
 
 
 class Standardise(nn.Module):
-    """gain * (x - mean) / std for x (rows, features); only `gain` is learned."""
+    """gain * (x - mean) / std; x is (rows, features), gain is learned."""
 
-    def __init__(self, mean: torch.Tensor, std: torch.Tensor, gain: torch.Tensor) -> None:
+    def __init__(
+        self, mean: torch.Tensor, std: torch.Tensor, gain: torch.Tensor
+    ) -> None:
         super().__init__()
-        # TODO: plain tensors are no state of a module: .to(), state_dict() and parameters() pass them by.
+        # TODO: plain tensors are no state of a module: .to(),
+        # state_dict() and parameters() pass them by.
         self.mean = mean
         self.std = std
         self.gain = gain
@@ -25,16 +28,24 @@ def standardised(
     batches: list[torch.Tensor],
     device: torch.device,
 ) -> dict:
-    """The layer on `device`, and what it makes of each batch (rows, features), which is there already."""
+    """The layer on `device`, and what it makes of each batch.
+
+    The batches (rows, features) are there already.
+    """
     layer = Standardise(mean, std, gain).to(device)
-    return {"layer": layer, "batches": [layer(batch) for batch in batches]}
+    return {
+        "layer": layer,
+        "batches": [layer(batch) for batch in batches],
+    }
 
 
 if __name__ == "__main__":
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     seen = 5 + 2 * torch.randn(1000, 4)
     batches = [5 + 2 * torch.randn(8, 4, device=device) for _ in range(3)]
-    result = standardised(seen.mean(0), seen.std(0), torch.ones(4), batches, device)
-    print("learned:", [name for name, _ in result["layer"].named_parameters()])
+    mean, std, gain = seen.mean(0), seen.std(0), torch.ones(4)
+    result = standardised(mean, std, gain, batches, device)
+    learned = [name for name, _ in result["layer"].named_parameters()]
+    print("learned:", learned)
     for name, tensor in result["layer"].state_dict().items():
         print(f"{name:6} {tensor.device}")

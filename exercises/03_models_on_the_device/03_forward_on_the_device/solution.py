@@ -6,7 +6,10 @@ from torch import nn
 
 @torch.inference_mode()
 def predict(model: nn.Module, batch: torch.Tensor) -> torch.Tensor:
-    """Probabilities (rows, classes) for a batch (rows, features), on the model's device."""
+    """Probabilities (rows, classes) for a batch (rows, features).
+
+    They are on the model's device.
+    """
     device = next(model.parameters()).device
     model.eval()
     return model(batch.to(device)).softmax(dim=1)
@@ -14,7 +17,11 @@ def predict(model: nn.Module, batch: torch.Tensor) -> torch.Tensor:
 
 if __name__ == "__main__":
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    model = nn.Sequential(nn.Linear(4, 16), nn.ReLU(), nn.Dropout(0.5), nn.Linear(16, 3)).to(device)
+    model = nn.Sequential(
+        nn.Linear(4, 16), nn.ReLU(), nn.Dropout(0.5), nn.Linear(16, 3)
+    ).to(device)
     probabilities = predict(model, torch.randn(5, 4))
-    print(tuple(probabilities.shape), probabilities.device, probabilities.requires_grad)
-    print("each row adds up to", round(float(probabilities.detach().sum() / 5), 6))
+    shape = tuple(probabilities.shape)
+    print(shape, probabilities.device, probabilities.requires_grad)
+    row_sum = float(probabilities.detach().sum() / 5)
+    print("each row adds up to", round(row_sum, 6))

@@ -5,14 +5,21 @@ from torch import nn
 
 
 def predict(model: nn.Module, batch: torch.Tensor) -> torch.Tensor:
-    """Probabilities (rows, classes) for a batch (rows, features), on the model's device."""
-    # TODO: the batch may be elsewhere, and the model may be in training mode.
+    """Probabilities (rows, classes) for a batch (rows, features).
+
+    They are on the model's device.
+    """
+    # TODO: the batch may be elsewhere, the model in training mode.
     return model(batch).softmax(dim=1)
 
 
 if __name__ == "__main__":
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    model = nn.Sequential(nn.Linear(4, 16), nn.ReLU(), nn.Dropout(0.5), nn.Linear(16, 3)).to(device)
+    model = nn.Sequential(
+        nn.Linear(4, 16), nn.ReLU(), nn.Dropout(0.5), nn.Linear(16, 3)
+    ).to(device)
     probabilities = predict(model, torch.randn(5, 4, device=device))
-    print(tuple(probabilities.shape), probabilities.device, probabilities.requires_grad)
-    print("each row adds up to", round(float(probabilities.detach().sum() / 5), 6))
+    shape = tuple(probabilities.shape)
+    print(shape, probabilities.device, probabilities.requires_grad)
+    row_sum = float(probabilities.detach().sum() / 5)
+    print("each row adds up to", round(row_sum, 6))

@@ -1,4 +1,4 @@
-"""Train on the device: move first, then make the optimiser, and read no loss in the loop."""
+"""Train on the device: move first, and read no loss in the loop."""
 
 import torch
 from torch import nn
@@ -10,10 +10,15 @@ def train(
     learning_rate: float,
     device: torch.device,
 ) -> dict:
-    """One step of SGD for each (inputs (rows, features), labels (rows,)); all that comes back is on `device`."""
+    """One step of SGD for each (inputs (rows, features), labels (rows,)).
+
+    All that comes back is on `device`.
+    """
     model.to(device)
     model.train()
-    optimiser = torch.optim.SGD(model.parameters(), lr=learning_rate, momentum=0.9)
+    optimiser = torch.optim.SGD(
+        model.parameters(), lr=learning_rate, momentum=0.9
+    )
     losses = []
     for inputs, labels in batches:
         optimiser.zero_grad()
@@ -22,7 +27,11 @@ def train(
         loss.backward()
         optimiser.step()
         losses.append(loss.detach())
-    return {"model": model, "losses": torch.stack(losses), "momentum": optimiser.state_dict()["state"]}
+    return {
+        "model": model,
+        "losses": torch.stack(losses),
+        "momentum": optimiser.state_dict()["state"],
+    }
 
 
 if __name__ == "__main__":
@@ -30,6 +39,7 @@ if __name__ == "__main__":
     model = nn.Sequential(nn.Linear(4, 16), nn.ReLU(), nn.Linear(16, 3))
     inputs, labels = torch.randn(32, 4), torch.randint(3, (32,))
     result = train(model, [(inputs, labels)] * 20, 0.1, device)
-    print("losses", result["losses"][0].item(), "to", result["losses"][-1].item())
-    for name, parameter in result["model"].named_parameters():
-        print(f"{name:9} {parameter.device}, its gradient {parameter.grad.device}")
+    losses = result["losses"]
+    print("losses", losses[0].item(), "to", losses[-1].item())
+    for name, value in result["model"].named_parameters():
+        print(f"{name:9} {value.device}, gradient {value.grad.device}")

@@ -1,11 +1,16 @@
-"""Save and load: a file remembers devices; say where to put them, and save what opens anywhere."""
+"""Save and load: a file remembers devices; save what opens anywhere."""
 
 import torch
 from torch import nn
 
 
-def take_over(model: nn.Module, checkpoint: str, device: torch.device) -> nn.Module:
-    """`model` with the state of the file `checkpoint`, on `device`; also saved as portable.pt, on the CPU."""
+def take_over(
+    model: nn.Module, checkpoint: str, device: torch.device
+) -> nn.Module:
+    """`model` with the state of the file `checkpoint`, on `device`.
+
+    The state is also saved as portable.pt, on the CPU.
+    """
     state = torch.load(checkpoint, map_location="cpu", weights_only=True)
     model.load_state_dict(state)
     torch.save(state, "portable.pt")
@@ -22,7 +27,8 @@ if __name__ == "__main__":
         os.chdir(folder)
         torch.save(trained.state_dict(), "received.pt")
         model = take_over(nn.Linear(4, 2), "received.pt", device)
-        print("on", model.weight.device, "with the same weights:", torch.equal(model.weight, trained.weight))
+        same = torch.equal(model.weight, trained.weight)
+        print("on", model.weight.device, "with the same weights:", same)
         for name, tensor in torch.load("portable.pt").items():
             print(f"portable.pt: {name:6} on {tensor.device}")
         os.chdir("/")
