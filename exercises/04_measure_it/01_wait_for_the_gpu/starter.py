@@ -5,8 +5,13 @@ import time
 import torch
 
 
-def product_seconds(a: torch.Tensor, b: torch.Tensor, times: int) -> dict[str, float]:
-    """Average seconds of launching torch.mm(a, b), a (m, k) and b (k, n), and of finishing it."""
+def product_seconds(
+    a: torch.Tensor, b: torch.Tensor, times: int
+) -> dict[str, float]:
+    """Average seconds of launching torch.mm(a, b), and of finishing it.
+
+    a: (m, k), b: (k, n).
+    """
     # TODO: warm up first; and when is the work done?
     start = time.perf_counter()
     for _ in range(times):
@@ -20,6 +25,8 @@ if __name__ == "__main__":
         for size in (256, 512, 1024):
             a, b = torch.randn(2, size, size, device="cuda")
             figures = product_seconds(a, b, 10)
-            print(f"{size:5}: {figures['launch_seconds'] * 1e6:7.1f} µs to launch, {figures['seconds'] * 1e6:7.1f} µs")
+            launch = figures["launch_seconds"] * 1e6
+            done = figures["seconds"] * 1e6
+            print(f"{size:5}: {launch:7.1f} µs to launch, {done:7.1f} µs")
     else:
-        print("There is no CUDA device here. `gpututor run` runs this file on a virtual one.")
+        print("This needs a CUDA device: try `gpututor run`.")

@@ -3,9 +3,16 @@
 import torch
 
 
-def two_layers(batch: torch.Tensor, first: torch.Tensor, second: torch.Tensor) -> dict:
-    """Scores (rows, classes) of batch (rows, features), and the seconds of each product, by CUDA events."""
-    start, between, end = (torch.cuda.Event(enable_timing=True) for _ in range(3))
+def two_layers(
+    batch: torch.Tensor, first: torch.Tensor, second: torch.Tensor
+) -> dict:
+    """Scores (rows, classes) of batch (rows, features), and two times.
+
+    The times are the seconds of each product, by CUDA events.
+    """
+    start, between, end = (
+        torch.cuda.Event(enable_timing=True) for _ in range(3)
+    )
     start.record()
     hidden = batch @ first
     between.record()
@@ -22,8 +29,10 @@ def two_layers(batch: torch.Tensor, first: torch.Tensor, second: torch.Tensor) -
 if __name__ == "__main__":
     if torch.cuda.is_available():
         batch = torch.randn(512, 1024, device="cuda")
-        first, second = torch.randn(1024, 512, device="cuda"), torch.randn(512, 256, device="cuda")
+        first = torch.randn(1024, 512, device="cuda")
+        second = torch.randn(512, 256, device="cuda")
         result = two_layers(batch, first, second)
-        print(f"first {result['first'] * 1e6:.1f} µs, second {result['second'] * 1e6:.1f} µs")
+        for layer in ("first", "second"):
+            print(f"{layer} {result[layer] * 1e6:.1f} µs")
     else:
-        print("There is no CUDA device here. `gpututor run` runs this file on a virtual one.")
+        print("This needs a CUDA device: try `gpututor run`.")

@@ -5,8 +5,13 @@ import time
 import torch
 
 
-def cpu_versus_gpu(a: torch.Tensor, b: torch.Tensor, device: torch.device) -> dict:
-    """Times of torch.mm(a, b), a (m, k) and b (k, n): float64 on the CPU, float32 on `device`; and the difference."""
+def cpu_versus_gpu(
+    a: torch.Tensor, b: torch.Tensor, device: torch.device
+) -> dict:
+    """Times of torch.mm(a, b), and how far the two products differ.
+
+    a: (m, k), b: (k, n). In float64 on the CPU, in float32 on `device`.
+    """
     torch.mm(a, b)
     start = time.perf_counter()
     exact = torch.mm(a, b)
@@ -27,6 +32,8 @@ if __name__ == "__main__":
         for size in (64, 256, 1024):
             a, b = torch.rand(2, size, size, dtype=torch.float64)
             figures = cpu_versus_gpu(a, b, torch.device("cuda"))
-            print(f"{size:5}: {figures['speedup']:6.2f} x as fast, off by {figures['largest_difference']:.1e}")
+            speedup = figures["speedup"]
+            off = figures["largest_difference"]
+            print(f"{size:5}: {speedup:6.2f} x as fast, off by {off:.1e}")
     else:
-        print("There is no CUDA device here. `gpututor run` runs this file on a virtual one.")
+        print("This needs a CUDA device: try `gpututor run`.")

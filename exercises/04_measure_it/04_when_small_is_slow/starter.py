@@ -6,7 +6,11 @@ import torch
 
 
 def crossover(sizes: list[int], device: torch.device) -> dict:
-    """Seconds of n × n products for each n of the ascending `sizes`, on both, and the first n at which the GPU wins."""
+    """Seconds of n × n products on both, and where the GPU wins first.
+
+    For each n of the ascending `sizes`; it wins at the first n for which
+    it takes less time than the CPU.
+    """
     cpu, gpu = [], []
     for size in sizes:
         x = torch.rand(size, size)
@@ -23,4 +27,4 @@ if __name__ == "__main__":
         result = crossover(sizes, torch.device("cuda"))
         print(result)
     else:
-        print("There is no CUDA device here. `gpututor run` runs this file on a virtual one.")
+        print("This needs a CUDA device: try `gpututor run`.")

@@ -1,10 +1,13 @@
-"""One thousand norms: results stay on the device until all of them are there."""
+"""One thousand norms: results stay on the device until the end."""
 
 import torch
 
 
 def norms(matrices: list[torch.Tensor]) -> torch.Tensor:
-    """Frobenius norms (n,) on the CPU of m @ m, for n matrices (100, 100) on the device."""
+    """Frobenius norms (n,) of m @ m, on the CPU.
+
+    matrices: n of them, (100, 100) each, on the device.
+    """
     on_device = [(matrix @ matrix).norm() for matrix in matrices]
     return torch.stack(on_device).cpu()
 
@@ -17,4 +20,5 @@ if __name__ == "__main__":
     norms(matrices)
     start = time.perf_counter()
     result = norms(matrices)
-    print(f"{len(result)} norms in {(time.perf_counter() - start) * 1e3:.1f} ms on {device}")
+    took_ms = (time.perf_counter() - start) * 1e3
+    print(f"{len(result)} norms in {took_ms:.1f} ms on {device}")

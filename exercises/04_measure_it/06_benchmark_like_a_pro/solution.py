@@ -9,8 +9,11 @@ def compare_ways(
     pairs: list[tuple[torch.Tensor, torch.Tensor]],
     number: int,
 ) -> dict:
-    """Medians of `number` runs of each statement in x and y, for each pair (rows, columns), and their table."""
-    measured: dict[str, list[benchmark.utils.common.Measurement]] = {name: [] for name in ways}
+    """Medians of `number` runs of each statement in x and y, and a table.
+
+    It is run for each pair x, y, which are both (rows, columns).
+    """
+    measured = {name: [] for name in ways}
     for x, y in pairs:
         for name, statement in ways.items():
             timer = benchmark.Timer(
@@ -21,18 +24,31 @@ def compare_ways(
                 description=name,
             )
             measured[name].append(timer.timeit(number))
-    seconds = {name: [one.median for one in found] for name, found in measured.items()}
+    seconds = {
+        name: [one.median for one in found]
+        for name, found in measured.items()
+    }
+    every = [one for found in measured.values() for one in found]
     return {
         "seconds": seconds,
-        "fastest": [min(ways, key=lambda name, pair=pair: seconds[name][pair]) for pair in range(len(pairs))],
-        "table": str(benchmark.Compare([one for found in measured.values() for one in found])),
+        "fastest": [
+            min(ways, key=lambda name, pair=pair: seconds[name][pair])
+            for pair in range(len(pairs))
+        ],
+        "table": str(benchmark.Compare(every)),
     }
 
 
 if __name__ == "__main__":
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    ways = {"mul, sum": "(x * y).sum(1)", "bmm": "torch.bmm(x[:, None], y[:, :, None])"}
-    pairs = [tuple(torch.randn(2, rows, 128, device=device)) for rows in (64, 4096)]
+    ways = {
+        "mul, sum": "(x * y).sum(1)",
+        "bmm": "torch.bmm(x[:, None], y[:, :, None])",
+    }
+    pairs = [
+        tuple(torch.randn(2, rows, 128, device=device))
+        for rows in (64, 4096)
+    ]
     result = compare_ways(ways, pairs, 20)
     print(result["table"])
     print("fastest:", result["fastest"])
