@@ -3,8 +3,13 @@
 import torch
 
 
-def fetch_rows(table: torch.Tensor, wanted: list[int], device: torch.device) -> torch.Tensor:
-    """Rows `wanted` of a CPU table (n, d), as a tensor (len(wanted), d) on `device`; one copy crosses the bus."""
+def fetch_rows(
+    table: torch.Tensor, wanted: list[int], device: torch.device
+) -> torch.Tensor:
+    """Rows `wanted` of a CPU table (n, d), on `device`: (len(wanted), d).
+
+    One copy crosses the bus.
+    """
     # TODO: this makes a copy for each row.
     rows = [table[number].to(device) for number in wanted]
     return torch.stack(rows)

@@ -3,16 +3,24 @@
 import torch
 
 
-def score(batch: torch.Tensor, weights: torch.Tensor) -> dict[str, torch.Tensor]:
-    """Class probabilities (n, c) on the device of `weights` (d, c), and each row's largest one (n,) on the CPU.
+def score(
+    batch: torch.Tensor, weights: torch.Tensor
+) -> dict[str, torch.Tensor]:
+    """Class probabilities, and each row's largest one.
 
-    batch: (n, d) float32, on the CPU. One copy goes to the device, one comes home.
+    batch (n, d), float32, is on the CPU, `weights` (d, c) on the device.
+    One copy goes to the device, one comes home. Returns
+        "probabilities"  (n, c), on the device of `weights`
+        "confidence"     (n,), the largest of each row, on the CPU
     """
     on_device = batch.to(weights.device)
     spread = on_device.std(dim=0, correction=0)
     standard = (on_device - on_device.mean(dim=0)) / (spread + 1e-3)
     probabilities = torch.softmax(standard.clamp(-2, 2) @ weights, dim=1)
-    return {"probabilities": probabilities, "confidence": probabilities.amax(dim=1).cpu()}
+    return {
+        "probabilities": probabilities,
+        "confidence": probabilities.amax(dim=1).cpu(),
+    }
 
 
 if __name__ == "__main__":

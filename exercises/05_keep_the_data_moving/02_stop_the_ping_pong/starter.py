@@ -4,10 +4,15 @@ import numpy as np
 import torch
 
 
-def score(batch: torch.Tensor, weights: torch.Tensor) -> dict[str, torch.Tensor]:
-    """Class probabilities (n, c) on the device of `weights` (d, c), and each row's largest one (n,) on the CPU.
+def score(
+    batch: torch.Tensor, weights: torch.Tensor
+) -> dict[str, torch.Tensor]:
+    """Class probabilities, and each row's largest one.
 
-    batch: (n, d) float32, on the CPU. One copy goes to the device, one comes home.
+    batch (n, d), float32, is on the CPU, `weights` (d, c) on the device.
+    One copy goes to the device, one comes home. Returns
+        "probabilities"  (n, c), on the device of `weights`
+        "confidence"     (n,), the largest of each row, on the CPU
     """
     # TODO: the values are right. How often do they travel?
     device = weights.device
@@ -18,7 +23,10 @@ def score(batch: torch.Tensor, weights: torch.Tensor) -> dict[str, torch.Tensor]
     clipped = torch.from_numpy(np.clip(standard, -2, 2)).to(device)
     products = (clipped @ weights).cpu()
     probabilities = torch.softmax(products, dim=1).to(device)
-    return {"probabilities": probabilities, "confidence": probabilities.cpu().amax(dim=1)}
+    return {
+        "probabilities": probabilities,
+        "confidence": probabilities.cpu().amax(dim=1),
+    }
 
 
 if __name__ == "__main__":

@@ -7,9 +7,10 @@ Batch = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
 
 
 def evaluate(batches: list[Batch], weights: torch.Tensor) -> torch.Tensor:
-    """Mean and largest cross-entropy of all valid samples: (2,), on the CPU, brought home by one copy.
+    """Mean and largest cross-entropy of all valid samples: (2,).
 
-    batches: (x (n, d), y (n,), valid (n,) of booleans), on the device of `weights` (d, c).
+    batches: x (n, d), y (n,) and valid (n,), which are booleans, on the
+    device of `weights` (d, c). One copy brings the result to the CPU.
     """
     total = torch.zeros((), device=weights.device)
     count, worst = torch.zeros_like(total), torch.zeros_like(total)
@@ -24,6 +25,7 @@ def evaluate(batches: list[Batch], weights: torch.Tensor) -> torch.Tensor:
 
 if __name__ == "__main__":
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    x, y = torch.randn(6, 4, device=device), torch.randint(0, 3, (6,), device=device)
+    x = torch.randn(6, 4, device=device)
+    y = torch.randint(0, 3, (6,), device=device)
     valid = torch.arange(6, device=device) < 4
     print(evaluate([(x, y, valid)], torch.randn(4, 3, device=device)))

@@ -3,10 +3,14 @@
 import torch
 
 
-def power_iteration(batches: list[torch.Tensor], start: torch.Tensor, passes: int) -> torch.Tensor:
-    """The direction (d,) of largest spread, on the CPU, after `passes` passes over CPU batches (n, d).
+def power_iteration(
+    batches: list[torch.Tensor], start: torch.Tensor, passes: int
+) -> torch.Tensor:
+    """The direction (d,) of largest spread, on the CPU.
 
-    start: (d,), on the device that computes. Each batch crosses once in each pass, from page-locked memory.
+    It makes `passes` passes over CPU batches (n, d). Each batch crosses
+    once in each pass, from page-locked memory, to the device that
+    computes: that of `start` (d,).
     """
     direction = start
     for _ in range(passes):
@@ -22,6 +26,8 @@ def power_iteration(batches: list[torch.Tensor], start: torch.Tensor, passes: in
 if __name__ == "__main__":
     if torch.cuda.is_available():
         rows = torch.randn(300, 3) * torch.tensor([1.0, 5.0, 1.0])
-        print(power_iteration(list(rows.split(100)), torch.ones(3, device="cuda"), passes=8))
+        batches = list(rows.split(100))
+        start = torch.ones(3, device="cuda")
+        print(power_iteration(batches, start, passes=8))
     else:
         print("Pinned memory needs a CUDA device: try `gpututor run`.")

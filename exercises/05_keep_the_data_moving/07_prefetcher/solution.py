@@ -10,10 +10,14 @@ def forward(x: torch.Tensor, layers: list[torch.Tensor]) -> torch.Tensor:
     return x
 
 
-def prefetched(batches: list[torch.Tensor], layers: list[torch.Tensor]) -> torch.Tensor:
-    """`forward` of all batches, joined to (all rows, c), on the device of the layers.
+def prefetched(
+    batches: list[torch.Tensor], layers: list[torch.Tensor]
+) -> torch.Tensor:
+    """`forward` of all batches, joined to (all rows, c).
 
-    batches: (n, d) each, in pinned memory. Batch i + 1 is copied on a side stream while batch i is computed.
+    The result is on the device of the layers.
+    batches: (n, d) each, in pinned memory. Batch i + 1 is copied on a
+    side stream while batch i is computed.
     """
     device = layers[0].device
     computing = torch.cuda.current_stream(device)

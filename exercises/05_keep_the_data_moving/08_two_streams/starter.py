@@ -11,10 +11,17 @@ def tower(x: torch.Tensor, layers: list[torch.Tensor]) -> torch.Tensor:
     return torch.tanh(x)
 
 
-def two_towers(features: torch.Tensor, left: list[torch.Tensor], right: list[torch.Tensor]) -> torch.Tensor:
-    """For each row of `features` (n, d), the product of what the two towers make of it: (n,), on its device."""
+def two_towers(
+    features: torch.Tensor,
+    left: list[torch.Tensor],
+    right: list[torch.Tensor],
+) -> torch.Tensor:
+    """The product of what two towers make of each row: (n,).
+
+    features: (n, d); the result is on their device.
+    """
     x = F.normalize(features, dim=1)
-    # TODO: the right tower waits for the left one, though it needs nothing of it.
+    # TODO: the right tower waits for the left one, for no reason.
     of_left = tower(x, left)
     of_right = tower(x, right)
     return (of_left * of_right).sum(dim=1)
@@ -22,7 +29,8 @@ def two_towers(features: torch.Tensor, left: list[torch.Tensor], right: list[tor
 
 if __name__ == "__main__":
     if torch.cuda.is_available():
-        left, right = ([torch.randn(8, 8, device="cuda") for _ in range(3)] for _ in range(2))
+        left = [torch.randn(8, 8, device="cuda") for _ in range(3)]
+        right = [torch.randn(8, 8, device="cuda") for _ in range(3)]
         print(two_towers(torch.randn(5, 8, device="cuda"), left, right))
     else:
         print("Streams need a CUDA device: try `gpututor run`.")
