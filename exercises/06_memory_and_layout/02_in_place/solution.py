@@ -1,4 +1,4 @@
-"""In place: halve the memory of a training step, where autograd allows it."""
+"""In place: half the memory of a step, where autograd allows it."""
 
 from typing import Any
 
@@ -6,16 +6,23 @@ import torch
 import torch.nn.functional as F
 
 
-def training_step(rows: torch.Tensor, mean: torch.Tensor, layers: list) -> dict[str, Any]:
-    """Loss and gradients of a network on rows (n, d); `layers` are pairs of a weight (d, d) and a bias (d,)."""
+def training_step(
+    rows: torch.Tensor, mean: torch.Tensor, layers: list
+) -> dict[str, Any]:
+    """Loss and gradients of a network on rows (n, d).
+
+    layers: pairs of a weight (d, d) and a bias (d,).
+    """
     hidden = rows - mean  # a new tensor: the rows are the caller's
     for weight, bias in layers:
         hidden = hidden @ weight
         hidden += bias  # a sum needs neither of its inputs again
-        hidden = F.elu(hidden, inplace=True)  # keeps its result only, which the next product keeps as well
+        # It keeps its result only, which the next product keeps as well.
+        hidden = F.elu(hidden, inplace=True)
     output = hidden + rows  # not in place: elu needs `hidden`
     loss = output.square().mean()
-    gradients = torch.autograd.grad(loss, [tensor for layer in layers for tensor in layer])
+    parameters = [tensor for layer in layers for tensor in layer]
+    gradients = torch.autograd.grad(loss, parameters)
     return {"loss": loss.detach(), "gradients": list(gradients)}
 
 
@@ -30,6 +37,8 @@ if __name__ == "__main__":
         for _ in range(6)
     ]
     step = training_step(rows, rows.mean(0), layers)
-    print(f"loss {step['loss'].item():.3f}, {len(step['gradients'])} gradients")
+    loss, count = step["loss"].item(), len(step["gradients"])
+    print(f"loss {loss:.3f}, {count} gradients")
     if device.type == "cuda":
-        print(f"{torch.cuda.max_memory_allocated() / rows.nbytes:.1f} times the rows at the peak")
+        peak = torch.cuda.max_memory_allocated() / rows.nbytes
+        print(f"{peak:.1f} times the rows at the peak")

@@ -1,17 +1,30 @@
-"""Read the meters: what a piece of work holds, what it held at its peak, and what stays cached."""
+"""Read the meters: what work holds, its peak, and what stays cached."""
 
 from collections.abc import Callable
 
 import torch
 
 
-def read_the_meters(works: list[Callable[[], torch.Tensor]], device: torch.device) -> list[dict[str, int]]:
-    """For each work, bytes on `device`: held, peak and kept above what was there before; cached; given back."""
+def read_the_meters(
+    works: list[Callable[[], torch.Tensor]], device: torch.device
+) -> list[dict[str, int]]:
+    """Bytes on `device` for each work, as five meters show them.
+
+    "held", "peak" and "kept" count from what was there before the work;
+    "cached" and "given_back" do not.
+    """
     reports = []
     for work in works:
         work()
         # TODO: read the meters at the right moments.
-        reports.append({"held": 0, "peak": 0, "kept": 0, "cached": 0, "given_back": 0})
+        report = {
+            "held": 0,
+            "peak": 0,
+            "kept": 0,
+            "cached": 0,
+            "given_back": 0,
+        }
+        reports.append(report)
     return reports
 
 
@@ -23,7 +36,10 @@ if __name__ == "__main__":
         return scratch[: 10 << 20].clone()
 
     if torch.cuda.is_available():
-        for report in read_the_meters([some_work, some_work], torch.device("cuda", 0)):
-            print(", ".join(f"{name} {size / 2**20:.1f} MiB" for name, size in report.items()))
+        gpu = torch.device("cuda", 0)
+        for report in read_the_meters([some_work, some_work], gpu):
+            for name, size in report.items():
+                print(f"{name} {size / 2**20:.1f} MiB", end="  ")
+            print()
     else:
         print("There is no GPU here, so there are no meters to read.")

@@ -1,4 +1,4 @@
-"""Fit the batch: find the largest batch that fits, and survive running out of memory on the way."""
+"""Fit the batch: find the largest that fits, and survive the search."""
 
 from collections.abc import Callable
 
@@ -6,7 +6,10 @@ import torch
 
 
 def fits(step: Callable[[int], object], n: int) -> bool:
-    """Whether a step with `n` samples runs, starting with an empty cache as a new process would."""
+    """Whether a step with `n` samples runs.
+
+    It starts with an empty cache, as a new process would.
+    """
     torch.cuda.empty_cache()  # blocks of other sizes may lie in the way
     try:
         step(n)
@@ -16,7 +19,10 @@ def fits(step: Callable[[int], object], n: int) -> bool:
 
 
 def largest_batch(step: Callable[[int], object], most: int) -> int:
-    """The largest batch from 1 to `most` for which `step` does not run out of memory; 0 if there is none."""
+    """The largest batch from 1 to `most` that fits; 0 if there is none.
+
+    A batch fits if `step` does not run out of memory with it.
+    """
     fitting, too_large = 0, most + 1
     while too_large - fitting > 1:
         middle = (fitting + too_large) // 2
@@ -30,10 +36,11 @@ def largest_batch(step: Callable[[int], object], most: int) -> int:
 if __name__ == "__main__":
 
     def some_step(n: int) -> None:
-        """Takes 64 MiB for each sample; on a machine without a GPU it pretends to have 1 GiB."""
+        """Takes 64 MiB for each sample; without a GPU there is 1 GiB."""
         if torch.cuda.is_available():
             torch.empty(n << 26, dtype=torch.uint8, device="cuda")
         elif n > 16:
-            raise torch.cuda.OutOfMemoryError(f"{n * 64} MiB are too much")
+            raise torch.cuda.OutOfMemoryError(f"no room for {n * 64} MiB")
 
-    print(f"The largest batch that fits is {largest_batch(some_step, 1000)}.")
+    largest = largest_batch(some_step, 1000)
+    print(f"The largest batch that fits is {largest}.")

@@ -1,4 +1,4 @@
-"""Checkpointing: keep the inputs of blocks only, compute the rest again, and measure what that saves."""
+"""Checkpointing: keep the inputs of blocks, compute the rest again."""
 
 from typing import Any
 
@@ -6,26 +6,44 @@ import torch
 from torch import nn
 
 
-def train_blocks(blocks: nn.ModuleList, rows: torch.Tensor, checkpointed: bool) -> dict[str, Any]:
-    """Loss and gradients of the blocks on rows (n, d), and the bytes held at the peak above what was there before."""
-    # TODO: checkpoint each block where that is asked for, and measure the peak.
+def train_blocks(
+    blocks: nn.ModuleList, rows: torch.Tensor, checkpointed: bool
+) -> dict[str, Any]:
+    """Loss and gradients of the blocks on rows (n, d), and the peak.
+
+    "peak_bytes" is the most that was held above what was there before.
+    """
+    # TODO: checkpoint each block if asked to, and measure the peak.
     hidden = rows
     for block in blocks:
         hidden = block(hidden)
     loss = hidden.square().mean()
     loss.backward()
-    gradients = {name: parameter.grad for name, parameter in blocks.named_parameters()}
-    return {"loss": loss.detach(), "gradients": gradients, "peak_bytes": 0}
+    gradients = {
+        name: parameter.grad
+        for name, parameter in blocks.named_parameters()
+    }
+    return {
+        "loss": loss.detach(),
+        "gradients": gradients,
+        "peak_bytes": 0,
+    }
 
 
 if __name__ == "__main__":
     if torch.cuda.is_available():
-        layers = [nn.Sequential(nn.Linear(64, 256), nn.Softplus(), nn.Linear(256, 64)) for _ in range(6)]
+        layers = [
+            nn.Sequential(
+                nn.Linear(64, 256), nn.Softplus(), nn.Linear(256, 64)
+            )
+            for _ in range(6)
+        ]
         blocks = nn.ModuleList(layers).to("cuda")
         rows = torch.randn(1024, 64, device="cuda")
         for checkpointed in (False, True):
             blocks.zero_grad()
             step = train_blocks(blocks, rows, checkpointed)
-            print(f"checkpointed {checkpointed}: {step['peak_bytes'] / 2**20:.1f} MiB at the peak")
+            peak = step["peak_bytes"] / 2**20
+            print(f"checkpointed {checkpointed}: peak {peak:.1f} MiB")
     else:
         print("There is no GPU here, so there is no peak to measure.")
