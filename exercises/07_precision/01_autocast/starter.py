@@ -4,18 +4,32 @@ import torch
 from torch import nn
 
 
-def forward(encoder: nn.Module, head: nn.Module, batch: torch.Tensor) -> dict[str, torch.Tensor]:
-    """Features (n, k) in float16; probabilities (n, classes) and the features' mean square (n,) in float32."""
-    # TODO: what belongs under autocast, and what has to be float32 outside of it?
+def forward(
+    encoder: nn.Module, head: nn.Module, batch: torch.Tensor
+) -> dict[str, torch.Tensor]:
+    """Features (n, k) in float16; what follows from them in float32.
+
+    Those are the probabilities (n, classes) and, as the energy (n,), the
+    features' mean square.
+    """
+    # TODO: what belongs under autocast, and what has to be float32?
     features = encoder(batch)
     probabilities = torch.softmax(head(features), dim=1)
     energy = features.square().mean(dim=1)
-    return {"features": features, "probabilities": probabilities, "energy": energy}
+    return {
+        "features": features,
+        "probabilities": probabilities,
+        "energy": energy,
+    }
 
 
 if __name__ == "__main__":
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    encoder = nn.Sequential(nn.Linear(16, 32), nn.LayerNorm(32), nn.GELU(), nn.Linear(32, 24)).to(device)
+    encoder = nn.Sequential(
+        nn.Linear(16, 32), nn.LayerNorm(32), nn.GELU(), nn.Linear(32, 24)
+    ).to(device)
     head = nn.Linear(24, 5).to(device)
-    for name, tensor in forward(encoder, head, torch.randn(8, 16, device=device)).items():
-        print(f"{name:14} {tuple(tensor.shape)} {tensor.dtype} {tensor.device}")
+    batch = torch.randn(8, 16, device=device)
+    for name, tensor in forward(encoder, head, batch).items():
+        shape = tuple(tensor.shape)
+        print(f"{name:14} {shape} {tensor.dtype} {tensor.device}")

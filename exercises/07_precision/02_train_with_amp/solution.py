@@ -1,4 +1,4 @@
-"""Train with AMP: autocast, a gradient scaler, and clipping between unscaling and the step."""
+"""Train with AMP: autocast, a gradient scaler, and clipping."""
 
 from typing import Any
 
@@ -14,7 +14,10 @@ def train(
     learning_rate: float,
     max_norm: float,
 ) -> dict[str, Any]:
-    """Trains on batches (steps, n, features) and targets (steps, n, 1); losses and norms have shape (steps,)."""
+    """Trains on batches (steps, n, features) and targets (steps, n, 1).
+
+    Losses and norms have the shape (steps,).
+    """
     device_type = batches.device.type
     optimiser = torch.optim.SGD(model.parameters(), lr=learning_rate)
     scaler = torch.amp.GradScaler(device_type)
@@ -25,19 +28,27 @@ def train(
             loss = weight * nn.functional.mse_loss(model(batch), target)
         scaler.scale(loss).backward()
         scaler.unscale_(optimiser)
-        norms.append(nn.utils.clip_grad_norm_(model.parameters(), max_norm))
+        norm = nn.utils.clip_grad_norm_(model.parameters(), max_norm)
+        norms.append(norm)
         scaler.step(optimiser)
         scaler.update()
         losses.append(loss.detach())
-    return {"losses": torch.stack(losses), "norms": torch.stack(norms), "model": model, "scale": scaler.get_scale()}
+    return {
+        "losses": torch.stack(losses),
+        "norms": torch.stack(norms),
+        "model": model,
+        "scale": scaler.get_scale(),
+    }
 
 
 if __name__ == "__main__":
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    model = nn.Sequential(nn.Linear(8, 16), nn.Tanh(), nn.Linear(16, 1)).to(device)
+    model = nn.Sequential(nn.Linear(8, 16), nn.Tanh(), nn.Linear(16, 1))
+    model.to(device)
     batches = torch.randn(5, 32, 8, device=device)
     targets = batches.mean(dim=2, keepdim=True)
-    trained = train(model, batches, targets, weight=1.0, learning_rate=0.1, max_norm=1.0)
+    settings = {"weight": 1.0, "learning_rate": 0.1, "max_norm": 1.0}
+    trained = train(model, batches, targets, **settings)
     print("losses", trained["losses"].tolist())
     print("norms ", trained["norms"].tolist())
     print("scale ", trained["scale"])

@@ -1,11 +1,17 @@
-"""Tensor cores: one large product, in a type that the matrix units are made for."""
+"""Tensor cores: one large product, in a type they are made for."""
 
 import torch
 
 
-def project(vectors: list[torch.Tensor], table: torch.Tensor, exact: bool) -> torch.Tensor:
-    """`table` (m, k) times each of n vectors (k,): shape (n, m), float32; inexact products may be off by 1e-3."""
-    # TODO: one product instead of many; exact ones as they come, the others as fast as this GPU can.
+def project(
+    vectors: list[torch.Tensor], table: torch.Tensor, exact: bool
+) -> torch.Tensor:
+    """`table` (m, k) times each of n vectors (k,): (n, m), float32.
+
+    Inexact products may be off by 1e-3.
+    """
+    # TODO: one product instead of many; exact ones as they come, the
+    # others as fast as this GPU can.
     return torch.stack([table @ vector for vector in vectors])
 
 
@@ -16,7 +22,8 @@ if __name__ == "__main__":
     true = project(vectors, table, exact=True)
     print(true.shape, true.dtype, true.device)
     if device.type == "cuda":
-        error = (project(vectors, table, exact=False) - true).norm() / true.norm()
+        fast = project(vectors, table, exact=False)
+        error = (fast - true).norm() / true.norm()
         print(f"relative error of the fast way: {error.item():.1e}")
     else:
         print("The fast way needs a CUDA GPU.")

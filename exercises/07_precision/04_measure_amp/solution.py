@@ -1,4 +1,4 @@
-"""Measure AMP: seconds and peak memory of a training step, with autocast and without."""
+"""Measure AMP: time and peak memory, with autocast and without."""
 
 import time
 from typing import Any
@@ -7,7 +7,12 @@ import torch
 from torch import nn
 
 
-def step(model: nn.Module, batch: torch.Tensor, target: torch.Tensor, in_half: bool) -> None:
+def step(
+    model: nn.Module,
+    batch: torch.Tensor,
+    target: torch.Tensor,
+    in_half: bool,
+) -> None:
     """Forward, loss and backward; the gradients are dropped."""
     with torch.autocast("cuda", dtype=torch.float16, enabled=in_half):
         loss = nn.functional.mse_loss(model(batch), target)
@@ -15,19 +20,32 @@ def step(model: nn.Module, batch: torch.Tensor, target: torch.Tensor, in_half: b
     model.zero_grad()
 
 
-def measure(model: nn.Module, batch: torch.Tensor, target: torch.Tensor, in_half: bool) -> dict[str, Any]:
-    """Seconds of one warm step, until the GPU is done, and the most bytes that were allocated in it."""
+def measure(
+    model: nn.Module,
+    batch: torch.Tensor,
+    target: torch.Tensor,
+    in_half: bool,
+) -> dict[str, Any]:
+    """Seconds of one warm step, and the most bytes allocated in it.
+
+    The step is over when the GPU is done.
+    """
     step(model, batch, target, in_half)
     torch.cuda.synchronize()
     torch.cuda.reset_peak_memory_stats()
     start = time.perf_counter()
     step(model, batch, target, in_half)
     torch.cuda.synchronize()
-    return {"seconds": time.perf_counter() - start, "peak_bytes": torch.cuda.max_memory_allocated()}
+    return {
+        "seconds": time.perf_counter() - start,
+        "peak_bytes": torch.cuda.max_memory_allocated(),
+    }
 
 
-def measure_amp(model: nn.Module, batch: torch.Tensor, target: torch.Tensor) -> dict[str, Any]:
-    """What a step takes in float32 and under autocast, and what autocast brings."""
+def measure_amp(
+    model: nn.Module, batch: torch.Tensor, target: torch.Tensor
+) -> dict[str, Any]:
+    """What a step takes in float32 and under autocast, and the gain."""
     wide = measure(model, batch, target, in_half=False)
     narrow = measure(model, batch, target, in_half=True)
     return {
@@ -40,9 +58,13 @@ def measure_amp(model: nn.Module, batch: torch.Tensor, target: torch.Tensor) -> 
 
 if __name__ == "__main__":
     if torch.cuda.is_available():
-        model = nn.Sequential(nn.Linear(512, 4096), nn.ReLU(), nn.Linear(4096, 512)).to("cuda")
+        model = nn.Sequential(
+            nn.Linear(512, 4096), nn.ReLU(), nn.Linear(4096, 512)
+        ).to("cuda")
         batch = torch.randn(1024, 512, device="cuda")
-        for name, figure in measure_amp(model, batch, torch.randn(1024, 512, device="cuda")).items():
+        target = torch.randn(1024, 512, device="cuda")
+        figures = measure_amp(model, batch, target)
+        for name, figure in figures.items():
             print(f"{name:9} {figure}")
     else:
         print("This measures a CUDA GPU, and there is none here.")

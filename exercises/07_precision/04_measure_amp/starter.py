@@ -1,4 +1,4 @@
-"""Measure AMP: seconds and peak memory of a training step, with autocast and without."""
+"""Measure AMP: time and peak memory, with autocast and without."""
 
 from typing import Any
 
@@ -6,19 +6,31 @@ import torch
 from torch import nn
 
 
-def measure_amp(model: nn.Module, batch: torch.Tensor, target: torch.Tensor) -> dict[str, Any]:
-    """What a step takes in float32 and under autocast, and what autocast brings."""
-    # TODO: warm up, wait, read the clock and the meters, once without and once with autocast.
+def measure_amp(
+    model: nn.Module, batch: torch.Tensor, target: torch.Tensor
+) -> dict[str, Any]:
+    """What a step takes in float32 and under autocast, and the gain."""
+    # TODO: warm up, wait, read the clock and the meters, once without
+    # and once with autocast.
     wide = {"seconds": 0.0, "peak_bytes": 0}
     narrow = {"seconds": 0.0, "peak_bytes": 0}
-    return {"float32": wide, "autocast": narrow, "speed_up": 1.0, "saved": 0.0}
+    return {
+        "float32": wide,
+        "autocast": narrow,
+        "speed_up": 1.0,
+        "saved": 0.0,
+    }
 
 
 if __name__ == "__main__":
     if torch.cuda.is_available():
-        model = nn.Sequential(nn.Linear(512, 4096), nn.ReLU(), nn.Linear(4096, 512)).to("cuda")
+        model = nn.Sequential(
+            nn.Linear(512, 4096), nn.ReLU(), nn.Linear(4096, 512)
+        ).to("cuda")
         batch = torch.randn(1024, 512, device="cuda")
-        for name, figure in measure_amp(model, batch, torch.randn(1024, 512, device="cuda")).items():
+        target = torch.randn(1024, 512, device="cuda")
+        figures = measure_amp(model, batch, target)
+        for name, figure in figures.items():
             print(f"{name:9} {figure}")
     else:
         print("This measures a CUDA GPU, and there is none here.")
