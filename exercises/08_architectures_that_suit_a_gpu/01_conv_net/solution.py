@@ -4,14 +4,21 @@ import torch
 from torch import nn
 
 
-def conv_net(weights: dict, images: torch.Tensor, classes: int, device: torch.device) -> torch.Tensor:
+def conv_net(
+    weights: dict,
+    images: torch.Tensor,
+    classes: int,
+    device: torch.device,
+) -> torch.Tensor:
     """Scores (n, classes) of a trained network, float32, on `device`.
 
     weights: its state dict, on the CPU.
-    images (n, channels, height, width), float32, on the CPU; sides of 8 pixels or more.
+    images (n, channels, height, width), float32, on the CPU; their sides
+    have 8 pixels or more.
     """
     channels, height, width = images.shape[1:]
-    # Padding keeps the sides; pooling halves them; a 3x3 kernel without padding takes one pixel from each edge.
+    # Padding keeps the sides; pooling halves them; a 3x3 kernel without
+    # padding takes one pixel from each edge.
     rows, columns = ((side // 2 - 2) // 2 for side in (height, width))
     model = nn.Sequential(
         nn.Conv2d(channels, 8, kernel_size=3, padding=1),
@@ -32,7 +39,17 @@ def conv_net(weights: dict, images: torch.Tensor, classes: int, device: torch.de
 
 if __name__ == "__main__":
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    layers = [nn.Conv2d(3, 8, 3, padding=1), nn.BatchNorm2d(8), nn.ReLU(), nn.MaxPool2d(2)]
-    layers += [nn.Conv2d(8, 16, 3), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(576, 10)]
-    scores = conv_net(nn.Sequential(*layers).state_dict(), torch.rand(5, 3, 28, 28), 10, device)
+    trained = nn.Sequential(
+        nn.Conv2d(3, 8, 3, padding=1),
+        nn.BatchNorm2d(8),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Conv2d(8, 16, 3),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Flatten(),
+        nn.Linear(576, 10),
+    )
+    images = torch.rand(5, 3, 28, 28)
+    scores = conv_net(trained.state_dict(), images, 10, device)
     print(tuple(scores.shape), scores.device)

@@ -5,7 +5,10 @@ from torch import nn
 
 
 class Generator(nn.Module):
-    """Scores (n, vocabulary) for what follows tokens (n, steps), and the state after them."""
+    """Scores (n, vocabulary) for what follows tokens (n, steps).
+
+    The state after the tokens comes with them.
+    """
 
     def __init__(self, vocabulary: int, width: int, hidden: int) -> None:
         super().__init__()
@@ -13,16 +16,24 @@ class Generator(nn.Module):
         self.lstm = nn.LSTM(width, hidden, batch_first=True)
         self.head = nn.Linear(hidden, vocabulary)
 
-    def forward(self, tokens: torch.Tensor, state: tuple | None = None) -> tuple[torch.Tensor, tuple]:
+    def forward(
+        self, tokens: torch.Tensor, state: tuple | None = None
+    ) -> tuple[torch.Tensor, tuple]:
         outputs, state = self.lstm(self.embed(tokens), state)
         return self.head(outputs[:, -1]), state
 
 
-def lstm_generator(weights: dict, prompts: torch.Tensor, noise: torch.Tensor, device: torch.device) -> torch.Tensor:
+def lstm_generator(
+    weights: dict,
+    prompts: torch.Tensor,
+    noise: torch.Tensor,
+    device: torch.device,
+) -> torch.Tensor:
     """New tokens (n, steps), int64, on the CPU.
 
-    weights: a state dict on the CPU; its tensors say how large the parts are.
-    prompts (n, p), int64, on the CPU; noise (steps, n, vocabulary), float32, on `device`.
+    weights: a state dict on the CPU; it says how large the parts are.
+    prompts: (n, p), int64, on the CPU.
+    noise: (steps, n, vocabulary), float32, on `device`.
     """
     vocabulary, width = weights["embed.weight"].shape
     model = Generator(vocabulary, width, weights["head.weight"].shape[1])
@@ -34,13 +45,19 @@ def lstm_generator(weights: dict, prompts: torch.Tensor, noise: torch.Tensor, de
         written.append((scores + noise[0]).argmax(dim=1, keepdim=True))
         for step_noise in noise[1:]:
             scores, state = model(written[-1], state)
-            written.append((scores + step_noise).argmax(dim=1, keepdim=True))
+            noisy = scores + step_noise
+            written.append(noisy.argmax(dim=1, keepdim=True))
         return torch.cat(written, dim=1).cpu()
 
 
 if __name__ == "__main__":
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    parts = {"embed": nn.Embedding(30, 8), "lstm": nn.LSTM(8, 16, batch_first=True), "head": nn.Linear(16, 30)}
+    parts = {
+        "embed": nn.Embedding(30, 8),
+        "lstm": nn.LSTM(8, 16, batch_first=True),
+        "head": nn.Linear(16, 30),
+    }
     prompts = torch.randint(30, (2, 5))
     noise = -torch.rand(12, 2, 30, device=device).log().neg().log()
-    print(lstm_generator(nn.ModuleDict(parts).state_dict(), prompts, noise, device))
+    weights = nn.ModuleDict(parts).state_dict()
+    print(lstm_generator(weights, prompts, noise, device))

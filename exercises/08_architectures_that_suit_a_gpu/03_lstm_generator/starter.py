@@ -5,7 +5,10 @@ from torch import nn
 
 
 class Generator(nn.Module):
-    """Scores (n, vocabulary) for what follows tokens (n, steps), and the state after them."""
+    """Scores (n, vocabulary) for what follows tokens (n, steps).
+
+    The state after the tokens comes with them.
+    """
 
     def __init__(self, vocabulary: int, width: int, hidden: int) -> None:
         super().__init__()
@@ -14,19 +17,31 @@ class Generator(nn.Module):
         self.head = nn.Linear(hidden, vocabulary)
 
 
-def lstm_generator(weights: dict, prompts: torch.Tensor, noise: torch.Tensor, device: torch.device) -> torch.Tensor:
+def lstm_generator(
+    weights: dict,
+    prompts: torch.Tensor,
+    noise: torch.Tensor,
+    device: torch.device,
+) -> torch.Tensor:
     """New tokens (n, steps), int64, on the CPU.
 
-    weights: a state dict on the CPU; its tensors say how large the parts are.
-    prompts (n, p), int64, on the CPU; noise (steps, n, vocabulary), float32, on `device`.
+    weights: a state dict on the CPU; it says how large the parts are.
+    prompts: (n, p), int64, on the CPU.
+    noise: (steps, n, vocabulary), float32, on `device`.
     """
-    # TODO: write Generator.forward; then read the prompts once, and feed token and state back.
+    # TODO: write Generator.forward; then read the prompts once, and feed
+    # token and state back.
     return torch.zeros(len(prompts), noise.shape[0], dtype=torch.int64)
 
 
 if __name__ == "__main__":
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    parts = {"embed": nn.Embedding(30, 8), "lstm": nn.LSTM(8, 16, batch_first=True), "head": nn.Linear(16, 30)}
+    parts = {
+        "embed": nn.Embedding(30, 8),
+        "lstm": nn.LSTM(8, 16, batch_first=True),
+        "head": nn.Linear(16, 30),
+    }
     prompts = torch.randint(30, (2, 5))
     noise = -torch.rand(12, 2, 30, device=device).log().neg().log()
-    print(lstm_generator(nn.ModuleDict(parts).state_dict(), prompts, noise, device))
+    weights = nn.ModuleDict(parts).state_dict()
+    print(lstm_generator(weights, prompts, noise, device))

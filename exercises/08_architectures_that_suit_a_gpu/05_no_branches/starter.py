@@ -3,13 +3,20 @@
 import torch
 
 
-def guarded(gradients: torch.Tensor, limit: float) -> dict[str, torch.Tensor]:
-    """Bad rows zeroed, long rows scaled to `limit`, everything zeroed where more than half of the rows are bad.
+def guarded(
+    gradients: torch.Tensor, limit: float
+) -> dict[str, torch.Tensor]:
+    """Bad rows zeroed, long rows scaled to `limit`.
 
-    gradients (samples, size), float32, on any device; limit: the longest norm of a row, above 0.
-    Returns {"gradients": (samples, size), "bad": how many rows held inf or nan, int64, ()}, on the same device.
+    Everything is zeroed where more than half of the rows are bad.
+    gradients: (samples, size), float32, on any device.
+    limit: the longest norm of a row, above 0.
+    Returns, on the same device,
+        "gradients"  (samples, size)
+        "bad"        how many rows held inf or nan, int64, ()
     """
-    # TODO: this is right, but asks the device about each row. Do without `if` and without a loop.
+    # TODO: this is right, but asks the device about each row. Do without
+    # `if` and without a loop.
     rows, bad = [], 0
     for row in gradients:
         if not row.isfinite().all():
@@ -22,10 +29,14 @@ def guarded(gradients: torch.Tensor, limit: float) -> dict[str, torch.Tensor]:
     result = torch.stack(rows)
     if 2 * bad > len(gradients):
         result = torch.zeros_like(result)
-    return {"gradients": result, "bad": torch.tensor(bad, device=gradients.device)}
+    return {
+        "gradients": result,
+        "bad": torch.tensor(bad, device=gradients.device),
+    }
 
 
 if __name__ == "__main__":
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    gradients = torch.tensor([[3.0, 4.0], [0.1, 0.2], [float("nan"), 1.0]], device=device)
+    rows = [[3.0, 4.0], [0.1, 0.2], [float("nan"), 1.0]]
+    gradients = torch.tensor(rows, device=device)
     print(guarded(gradients, 1.0))

@@ -9,27 +9,54 @@ RATE = 0.1
 
 
 def train_on_images(
-    weights: dict, images: torch.Tensor, labels: torch.Tensor, epochs: int, batch_size: int, device: torch.device
+    weights: dict,
+    images: torch.Tensor,
+    labels: torch.Tensor,
+    epochs: int,
+    batch_size: int,
+    device: torch.device,
 ) -> dict:
-    """{"model": trained, on `device`, "losses": (steps,) float32 on the CPU, one for each step}.
+    """A classifier trained on images, and its losses.
 
     weights: the state dict to start from, on the CPU.
-    images (n, 3, height, width), uint8, and labels (n,), int64, on the CPU.
+    images: (n, 3, height, width), uint8, on the CPU.
+    labels: (n,), int64, on the CPU. Returns
+        "model"   trained, on `device`
+        "losses"  (steps,), float32, on the CPU, one for each step
     """
-    # TODO: build, load, move; train without bothering the device; bring the losses home.
-    model = nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(3, len(weights["7.bias"])))
+    # TODO: build, load, move; train without bothering the device; bring
+    # the losses home.
+    model = nn.Sequential(
+        nn.AdaptiveAvgPool2d(1),
+        nn.Flatten(),
+        nn.Linear(3, len(weights["7.bias"])),
+    )
+    batches = images.split(batch_size), labels.split(batch_size)
     losses = []
     for _ in range(epochs):
-        for pixels, targets in zip(images.split(batch_size), labels.split(batch_size), strict=True):
-            loss = functional.cross_entropy(model(pixels.float() / 255), targets)
+        for pixels, targets in zip(*batches, strict=True):
+            scores = model(pixels.float() / 255)
+            loss = functional.cross_entropy(scores, targets)
             losses.append(loss.item())
     return {"model": model, "losses": torch.tensor(losses)}
 
 
 if __name__ == "__main__":
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    layers = [nn.Conv2d(3, 8, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(8, 16, 3, padding=1), nn.ReLU()]
-    weights = nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(16, 2)).state_dict()
+    untrained = nn.Sequential(
+        nn.Conv2d(3, 8, 3, padding=1),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Conv2d(8, 16, 3, padding=1),
+        nn.ReLU(),
+        nn.AdaptiveAvgPool2d(1),
+        nn.Flatten(),
+        nn.Linear(16, 2),
+    )
+    weights = untrained.state_dict()
     labels = torch.arange(32) % 2
-    images = torch.randint(128, (32, 3, 16, 16)).add(labels.view(-1, 1, 1, 1) * 127).to(torch.uint8)
-    print(train_on_images(weights, images, labels, 5, 8, device)["losses"])
+    brightness = labels.view(-1, 1, 1, 1) * 127
+    images = torch.randint(128, (32, 3, 16, 16)).add(brightness)
+    images = images.to(torch.uint8)
+    result = train_on_images(weights, images, labels, 5, 8, device)
+    print(result["losses"])
