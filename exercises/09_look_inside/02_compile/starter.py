@@ -1,4 +1,4 @@
-"""Compile: what a compiled model takes per call, and what its first call takes."""
+"""Compile: the price of the first call, and what later calls take."""
 
 import time
 from collections.abc import Callable
@@ -9,7 +9,7 @@ from torch import nn
 
 
 def seconds_for(work: Callable[[], Any]) -> float:
-    """Seconds that `work` takes, from an idle GPU until the GPU is idle again."""
+    """Seconds of `work`, from an idle GPU until it is idle again."""
     torch.cuda.synchronize()
     start = time.perf_counter()
     work()
@@ -17,16 +17,33 @@ def seconds_for(work: Callable[[], Any]) -> float:
     return time.perf_counter() - start
 
 
-def compile_and_time(model: nn.Module, batch: torch.Tensor, repeats: int) -> dict[str, Any]:
-    """The compiled model's output for `batch`, and seconds: of its first call, and per call with and without."""
-    # TODO: compile once; time the first call, and then warm calls of both models.
-    return {"output": model(batch), "first_seconds": 0.0, "seconds": 0.0, "eager_seconds": 0.0}
+def compile_and_time(
+    model: nn.Module, batch: torch.Tensor, repeats: int
+) -> dict[str, Any]:
+    """The compiled model's output for `batch`, and three times.
+
+    They are seconds: of its first call, of later ones, and of a call of
+    the model as it was.
+    """
+    # TODO: compile once; time the first call, then warm calls of both.
+    return {
+        "output": model(batch),
+        "first_seconds": 0.0,
+        "seconds": 0.0,
+        "eager_seconds": 0.0,
+    }
 
 
 if __name__ == "__main__":
     if torch.cuda.is_available():
-        model = nn.Sequential(nn.Linear(256, 4096), nn.GELU(), nn.Linear(4096, 16)).to("cuda").requires_grad_(False)
-        for name, figure in compile_and_time(model, torch.randn(4096, 256, device="cuda"), repeats=20).items():
-            print(name, tuple(figure.shape) if name == "output" else f"{figure * 1e3:.3f} ms")
+        model = nn.Sequential(
+            nn.Linear(256, 4096), nn.GELU(), nn.Linear(4096, 16)
+        )
+        model.to("cuda").requires_grad_(False)
+        batch = torch.randn(4096, 256, device="cuda")
+        figures = compile_and_time(model, batch, repeats=20)
+        print("output", tuple(figures.pop("output").shape))
+        for name, seconds in figures.items():
+            print(f"{name} {seconds * 1e3:.3f} ms")
     else:
         print("This times a CUDA GPU, and there is none here.")

@@ -12,19 +12,32 @@ def step(model: nn.Module, batch: torch.Tensor) -> None:
 
 
 def top_three(model: nn.Module, batch: torch.Tensor) -> list[str]:
-    """The three operators with the longest GPU time of their own in a training step, the costliest first."""
+    """The three operators that cost the GPU most in a training step.
+
+    What counts is the time of their own; the costliest comes first.
+    """
     step(model, batch)
-    with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]) as prof:
+    activities = [ProfilerActivity.CPU, ProfilerActivity.CUDA]
+    with profile(activities=activities) as prof:
         for _ in range(3):
             step(model, batch)
-    operators = [row for row in prof.key_averages() if row.key.startswith("aten::")]
-    operators.sort(key=lambda row: row.self_device_time_total, reverse=True)
+    operators = [
+        row for row in prof.key_averages() if row.key.startswith("aten::")
+    ]
+    operators.sort(
+        key=lambda row: row.self_device_time_total, reverse=True
+    )
     return [row.key for row in operators[:3]]
 
 
 if __name__ == "__main__":
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    model = nn.Sequential(nn.Linear(256, 1024), nn.GELU(), nn.LayerNorm(1024), nn.Linear(1024, 10)).to(device)
+    model = nn.Sequential(
+        nn.Linear(256, 1024),
+        nn.GELU(),
+        nn.LayerNorm(1024),
+        nn.Linear(1024, 10),
+    ).to(device)
     print(top_three(model, torch.randn(512, 256, device=device)))
     if device.type == "cpu":
-        print("There is no GPU here, so no operator took any of its time.")
+        print("Without a GPU here, no operator took any of its time.")

@@ -1,4 +1,4 @@
-"""Profiler schedule: record two typical steps of a training, with named parts."""
+"""Profiler schedule: record two typical steps, with named parts."""
 
 from pathlib import Path
 
@@ -6,10 +6,19 @@ import torch
 from torch import nn
 
 
-def profile_steps(model: nn.Module, optimiser: torch.optim.Optimizer, loader: list, trace_file: str) -> nn.Module:
-    """Trains on all pairs of `loader`, writes the trace of the third and the fourth step; the trained model."""
+def profile_steps(
+    model: nn.Module,
+    optimiser: torch.optim.Optimizer,
+    loader: list,
+    trace_file: str,
+) -> nn.Module:
+    """The model, trained on all pairs of `loader`.
+
+    It writes the trace of the third and the fourth step.
+    """
     device = next(model.parameters()).device
-    # TODO: a profiler with a schedule around the loop, named ranges in it, and a trace at the end.
+    # TODO: a profiler with a schedule around the loop, named ranges in
+    # it, and a trace at the end.
     for batch, target in loader:
         batch, target = batch.to(device), target.to(device)
         loss = nn.functional.mse_loss(model(batch), target)
@@ -25,4 +34,7 @@ if __name__ == "__main__":
     optimiser = torch.optim.SGD(model.parameters(), lr=0.1)
     loader = [(torch.randn(8, 16), torch.randn(8, 4)) for _ in range(6)]
     profile_steps(model, optimiser, loader, "trace.json")
-    print("Open trace.json at https://ui.perfetto.dev" if Path("trace.json").exists() else "There is no trace.json.")
+    if Path("trace.json").exists():
+        print("Open trace.json at https://ui.perfetto.dev")
+    else:
+        print("There is no trace.json.")

@@ -1,4 +1,4 @@
-"""CUDA graphs: record the kernels of a forward pass once, replay them with one launch a batch."""
+"""CUDA graphs: record a forward pass once, replay it for each batch."""
 
 import torch
 from torch import nn
@@ -6,17 +6,24 @@ from torch import nn
 
 @torch.no_grad()
 def replay_all(model: nn.Module, batches: torch.Tensor) -> torch.Tensor:
-    """The outputs (steps, n, classes) of `model` for batches (steps, n, k), from the replays of one graph."""
+    """The outputs (steps, n, classes) for batches (steps, n, k).
+
+    They come from replays of one graph of the model.
+    """
     # TODO: capture one forward pass, and replay it for every batch.
     return torch.stack([model(batch) for batch in batches])
 
 
 if __name__ == "__main__":
     if torch.cuda.is_available():
-        model = nn.Sequential(nn.Linear(16, 32), nn.GELU(), nn.Linear(32, 4)).to("cuda").eval()
+        model = nn.Sequential(
+            nn.Linear(16, 32), nn.GELU(), nn.Linear(32, 4)
+        )
+        model.to("cuda").eval()
         batches = torch.randn(10, 8, 16, device="cuda")
         outputs = replay_all(model, batches)
         with torch.no_grad():
-            print(outputs.shape, torch.allclose(outputs, model(batches), atol=1e-5))
+            same = torch.allclose(outputs, model(batches), atol=1e-5)
+        print(outputs.shape, same)
     else:
         print("CUDA graphs need a CUDA GPU, and there is none here.")
