@@ -1,12 +1,15 @@
-"""Two at once: let two GPUs compute at the same time, not one after the other."""
+"""Two at once: two GPUs compute at the same time, not in turn."""
 
 import torch
 
 
-def two_at_once(pairs: list[tuple[torch.Tensor, torch.Tensor]]) -> torch.Tensor:
-    """The Frobenius norm of left (n, k) @ right (k, m) for each pair: (len(pairs),), float64, on the CPU.
+def two_at_once(
+    pairs: list[tuple[torch.Tensor, torch.Tensor]],
+) -> torch.Tensor:
+    """The Frobenius norm of left (n, k) @ right (k, m) for each pair.
 
-    Both matrices of a pair are on one device.
+    Both matrices of a pair are on one device. Returns (len(pairs),),
+    float64, on the CPU.
     """
     norms = []
     for left, right in pairs:
@@ -16,9 +19,15 @@ def two_at_once(pairs: list[tuple[torch.Tensor, torch.Tensor]]) -> torch.Tensor:
 
 
 if __name__ == "__main__":
-    gpus = [torch.device("cuda", index) for index in range(torch.cuda.device_count())] or [torch.device("cpu")]
+    count = torch.cuda.device_count()
+    gpus = [torch.device("cuda", index) for index in range(count)]
+    gpus = gpus or [torch.device("cpu")]
     places = [gpus[index % len(gpus)] for index in range(2)]
     print([str(place) for place in places])
     random = torch.Generator().manual_seed(0)
-    matrices = [torch.rand(9, 9, dtype=torch.float64, generator=random) for _ in range(2)]
-    print(two_at_once([(matrix.to(place), matrix.to(place)) for matrix, place in zip(matrices, places, strict=True)]))
+    matrices = torch.rand(2, 9, 9, dtype=torch.float64, generator=random)
+    pairs = [
+        (matrix.to(place), matrix.to(place))
+        for matrix, place in zip(matrices, places, strict=True)
+    ]
+    print(two_at_once(pairs))

@@ -5,10 +5,14 @@ from torch import nn
 
 
 def split_the_model(
-    model: nn.Sequential, cut: int, batch: torch.Tensor, targets: torch.Tensor
+    model: nn.Sequential,
+    cut: int,
+    batch: torch.Tensor,
+    targets: torch.Tensor,
 ) -> dict[str, torch.Tensor]:
-    """The gradients of the loss by parameter name, with layers before `cut` on cuda:0 and the others on cuda:1.
+    """The gradients of the loss, by the names of the parameters.
 
+    Layers before `cut` are on cuda:0, the others on cuda:1.
     batch (n, d) and targets (n, k) are float32, on the CPU.
     """
     first = model[:cut].to("cuda:0")
@@ -17,13 +21,25 @@ def split_the_model(
     outputs = second(hidden.to("cuda:1"))
     loss = nn.functional.mse_loss(outputs, targets.to("cuda:1"))
     loss.backward()
-    return {name: parameter.grad for name, parameter in model.named_parameters() if parameter.grad is not None}
+    return {
+        name: parameter.grad
+        for name, parameter in model.named_parameters()
+        if parameter.grad is not None
+    }
 
 
 if __name__ == "__main__":
     if torch.cuda.device_count() < 2:
         print("This needs two GPUs: `gpututor run --gpus 2` has them.")
     else:
-        model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 2))
-        for name, gradient in split_the_model(model, 2, torch.rand(6, 4), torch.rand(6, 2)).items():
+        model = nn.Sequential(
+            nn.Linear(4, 8),
+            nn.ReLU(),
+            nn.Linear(8, 8),
+            nn.ReLU(),
+            nn.Linear(8, 2),
+        )
+        batch, targets = torch.rand(6, 4), torch.rand(6, 2)
+        gradients = split_the_model(model, 2, batch, targets)
+        for name, gradient in gradients.items():
             print(f"{name:10} {gradient.device}")

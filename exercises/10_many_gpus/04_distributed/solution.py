@@ -1,4 +1,4 @@
-"""Distributed: one process for each GPU, with a process group, a sampler, and a clean end."""
+"""Distributed: a process for each GPU, a sampler, and a clean end."""
 
 import tempfile
 
@@ -10,23 +10,37 @@ from torch.utils.data import DataLoader, Dataset, DistributedSampler
 
 
 def distributed(
-    model: nn.Module, dataset: Dataset, batch_size: int, epochs: int, rank: int, world_size: int, init_method: str
+    model: nn.Module,
+    dataset: Dataset,
+    batch_size: int,
+    epochs: int,
+    rank: int,
+    world_size: int,
+    init_method: str,
 ) -> dict[str, torch.Tensor]:
-    """Train `model` together with the other ranks, on GPU `rank`: the new state, by the plain model's names.
+    """Train `model` together with the other ranks, on GPU `rank`.
 
-    dataset: pairs of inputs (d,) and targets (k,), float32, on the CPU. `batch_size` is that of one rank.
+    dataset: pairs of inputs (d,) and targets (k,), float32, on the CPU.
+    `batch_size` is that of one rank. Returns the new state, by the plain
+    model's names.
     """
     torch.cuda.set_device(rank)
-    dist.init_process_group("nccl", init_method=init_method, rank=rank, world_size=world_size)
+    dist.init_process_group(
+        "nccl", init_method=init_method, rank=rank, world_size=world_size
+    )
     network = DistributedDataParallel(model.cuda(), device_ids=[rank])
     optimiser = torch.optim.SGD(network.parameters(), lr=0.1)
-    sampler = DistributedSampler(dataset, num_replicas=world_size, rank=rank)
+    sampler = DistributedSampler(
+        dataset, num_replicas=world_size, rank=rank
+    )
     loader = DataLoader(dataset, batch_size=batch_size, sampler=sampler)
     for epoch in range(epochs):
         sampler.set_epoch(epoch)
         for batch, targets in loader:
             optimiser.zero_grad()
-            nn.functional.mse_loss(network(batch.cuda()), targets.cuda()).backward()
+            outputs = network(batch.cuda())
+            loss = nn.functional.mse_loss(outputs, targets.cuda())
+            loss.backward()
             optimiser.step()
     dist.destroy_process_group()
     return model.state_dict()
@@ -35,9 +49,12 @@ def distributed(
 def show(rank: int, init_method: str) -> None:
     """What one process of the example does."""
     torch.manual_seed(0)
-    dataset = torch.utils.data.TensorDataset(torch.rand(20, 3), torch.rand(20, 1))
-    state = distributed(nn.Sequential(nn.Linear(3, 1)), dataset, 4, 2, rank, 2, init_method)
-    print(f"rank {rank}: {state['0.weight'].device}, {state['0.weight'].tolist()}")
+    inputs, targets = torch.rand(20, 3), torch.rand(20, 1)
+    dataset = torch.utils.data.TensorDataset(inputs, targets)
+    model = nn.Sequential(nn.Linear(3, 1))
+    state = distributed(model, dataset, 4, 2, rank, 2, init_method)
+    weight = state["0.weight"]
+    print(f"rank {rank}: {weight.device}, {weight.tolist()}")
 
 
 if __name__ == "__main__":
@@ -45,4 +62,5 @@ if __name__ == "__main__":
         print("This needs two GPUs: `gpututor run --gpus 2` has them.")
     else:
         with tempfile.TemporaryDirectory() as folder:
-            torch.multiprocessing.spawn(show, (f"file://{folder}/store",), nprocs=2)
+            store = f"file://{folder}/store"
+            torch.multiprocessing.spawn(show, (store,), nprocs=2)

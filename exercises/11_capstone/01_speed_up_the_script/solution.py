@@ -1,4 +1,4 @@
-"""Train a small image classifier: the data moves once, the host never waits, the device does the rest.
+"""Train an image classifier: data moves once, the host never waits.
 
 python 01_speed_up_the_script.py --seed 1 --steps 5 --batch 128
 """
@@ -13,21 +13,24 @@ CLASSES = 10
 LEARNING_RATE, MOMENTUM, LONGEST_GRADIENT = 0.05, 0.9, 0.5
 
 
-def make_images(seed: int, count: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Images of (count, 3, 8, 8) and their classes, (count,), on the CPU."""
+def make_images(
+    seed: int, count: int
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Images (count, 3, 8, 8) and their classes (count,), on the CPU."""
     chance = torch.Generator().manual_seed(seed)
     labels = torch.randint(CLASSES, (count,), generator=chance)
-    images = torch.randn(count, 3, 8, 8, generator=chance) + labels.view(-1, 1, 1, 1) / 5
+    noise = torch.randn(count, 3, 8, 8, generator=chance)
+    images = noise + labels.view(-1, 1, 1, 1) / 5
     return images, labels
 
 
 def without_some(labels: torch.Tensor) -> torch.Tensor:
-    """The labels, with -1 for every eighth: nobody has looked at these images."""
+    """The labels, with -1 for every eighth, which nobody looked at."""
     return labels.where(torch.arange(len(labels)) % 8 != 7, -1)
 
 
 def make_model(seed: int) -> nn.Module:
-    """A classifier with weights that depend on the seed only, on the CPU."""
+    """A classifier on the CPU; its weights depend on the seed only."""
     torch.manual_seed(seed)
     return nn.Sequential(
         nn.Conv2d(3, 8, 3, padding=1),
@@ -61,17 +64,27 @@ def train(
     batch: int,
     device: torch.device,
 ) -> dict:
-    """Train for `steps` batches: the losses, their mean, and the weights' mean over all steps."""
+    """Train for `steps` batches.
+
+    Returns the losses, their mean, and the weights' mean over all steps.
+    """
     parameters = list(model.parameters())
-    optimiser = torch.optim.SGD(parameters, lr=LEARNING_RATE, momentum=MOMENTUM)
+    optimiser = torch.optim.SGD(
+        parameters, lr=LEARNING_RATE, momentum=MOMENTUM
+    )
     weights = torch.linspace(0.5, 1.5, CLASSES, device=device)
     images, labels = images.to(device), labels.to(device)
     losses = torch.zeros(steps, device=device)
-    average = {name: torch.zeros_like(value) for name, value in model.named_parameters()}
+    average = {
+        name: torch.zeros_like(value)
+        for name, value in model.named_parameters()
+    }
     for step in range(steps):
         rows = slice(step * batch, (step + 1) * batch)
         logits = model(standardised(images[rows]))
-        loss = F.cross_entropy(logits, labels[rows], weight=weights, ignore_index=-1)
+        loss = F.cross_entropy(
+            logits, labels[rows], weight=weights, ignore_index=-1
+        )
         optimiser.zero_grad()
         loss.backward()
         clip(parameters)
@@ -89,7 +102,9 @@ def train(
 
 
 @torch.no_grad()
-def validate(model: nn.Module, images: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+def validate(
+    model: nn.Module, images: torch.Tensor, labels: torch.Tensor
+) -> torch.Tensor:
     """The loss of each image, (count,), on the CPU."""
     return F.cross_entropy(model(images), labels, reduction="none").cpu()
 
@@ -98,11 +113,14 @@ def main(seed: int, steps: int, batch: int) -> None:
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     model = make_model(seed).to(device)
     images, labels = make_images(seed, steps * batch)
-    result = train(model, images, without_some(labels), steps, batch, device)
+    labels = without_some(labels)
+    result = train(model, images, labels, steps, batch, device)
     images, labels = make_images(seed + 1, 3 * batch)
-    result["validation"] = validate(model, images.to(device), labels.to(device))
+    images, labels = images.to(device), labels.to(device)
+    result["validation"] = validate(model, images, labels)
     torch.save(result, "result.pt")
-    print(f"{steps} steps on {device}, mean loss {result['mean loss']:.3f}")
+    mean = result["mean loss"]
+    print(f"{steps} steps on {device}, mean loss {mean:.3f}")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Train a small image classifier: right, and far slower than it has to be.
+"""Train an image classifier: right, and slower than it has to be.
 
 python 01_speed_up_the_script.py --seed 1 --steps 5 --batch 128
 """
@@ -9,27 +9,31 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-# TODO: this works. Ten faults make it slow: find them, and mend them one by one.
+# TODO: this works. Ten faults make it slow: find them, and mend them
+# one by one.
 
 CLASSES = 10
 LEARNING_RATE, MOMENTUM, LONGEST_GRADIENT = 0.05, 0.9, 0.5
 
 
-def make_images(seed: int, count: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Images of (count, 3, 8, 8) and their classes, (count,), on the CPU."""
+def make_images(
+    seed: int, count: int
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Images (count, 3, 8, 8) and their classes (count,), on the CPU."""
     chance = torch.Generator().manual_seed(seed)
     labels = torch.randint(CLASSES, (count,), generator=chance)
-    images = torch.randn(count, 3, 8, 8, generator=chance) + labels.view(-1, 1, 1, 1) / 5
+    noise = torch.randn(count, 3, 8, 8, generator=chance)
+    images = noise + labels.view(-1, 1, 1, 1) / 5
     return images, labels
 
 
 def without_some(labels: torch.Tensor) -> torch.Tensor:
-    """The labels, with -1 for every eighth: nobody has looked at these images."""
+    """The labels, with -1 for every eighth, which nobody looked at."""
     return labels.where(torch.arange(len(labels)) % 8 != 7, -1)
 
 
 def make_model(seed: int) -> nn.Module:
-    """A classifier with weights that depend on the seed only, on the CPU."""
+    """A classifier on the CPU; its weights depend on the seed only."""
     torch.manual_seed(seed)
     return nn.Sequential(
         nn.Conv2d(3, 8, 3, padding=1),
@@ -42,7 +46,9 @@ def make_model(seed: int) -> nn.Module:
     )
 
 
-def standardised(images: torch.Tensor, device: torch.device) -> torch.Tensor:
+def standardised(
+    images: torch.Tensor, device: torch.device
+) -> torch.Tensor:
     """Each channel of a batch with mean 0 and deviation 1."""
     host = images.cpu()
     mean = host.mean((0, 2, 3), keepdim=True)
@@ -66,11 +72,17 @@ def train(
     batch: int,
     device: torch.device,
 ) -> dict:
-    """Train for `steps` batches: the losses, their mean, and the weights' mean over all steps."""
+    """Train for `steps` batches.
+
+    Returns the losses, their mean, and the weights' mean over all steps.
+    """
     parameters = list(model.parameters())
     velocity = [torch.zeros_like(parameter) for parameter in parameters]
     losses, total = [], 0.0
-    average = {name: torch.zeros(value.shape) for name, value in model.named_parameters()}
+    average = {
+        name: torch.zeros(value.shape)
+        for name, value in model.named_parameters()
+    }
     for step in range(steps):
         rows = range(step * batch, (step + 1) * batch)
         x = torch.stack([images[row].to(device) for row in rows])
@@ -84,7 +96,8 @@ def train(
         loss.backward()
         clip(parameters)
         with torch.no_grad():
-            for parameter, moving in zip(parameters, velocity, strict=True):
+            pairs = zip(parameters, velocity, strict=True)
+            for parameter, moving in pairs:
                 moving.mul_(MOMENTUM).add_(parameter.grad)
                 parameter.sub_(moving * LEARNING_RATE)
         losses.append(loss)
@@ -100,12 +113,15 @@ def train(
     }
 
 
-def validate(model: nn.Module, images: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+def validate(
+    model: nn.Module, images: torch.Tensor, labels: torch.Tensor
+) -> torch.Tensor:
     """The loss of each image, (count,), on the CPU."""
     found = []
     for row in range(len(images)):
         logits = model(images[row : row + 1])
-        found.append(F.cross_entropy(logits, labels[row : row + 1]).detach())
+        loss = F.cross_entropy(logits, labels[row : row + 1])
+        found.append(loss.detach())
     return torch.stack(found).cpu()
 
 
@@ -113,11 +129,14 @@ def main(seed: int, steps: int, batch: int) -> None:
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     model = make_model(seed).to(device)
     images, labels = make_images(seed, steps * batch)
-    result = train(model, images, without_some(labels), steps, batch, device)
+    labels = without_some(labels)
+    result = train(model, images, labels, steps, batch, device)
     images, labels = make_images(seed + 1, 3 * batch)
-    result["validation"] = validate(model, images.to(device), labels.to(device))
+    images, labels = images.to(device), labels.to(device)
+    result["validation"] = validate(model, images, labels)
     torch.save(result, "result.pt")
-    print(f"{steps} steps on {device}, mean loss {result['mean loss']:.3f}")
+    mean = result["mean loss"]
+    print(f"{steps} steps on {device}, mean loss {mean:.3f}")
 
 
 if __name__ == "__main__":
