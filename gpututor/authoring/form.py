@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from gpututor.authoring import texts
@@ -84,6 +84,7 @@ def _hints(exercise: Exercise) -> Iterator[Fault]:
 
 def _starter(exercise: Exercise) -> Iterator[Fault]:
     file, text = exercise.folder / "starter.py", exercise.starter
+    yield from _width(file, texts.code_lines_of(text))
     if (found := text.count(TODO)) != 1:
         advice = f"Mark the one place where learners begin with `{TODO}: …`."
         yield Fault(file, f"expected one `{TODO}`, found {found}", advice)
@@ -104,9 +105,11 @@ def _starter(exercise: Exercise) -> Iterator[Fault]:
 
 
 def _solution(exercise: Exercise) -> Iterator[Fault]:
-    if TODO in exercise.solution:
-        line = exercise.solution[: exercise.solution.index(TODO)].count("\n") + 1
-        yield Fault(exercise.folder / "solution.py", f"there is a `{TODO}` in it", "Finish it.", line=line)
+    file, text = exercise.folder / "solution.py", exercise.solution
+    yield from _width(file, texts.code_lines_of(text))
+    if TODO in text:
+        line = text[: text.index(TODO)].count("\n") + 1
+        yield Fault(file, f"there is a `{TODO}` in it", "Finish it.", line=line)
 
 
 def _wrong(exercise: Exercise) -> Iterator[Fault]:
@@ -140,9 +143,7 @@ def _reading(file: Path, course: Course) -> Iterator[Fault]:
         return  # told where its content is looked at
     if not text.startswith("# "):
         yield Fault(file, "it does not begin with a heading", "Let its first line be `# ` and the title.", line=1)
-    for line, width, most in texts.too_wide(text):
-        what = "code may have" if most == texts.CODE_COLUMNS else "a line may have"
-        yield Fault(file, f"{width} columns; {what} {most}", "Break the line.", line=line)
+    yield from _width(file, texts.lines_of(text))
     for line, target in texts.links(text):
         yield from _link(file, line, target, text)
     lessons = {str(lesson.number) for lesson in course.lessons}
@@ -155,6 +156,12 @@ def _reading(file: Path, course: Course) -> Iterator[Fault]:
             yield Fault(file, problem, "`gpututor list` shows the numbers.", line=line)
     if texts.UNWRITTEN in " ".join(text.split()):
         yield Fault(file, "it is not written yet", f"Write it, and take out “{texts.UNWRITTEN}”.", is_note=True)
+
+
+def _width(file: Path, lines: Iterable[texts.Line]) -> Iterator[Fault]:
+    for line, width, most in texts.too_wide(lines):
+        what = "code may have" if most == texts.CODE_COLUMNS else "a line may have"
+        yield Fault(file, f"{width} columns; {what} {most}", "Break the line.", line=line)
 
 
 def _link(file: Path, line: int, target: str, text: str) -> Iterator[Fault]:

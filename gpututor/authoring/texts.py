@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 COLUMNS = 80
@@ -24,12 +24,12 @@ _MENTION = re.compile(r"\b(exercise|lesson)s? (\d+(?:\.\d+)?)\b", re.IGNORECASE)
 
 @dataclass(frozen=True)
 class Line:
-    """One line of a Markdown text."""
+    """One line of a Markdown text, or of a file of Python."""
 
     number: int
     text: str
     is_code: bool
-    """It stands in a fenced block, fences included."""
+    """It stands in a fenced block, fences included, or in a file of Python."""
 
 
 def lines_of(text: str) -> Iterator[Line]:
@@ -41,9 +41,15 @@ def lines_of(text: str) -> Iterator[Line]:
         fenced ^= is_fence
 
 
-def too_wide(text: str) -> Iterator[tuple[int, int, int]]:
-    """(line, its width, how wide it may be): code that the app would wrap, prose too wide for a plain terminal."""
-    for line in lines_of(text):
+def code_lines_of(source: str) -> Iterator[Line]:
+    """Each line of a file of Python."""
+    for number, line in enumerate(source.splitlines(), 1):
+        yield Line(number, line, is_code=True)
+
+
+def too_wide(lines: Iterable[Line]) -> Iterator[tuple[int, int, int]]:
+    """(line, its width, how wide it may be): code that the app would cut, prose too wide for a plain terminal."""
+    for line in lines:
         most = CODE_COLUMNS if line.is_code else COLUMNS
         if len(line.text) > most:
             yield line.number, len(line.text), most

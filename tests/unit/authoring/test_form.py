@@ -73,8 +73,10 @@ WIDE = "x" * 81
             "starter.py: its arguments are (batch, w, device), and the solution's (batch, weights, device)",
         ),
         (Change("starter.py", 'if __name__ == "__main__":', "if True:"), "starter.py: there is no `if __name__"),
-        (Change("starter.py", "    raise", "  raise"), "starter.py:9: starter or solution is no Python: unindent"),
-        (Change("solution.py", "    return", "    # TODO\n    return"), "solution.py:8: there is a `# TODO` in it"),
+        (Change("starter.py", "", f"# {WIDE}\n"), "starter.py:20: 83 columns; code may have 74"),
+        (Change("solution.py", "", f"# {WIDE}\n"), "solution.py:19: 83 columns; code may have 74"),
+        (Change("starter.py", "    raise", "  raise"), "starter.py:11: starter or solution is no Python: unindent"),
+        (Change("solution.py", "    return", "    # TODO\n    return"), "solution.py:10: there is a `# TODO` in it"),
         (
             Change("wrong/transposed.py", "# It returns", "# Returns\n#"),
             "wrong/transposed.py:2: expected a sentence about the mistake, with a full stop",

@@ -36,7 +36,7 @@ MISTAKES: dict[str, tuple[tuple[Change, ...], tuple[str, ...]]] = {
             "starter.py: the starter passes",
             "wrong/signs_lost.py:1: it passes",
             "wrong/transposed.py:1: it fails first on structure, not on placement",
-            "solution.py:9: with this change it still passes: drop torch.cuda.synchronize()",
+            "solution.py:11: with this change it still passes: drop torch.cuda.synchronize()",
             "exercise.toml: excused_mutant[0].change: no change that still passes is called 'drop .to(",
         ),
     ),
@@ -103,7 +103,7 @@ MISTAKES: dict[str, tuple[tuple[Change, ...], tuple[str, ...]]] = {
         ("checks.py: a grading broke: NameError: name 'nothing' is not defined",),
     ),
     "broken": ((Change("checks.py", "checks = [", "checks = [\n    nothing,"),), ("checks.py:16: NameError",)),
-    "no_python": ((Change("solution.py", "    return", "  return"),), ("solution.py:8: it is no Python: unindent",)),
+    "no_python": ((Change("solution.py", "    return", "  return"),), ("solution.py:10: it is no Python: unindent",)),
 }
 
 

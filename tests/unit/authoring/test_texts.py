@@ -13,7 +13,12 @@ def test_lines_of_fenced_blocks_are_code_fences_included() -> None:
 
 def test_code_may_have_74_columns_and_prose_80() -> None:
     text = f"{'x' * 80}\n{'x' * 81}\n```\n{'y' * 74}\n{'y' * 75}\n```\n{'z' * 80}\n"
-    assert list(texts.too_wide(text)) == [(2, 81, 80), (5, 75, 74)]
+    assert list(texts.too_wide(texts.lines_of(text))) == [(2, 81, 80), (5, 75, 74)]
+
+
+def test_all_lines_of_a_file_of_python_are_code() -> None:
+    source = f"{'y' * 74}\n```\n{'y' * 75}\n"
+    assert list(texts.too_wide(texts.code_lines_of(source))) == [(3, 75, 74)]
 
 
 def test_links_are_found_outside_of_code() -> None:
