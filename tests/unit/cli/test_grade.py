@@ -194,8 +194,8 @@ def test_the_largest_seed_is_graded(course: Path, solution: Path) -> None:
     [
         (["--device", "cuda:5"], 3, "Try --device virtual"),
         (["--device", "gpu"], 2, "There is no device called 'gpu'"),
-        (["--gpu", "T5"], 2, "No GPU is called 'T5'"),
-        (["--gpus", "9"], 2, "9 virtual GPUs are not possible"),
+        pytest.param(["--gpu", "T5"], 2, "No GPU is called 'T5'", marks=pytest.mark.long),
+        pytest.param(["--gpus", "9"], 2, "9 virtual GPUs are not possible", marks=pytest.mark.long),
     ],
 )
 def test_a_device_that_cannot_be_is_told(

@@ -163,7 +163,6 @@ def test_time_is_virtual_unless_it_is_asked_to_be_real(tmp_path: Path) -> None:
     virtual, real = (trace(tmp_path, *words, "script.py").stdout for words in ((), ("--real-time",)))
     assert 0.2 <= float(virtual) < 0.2001
     assert float(real) > 0.2
-    assert trace(tmp_path, "script.py").stdout == virtual
 
 
 def test_on_a_real_device_what_was_done_is_counted(tmp_path: Path) -> None:

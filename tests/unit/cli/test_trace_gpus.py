@@ -42,6 +42,7 @@ def test_gpus_are_compared_in_one_table_and_out_of_memory_is_a_row(tmp_path: Pat
     assert h100 < a100
 
 
+@pytest.mark.long
 def test_the_exit_code_is_that_of_the_first_gpu_and_the_others_still_run(tmp_path: Path) -> None:
     (tmp_path / "script.py").write_text(
         "import torch\nif 'T4' in torch.cuda.get_device_name():\n    raise OSError('no')\n"

@@ -121,6 +121,7 @@ def test_on_the_cpu_the_baseline_itself_is_never_too_slow(grade_timed: GradeTime
     assert "measured" in speed.measured
 
 
+@pytest.mark.long
 def test_on_the_cpu_code_that_takes_many_times_as_long_never_passes(grade_timed: GradeTimed) -> None:
     report, speed = grade_timed(SLEEPS, "cpu")
 
