@@ -203,7 +203,8 @@ def _waits_added(at: _Place) -> Iterator[Mutant]:
         assigned = [(statement, target) for statement in block if (target := _assigned(statement))]
         for statement, target in assigned[-WAITS_PER_BLOCK:]:
             edit = at.text.behind(statement, f"{target}.cpu()")
-            yield at.mutant(statement, f"wait for {target}: {target}.cpu()", edit, adds="cpu")
+            mutant = at.mutant(statement, f"wait for {target}: {target}.cpu()", edit, adds="cpu")
+            yield replace(mutant, line=statement.end_lineno or mutant.line)
 
 
 def _assigned(statement: ast.stmt) -> str:

@@ -134,6 +134,11 @@ def test_a_block_has_at_most_two_waits_and_a_loop_its_own() -> None:
     assert waits == ["wait for b: b.cpu()", "wait for c: c.cpu()", "wait for d: d.cpu()"]
 
 
+def test_a_wait_is_told_on_the_line_where_its_statement_ends() -> None:
+    (wait,) = [mutant for mutant in mutants_of(HEAD + "    c = (\n        a @ b\n    )\n") if mutant.adds == "cpu"]
+    assert wait.source.splitlines()[wait.line - 1] == "    ); c.cpu()"
+
+
 def test_every_mutant_of_the_course_is_python_with_one_line_changed() -> None:
     from tests.exercises.courses import COURSE
 
