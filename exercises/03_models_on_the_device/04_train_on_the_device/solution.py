@@ -10,10 +10,7 @@ def train(
     learning_rate: float,
     device: torch.device,
 ) -> dict:
-    """One step of SGD for each (inputs (rows, features), labels (rows,)).
-
-    All that comes back is on `device`.
-    """
+    """A step of SGD for each batch; what comes back is on `device`."""
     model.to(device)
     model.train()
     optimiser = torch.optim.SGD(

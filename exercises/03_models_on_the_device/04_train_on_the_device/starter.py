@@ -10,10 +10,7 @@ def train(
     learning_rate: float,
     device: torch.device,
 ) -> dict:
-    """One step of SGD for each (inputs (rows, features), labels (rows,)).
-
-    All that comes back is on `device`.
-    """
+    """A step of SGD for each batch; what comes back is on `device`."""
     optimiser = torch.optim.SGD(
         model.parameters(), lr=learning_rate, momentum=0.9
     )

@@ -36,6 +36,7 @@ if __name__ == "__main__":
         return scratch[: 10 << 20].clone()
 
     if torch.cuda.is_available():
+        torch.cuda.init()
         gpu = torch.device("cuda", 0)
         for report in read_the_meters([some_work, some_work], gpu):
             for name, size in report.items():

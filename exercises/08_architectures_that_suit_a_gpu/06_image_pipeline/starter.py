@@ -16,13 +16,10 @@ def train_on_images(
     batch_size: int,
     device: torch.device,
 ) -> dict:
-    """A classifier trained on images, and its losses.
+    """{"model": on `device`, "losses": (steps,), float32, on the CPU}.
 
     weights: the state dict to start from, on the CPU.
-    images: (n, 3, height, width), uint8, on the CPU.
-    labels: (n,), int64, on the CPU. Returns
-        "model"   trained, on `device`
-        "losses"  (steps,), float32, on the CPU, one for each step
+    images (n, 3, height, width), uint8, labels (n,), int64, on the CPU.
     """
     # TODO: build, load, move; train without bothering the device; bring
     # the losses home.

@@ -18,11 +18,9 @@ def distributed(
     world_size: int,
     init_method: str,
 ) -> dict[str, torch.Tensor]:
-    """Train `model` together with the other ranks, on GPU `rank`.
+    """Train with the other ranks, on GPU `rank`: the plain model's state.
 
-    dataset: pairs of inputs (d,) and targets (k,), float32, on the CPU.
-    `batch_size` is that of one rank. Returns the new state, by the plain
-    model's names.
+    dataset: inputs (d,) and targets (k,); `batch_size` is of one rank.
     """
     torch.cuda.set_device(rank)
     dist.init_process_group(

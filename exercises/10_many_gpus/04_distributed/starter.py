@@ -17,17 +17,15 @@ def distributed(
     world_size: int,
     init_method: str,
 ) -> dict[str, torch.Tensor]:
-    """Train `model` together with the other ranks, on GPU `rank`.
+    """Train with the other ranks, on GPU `rank`: the plain model's state.
 
-    dataset: pairs of inputs (d,) and targets (k,), float32, on the CPU.
-    `batch_size` is that of one rank. Returns the new state, by the plain
-    model's names.
+    dataset: inputs (d,) and targets (k,); `batch_size` is of one rank.
     """
+    # TODO: both processes train alone, on the first GPU, on all of the
+    # data, and nobody ends the group.
     dist.init_process_group(
         "nccl", init_method=init_method, rank=rank, world_size=world_size
     )
-    # TODO: both processes train alone, on the first GPU, on all of the
-    # data, and nobody ends the group.
     network = model.cuda()
     optimiser = torch.optim.SGD(network.parameters(), lr=0.1)
     loader = DataLoader(dataset, batch_size=batch_size, shuffle=True)
