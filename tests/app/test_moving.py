@@ -265,6 +265,16 @@ async def test_every_title_of_the_course_is_whole_in_the_list(desk: Desk, size: 
         assert not [str(row.prompt) for row in course.options if "…" in str(row.prompt)]
 
 
+async def test_a_page_of_a_list_that_is_not_laid_out_yet_is_not_turned(desk: Desk) -> None:
+    async with desk.start() as pilot:
+        course = main_screen(pilot).panes.course.list
+        assert not course.size
+        course.highlighted = 1
+        for turn in ("page_down", "page_up"):
+            await course.run_action(turn)
+            assert course.highlighted == 1
+
+
 # The palette
 
 

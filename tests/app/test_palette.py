@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import pytest
-from textual.command import Hit
+from textual.command import Command, CommandList, Hit
 from textual.geometry import Size
+from textual.pilot import Pilot
 
 from gpututor.app.commands import BY_ID, DEVICE_TABS, OTHER_NAMES, Pane
 from gpututor.app.palette import Everything
 from gpututor.app.screens.device import TABS, DeviceScreen
 from gpututor.app.screens.history import HistoryScreen
 from gpututor.app.screens.jump import JumpScreen
+from gpututor.app.screens.palette import PaletteScreen
+from gpututor.app.screens.settings import SettingsScreen
 from tests.app.conftest import Desk, main_screen, until, until_shown
+from tests.app.storm import key_event
 from tests.app.test_device import is_read
 from tests.app.test_path import run_checks
 
@@ -25,6 +29,11 @@ WANTED = {
 """What people type, and what they find first."""
 
 
+def list_of(pilot: Pilot[None]) -> CommandList:
+    """What the palette found."""
+    return pilot.app.screen.query_one(CommandList)
+
+
 async def test_everything_is_found_by_the_names_that_people_know(desk: Desk) -> None:
     async with desk.start() as pilot:
         provider = Everything(main_screen(pilot))
@@ -34,6 +43,39 @@ async def test_everything_is_found_by_the_names_that_people_know(desk: Desk) -> 
             assert best is not None, words
             assert best.text == title, words
             assert len({hit.command for hit in hits}) == len(hits), "one line each"
+
+
+async def test_enter_twice_in_one_moment_does_one_thing(desk: Desk) -> None:
+    async with desk.start() as pilot:
+        for _ in range(2):
+            await pilot.press("ctrl+p", *"settings")
+            await until_shown(pilot, "Settings")
+            await until(pilot, lambda: list_of(pilot).highlighted == 0, "for the list")
+            for _ in range(4):
+                pilot.app.post_message(key_event("enter"))
+            await until(pilot, lambda: isinstance(pilot.app.screen, SettingsScreen), "for the settings")
+            await pilot.pause()
+            assert len(pilot.app.screen_stack) == 2
+            await pilot.press("escape")
+            await until(pilot, lambda: main_screen(pilot).is_active, "for the main screen")
+
+
+async def test_a_page_of_what_is_not_laid_out_yet_is_not_turned(desk: Desk) -> None:
+    async with desk.start() as pilot:
+        await pilot.press("ctrl+p")
+        await until(pilot, lambda: list_of(pilot).highlighted == 0, "for the list")
+        palette, found = pilot.app.screen, list_of(pilot)
+        assert isinstance(palette, PaletteScreen)
+        for turn in ("page_down", "page_up"):
+            found.display = False
+            await until(pilot, lambda: not found.size, "for the list to go")
+            palette._refresh_command_list(found, [one for one in found.options if isinstance(one, Command)], True)
+            found.display = True
+            palette._action_command_list(turn)
+            assert found.highlighted == 0
+        await until(pilot, lambda: bool(found.size), "for the list to be laid out")
+        await pilot.press("pagedown")
+        assert list_of(pilot).highlighted, "a page on"
 
 
 def test_other_names_are_of_commands_and_nobody_elses() -> None:

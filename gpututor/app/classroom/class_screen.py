@@ -21,6 +21,7 @@ from gpututor.app.classroom.told import cell_words, review_sections
 from gpututor.app.screens.stepped import SteppedScreen
 from gpututor.app.widgets.device.edges import Keys, TabChosen, TabTitles
 from gpututor.app.widgets.long_text import LongText
+from gpututor.app.widgets.option_rows import OptionRows
 from gpututor.app.widgets.output import Section
 from gpututor.app.widgets.plain import PlainText
 from gpututor.errors import TutorError
@@ -72,7 +73,7 @@ class ClassScreen(SteppedScreen[None]):
         self._about = PlainText("… Reading the class", id="class-about")
         self._filter = FilterLine(placeholder="student, exercise, outcome, check, open, look, late", compact=True)
         self._cell = PlainText("", id="class-cell")
-        self._exercises = OptionList(id="class-exercises", markup=False, compact=True)
+        self._exercises = OptionRows(id="class-exercises", markup=False, compact=True)
         self._exercise = PlainText("", id="class-exercise")
         self._review = Container(id="class-review")
         self._keys = Keys(id="class-keys")

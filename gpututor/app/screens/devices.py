@@ -18,6 +18,7 @@ from textual.widgets.option_list import Option
 from gpututor.app.log import write_log
 from gpututor.app.screens.dialogs import error_dialog
 from gpututor.app.screens.pages import PagesScreen
+from gpututor.app.widgets.option_rows import OptionRows
 from gpututor.app.widgets.plain import PlainText
 from gpututor.app.words import planned_device, reason_against
 from gpututor.course.exercise import Exercise
@@ -97,9 +98,9 @@ class DevicesScreen(PagesScreen["Inventory"]):
         self._findings: list[Finding] = []
         self._looked = False
         """Whether the last look came to its end."""
-        self._devices = OptionList(id="devices", markup=False, compact=True)
+        self._devices = OptionRows(id="devices", markup=False, compact=True)
         self._plan = PlainText("", classes="plan")
-        self._models = OptionList(id="models", markup=False, compact=True)
+        self._models = OptionRows(id="models", markup=False, compact=True)
         self._end = PlainText("", classes="end")
         self._found = VerticalScroll(self._end, id="found")
         lead, explained = PlainText("Your runs happen on", classes="lead"), "\n".join(VIRTUAL_GPU)

@@ -14,12 +14,13 @@ from textual.widgets.option_list import Option
 
 from gpututor.app.messages import ExerciseChosen, LessonChosen
 from gpututor.app.standing import ExerciseRow, LessonRow, Listed, State
+from gpututor.app.widgets.option_rows import OptionRows
 
 _COLOURS = {State.PASSED: "$text-success", State.STARTED: "$text-warning", State.TO_DO: "$foreground-muted"}
 _ROOM_FOR_SUMMARIES = 70
 
 
-class CourseList(OptionList):
+class CourseList(OptionRows):
     """Shows rows; says which one was picked."""
 
     BINDINGS: ClassVar[list[BindingType]] = [

@@ -10,6 +10,7 @@ from textual.containers import Vertical
 from textual.widgets import OptionList
 
 from gpututor.app.messages import LineChosen
+from gpututor.app.widgets.option_rows import OptionRows
 
 
 class ListPage(Vertical):
@@ -25,7 +26,7 @@ class ListPage(Vertical):
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
-        self.list = OptionList(markup=False, compact=True)
+        self.list = OptionRows(markup=False, compact=True)
 
     def line_at(self, position: int) -> int | None:
         """The line of the file that a row of the list points at, from 1."""
