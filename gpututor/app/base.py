@@ -119,6 +119,12 @@ class BaseApp(App[None]):
 
         open_palette(self)
 
+    def search_themes(self) -> None:
+        """Show the themes, by name."""
+        from gpututor.app.screens.palette import open_themes  # as above
+
+        open_themes(self)
+
     def leave_at_once(self) -> None:
         """The terminal was closed, or the program told to end: nobody can be asked."""
         self._client.cancel()

@@ -60,6 +60,22 @@ async def test_enter_twice_in_one_moment_does_one_thing(desk: Desk) -> None:
             await until(pilot, lambda: main_screen(pilot).is_active, "for the main screen")
 
 
+async def test_a_theme_is_chosen_by_its_name_however_often_enter_comes(desk: Desk) -> None:
+    async with desk.start() as pilot:
+        await pilot.press("ctrl+p", *"colours")
+        await until(pilot, lambda: list_of(pilot).highlighted == 0, "for the list")
+        await pilot.press("enter")
+        await until_shown(pilot, "Type a theme's name")
+        await pilot.press(*"nord")
+        await until(pilot, lambda: list_of(pilot).option_count == 1, "for the theme")
+        for key in ("ctrl+p", *["enter"] * 4):
+            pilot.app.post_message(key_event(key))
+        await until(pilot, lambda: main_screen(pilot).is_active, "for the main screen")
+        await until(pilot, lambda: pilot.app.theme == "nord", "for the theme")
+        await pilot.pause()
+        assert len(pilot.app.screen_stack) == 1
+
+
 async def test_a_page_of_what_is_not_laid_out_yet_is_not_turned(desk: Desk) -> None:
     async with desk.start() as pilot:
         await pilot.press("ctrl+p")

@@ -9,6 +9,7 @@ from textual import on
 from textual.app import App
 from textual.command import CommandPalette
 from textual.message import Message
+from textual.theme import ThemeProvider
 from textual.widgets import Input, OptionList
 
 from gpututor.app.screens.jump import JumpScreen
@@ -37,3 +38,8 @@ def open_palette(app: App[Any]) -> None:
         app.screen.dismiss(None)
     if not CommandPalette.is_open(app):
         app.push_screen(PaletteScreen(id="--command-palette", placeholder="Type a name"))
+
+
+def open_themes(app: App[Any]) -> None:
+    """The same for the names of themes only."""
+    app.push_screen(PaletteScreen([ThemeProvider], placeholder="Type a theme's name"))
