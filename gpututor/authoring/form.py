@@ -19,7 +19,15 @@ MAIN = 'if __name__ == "__main__":'
 
 def exercise_faults(exercise: Exercise, course: Course) -> Iterator[Fault]:
     """What is not so in the form of one exercise that the catalogue could read."""
-    rules: tuple[Callable[[Exercise], Iterator[Fault]], ...] = (_manifest, _task, _hints, _starter, _solution, _wrong)
+    rules: tuple[Callable[[Exercise], Iterator[Fault]], ...] = (
+        _manifest,
+        _task,
+        _hints,
+        _starter,
+        _solution,
+        _right,
+        _wrong,
+    )
     for rule in rules:
         try:
             yield from rule(exercise)
@@ -112,6 +120,13 @@ def _solution(exercise: Exercise) -> Iterator[Fault]:
         yield Fault(file, f"there is a `{TODO}` in it", "Finish it.", line=line)
 
 
+def _right(exercise: Exercise) -> Iterator[Fault]:
+    for file in exercise.right_solutions:
+        if not _is_sentence((exercise.file(f"right/{file.name}").splitlines() or [""])[0]):
+            advice = "Such as `# It keeps the products in a list.`: it says how this way differs from solution.py."
+            yield Fault(file, "expected a sentence about the way, with a full stop", advice, line=1)
+
+
 def _wrong(exercise: Exercise) -> Iterator[Fault]:
     files = exercise.wrong_solutions
     if len(files) < FEWEST_WRONG_SOLUTIONS:
@@ -121,9 +136,13 @@ def _wrong(exercise: Exercise) -> Iterator[Fault]:
         lines = exercise.file(f"wrong/{file.name}").splitlines()
         if not lines or not named_check(lines[0]).isidentifier():
             yield Fault(file, "expected `# fails: ` and the name of a check", "Name the check that it fails.", line=1)
-        if len(lines) < 2 or not (lines[1].startswith("# ") and lines[1].endswith(".")):
+        if len(lines) < 2 or not _is_sentence(lines[1]):
             advice = "Such as `# It copies row by row.`: it is shown to teachers beside the file's name."
             yield Fault(file, "expected a sentence about the mistake, with a full stop", advice, line=2)
+
+
+def _is_sentence(line: str) -> bool:
+    return line.startswith("# ") and line.endswith(".")
 
 
 def _length(file: Path, text: str, allowed: tuple[int, int]) -> Iterator[Fault]:

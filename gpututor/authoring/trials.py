@@ -53,6 +53,9 @@ def further_trials(exercise: Exercise, examined: Examined, *, with_mutants: bool
     """All others. Raises `CourseError` for an unreadable file, `SyntaxError` for a solution that is no Python."""
     solution = exercise.solution
     yield Trial("starter", exercise.starter, partial(_starter, exercise))
+    for path in exercise.right_solutions:
+        name = f"right/{path.name}"
+        yield Trial(name, exercise.file(name), partial(_passes, exercise, path, SEEDS[0]))
     for path in exercise.wrong_solutions:
         name = f"wrong/{path.name}"
         source = exercise.file(name)
@@ -120,15 +123,22 @@ def shown(report: Report) -> tuple[str, ...]:
     return (*lines, *(f"to look at: {suspicion}" for suspicion in report.suspicions))
 
 
-def _solution(exercise: Exercise, seed: int, report: Report) -> Iterator[Fault]:
-    file = exercise.folder / "solution.py"
+def _passes(exercise: Exercise, file: Path, seed: int, report: Report) -> Iterator[Fault]:
+    """Report a solution or a right variant that does not pass, or is not graded in every scenario."""
     if report.outcome is not Outcome.PASSED:
-        again = f"`gpututor grade {exercise.slug} --file {file.name} --device virtual --seed {seed}` shows all of it."
-        yield Fault(file, f"the solution does not pass, with seed {seed}", again, details=shown(report))
+        name = file.relative_to(exercise.folder)
+        again = f"`gpututor grade {exercise.slug} --file {name} --device virtual --seed {seed}` shows all of it."
+        yield Fault(file, f"it does not pass, with seed {seed}", again, details=shown(report))
         return
     graded = [run.scenario for run in report.runs]
     if missing := [scenario.name for scenario in exercise.scenarios if scenario.name not in graded]:
         yield Fault(file, f"it was not graded in: {', '.join(missing)}", "Run `gpututor doctor`.")
+
+
+def _solution(exercise: Exercise, seed: int, report: Report) -> Iterator[Fault]:
+    yield from _passes(exercise, exercise.folder / "solution.py", seed, report)
+    if report.outcome is not Outcome.PASSED:
+        return
     took_s = (report.elapsed_s - report.waited_s) / max(1, len(report.runs))
     if took_s > SLOW_SHARE * exercise.limits.wall_s and seed == SEEDS[0]:
         problem = f"the solution takes {took_s:.1f} s a scenario of the {exercise.limits.wall_s:g} s that are allowed"

@@ -3,9 +3,10 @@
 PATH is the folder of an exercise, a lesson or a course, a number (5 or 5.1) or a name; without one, all of the course.
 
 For each exercise: its form and texts; that the starter is refused; that the solution passes in every scenario with ten
-seeds; that each wrong solution fails first on the check that it names, and is told all about it; that constants and
-spoiled results are refused; that tolerances reject nonsense; that baselines are right; and that the solution with one
-change (a move dropped, a wait added, a device swapped …) is noticed. For each lesson: its form, and its examples.
+seeds; that each right variant passes in every scenario; that each wrong solution fails first on the check that it
+names, and is told all about it; that constants and spoiled results are refused; that tolerances reject nonsense; that
+baselines are right; and that the solution with one change (a move dropped, a wait added, a device swapped …) is
+noticed. For each lesson: its form, and its examples.
 
 --json prints one object:
   schema_version  1

@@ -61,7 +61,7 @@ class Excuse:
 
 @dataclass(frozen=True)
 class Exercise:
-    """One folder with a task, a starter, inputs, checks, a solution, hints and known-wrong solutions."""
+    """One folder with a task, a starter, inputs, checks, a solution, hints, right variants and wrong solutions."""
 
     lesson_number: int
     number: int
@@ -126,6 +126,11 @@ class Exercise:
     def hints(self) -> tuple[str, ...]:
         """The steps of `hints.md`: each begins with a `##` heading; the heading stays in the text."""
         return split_hints(visible(self._text("hints.md")))
+
+    @property
+    def right_solutions(self) -> tuple[Path, ...]:
+        """The right variants: other ways to solve the exercise, each of which must pass."""
+        return tuple(sorted((self.folder / "right").glob("*.py")))
 
     @property
     def wrong_solutions(self) -> tuple[Path, ...]:

@@ -25,6 +25,11 @@ SOME_LESSONS = [
     pytest.param(lesson, id=lesson.slug, marks=[] if lesson.number % 2 else [pytest.mark.long])
     for lesson in COURSE.lessons
 ]
+RIGHT_SOLUTIONS = [
+    pytest.param(exercise, path, id=f"{exercise.slug}-{path.stem}")
+    for exercise in COURSE.exercises
+    for path in exercise.right_solutions
+]
 WRONG_SOLUTIONS = [
     pytest.param(exercise, path, id=f"{exercise.slug}-{path.stem}")
     for exercise in COURSE.exercises

@@ -12,7 +12,7 @@ from gpututor.course.exercise import Exercise
 from gpututor.grading.client import GradingClient
 from gpututor.grading.events import Graded, GradeRequest
 from gpututor.grading.report import Outcome, Report, Status
-from tests.exercises.courses import EXERCISES, WRONG_SOLUTIONS
+from tests.exercises.courses import EXERCISES, RIGHT_SOLUTIONS, WRONG_SOLUTIONS
 
 HERE = torch.accelerator.current_accelerator(check_available=True)
 KIND = "none" if HERE is None else HERE.type
@@ -62,8 +62,8 @@ def test_a_solution_is_judged_alike_on_the_real_and_on_the_virtual_device(
     compare(client, exercise, exercise.solution)
 
 
-@pytest.mark.parametrize(("exercise", "path"), WRONG_SOLUTIONS)
-def test_a_wrong_solution_is_judged_alike_on_the_real_and_on_the_virtual_device(
+@pytest.mark.parametrize(("exercise", "path"), [*RIGHT_SOLUTIONS, *WRONG_SOLUTIONS])
+def test_a_right_variant_or_wrong_solution_is_judged_alike_on_the_real_and_on_the_virtual_device(
     exercise: Exercise, path: Path, client: GradingClient
 ) -> None:
     compare(client, exercise, path.read_text(encoding="utf-8"))

@@ -1,7 +1,7 @@
 """A course as students get it: to list, read, edit, run and hand in, with nothing that would tell a solution.
 
 What is in it is named here, file by file, and written anew where it could hold more; everything else stays behind: the
-checks, the solutions, wrong solutions, baselines, and the inputs that are drawn for them.
+checks, the solutions, right variants, wrong solutions, baselines, and the inputs that are drawn for them.
 """
 
 from __future__ import annotations

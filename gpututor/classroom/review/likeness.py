@@ -111,9 +111,9 @@ def _who(one: HandedIn) -> tuple[str, int]:
 
 
 def _given(exercise: Exercise) -> Iterator[str]:
-    """What is nobody's own: the starter, code that students are shown, the solution, and mistakes that many make."""
+    """What is nobody's own: the starter, code that students are shown, the solutions, and mistakes that many make."""
     names = ["starter.py", "solution.py", "task.md", "hints.md", "../lesson.md"]
-    names += [f"wrong/{path.name}" for path in exercise.wrong_solutions]
+    names += [f"{path.parent.name}/{path.name}" for path in (*exercise.right_solutions, *exercise.wrong_solutions)]
     for name in names:
         try:
             text = exercise.file(name)

@@ -26,6 +26,7 @@ class Change:
             assert self.old in text, f"{self.old!r} is not in {self.file}"
             path.write_text(text.replace(self.old, self.new))
         else:
+            path.parent.mkdir(exist_ok=True)
             path.write_text(text + self.new)
 
 

@@ -78,6 +78,10 @@ WIDE = "x" * 81
         (Change("starter.py", "    raise", "  raise"), "starter.py:11: starter or solution is no Python: unindent"),
         (Change("solution.py", "    return", "    # TODO\n    return"), "solution.py:10: there is a `# TODO` in it"),
         (
+            Change("right/other.py", "", "def product(batch, weights, device):\n    return batch\n"),
+            "right/other.py:1: expected a sentence about the way, with a full stop",
+        ),
+        (
             Change("wrong/transposed.py", "# It returns", "# Returns\n#"),
             "wrong/transposed.py:2: expected a sentence about the mistake, with a full stop",
         ),

@@ -20,6 +20,7 @@ WAITING = Change(
     f"    return {PRODUCT}\n",
     f"    product = {PRODUCT}\n    torch.cuda.synchronize()\n    return product\n",
 )
+SEVERAL = "def several(batch, weights, device):\n    return "
 OWN_CHECK = "Check('own', lambda _: 'It is so', lambda run: Finding('a', 'b') if 'abs' in run.source else None),"
 EXCUSE = '[[excused_mutant]]\nchange = "{}"\nreason = "It is here to be excused."\n'
 
@@ -30,10 +31,13 @@ MISTAKES: dict[str, tuple[tuple[Change, ...], tuple[str, ...]]] = {
             Change("starter.py", "raise NotImplementedError", f"return {PRODUCT}"),
             Change("wrong/signs_lost.py", ".abs()", ""),
             Change("wrong/transposed.py", "fails: structure", "fails: placement"),
+            Change("right/brief.py", "", f"# It is brief.\n{SEVERAL}{PRODUCT}\n"),
+            Change("right/other.py", "", f"# It adds.\n{SEVERAL}batch.to(device) + weights\n"),
             Change("exercise.toml", "", EXCUSE.format("drop .to(device) of batch")),
         ),
         (
             "starter.py: the starter passes",
+            "right/other.py: it does not pass, with seed 1",
             "wrong/signs_lost.py:1: it passes",
             "wrong/transposed.py:1: it fails first on structure, not on placement",
             "solution.py:11: with this change it still passes: drop torch.cuda.synchronize()",
@@ -85,11 +89,11 @@ MISTAKES: dict[str, tuple[tuple[Change, ...], tuple[str, ...]]] = {
     ),
     "never": (
         (Change("solution.py", f"return {PRODUCT}", f"return {PRODUCT} * 2"),),
-        ("solution.py: the solution does not pass, with seed 1",),
+        ("solution.py: it does not pass, with seed 1",),
     ),
     "now_and_then": (
         (Change("solution.py", f"return {PRODUCT}", f"return {PRODUCT} * (2 if batch[0, 0] > 1 else 1)"),),
-        ("solution.py: the solution does not pass, with seed ",),
+        ("solution.py: it does not pass, with seed ",),
     ),
     "breaks": (
         (

@@ -1,0 +1,22 @@
+# It compiles the model's forward method.
+import time
+
+import torch
+
+
+def seconds(function, batch, repeats):
+    torch.cuda.synchronize()
+    start = time.perf_counter()
+    for _ in range(repeats):
+        output = function(batch)
+    torch.cuda.synchronize()
+    return (time.perf_counter() - start) / repeats, output
+
+
+def compile_and_time(model, batch, repeats):
+    compiled = torch.compile(model.forward)
+    first, output = seconds(compiled, batch, 1)
+    later, _ = seconds(compiled, batch, repeats)
+    model(batch)
+    eager, _ = seconds(model, batch, repeats)
+    return {"output": output, "first_seconds": first, "seconds": later, "eager_seconds": eager}
