@@ -11,6 +11,7 @@ import json
 import os
 import signal
 import sys
+import threading
 from dataclasses import dataclass
 from typing import Any
 
@@ -67,18 +68,27 @@ def main() -> None:
 
 
 def _end_on_sigterm() -> None:
-    """SIGTERM, which others send to end a program, ends this one as `sys.exit` does; a forked child it just ends."""
+    """End the program on SIGTERM as `sys.exit` does; a forked child just ends."""
     if signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
         return
+    report_ignored = sys.unraisablehook
 
     def end(number: int, _: object) -> None:
         raise SystemExit(128 + number)
+
+    def retry(ignored: Any) -> None:
+        """Python drops what is raised in a finaliser or a weak reference's callback: send the signal again, after it."""
+        if ignored.exc_type is SystemExit and signal.getsignal(signal.SIGTERM) is end:
+            threading.Timer(0.01, signal.raise_signal, (signal.SIGTERM,)).start()
+        else:
+            report_ignored(ignored)
 
     def forget() -> None:
         if signal.getsignal(signal.SIGTERM) is end:
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
     signal.signal(signal.SIGTERM, end)
+    sys.unraisablehook = retry
     os.register_at_fork(after_in_child=forget)
 
 

@@ -22,6 +22,32 @@ print("began", flush=True)
 while True:
     x = x * 1.0
 """
+ENDLESS_FINALISERS = """\
+import time
+
+import torch
+
+
+def work():
+    x = torch.ones(10, device="cuda")
+    for _ in range(1000):
+        x = x * 1.0
+
+
+class Buffer:
+    def __del__(self):
+        if not began:
+            print("began", flush=True)
+            began.append(True)
+            time.sleep(1.0)
+        work()
+
+
+began = []
+while True:
+    Buffer()
+    work()
+"""
 WORKERS = """\
 import sys
 import torch
@@ -95,6 +121,18 @@ def test_who_interrupts_gets_a_summary_of_what_ran(
     assert (t4.split()[0], t4.split()[-1]) == ("T4", "-")
     assert l4.split() == ["L4", *["-"] * 6]
     assert notes == ["  T4: interrupted", "  L4: not run: interrupted"]
+
+
+def test_sigterm_ends_a_program_that_is_in_a_finaliser(tmp_path: Path) -> None:
+    (tmp_path / "script.py").write_text(ENDLESS_FINALISERS)
+    command = [sys.executable, "-m", "gpututor", "trace", "--gpu", "T4", "script.py"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path) as child:
+        assert child.stdout is not None
+        assert child.stdout.readline() == "began\n"
+        child.send_signal(signal.SIGTERM)
+        _, err = child.communicate(timeout=LIMIT_S)
+    assert child.returncode == 128 + signal.SIGTERM
+    assert "It ended by SIGTERM." in err
 
 
 @pytest.mark.parametrize("method", ["spawn", "fork"])
