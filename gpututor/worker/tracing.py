@@ -77,7 +77,7 @@ def _end_on_sigterm() -> None:
         raise SystemExit(128 + number)
 
     def retry(ignored: Any) -> None:
-        """Python drops what is raised in a finaliser or a weak reference's callback: send the signal again, after it."""
+        """Send the signal again: Python drops what is raised in a finaliser or a weak reference's callback."""
         if ignored.exc_type is SystemExit and signal.getsignal(signal.SIGTERM) is end:
             threading.Timer(0.01, signal.raise_signal, (signal.SIGTERM,)).start()
         else:
