@@ -38,7 +38,7 @@ class Look:
     """At a node that is new."""
 
     node: str
-    since: float = field(default_factory=time.monotonic)
+    since: float = field(default_factory=lambda: time.monotonic())  # looked up late, as all other readings are
 
     @property
     def is_silent(self) -> bool:
