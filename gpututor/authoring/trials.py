@@ -109,7 +109,7 @@ def failed_first(report: Report) -> dict[str, str]:
 def shown(report: Report) -> tuple[str, ...]:
     """What the report says of a failure, a line each."""
     lines = [f"{report.outcome}: {report.reason}" if report.reason else str(report.outcome)]
-    told = [verdict for verdict in report.verdicts if verdict.status.has_details]
+    told = [verdict for verdict in report.verdicts if verdict.status.is_finding]
     for verdict in told[:_SHOWN_VERDICTS]:
         at = f", line {verdict.line}" if verdict.line is not None else ""
         lines.append(f"{verdict.scenario}: {verdict.check} {verdict.status}{at}")

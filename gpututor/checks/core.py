@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import torch
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from gpututor.checks.speed import Timing
 
 Applies = Callable[["Machine"], bool] | str
+CheckKind = Literal["values", "structure", "other"]
 _ONE_LINE = 100
 _MOST_WORDS = 200
 """Characters."""
@@ -205,6 +206,12 @@ class Check:
     """Figures to show when it has passed."""
     tolerance: Tolerance | None = None
     """What it allows, for a check of values: `tolerances` tries nonsense on it."""
+    kind: CheckKind = "other"
+    """`values`: right results pass it, and only right ones. `structure`: the form of results. `other`: all else.
+
+    If a check of values fails in a scenario, all checks of another kind that passed there are held back. If a check of
+    structure fails, the others that passed are held back too.
+    """
 
     def applies(self, machine: Machine) -> bool:
         match self.on:
@@ -223,6 +230,12 @@ class Check:
         if not 0 < points < 1e6:
             raise CourseError(f"check {self.name!r}: {points} points", "Give it a number above 0.")
         return replace(self, points=points)
+
+    def with_kind(self, kind: CheckKind) -> Check:
+        """Return the same check as one of another kind."""
+        if kind not in get_args(CheckKind):
+            raise CourseError(f"check {self.name!r}: kind={kind!r}", f"Use one of {', '.join(get_args(CheckKind))}.")
+        return replace(self, kind=kind)
 
 
 def call_in_words(position: int, calls: int, drawn: dict[str, Any]) -> str:

@@ -89,7 +89,8 @@ def measurement(
                 )
         return None
 
-    return Check(name, lambda _: "The time that it reports is the time that the work took", find, (), why, "", on)
+    sentence = "The time that it reports is the time that the work took"
+    return Check(name, lambda _: sentence, find, (), why, "", on, kind="values")
 
 
 def _seconds(events: Sequence[Event], wanted: int) -> float:

@@ -87,6 +87,7 @@ def parity(
         on,
         results_only=True,
         tolerance=tolerance,
+        kind="values",
     )
 
 

@@ -75,6 +75,7 @@ def distribution(
         advice,
         on,
         repeats=2,
+        kind="values",
     )
 
 

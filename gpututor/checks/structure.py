@@ -50,7 +50,15 @@ def structure(
         return None
 
     return Check(
-        name, lambda _: "The result has the right type, shape and dtype", find, (), why, advice, on, results_only=True
+        name,
+        lambda _: "The result has the right type, shape and dtype",
+        find,
+        (),
+        why,
+        advice,
+        on,
+        results_only=True,
+        kind="structure",
     )
 
 

@@ -43,7 +43,7 @@ def value(
                 )
         return None
 
-    return Check(name, lambda _: "The answer is right", find, (), why, advice, on, results_only=True)
+    return Check(name, lambda _: "The answer is right", find, (), why, advice, on, results_only=True, kind="values")
 
 
 def shorten(value: Any, limit: int = 300) -> str:

@@ -125,12 +125,16 @@ def has_hidden(exercise: ExerciseSummary, rules: Rules, report: Report | None) -
 
 
 def _shown(verdicts: Sequence[Verdict], rules: Rules, exercise: str) -> tuple[Verdict, ...]:
-    """Without those that are hidden, and without those that perhaps did not run because a hidden one failed."""
+    """Leave out hidden verdicts, and those that were perhaps not run or held back because a hidden check failed."""
     left = [verdict for verdict in verdicts if not rules.is_hidden(exercise, verdict.check)]
     if len(left) == len(verdicts):
         return tuple(left)
     stopped = {each.scenario for each in left if each.check in _OWN and each.status.is_failure}
-    unexplained = {each.check for each in left if each.status is Status.NOT_RUN and each.scenario not in stopped}
+    unexplained = {
+        each.check
+        for each in left
+        if each.status is Status.HELD_BACK or (each.status is Status.NOT_RUN and each.scenario not in stopped)
+    }
     return tuple(verdict for verdict in left if verdict.check not in unexplained)
 
 

@@ -12,7 +12,9 @@ from typing import Any, Literal
 
 from gpututor.grading.reading import read
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
+READABLE_VERSIONS = (2, 3)
+"""Version 3 adds the status `held back`; a report of version 2 has the same keys."""
 
 Times = Literal["modelled", "measured", ""]
 Placement = Literal["traced", "corroborated", "self-reported", ""]
@@ -74,15 +76,22 @@ class Status(StrEnum):
     """A person has to look: figures that do not fit each other, or an unforeseen result. Never a pass or blame."""
     NOT_RUN = "not run"
     """Something that it depends on broke first."""
+    HELD_BACK = "held back"
+    """It passed, but the values are wrong: a wrong result earns no points for what it costs."""
 
     @property
     def is_failure(self) -> bool:
         return self in (Status.FAILED, Status.TOO_SLOW)
 
     @property
+    def is_finding(self) -> bool:
+        """True if something is wrong, or a person has to look: the first such verdict is shown to the learner."""
+        return self not in (Status.PASSED, Status.NOT_RUN, Status.HELD_BACK)
+
+    @property
     def has_details(self) -> bool:
         """Whether there is more to say than the check's sentence."""
-        return self not in (Status.PASSED, Status.NOT_RUN)
+        return self.is_finding or self is Status.HELD_BACK
 
 
 @dataclass(frozen=True)
@@ -259,13 +268,12 @@ class Report:
 
 
 def check_version(data: dict[str, Any]) -> None:
-    """Raises `ValueError` for a report of another version."""
+    """Raise `ValueError` for a report of a version that cannot be read."""
     version = data.get("schema_version")
-    if type(version) is int and version != SCHEMA_VERSION:
+    if type(version) is int and version not in READABLE_VERSIONS:
         age = "an older" if version < SCHEMA_VERSION else "a newer"
-        raise ValueError(
-            f"schema_version is {version}, from {age} gpututor; this one reads {SCHEMA_VERSION}: grade once more"
-        )
+        known = " and ".join(map(str, READABLE_VERSIONS))
+        raise ValueError(f"schema_version is {version}, from {age} gpututor; this one reads {known}: grade once more")
 
 
 def verdict_from_json(data: object) -> Verdict:

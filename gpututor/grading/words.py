@@ -13,6 +13,7 @@ GLYPHS = {
     Status.INCONCLUSIVE: "○",
     Status.NEEDS_REVIEW: "○",
     Status.NOT_RUN: "○",
+    Status.HELD_BACK: "○",
 }
 
 OUTCOME_TITLES = {

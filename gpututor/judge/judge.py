@@ -44,7 +44,7 @@ from gpututor.judge.suspicions import suspicions_of
 from gpututor.judge.timing.measuring import measure_for
 from gpututor.judge.timing.statistics import MOST_PAIRS
 from gpututor.judge.unasked import unasked_verdicts
-from gpututor.judge.verdicts import not_run, outcome_of, own_verdicts
+from gpututor.judge.verdicts import not_run, outcome_of, own_verdicts, with_held_back
 from gpututor.judge.workers import Worker, WorkerPool
 from gpututor.judge.workers.worker import WorkerLost
 from gpututor.plain_text import with_newlines
@@ -218,6 +218,7 @@ class _Grading:
                 self._trouble_outcome = self._trouble_outcome or (trouble.outcome if trouble else Outcome.FAILED)
             self._add(verdict)
         statuses: dict[str, Status] = {}
+        judged: list[tuple[Check, Verdict]] = []
         applying = [check for check in checks if check.applies(run.machine)]
         # Pairs take seconds, and tell nothing of code that is wrong.
         timed = [check for check in applying if check.speed is not None and not run.machine.virtual]
@@ -227,6 +228,8 @@ class _Grading:
             broken = trouble is not None or any(statuses.get(need) not in (None, Status.PASSED) for need in check.needs)
             verdict = not_run(check, run.machine) if broken else solution.verdict_of(check, run)
             statuses[check.name] = verdict.status
+            judged.append((check, verdict))
+        for verdict in with_held_back(judged):
             self._add(verdict)
         if trouble is None:
             for verdict in unasked_verdicts(checks, run):

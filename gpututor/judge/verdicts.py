@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
-from gpututor.checks.core import Check, Finding, Machine, Run
+from gpututor.checks.core import Check, CheckKind, Finding, Machine, Run
 from gpututor.course.exercise import Exercise
 from gpututor.errors import TutorError
 from gpututor.grading.report import Outcome, Status, Verdict
@@ -17,6 +17,8 @@ OWN = ("loads", "runs", "prints")
 """The grader's own checks: they are worth no points, and passing them alone is no pass."""
 LONGEST = 4000
 """Characters of each text of a verdict: an author's check may show a whole result."""
+VALUES_ARE_WRONG = "held back: the values are wrong"
+_VALUES_FIRST = "Make the values right: then this earns its points."
 _WORST_FIRST = (
     (Status.FAILED, Outcome.FAILED),
     (Status.TOO_SLOW, Outcome.TOO_SLOW),
@@ -59,6 +61,32 @@ def verdict_of(check: Check, run: Run) -> Verdict:
 def not_run(check: Check, machine: Machine) -> Verdict:
     """Something that the check depends on broke first."""
     return Verdict(check.name, check.sentence(machine), Status.NOT_RUN, machine.scenario, of=check.points)
+
+
+def with_held_back(judged: Sequence[tuple[Check, Verdict]]) -> Iterator[Verdict]:
+    """Yield the verdicts of one scenario in order; hold back what wrong values would earn for their cost.
+
+    A check of values that is inconclusive or needs review holds nothing back: nobody knows yet that it is wrong, and
+    the points are not final.
+    """
+    for check, verdict in judged:
+        guards = _HELD_BACK_BY[check.kind]
+        statuses = {other.status for guard, other in judged if guard.kind in guards}
+        is_open = bool(statuses & {Status.INCONCLUSIVE, Status.NEEDS_REVIEW})
+        are_wrong = any(status.is_failure for status in statuses) or (Status.NOT_RUN in statuses and not is_open)
+        yield held_back(verdict) if are_wrong and verdict.status is Status.PASSED else verdict
+
+
+_HELD_BACK_BY: dict[CheckKind, tuple[CheckKind, ...]] = {
+    "values": (),
+    "structure": ("values",),
+    "other": ("values", "structure"),
+}
+
+
+def held_back(verdict: Verdict) -> Verdict:
+    """Return a verdict that passed as one that earns nothing, as the values are wrong."""
+    return replace(verdict, status=Status.HELD_BACK, points=0.0, why=VALUES_ARE_WRONG, advice=_VALUES_FIRST)
 
 
 def outcome_of(verdicts: Sequence[Verdict], suspicions: Iterable[str]) -> Outcome:

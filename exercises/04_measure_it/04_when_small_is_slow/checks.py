@@ -106,6 +106,7 @@ checks = [
         wrong_shape,
         why="Each size has a time on the CPU and one on the GPU: only then can they be compared.",
         advice="Append one float for each size to each of the lists, and return the three names of the task.",
+        kind="structure",
     ),
     transfers(
         to_device=lambda drawn, machine: (0, 2 * len(drawn["sizes"])),
@@ -121,6 +122,7 @@ checks = [
         why="Without a wait every size seems to take as long as a launch; with copies in it, a time is the bus's.",
         advice="Make the matrices on the device, warm up, synchronise, read the clock, compute, synchronise, read.",
         on="gpu",
+        kind="values",
     ),
     Check(
         "cpu_times",
@@ -130,6 +132,7 @@ checks = [
         why="The CPU's time is the other half of the comparison: the same product, in the same type.",
         advice="Read the clock just before and just after the product on the CPU, with no wait for the GPU in between.",
         on=is_virtual,
+        kind="values",
     ),
     Check(
         "wins_at",

@@ -128,6 +128,7 @@ checks = [
         why="A benchmark of a GPU has to warm up, to let runs follow each other, and to wait for the last one.",
         advice="timer.timeit(number).median, of a Timer whose globals hold this pair as x and y.",
         on=has_gpu,
+        kind="values",
     ),
     Check(
         "fastest",

@@ -55,6 +55,7 @@ def meter(name: str, sentence: str, advice: str) -> Check:
         "Each meter answers another question: what tensors hold, what they held, and what PyTorch keeps for later.",
         advice,
         results_only=True,
+        kind="values",
     )
 
 

@@ -157,7 +157,9 @@ checks = [
         name="result",
         why="A script that is fast and wrong is only wrong sooner.",
         advice="Change one thing at a time, and compare result.pt with that of the script you began with.",
-    ).with_points(4),
+    )
+    .with_points(4)
+    .with_kind("values"),
     saying(
         launches(
             lambda drawn, machine: (20 * int(drawn["argv"][3]), None),

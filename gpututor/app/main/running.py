@@ -134,7 +134,7 @@ class RunScreen(AttemptsScreen):
     def _show_verdict(self, message: CheckAnswered) -> None:
         if self._is_shown(message.run):
             self.panes.results.add_verdict(message.verdict)
-            if message.verdict.status.has_details:
+            if message.verdict.status.is_finding:
                 self.show_keys()
 
     @on(SubmissionGraded)

@@ -128,7 +128,7 @@ class Results(Vertical, OwnStyle, can_focus=True):
         key = (verdict.scenario, verdict.check)
         if key in self._rows or key in self._unshown:
             return
-        is_first_failure = verdict.status.has_details and self._first_failure is None
+        is_first_failure = verdict.status.is_finding and self._first_failure is None
         if len(self._rows) >= MOST_ROWS and not is_first_failure:
             self._unshown.add(key)
             return

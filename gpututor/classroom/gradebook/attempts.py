@@ -22,6 +22,7 @@ WORST_FIRST = (
     Status.NEEDS_REVIEW,
     Status.INCONCLUSIVE,
     Status.NOT_RUN,
+    Status.HELD_BACK,
     Status.PASSED,
 )
 NOT_YET = "It is not graded yet: `gpututor classroom grade` with --resume does that."

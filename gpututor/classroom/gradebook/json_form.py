@@ -50,6 +50,7 @@ def _exercise(each: ExerciseSummary) -> dict[str, Any]:
                 "failed": check.failed,
                 "open": check.open,
                 "not_run": check.not_run,
+                "held_back": check.held_back,
             }
             for check in each.checks
         ],

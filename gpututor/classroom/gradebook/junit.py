@@ -74,7 +74,7 @@ def _check_case(mark: Mark, counted: Attempt, check: CheckMark) -> ET.Element:
             _add(case, "error", str(counted.outcome), told)
         case Status.FAILED | Status.TOO_SLOW:
             _add(case, "failure", check.status.value, told)
-        case Status.NOT_RUN:
+        case Status.NOT_RUN | Status.HELD_BACK:
             _add(case, "skipped", check.status.value, "")
         case _:
             _add(case, "error", check.status.value, told)

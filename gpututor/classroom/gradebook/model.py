@@ -51,7 +51,7 @@ class CheckMark:
     sentence: str
     """What must be true."""
     status: Status
-    """The worst of its scenarios: failed, too slow, needs review, inconclusive, not run, passed."""
+    """The worst of its scenarios: failed, too slow, needs review, inconclusive, not run, held back, passed."""
     points: float
     """`of` when it passed in every scenario, else nothing."""
     of: float
@@ -197,6 +197,8 @@ class CheckCount:
     open: int
     """Inconclusive, or to be looked at."""
     not_run: int
+    held_back: int
+    """Passed with wrong values."""
 
     @property
     def judged(self) -> int:

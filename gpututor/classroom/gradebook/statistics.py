@@ -80,6 +80,7 @@ def _check_count(checks: Sequence[CheckMark]) -> CheckCount:
         failed=statuses[Status.FAILED] + statuses[Status.TOO_SLOW],
         open=statuses[Status.INCONCLUSIVE] + statuses[Status.NEEDS_REVIEW],
         not_run=statuses[Status.NOT_RUN],
+        held_back=statuses[Status.HELD_BACK],
     )
 
 

@@ -19,6 +19,7 @@ _LANES = (
     (Status.FAILED, "bad"),
     (Status.INCONCLUSIVE, "open"),
     (Status.NEEDS_REVIEW, "open"),
+    (Status.HELD_BACK, "open"),
 )
 _STEPS = (1, 2, 5)
 

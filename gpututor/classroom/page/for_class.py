@@ -62,8 +62,11 @@ def _card(each: ExerciseSummary, students: int) -> str:
     outcomes = "".join(f"<li>{text(OUTCOME_TITLES[outcome])} {found}</li>" for outcome, found in each.outcomes)
     checks = table(
         f"Checks of {title_of(each)}",
-        ("Check", "Passed", "Failed", "Open", "Not run"),
-        [(_check(check), *map(str, (check.passed, check.failed, check.open, check.not_run))) for check in each.checks],
+        ("Check", "Passed", "Failed", "Open", "Not run", "Held back"),
+        [
+            (_check(check), *map(str, (check.passed, check.failed, check.open, check.not_run, check.held_back)))
+            for check in each.checks
+        ],
         "numbers",
     )
     more = f"<details><summary>{count(len(each.checks), 'check')}</summary>{checks}</details>" if each.checks else ""

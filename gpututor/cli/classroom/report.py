@@ -12,7 +12,7 @@ Canvas and Moodle where the class came from there or a roster is named.
   attempts        "best" or "last"
   exercises       [{exercise, label, title, of, extra, weight, due, dropped, handed_in, without_mark, outcomes,
                     distribution (ten equal parts), mean, median (of all points, 0 to 1), checks}]
-      checks      [{check, of, extra, hidden, passed, failed, open, not_run}]
+      checks      [{check, of, extra, hidden, passed, failed, open, not_run, held_back}]
   students        [{student, name, email, points (null while a mark is open), so_far, of, open, marks}]
       marks       [{exercise, standing, mark (null where there is none), so_far, of, outcome, attempt, attempts,
                     late_per_cent, dropped, journal_key, reason}]

@@ -151,8 +151,9 @@ def test_junit_is_xml_whatever_the_text(text: str) -> None:
 
 def test_junit_has_a_case_for_each_check() -> None:
     crashed = report_of(EXERCISE, Outcome.CRASHED, (verdict("runs", Status.FAILED, of=0), verdict("x", Status.NOT_RUN)))
-    made = gradebook([One("kim", crashed), One("lee", points(1, 2)), One("lee", points(1, 1, exercise=OTHER), OTHER)])
-    root = ET.fromstring(junit(made))
+    held = report(verdict("parity", Status.FAILED), verdict("syncs", Status.HELD_BACK), verdict("speed"))
+    lees = (One("lee", points(1, 2)), One("lee", points(1, 1, exercise=OTHER), OTHER))
+    root = ET.fromstring(junit(gradebook([One("kim", crashed), *lees])))
     kim, lee = root
     assert [(case.get("classname"), case.get("name"), [each.tag for each in case]) for case in kim] == [
         (EXERCISE, "runs", ["error"]),
@@ -162,6 +163,8 @@ def test_junit_has_a_case_for_each_check() -> None:
     assert (kim.get("tests"), kim.get("errors"), kim.get("skipped")) == ("3", "1", "2")
     assert (lee.get("tests"), lee.get("failures"), lee.get("errors")) == ("3", "1", "0")
     assert (root.get("tests"), root.get("failures"), root.get("errors"), root.get("skipped")) == ("6", "1", "1", "2")
+    (ada,) = ET.fromstring(junit(gradebook([One("ada", held)])))
+    assert [[each.tag for each in case] for case in ada] == [["failure"], ["skipped"], []]
 
 
 def test_canvas_without_a_roster_knows_students_by_the_numbers_of_its_download() -> None:

@@ -80,6 +80,14 @@ def test_a_check_that_perhaps_did_not_run_because_of_a_hidden_one_is_not_shown()
     assert "○ not run: parity is right" in seen
 
 
+def test_a_check_that_a_hidden_one_perhaps_holds_back_is_not_shown() -> None:
+    held = (verdict("loads"), verdict("placement", Status.HELD_BACK))
+
+    assert "placement" not in told(with_secret(Status.FAILED, *held))
+    shown = told(report(*held, verdict("parity", Status.FAILED)), Rules())
+    assert "○ held back: placement is right" in shown
+
+
 def test_where_the_graders_own_checks_are_hidden_nothing_tells_how_it_ended() -> None:
     hiding = Rules(exercises=MappingProxyType({EXERCISE: ExerciseRules(hidden=("runs",))}))
     broke = (verdict("runs", Status.FAILED, of=0), verdict("parity", Status.NOT_RUN))

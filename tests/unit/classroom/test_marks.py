@@ -53,6 +53,17 @@ def test_a_check_counts_once_and_earns_only_if_it_passed_in_every_scenario() -> 
     ]
 
 
+def test_a_check_that_is_held_back_earns_nothing_whatever_the_rules_give() -> None:
+    held = verdict("syncs", Status.HELD_BACK)
+    one = report(verdict("parity", Status.FAILED), held, verdict("syncs", scenario="no GPU"))
+
+    found = mark(one, rules=own(points={"syncs": 4}, extra=("syncs",)))
+
+    assert found.mark == 0
+    assert found.counted is not None
+    assert [each.status for each in found.counted.checks] == [Status.FAILED, Status.HELD_BACK]
+
+
 def test_points_of_the_rules_stand_in_place_of_the_authors() -> None:
     one = report(verdict("placement"), verdict("parity", Status.FAILED))
     found = mark(one, rules=own(points={"placement": 4, "parity": 0.5}))

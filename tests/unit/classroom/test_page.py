@@ -220,6 +220,7 @@ def test_times_have_a_lane_for_each_status_and_a_form_for_what_is_measured() -> 
     svg = strip(
         [timing(0.5, Status.PASSED, True), timing(0.5, Status.PASSED, False), timing(4, Status.TOO_SLOW, False)]
     )
+    assert "○ held back (1)" in strip([timing(0.5, Status.HELD_BACK, False)])
     read(svg)
     measured, modelled = (re.findall(rf'class="dots {kind} good" d="M(\d+) ([\d.]+)h0"', svg) for kind in FORMS)
     assert measured[0][0] == modelled[0][0]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -103,6 +104,16 @@ def test_any_report_is_read_back_as_it_was(value: Report) -> None:
     assert Report.from_json(value.to_json()) == value
 
 
+@given(reports())
+def test_a_report_of_version_2_is_read(value: Report) -> None:
+    old = of_json(value) | {"schema_version": 2}
+
+    read = Report.from_json(old)
+
+    assert read == replace(value, schema_version=2)
+    assert (read.points, read.of, read.final) == (value.points, value.of, value.final)
+
+
 @given(verdicts())
 def test_any_verdict_is_read_back_as_it_was(value: Verdict) -> None:
     assert verdict_from_json(json.loads(json.dumps(value.__dict__))) == value
@@ -111,8 +122,8 @@ def test_any_verdict_is_read_back_as_it_was(value: Verdict) -> None:
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"schema_version": 1}, "schema_version is 1, from an older gpututor; this one reads 2: grade once more"),
-        ({"schema_version": 3}, "from a newer gpututor"),
+        ({"schema_version": 1}, "schema_version is 1, from an older gpututor; this one reads 2 and 3: grade once more"),
+        ({"schema_version": 4}, "from a newer gpututor"),
         ({"schema_version": "2"}, "schema_version must be a whole number, not a string"),
         ({"outcome": "good"}, "outcome must be one of 'passed', .*, not 'good'"),
         ({"elapsed_s": math.nan}, "elapsed_s must be a finite number"),

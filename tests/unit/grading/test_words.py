@@ -44,6 +44,10 @@ def test_nothing_but_a_pass_carries_its_glyph() -> None:
             "✗ Failed: 1 of 3 checks passed, 1 not run",
         ),
         (
+            report(Outcome.FAILED, said("placement", Status.HELD_BACK), said("parity", Status.FAILED)),
+            "✗ Failed: 0 of 2 checks passed, 1 held back",
+        ),
+        (
             report(Outcome.ERROR, said("loads", Status.FAILED, of=0), said("x", Status.NOT_RUN)),
             "✗ Does not run yet: no checks were made",
         ),

@@ -113,7 +113,7 @@ def test_a_report_of_another_schema_is_left_out_and_still_counted(path: Path) ->
     store.record(report())
     with sqlite3.connect(path) as connection:
         connection.execute(
-            "UPDATE attempts SET report = replace(report, '\"schema_version\": 2', '\"schema_version\": 9')"
+            "UPDATE attempts SET report = replace(report, '\"schema_version\": 3', '\"schema_version\": 9')"
         )
     store.record(report(seed=2))
     assert [attempt.number for attempt in store.attempts("tensors/born")] == [2]
