@@ -43,6 +43,8 @@ class Examined:
     weak: tuple[str, ...] = ()
     untried: tuple[str, ...] = ()
     unsteady: tuple[int, ...] = ()
+    fixed: tuple[int, ...] = ()
+    """Cases of which every seed draws the same inputs."""
     error: CourseError | None = None
 
     @classmethod
@@ -56,6 +58,7 @@ class Examined:
             weak=tuple(answer["weak"]),
             untried=tuple(answer["untried"]),
             unsteady=tuple(answer["unsteady"]),
+            fixed=tuple(answer["fixed"]),
             error=CourseError(error["title"], error["advice"]) if error else None,
         )
 

@@ -86,6 +86,12 @@ def examined_faults(exercise: Exercise, examined: Examined) -> Iterator[Fault]:
     for case in examined.unsteady:
         advice = "Draw everything from torch.Generator().manual_seed(seed * 10 + case)."
         yield Fault(given, f"draw() gives other values each time, with the same seed (case {case})", advice)
+    if examined.fixed and not examined.unsteady:
+        cases = ", ".join(map(str, examined.fixed))
+        problem = (
+            f"draw() gives the same inputs with every seed ({'case' if len(examined.fixed) == 1 else 'cases'} {cases})"
+        )
+        yield Fault(given, problem, "Seed the generator: torch.Generator().manual_seed(seed * 10 + case).")
     known = {*examined.checks, *GRADERS_OWN}
     named = {path: named_check(exercise.file(f"wrong/{path.name}")) for path in exercise.wrong_solutions}
     for path, name in named.items():

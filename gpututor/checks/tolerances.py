@@ -8,8 +8,8 @@ what the check allows (the next lower precision by two times at float16), or to 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -38,6 +38,8 @@ class Nonsense:
     least: float
     times: float | None
     """How many times the gates it is off in the case that rejects it most; None: it is equal to the reference."""
+    case: int = 0
+    """The case that rejects it most."""
 
     @property
     def excused(self) -> bool:
@@ -56,7 +58,8 @@ class Nonsense:
             return f"{place} is the right result: another check has to reject it"
         if self.times <= 1:
             return f"{place} would be accepted"
-        return f"{place} is only {self.times:.1f} times off what is allowed; {self.least:.0f} times are wanted"
+        off = f"only {self.times:.1f} times off what is allowed; {self.least:.0f} times are wanted"
+        return f"{place} is {off}. Case {self.case} rejects it most"
 
 
 def tolerances(checks: Sequence[Check], cases: Sequence[dict[str, Any]]) -> tuple[Nonsense, ...]:
@@ -68,11 +71,20 @@ def tolerances(checks: Sequence[Check], cases: Sequence[dict[str, Any]]) -> tupl
     for check in checks:
         if check.tolerance is None:
             continue
-        for drawn in cases:
+        for case, drawn in enumerate(cases):
             for one in _tried(check.name, check.tolerance, drawn):
                 key = one.check, one.path, one.kind
                 other = found.get(key, one)
-                found[key] = one if _off(one) >= _off(other) else other
+                found[key] = replace(one, case=case) if _off(one) >= _off(other) else other
+    return tuple(found.values())
+
+
+def weakest(tried: Iterable[Nonsense]) -> tuple[Nonsense, ...]:
+    """Return each kind of nonsense once: as it is rejected least, over all seeds."""
+    found: dict[tuple[str, str, str], Nonsense] = {}
+    for one in tried:
+        key = one.check, one.path, one.kind
+        found[key] = min(found.get(key, one), one, key=_off)
     return tuple(found.values())
 
 

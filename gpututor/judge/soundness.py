@@ -6,6 +6,7 @@ Reads a line of JSON for each exercise: `{"folder": …}`. Answers with a line o
 - `weak`: a sentence for each nonsense that a check of values would accept, or nearly;
 - `untried`: the checks of values on which no nonsense could be tried;
 - `unsteady`: the cases for which `draw` gives other inputs each time, though the seed is the same;
+- `fixed`: the cases for which `draw` gives the same inputs, though the seed is another;
 - `error`: null, or `title` and `advice` of what is broken in the exercise.
 """
 
@@ -20,17 +21,19 @@ from typing import Any
 import torch
 
 from gpututor.checks.parity import leaves
-from gpututor.checks.tolerances import tolerances
+from gpututor.checks.tolerances import tolerances, weakest
 from gpututor.course.catalogue import load_exercise
 from gpututor.errors import CourseError
 from gpututor.judge.exercise_code import ExerciseCode, draw_inputs, load_code
 
 SEEDS = (1, 2, 2**32 - 1)
+OTHER_SEEDS = (*SEEDS, 3, 5, 8)
+"""Compared with each other: a single label of two classes is the same with two of them by chance."""
 
 
 def examined(folder: Path) -> dict[str, Any]:
-    """What there is to say about the exercise in `folder`; see above."""
-    answer: dict[str, Any] = {"checks": [], "weak": [], "untried": [], "unsteady": [], "error": None}
+    """Return what there is to say about the exercise in `folder`; see above."""
+    answer: dict[str, Any] = {"checks": [], "weak": [], "untried": [], "unsteady": [], "fixed": [], "error": None}
     try:
         exercise = load_exercise(folder)
         code = load_code(exercise)
@@ -44,8 +47,9 @@ def examined(folder: Path) -> dict[str, Any]:
             for check in code.checks
         ]
         answer["unsteady"] = [case for case in range(exercise.cases) if not _is_steady(code, folder, case)]
+        answer["fixed"] = _fixed_cases(code, folder, exercise.cases)
         tried = [one for seed in SEEDS for one in tolerances(code.checks, _cases(code, folder, seed, exercise.cases))]
-        answer["weak"] = list(dict.fromkeys(one.sentence for one in tried if one.weak))
+        answer["weak"] = [one.sentence for one in weakest(one for one in tried if one.weak)]
         tolerant = [check.name for check in code.checks if check.tolerance is not None]
         told_apart = {one.check for one in tried if not one.excused}
         answer["untried"] = [name for name in tolerant if name not in told_apart]
@@ -55,17 +59,44 @@ def examined(folder: Path) -> dict[str, Any]:
 
 
 def _cases(code: ExerciseCode, folder: Path, seed: int, cases: int) -> list[dict[str, Any]]:
-    """The inputs of one grading."""
+    """Return the inputs of one grading."""
     return [draw_inputs(code, folder, seed + case, case) for case in range(cases)]
 
 
 def _is_steady(code: ExerciseCode, folder: Path, case: int) -> bool:
-    """Whether every tensor drawn twice is the same; other values cannot travel if they were not plain."""
-    first, second = (leaves(draw_inputs(code, folder, SEEDS[0] + case, case)) for _ in range(2))
-    return first.keys() == second.keys() and all(
-        one.dtype == second[path].dtype and torch.equal(one.nan_to_num(), second[path].nan_to_num())
-        for path, one in first.items()
-    )
+    """Return True if the same seed gives the same inputs."""
+    first, second = (draw_inputs(code, folder, SEEDS[0] + case, case) for _ in range(2))
+    return _same(first, second)
+
+
+def _fixed_cases(code: ExerciseCode, folder: Path, cases: int) -> list[int]:
+    """Return the cases with tensors that every seed draws alike; all cases with inputs if no seed changes any.
+
+    Plain values may be fixed in some cases, such as an index or a size, but not in all.
+    """
+    firsts = {case: draw_inputs(code, folder, OTHER_SEEDS[0] + case, case) for case in range(cases)}
+    fixed = [
+        case
+        for case, first in firsts.items()
+        if first and all(_same(first, draw_inputs(code, folder, seed + case, case)) for seed in OTHER_SEEDS[1:])
+    ]
+    varied = any(first and case not in fixed for case, first in firsts.items())
+    return [case for case in fixed if not varied or any(one.numel() for one in leaves(firsts[case]).values())]
+
+
+def _same(first: Any, second: Any) -> bool:
+    """Return True if two drawn values are equal, NaN with NaN."""
+    if type(first) is not type(second):
+        return False
+    match first:
+        case torch.Tensor():
+            alike = (first.dtype, first.shape) == (second.dtype, second.shape)
+            return alike and torch.equal(first.nan_to_num(), second.nan_to_num())
+        case dict():
+            return first.keys() == second.keys() and all(_same(first[key], second[key]) for key in first)
+        case list() | tuple():
+            return len(first) == len(second) and all(map(_same, first, second))
+    return bool(first == second) or (first != first and second != second)
 
 
 def main() -> None:
