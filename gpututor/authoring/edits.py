@@ -47,9 +47,10 @@ class Text:
         missing = self._lines(start, end) - text.count("\n")
         return Edit(start, end, f"({text}{chr(10) * max(0, missing)})")
 
-    def without_statement(self, node: ast.stmt) -> Edit:
+    def without_statement(self, node: ast.stmt, instead: str = "pass") -> Edit:
+        """A simple statement in the place of another."""
         start, end = self.span(node)
-        return Edit(start, end, "pass" + "\n" * self._lines(start, end))
+        return Edit(start, end, instead + "\n" * self._lines(start, end))
 
     def without_keyword(self, call: ast.Call, keyword: ast.keyword) -> Edit:
         """`f(a, b=1)` without `b=1`, and without the comma that goes with it."""

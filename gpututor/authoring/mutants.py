@@ -1,8 +1,9 @@
-"""Device mutants: a solution with one change each that a learner could have made and a check should notice.
+"""Mutants: a solution with one change each that a learner could have made and a check should notice.
 
-Made from the syntax tree of the solution, outside of what only runs it as a script: a move to a device dropped, a wait
-added or dropped, a copy made blocking, a stream's order dropped, a precision or gradient context dropped, a device
-swapped, a detach added or dropped.
+Made from the syntax tree of the solution, outside of what only runs it as a script. Of devices: a move dropped, a wait
+added or dropped, a copy made blocking, a stream's order dropped, a device swapped. Of values: a mask inverted or
+dropped, a reduction over another dimension, a narrower dtype, a `zero_grad` dropped. Of gradients: a detach added or
+dropped, a precision or gradient context dropped.
 """
 
 from __future__ import annotations
@@ -20,6 +21,21 @@ WAITS = ("synchronize", "wait_stream", "wait_event", "record_stream", "wait", "s
 KEYWORDS = ("non_blocking", "pin_memory", "device", "map_location")
 CONTEXTS = ("autocast", "no_grad", "inference_mode", "set_grad_enabled", "stream")
 LONGEST_CHANGE = 110
+MASKED = {"masked_fill": 0, "masked_fill_": 0, "masked_select": 0, "masked_scatter": 0, "where": 0}
+"""Methods that take a mask, and the place of the mask among their arguments; functions of torch take a tensor first."""
+REDUCTIONS = {
+    *("sum", "mean", "prod", "amax", "amin", "max", "min", "argmax", "argmin", "std", "var", "std_mean", "var_mean"),
+    *("norm", "vector_norm", "softmax", "log_softmax", "logsumexp", "cumsum", "cumprod", "any", "all", "median"),
+    *("nansum", "nanmean", "topk", "sort", "argsort", "normalize", "count_nonzero", "Softmax", "LogSoftmax"),
+}
+_OTHER_DIMENSION = {0: 1, 1: 0, -1: -2, -2: -1}
+_NARROWER_TYPES = {"float64": "float32", "double": "float32", "float32": "float16", "float16": "bfloat16"}
+_NARROWER_CASTS = {"double": "float", "float": "half", "half": "bfloat16"}
+_PRODUCTS = ("mm", "matmul", "bmm")
+_WITHOUT_ZERO_GRAD = (
+    "[print({mark!r}) for it in [{owner}] if any(p.grad is not None for p in (it.parameters()"
+    " if hasattr(it, 'parameters') else [p for group in it.param_groups for p in group['params']]))]"
+)
 
 _NOT_TENSORS = {
     *("bool", "dict", "enumerate", "float", "int", "len", "list", "max", "min", "print", "range", "repr", "round"),
@@ -172,6 +188,95 @@ def _devices_swapped(at: _Place) -> Iterator[Mutant]:
             yield at.mutant(call, change, at.text.replaced(place, "'cpu'"))
 
 
+def _masks_changed(at: _Place) -> Iterator[Mutant]:
+    match at.node:
+        case ast.UnaryOp(op=ast.Invert(), operand=inner) as node:
+            yield at.mutant(node, f"drop ~ of {ast.unparse(inner)}", at.text.replaced(node, at.text.written(inner)))
+        case ast.BinOp(left=left, op=ast.Mult(), right=right) as node:
+            for mask, other in ((left, right), (right, left)):
+                if isinstance(mask, ast.Name | ast.Attribute) and "mask" in _name_of(mask):
+                    change = f"drop {ast.unparse(mask)} of {ast.unparse(node)}"
+                    yield at.mutant(node, change, at.text.replaced(node, at.text.written(other)))
+        case ast.Call(func=ast.Attribute(value=value, attr=name), args=arguments) as call if name in MASKED:
+            place = MASKED[name] + (_name_of(value) == "torch" and name != "where")
+            mask = arguments[place] if len(arguments) > max(place, 1 if name == "where" else 0) else None
+            if mask is not None and not (isinstance(mask, ast.UnaryOp) and isinstance(mask.op, ast.Invert)):
+                edit = at.text.replaced(mask, f"~({at.text.written(mask)})")
+                yield at.mutant(mask, f"invert {ast.unparse(mask)} in {ast.unparse(call)}", edit)
+    if isinstance(at.node, ast.Call):
+        masks = [keyword for keyword in at.node.keywords if (keyword.arg or "").endswith("mask")]
+        causal = [keyword for keyword in at.node.keywords if keyword.arg == "is_causal"]
+        for keyword in masks or causal:  # next to a mask, is_causal is only a hint
+            if not (isinstance(keyword.value, ast.Constant) and not keyword.value.value):
+                change = f"drop {keyword.arg}={ast.unparse(keyword.value)} of {ast.unparse(at.node.func)}(…)"
+                yield at.mutant(keyword, change, at.text.without_keyword(at.node, keyword))
+
+
+def _dimensions_changed(at: _Place) -> Iterator[Mutant]:
+    if not isinstance(at.node, ast.Call) or _name_of(at.node.func) not in REDUCTIONS:
+        return
+    call = at.node
+    is_method = isinstance(call.func, ast.Attribute) and _name_of(call.func.value) not in _FUNCTIONS_OF
+    named = [keyword.value for keyword in call.keywords if keyword.arg in ("dim", "axis")]
+    placed = call.args[:1] if is_method else call.args[1:2]
+    for dimension in named or placed:
+        other = _other_dimension(dimension)
+        if other:
+            change = f"replace dim {ast.unparse(dimension)} by {other} in {ast.unparse(call)}"
+            yield at.mutant(dimension, change, at.text.replaced(dimension, other))
+
+
+_FUNCTIONS_OF = ("torch", "linalg", "functional", "F", "special")
+
+
+def _other_dimension(node: ast.expr) -> str:
+    """The dimension to reduce instead, as it is written; empty for none."""
+    try:
+        value = ast.literal_eval(node)
+    except ValueError:
+        return ""
+    if type(value) is int:
+        return str(_OTHER_DIMENSION.get(value, ""))
+    if isinstance(value, tuple | list) and value and all(type(one) is int for one in value):
+        first = _OTHER_DIMENSION.get(value[0])
+        return repr((first, *value[1:])) if first is not None and first not in value else repr(tuple(value[1:]))
+    return ""
+
+
+def _types_narrowed(at: _Place) -> Iterator[Mutant]:
+    match at.node:
+        case ast.Attribute(value=ast.Name(id="torch"), attr=name) as node if name in _NARROWER_TYPES:
+            narrower = f"torch.{_NARROWER_TYPES[name]}"
+            yield at.mutant(node, f"replace torch.{name} by {narrower}", at.text.replaced(node, narrower))
+        case ast.Call(func=ast.Attribute(value=value, attr=name), args=[], keywords=[]) as call if (
+            name in _NARROWER_CASTS
+        ):
+            cast = f"{at.text.written(value)}.{_NARROWER_CASTS[name]}()"
+            change = f"replace .{name}() by .{_NARROWER_CASTS[name]}() of {ast.unparse(value)}"
+            yield at.mutant(call, change, at.text.replaced(call, cast))
+        case ast.BinOp(left=left, op=ast.MatMult(), right=right) as node:
+            yield _in_half(at, node, left, right)
+        case ast.Call(func=ast.Attribute(value=ast.Name(id="torch"), attr=name), args=[left, right]) as call if (
+            name in _PRODUCTS
+        ):
+            yield _in_half(at, call, left, right)
+
+
+def _in_half(at: _Place, node: ast.expr, left: ast.expr, right: ast.expr) -> Mutant:
+    """A product in float16, whose result has the dtype that it had."""
+    one, other = (f"({at.text.written(part)})" for part in (left, right))
+    product = f"(lambda a, b: (a.half() @ b.half()).to(a.dtype))({one}, {other})"
+    return at.mutant(node, f"in float16: {ast.unparse(node)}", at.text.replaced(node, product), adds="half")
+
+
+def _gradients_kept(at: _Place) -> Iterator[Mutant]:
+    match at.node:
+        case ast.Expr(value=ast.Call(func=ast.Attribute(value=owner, attr="zero_grad"))) as statement:
+            instead = _WITHOUT_ZERO_GRAD.format(mark=MARK, owner=at.text.written(owner))
+            edit = at.text.without_statement(statement, instead)
+            yield replace(at.mutant(statement, f"drop {ast.unparse(statement)}", edit), marks=True)
+
+
 def _results_changed(at: _Place) -> Iterator[Mutant]:
     """What a function returns, brought to the CPU, or cut from the graph."""
     match at.node:
@@ -262,6 +367,10 @@ OPERATORS: tuple[Callable[[_Place], Iterator[Mutant]], ...] = (
     _keywords_dropped,
     _contexts_dropped,
     _devices_swapped,
+    _masks_changed,
+    _dimensions_changed,
+    _types_narrowed,
+    _gradients_kept,
     _results_changed,
     _waits_added,
 )
