@@ -91,6 +91,24 @@ def is_alive(pid: int) -> bool:
     return True
 
 
+def exit_status(child: int, within_s: float = 0.3) -> int | None:
+    """Return the status with which a child ended itself; None if a signal ended it, or if it still runs.
+
+    The child stays known to the system: its parent still has to wait for it.
+    """
+    ends = time.monotonic() + within_s
+    while True:
+        try:
+            state = os.waitid(os.P_PID, child, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        except ChildProcessError:
+            return None
+        if state is not None:
+            return state.si_status if state.si_code == os.CLD_EXITED else None
+        if time.monotonic() > ends:
+            return None
+        time.sleep(0.01)
+
+
 def kill_tree(pid: int) -> None:
     """SIGKILL `pid`, its process group when it leads one, and every process that descends from it.
 

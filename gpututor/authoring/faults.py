@@ -43,14 +43,19 @@ class Fault:
 
 
 def from_error(error: TutorError, file: Path) -> Fault:
-    """The same in the gate's words. A title that begins with a path is about that file, any other is about `file`."""
-    begin, colon, rest = error.title.partition(": ")
+    """Return the same in the gate's words. A title that begins with a path is about that file, any other about `file`.
+
+    Each text may go on over several lines: they become details.
+    """
+    title, *more = error.title.splitlines() or [""]
+    advice, *details = error.advice.splitlines() or [""]
+    begin, colon, rest = title.partition(": ")
     path, _, line = begin.rpartition(":")
     if colon and line.isdigit() and os.path.isabs(path):
-        return Fault(Path(path), rest, error.advice, line=int(line))
+        return Fault(Path(path), rest, advice, line=int(line), details=(*more, *details))
     if colon and os.path.isabs(begin):
-        return Fault(Path(begin), rest, error.advice)
-    return Fault(file, error.title, error.advice)
+        return Fault(Path(begin), rest, advice, details=(*more, *details))
+    return Fault(file, title, advice, details=(*more, *details))
 
 
 def seen_from(path: Path, base: Path) -> str:

@@ -178,7 +178,7 @@ def _broken_grading(exercise: Exercise, report: Report) -> Fault:
     """The same for each submission at which it breaks, so that it is told once."""
     problem, _, advice = report.reason.partition("\n")
     file = exercise.folder / "checks.py"
-    fault = from_error(CourseError(problem, advice or "Look for what checks.py does not expect."), file)
+    fault = from_error(CourseError(problem, advice or "Look for a result that checks.py does not expect."), file)
     return replace(fault, problem=f"a grading broke: {fault.problem}")
 
 

@@ -20,7 +20,7 @@ from gpututor.errors import CourseError, GradingError
 from gpututor.grading.client import QUICKEST, GradingClient
 from gpututor.grading.events import Graded, GradeRequest
 from gpututor.grading.report import Report
-from gpututor.processes import kill_tree, python_module
+from gpututor.processes import exit_status, kill_tree, python_module
 
 EXAMINED_WITHIN_S = 120.0
 """How long an exercise's references may take on the CPU, in float64, for all nonsense that is tried."""
@@ -106,7 +106,7 @@ class Station:
         examiner = self._running_examiner()
         assert examiner.stdin is not None
         assert examiner.stdout is not None
-        line, took = b"", "ended the program"
+        line, took = b"", "ended the process"
         with contextlib.suppress(OSError, ValueError):  # it is gone
             examiner.stdin.write(json.dumps(question).encode() + b"\n")
             examiner.stdin.flush()
@@ -115,9 +115,13 @@ class Station:
             else:
                 took = f"took over {EXAMINED_WITHIN_S:.0f} s"
         if not line:
+            status = exit_status(examiner.pid)
             self._end_examiner()
-            title = f"Looking at its checks {took}."
-            raise GradingError(title, f"Make references and inputs smaller; {paths.log_file()} may say more.")
+            title = f"Looking at its checks {took}{'' if status is None else f' (exit status {status})'}."
+            advice = f"Make references and inputs smaller; {paths.log_file()} may say more."
+            if status is not None:
+                advice = "Remove os._exit() and the like from checks.py and given.py; they run in this process."
+            raise GradingError(title, advice)
         answer: dict[str, Any] = json.loads(line)
         return answer
 

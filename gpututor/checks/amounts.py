@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from gpututor.checks.authors import called, fault_of
 from gpututor.checks.core import Call, Machine, count
 from gpututor.errors import CourseError
 from gpututor.trace.events import Event, lines_of
@@ -23,10 +24,9 @@ def bounds(amount: Amount, call: Call, machine: Machine, check: str) -> tuple[in
     chosen: Any = amount
     if callable(amount):
         try:
-            chosen = amount(call.drawn, machine)
+            chosen = called(amount, call.drawn, machine)
         except Exception as error:
-            problem = f"check {check!r}: the function for its amount failed: {type(error).__name__}: {error}"
-            raise CourseError(problem, "Mend the exercise's checks.py.") from error
+            raise fault_of(error, lead=f"check {check!r}: the function for its amount failed: ") from error
     pair = chosen if isinstance(chosen, tuple) else (chosen, chosen)
     pair = (pair[0], NO_LIMIT) if len(pair) == 2 and pair[1] is None and pair[0] is not None else pair
     if len(pair) != 2 or not all(type(one) is int for one in pair) or not 0 <= pair[0] <= pair[1]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from gpututor.checks.authors import called
 from gpututor.checks.core import Applies, Call, Check, Finding, Machine, Run, named, tensors_by_path
 from gpututor.errors import CourseError
 from gpututor.wire.observed import TensorFact
@@ -89,7 +90,7 @@ def _first_broken(
     wanted: str,
     met: str,
 ) -> Finding | None:
-    chosen = pairs(call.drawn, run.machine) if callable(pairs) else pairs or {}
+    chosen = called(pairs, call.drawn, run.machine) if callable(pairs) else pairs or {}
     outputs = tensors_by_path(call.output)
     for output_path, argument_path in chosen.items():
         path = "" if output_path == "output" else output_path

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from gpututor.checks.authors import called
 from gpututor.checks.core import Applies, Check, Finding, Machine, Run, named, tensors_by_path
 from gpututor.trace.events import Event
 
@@ -33,7 +34,7 @@ def placement(
 
     def find(run: Run) -> Finding | None:
         for call in run.calls:
-            where = outputs(call.drawn, run.machine) if callable(outputs) else outputs
+            where = called(outputs, call.drawn, run.machine) if callable(outputs) else outputs
             tensors = tensors_by_path(call.output)
             if not tensors:
                 return Finding("at least one tensor in the result", "a result without tensors", run.line_of(call))

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from gpututor.errors import CourseError
+from gpututor.checks.authors import check_fits, fault_of
 
 Reference = Callable[..., Any]
 
@@ -18,12 +18,11 @@ def run_reference(reference: Reference, drawn: dict[str, Any], *, in_float64: bo
     Raises `CourseError` when the reference itself breaks: that is never the learner's fault.
     """
     arguments = {name: _copy(value, in_float64) for name, value in drawn.items()}
+    check_fits(reference, f"({', '.join(arguments)})", **arguments)
     try:
         return reference(**arguments)
     except Exception as error:
-        raise CourseError(
-            f"The exercise's own reference failed: {type(error).__name__}: {error}", "Mend the exercise's checks.py."
-        ) from error
+        raise fault_of(error, lead="the reference failed: ") from error
 
 
 def _copy(value: Any, in_float64: bool) -> Any:

@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from gpututor.checks.authors import called
 from gpututor.checks.core import Applies, Check, Finding, Machine, Run, expected_words, named
 from gpututor.checks.trees import as_tree, first_difference, key_in_words
 from gpututor.plain_text import shortened
@@ -31,7 +32,7 @@ def value(
 
     def find(run: Run) -> Finding | None:
         for call in run.calls:
-            wanted = expected(call.drawn, run.machine)
+            wanted = called(expected, call.drawn, run.machine)
             difference = first_difference(wanted, call.output, _leaf)
             if difference is not None:
                 whole = f"; the whole result: {shorten(call.output)}" if difference.path else ""

@@ -21,7 +21,7 @@ from gpututor.grading.events import (
     event_from_json,
     request_to_json,
 )
-from gpututor.processes import kill_tree, python_module
+from gpututor.processes import exit_status, kill_tree, python_module
 from gpututor.wire.frames import FrameError, read_frame, write_frame
 
 CANCEL_GRACE_S = 0.5
@@ -116,10 +116,17 @@ class GradingClient:
                 ended = isinstance(event, Graded | Cancelled)
                 yield event
         except (FrameError, OSError, ValueError) as error:
+            status = exit_status(judge.pid)
             self._forget(judge)
             if number not in self._cancelled:
                 advice = f"Try again. If it stays so, run `gpututor doctor` and look at {paths.log_file()}."
-                raise GradingError("The judge stopped in the middle of a grading.", advice) from error
+                title = "The judge stopped in the middle of a grading."
+                if status is not None:
+                    title = (
+                        f"The judge stopped in the middle of a grading of {request.exercise_folder}: it ended itself."
+                    )
+                    advice = f"Remove os._exit() and the like from checks.py and given.py of that folder. {advice}"
+                raise GradingError(title, advice) from error
             yield Cancelled()
         finally:
             if not ended and number not in self._cancelled:

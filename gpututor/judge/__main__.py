@@ -85,7 +85,7 @@ class Server:
                 report = grade(request, self._pool, emit)
             if not self._is_cancelled(number):  # else it is about a worker that was killed, whatever it blames
                 keep(request, report)
-        except Exception as error:
+        except (Exception, SystemExit) as error:  # an author's check may call sys.exit()
             if not self._is_cancelled(number):
                 traceback.print_exc()
             report = broken_report(request, error, self._pool.isolation)

@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from gpututor import __version__
+from gpututor.checks.authors import authors_frames, fault_of
 from gpututor.course.catalogue import load_exercise
 from gpututor.errors import TutorError, UsageError
 from gpututor.grading.events import GradeRequest
@@ -24,9 +25,11 @@ def with_seed(request: GradeRequest) -> GradeRequest:
     return request if request.seed is not None else replace(request, seed=secrets.randbits(32))
 
 
-def broken_report(request: GradeRequest, error: Exception, isolation: str) -> Report:
+def broken_report(request: GradeRequest, error: BaseException, isolation: str) -> Report:
     """The report when the grader or the exercise broke, in words. Never the learner's fault."""
     outcome = Outcome.REJECTED if isinstance(error, UsageError) else Outcome.INTERNAL_ERROR
+    if not isinstance(error, TutorError) and authors_frames(error):
+        error = fault_of(error)
     reason = str(error) if isinstance(error, TutorError) else f"{type(error).__name__}: {error}"
     return Report(
         exercise=_key(Path(request.exercise_folder)),

@@ -9,7 +9,7 @@ from gpututor.errors import GradingError
 from gpututor.plain_text import visible
 from gpututor.trace.columns import Trace, TraceError
 from gpututor.wire.frames import Frame, FrameError
-from gpututor.wire.messages import Failure
+from gpututor.wire.messages import Failure, GivenFault
 from gpututor.wire.sizes import LONGEST_NAME, MOST_NAMES, Sizes
 from gpututor.wire.unpacker import Unpacker, facts_by_path
 
@@ -22,6 +22,12 @@ _LONGEST = 1 << 62
 
 class WorkerBroke(GradingError):
     """The worker says that it broke. A submission may have written that too."""
+
+    def __init__(self, words: str, given: GivenFault | None = None) -> None:
+        last = words.strip().rpartition("\n")[2]
+        super().__init__(f"The worker broke: {last}", f"Run `gpututor doctor`.\n{words}")
+        self.given = given
+        """The fault of the exercise's `given.py`, if the worker names one."""
 
 
 class SubmissionFailed(Exception):
@@ -38,7 +44,7 @@ def expect(frame: Frame, event: str) -> None:
     """Raises `SubmissionFailed`, `WorkerBroke` for a worker that broke, or `FrameError` for anything but `event`."""
     if frame.header.get("event") == "broken":
         words = str(frame.header.get("words"))[-4000:]
-        raise WorkerBroke(f"The worker broke:\n{words}", "Run `gpututor doctor`.")
+        raise WorkerBroke(visible(words), GivenFault.from_json(frame.header.get("given")))
     if frame.header.get("event") == "failed":
         raise SubmissionFailed(Failure.from_json(frame.header.get("failure")))
     if frame.header.get("event") != event:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Hashable, Iterable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
+from gpututor.checks.authors import Frame, fault_at
 from gpututor.checks.core import Call, Run
 from gpututor.course.exercise import Exercise
-from gpututor.errors import CourseError, GradingError
+from gpututor.errors import CourseError
 from gpututor.judge.conduct import Submission, conduct
 from gpututor.judge.exercise_code import ExerciseCode
 from gpututor.judge.opening import with_opened
@@ -75,11 +77,15 @@ def run_of_file(
         observation = conduct(worker, exercise, spec, submission, inputs, code.given_source, plan)
     finally:
         pool.release(worker)
-    if observation.trouble is not None and observation.trouble.worker_broke:
-        raise GradingError(observation.trouble.traceback, "Run `gpututor doctor`.")
+    if observation.trouble is not None and observation.trouble.worker_broke is not None:
+        broke = observation.trouble.worker_broke
+        if broke.given is None:
+            raise broke
+        given = str(exercise.folder / "given.py")
+        raise fault_at([Frame(given, *frame) for frame in broke.given.frames], broke.given.said, Path(given))
     if observation.trouble is not None:
         raise CourseError(
             f"{exercise.folder / name}: it does not run: {observation.trouble.finding.got}",
-            "Mend it: others are graded against it.",
+            "Fix it: other files are graded against it.",
         )
     return with_opened(pool, exercise, plan, observation.run)

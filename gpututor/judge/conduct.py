@@ -104,7 +104,7 @@ def conduct(
     except EndOfFrames:
         trouble = troubles.from_exit(stage, exercise, worker.exit_status())
     except WorkerBroke as broke:
-        trouble = troubles.from_broken_worker(stage, exercise, str(broke))
+        trouble = troubles.from_broken_worker(stage, exercise, broke)
     except (FrameError, ValueRefused, TraceError) as error:
         trouble = troubles.from_bad_answer(stage, exercise, str(error))
     channel.drain_printed()

@@ -9,6 +9,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import torch
+
+from gpututor.checks.authors import check_fits, definition, fault_at, fault_of
 from gpututor.checks.core import Check
 from gpututor.course.exercise import Exercise
 from gpututor.errors import CourseError
@@ -29,9 +32,13 @@ def load_code(exercise: Exercise) -> ExerciseCode:
     given_path, checks_path = exercise.folder / "given.py", exercise.folder / "checks.py"
     given = exercise.given
     checks = getattr(_execute(checks_path, exercise.checks), "checks", None)
-    draw = getattr(_execute(given_path, given), "draw", None)
+    module = _execute(given_path, given)
+    draw, build = getattr(module, "draw", None), getattr(module, "build", None)
     if not callable(draw):
         raise CourseError(f"{given_path}: there is no function draw(seed, case)", "Write one.")
+    check_fits(draw, "draw(seed, case)", 0, 0)
+    if callable(build):
+        check_fits(build, "build(drawn, device)", {}, torch.device("cpu"))
     if not isinstance(checks, list) or not checks or not all(isinstance(check, Check) for check in checks):
         raise CourseError(
             f"{checks_path}: `checks` must be a list with at least one check", "Such as checks = [value(expected)]."
@@ -46,11 +53,32 @@ def draw_inputs(code: ExerciseCode, folder: Path, seed: int, case: int) -> dict[
     """What is drawn for one call. Raises `CourseError` when the author's draw breaks."""
     try:
         drawn = code.draw(seed, case)
-    except Exception as error:
-        raise _broken(folder / "given.py", error) from error
+    except (Exception, SystemExit) as error:
+        raise fault_of(error, folder / "given.py") from error
+    at, file = definition(code.draw), folder / "given.py"
     if not isinstance(drawn, dict) or not all(isinstance(name, str) for name in drawn):
-        raise CourseError(f"{folder / 'given.py'}: draw() must return a dict with names as keys", "Return one.")
+        raise fault_at(at, "draw() must return a dict with names as keys", file, "Return one.")
+    if odd := _odd_part(drawn):
+        advice = "Return CPU tensors, numbers, text, lists, tuples and dicts; let build() make everything else."
+        raise fault_at(at, f"draw() returns {odd}, which does not travel to the worker", file, advice)
     return drawn
+
+
+_PLAIN = (type(None), bool, int, float, str, torch.Tensor, torch.nn.Parameter, torch.device, torch.dtype, torch.Size)
+
+
+def _odd_part(value: Any, path: str = "") -> str:
+    """Return words for the first part that cannot be sent to a worker, such as `a Linear at 'model'`; or nothing."""
+    if isinstance(value, torch.Tensor) and value.device.type != "cpu":
+        return f"a tensor on {value.device} at {path!r}"
+    if type(value) in _PLAIN:
+        return ""
+    if isinstance(value, dict):
+        return next(filter(None, (_odd_part(part, f"{path}.{key}".strip(".")) for key, part in value.items())), "")
+    if isinstance(value, list | tuple):
+        parts = enumerate(value)
+        return next(filter(None, (_odd_part(part, f"{path}.{index}".strip(".")) for index, part in parts)), "")
+    return f"a {type(value).__name__} at {path!r}"
 
 
 def _execute(path: Path, source: str) -> ModuleType:
@@ -58,23 +86,6 @@ def _execute(path: Path, source: str) -> ModuleType:
     module.__file__ = str(path)
     try:
         exec(compile(source, str(path), "exec"), module.__dict__)
-    except Exception as error:
-        raise _broken(path, error) from error
+    except (Exception, SystemExit) as error:
+        raise fault_of(error, path) from error
     return module
-
-
-def line_in(path: Path, error: Exception) -> int | None:
-    """The line of an author's file at which it broke; None where it did not break there."""
-    line: int | None = error.lineno if isinstance(error, SyntaxError) else None
-    frame = error.__traceback__
-    while frame is not None:
-        if frame.tb_frame.f_code.co_filename == str(path):
-            line = frame.tb_lineno
-        frame = frame.tb_next
-    return line
-
-
-def _broken(path: Path, error: Exception) -> CourseError:
-    line = line_in(path, error)
-    at = f":{line}" if line else ""
-    return CourseError(f"{path}{at}: {type(error).__name__}: {error}", "Mend the exercise's file.")

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
+from gpututor.checks.authors import authors_frames, fault_of, in_words
 from gpututor.checks.core import Check, Finding, Run
 from gpututor.course.exercise import Exercise
 from gpututor.grading.report import Status, Verdict
 from gpututor.judge.baselines import run_of_file
-from gpututor.judge.exercise_code import ExerciseCode, line_in
+from gpututor.judge.exercise_code import ExerciseCode
 from gpututor.judge.plan import Plan
 from gpututor.judge.verdicts import found, verdict_of
 from gpututor.judge.workers import WorkerPool
@@ -56,18 +58,18 @@ class Solution:
             try:
                 verdict_of(check, own)
             except Exception:
-                raise error from None
-            finding = broke(error, self._exercise)
+                raise fault_of(error, self._exercise.folder / "checks.py", f"check {check.name!r}: ") from None
+            finding = broke(error)
             return replace(found(check.name, check.sentence(run.machine), finding, run.machine), of=check.points)
 
 
-def broke(error: Exception, exercise: Exercise) -> Finding:
+def broke(error: Exception) -> Finding:
     """What a person should look at where a check broke on what a submission did, and not on what others did."""
-    line = line_in(exercise.folder / "checks.py", error)
-    at = f", at line {line} of checks.py" if line else ""
+    frames = authors_frames(error)
+    at = f", at line {frames[-1].line} of {os.path.basename(frames[-1].file)}" if frames else ""
     return Finding(
         "a result that the check can look at",
-        f"the check broke on it, and not on that of the exercise's own file{at}: {type(error).__name__}: {error}",
+        f"the check broke on it, and not on that of the exercise's own file{at}: {in_words(error)}",
         why="What nobody thought of can be right or wrong: a person has to look.",
         advice="Compare what your function returns with the example in the task.",
         status=Status.NEEDS_REVIEW,

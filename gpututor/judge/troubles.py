@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from gpututor.checks.core import Finding
 from gpututor.course.exercise import Exercise
 from gpututor.grading.report import Outcome
+from gpututor.judge.answers import WorkerBroke
 from gpututor.judge.holders import held_when_refused
 from gpututor.judge.workers.watch import OverLimit
-from gpututor.plain_text import visible
 from gpututor.trace.columns import Trace
 from gpututor.wire.messages import SENT_BY_OTHERS, Failure, FailureKind, signal_name
 
@@ -25,7 +25,7 @@ class Trouble:
     traceback: str = ""
     worker_lives: bool = False
     """The same worker can serve the next scenario."""
-    worker_broke: bool = False
+    worker_broke: WorkerBroke | None = None
     """The worker says that it broke by itself."""
     killed: bool = False
     """By a signal that anybody may have sent: the system where memory ran short, a person, or the submission."""
@@ -233,7 +233,7 @@ def from_bad_answer(stage: str, exercise: Exercise, words: str) -> Trouble:
     return Trouble(stage, Outcome.NEEDS_REVIEW, finding)
 
 
-def from_broken_worker(stage: str, exercise: Exercise, words: str) -> Trouble:
+def from_broken_worker(stage: str, exercise: Exercise, broke: WorkerBroke) -> Trouble:
     """The worker said that it broke. To be believed where it breaks with the author's solution too."""
     finding = Finding(
         _end(exercise),
@@ -242,4 +242,4 @@ def from_broken_worker(stage: str, exercise: Exercise, words: str) -> Trouble:
         "Either your code does something that the grader cannot handle, or it reached into the grader.",
         "Leave the grader's own code alone; if you did, please report this with your file.",
     )
-    return Trouble(stage, Outcome.NEEDS_REVIEW, finding, visible(words), worker_broke=True)
+    return Trouble(stage, Outcome.NEEDS_REVIEW, finding, str(broke), worker_broke=broke)

@@ -92,6 +92,26 @@ class Failure:
         return cls(data["kind"], texts[0][:200], texts[1][:10_000], line, texts[2][:40_000])
 
 
+@dataclass(frozen=True)
+class GivenFault:
+    """A fault of an exercise's `given.py`, as the worker that ran it tells. Believed of the author's solution only."""
+
+    said: str
+    """The exception's type and message."""
+    frames: tuple[tuple[int, str], ...]
+    """Line and function of each frame in `given.py`, outermost first."""
+
+    @classmethod
+    def from_json(cls, data: object) -> GivenFault | None:
+        """Read what a worker sent; None for anything odd."""
+        match data:
+            case {"said": str(said), "frames": list(frames)} if all(
+                isinstance(frame, list) and list(map(type, frame)) == [int, str] for frame in frames
+            ):
+                return cls(said[:2000], tuple((line, name[:200]) for line, name in frames[-20:]))
+        return None
+
+
 def signal_name(number: int) -> str:
     """What a signal is called that ended a process: `SIGSEGV`; `signal 40` for one that has no name."""
     try:

@@ -22,6 +22,7 @@ from typing import Any, BinaryIO
 from gpututor.wire.frames import Frame, FrameError, read_frame, write_frame
 from gpututor.wire.messages import SENT_BY_OTHERS, Failure, FailureKind, signal_name
 from gpututor.wire.sizes import TICKET, Sizes
+from gpututor.worker.given import GivenBroke
 from gpututor.worker.line import Line
 from gpututor.worker.opening import remove_written, written
 from gpututor.worker.rank import begin_rank
@@ -138,7 +139,9 @@ class Ranks:
     def _failure(self, answers: dict[int, Frame], dead: list[int]) -> Failure | None:
         for frame in answers.values():
             if frame.header.get("event") == "broken":
-                raise RuntimeError(f"a rank broke:\n{frame.header.get('words')}")
+                words = f"a rank broke:\n{frame.header.get('words')}"
+                given = frame.header.get("given")
+                raise RuntimeError(words) if given is None else GivenBroke(given)
         if dead:
             # Its end of the connection is closed before it is gone.
             status = self._ranks.pop(dead[0]).end(patience_s=2.0)

@@ -19,6 +19,7 @@ from gpututor.wire.sizes import Sizes
 from gpututor.wire.unpacker import Unpacker, materialise
 from gpututor.worker.between import Between
 from gpututor.worker.gauges import Around
+from gpututor.worker.given import GIVEN, GivenBroke, authors_code
 from gpututor.worker.integrity import MOST_NAMED
 from gpututor.worker.line import Line
 from gpututor.worker.machines import EnteredMachine, entered
@@ -42,10 +43,11 @@ def serve(stream: BinaryIO, scratch: Path) -> int:
         return 0
     except FrameError:
         raise
-    except Exception:
+    except Exception as error:
         # Ours or the exercise's, not the learner's: the judge calls it an internal error.
         line.noticed = None
-        line.answer({"event": "broken", "words": traceback.format_exc()[-4000:]})
+        given = error.fault if isinstance(error, GivenBroke) else None
+        line.answer({"event": "broken", "words": traceback.format_exc()[-4000:], "given": given})
         return 1
 
 
@@ -192,11 +194,27 @@ def _packed(packer: Packer, output: Any, arguments: dict[str, Any], path: Path) 
 
 
 def _build_function(source: str) -> Build:
-    """`build(drawn, device)` of the exercise's given.py; without one, what was drawn is passed as it is."""
+    """`build(drawn, device)` of the exercise's given.py; without one, what was drawn is passed as it is.
+
+    It raises `GivenBroke` when the author's code breaks.
+    """
     given = ModuleType("given")
-    exec(compile(source, "given.py", "exec"), given.__dict__)
+    with authors_code():
+        exec(compile(source, GIVEN, "exec"), given.__dict__)
     build: Build | None = getattr(given, "build", None)
-    return build if build is not None else lambda drawn, _: drawn
+    if build is None:
+        return lambda drawn, _: drawn
+
+    def built(drawn: dict[str, Any], device: torch.device) -> dict[str, Any]:
+        with authors_code():
+            arguments = build(drawn, device)
+        if not isinstance(arguments, dict):
+            said = f"build() must return a dict of arguments, not a {type(arguments).__name__}"
+            line = getattr(getattr(build, "__code__", None), "co_firstlineno", 1)
+            raise GivenBroke({"said": said, "frames": [[line, "build"]]})
+        return arguments
+
+    return built
 
 
 def _restore_defaults(spec: MachineSpec) -> None:

@@ -72,7 +72,7 @@ def measure(
                 least_s[0] = min(least_s[0], peak.least_for(limit, inputs, list(outputs)))
                 return verifier.find(inputs, outputs, submission_source)
             except Exception as error:  # nothing broke when the same checks looked at the baseline's results
-                return broke(error, exercise)
+                return broke(error)
 
         trusted = (exercise, spec, limit.baseline, baseline_source)
         sides = (Sibling(baseline, *trusted, beside=stillness.still), Null(null, *trusted, beside=stillness.still))

@@ -119,7 +119,7 @@ class Sibling:
         except OverLimit as over:
             trouble = troubles.from_over_limit(stage, exercise, over)
         except WorkerBroke as broke:
-            trouble = troubles.from_broken_worker(stage, exercise, str(broke))
+            trouble = troubles.from_broken_worker(stage, exercise, broke)
             raise Stopped(trouble.finding, Status.NEEDS_REVIEW) from None
         except (FrameError, ValueRefused) as error:
             trouble = troubles.from_bad_answer(stage, exercise, str(error))

@@ -1,13 +1,17 @@
-"""Device mutants: one change each, named, on the right line, and the rest of the file as it was."""
+"""Mutants: one change each, named, on the right line, and the rest of the file as it was."""
 
 from __future__ import annotations
 
 import ast
+import contextlib
+import io
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from gpututor.authoring.edits import Text
-from gpututor.authoring.mutants import mutants_of
+from gpututor.authoring.mutants import MARK, mutants_of
 
 HEAD = "import torch\n\n\ndef f(batch, weights, device, stream, devices):\n"
 FIRST = 5
@@ -55,6 +59,28 @@ def changes(*body: str) -> dict[str, str]:
         ("with stream: pass", "drop with stream", "with (nothing()): pass"),
         ("with torch.autocast('x') as a, b: pass", "drop with torch.autocast('x')", "with (nothing()) as a, b: pass"),
         ("context = torch.inference_mode()", "drop torch.inference_mode()", "context = (nothing())"),
+        ("x[~batch]", "drop ~ of batch", "x[(batch)]"),
+        ("batch * mask", "drop mask of batch * mask", "(batch)"),
+        ("x.masked_fill(m, 0)", "invert m in x.masked_fill(m, 0)", "x.masked_fill((~(m)), 0)"),
+        ("torch.masked_fill(x, m, 0)", "invert m in torch.masked_fill(x, m, 0)", "torch.masked_fill(x, (~(m)), 0)"),
+        ("torch.where(m, x, 0)", "invert m in torch.where(m, x, 0)", "torch.where((~(m)), x, 0)"),
+        ("x.where(x > 0, 0)", "invert x > 0 in x.where(x > 0, 0)", "x.where((~(x > 0)), 0)"),
+        ("attend(x, attn_mask=m)", "drop attn_mask=m of attend(…)", "attend(x)"),
+        ("attend(x, is_causal=True)", "drop is_causal=True of attend(…)", "attend(x)"),
+        ("x.sum(dim=0)", "replace dim 0 by 1 in x.sum(dim=0)", "x.sum(dim=(1))"),
+        ("x.mean(-1)", "replace dim -1 by -2 in x.mean(-1)", "x.mean((-2))"),
+        ("torch.softmax(x, dim=1)", "replace dim 1 by 0 in torch.softmax(x, dim=1)", "torch.softmax(x, dim=(0))"),
+        ("torch.amax(x, 0)", "replace dim 0 by 1 in torch.amax(x, 0)", "torch.amax(x, (1))"),
+        ("x.sum((0, 2))", "replace dim (0, 2) by (1, 2) in x.sum((0, 2))", "x.sum(((1, 2)))"),
+        ("x.sum((0, 1))", "replace dim (0, 1) by (1,) in x.sum((0, 1))", "x.sum(((1,)))"),
+        ("f(torch.float32)", "replace torch.float32 by torch.float16", "f((torch.float16))"),
+        ("x.double()", "replace .double() by .float() of x", "(x.float())"),
+        ("x.float()", "replace .float() by .half() of x", "(x.half())"),
+        (
+            "x = f(a @ b)",
+            "in float16: a @ b",
+            "x = f(((lambda a, b: (a.half() @ b.half()).to(a.dtype))((a), (b))))",
+        ),
         ("return batch", "return .cpu() of batch", "return ((batch).cpu())"),
         ("return {'a': batch, 'b': 1}", "return .cpu() of batch", "return {'a': ((batch).cpu()), 'b': 1}"),
         ("return batch, 2", "return .cpu() of batch", "return ((batch).cpu()), 2"),
@@ -80,6 +106,18 @@ def test_a_detach_says_whether_it_took_effect(line: str, change: str, begins: st
     assert [mutant.marks for mutant in mutants_of(f"{HEAD}    {line}\n") if mutant.change == change] == [True]
 
 
+def test_a_dropped_zero_grad_says_whether_there_was_a_gradient() -> None:
+    (mutant,) = mutants_of(f"{HEAD}    optimiser.zero_grad(set_to_none=True)\n    return 1\n")
+    assert (mutant.change, mutant.marks) == ("drop optimiser.zero_grad(set_to_none=True)", True)
+    for grad, printed in ((None, ""), (1, f"{MARK}\n")):
+        said = io.StringIO()
+        with contextlib.redirect_stdout(said):
+            namespace: dict[str, Any] = {"torch": None}
+            exec(mutant.source.replace("import torch", "").replace("optimiser", "batch"), namespace)
+            namespace["f"](SimpleNamespace(parameters=lambda grad=grad: [SimpleNamespace(grad=grad)]), *[None] * 4)
+        assert said.getvalue() == printed
+
+
 @pytest.mark.parametrize(
     "line",
     [
@@ -93,9 +131,17 @@ def test_a_detach_says_whether_it_took_effect(line: str, change: str, begins: st
         "f(batch, non_blocking=False)",
         "print(f'{batch}')",
         "torch.device",
+        "batch @ weights",
+        "batch.sum()",
+        "torch.stack(batch, dim=0)",
+        "torch.split(batch, 1)",
+        "attend(batch, attn_mask=None)",
+        "attend(batch, is_causal=False)",
+        "f(torch.int64)",
+        "torch.where(batch)",
     ],
 )
-def test_what_has_nothing_to_do_with_devices_is_left_alone(line: str) -> None:
+def test_what_a_learner_would_not_slip_at_is_left_alone(line: str) -> None:
     assert changes(line) == {}
 
 

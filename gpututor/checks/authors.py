@@ -1,0 +1,98 @@
+"""Faults of an author's own code, told with the author's file, line and frames, and with none of gpututor's."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import traceback
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import gpututor
+from gpututor.errors import CourseError, TutorError
+
+FILES = ("given.py", "checks.py")
+"""Files of an exercise whose code runs in the judge or in a worker."""
+FIX = "Fix the exercise's file."
+_PACKAGE = str(Path(gpututor.__file__).parent) + os.sep
+
+
+@dataclass(frozen=True)
+class Frame:
+    """A place in an author's file."""
+
+    file: str
+    line: int
+    function: str
+
+    def __str__(self) -> str:
+        return f"{os.path.basename(self.file)}:{self.line} in {self.function}"
+
+
+def authors_frames(error: BaseException) -> list[Frame]:
+    """Return the frames of `error` in an exercise's files, outermost first."""
+    frames = [
+        Frame(frame.f_code.co_filename, line, frame.f_code.co_name)
+        for frame, line in traceback.walk_tb(error.__traceback__)
+        if _is_authors(frame.f_code.co_filename)
+    ]
+    if isinstance(error, SyntaxError) and error.filename and _is_authors(error.filename):
+        frames.append(Frame(error.filename, error.lineno or 1, "<module>"))
+    return frames
+
+
+def _is_authors(file: str) -> bool:
+    return os.path.basename(file) in FILES and not file.startswith(_PACKAGE)
+
+
+def in_words(error: BaseException) -> str:
+    """Return the type and the message of an exception, or a fault's own title."""
+    if isinstance(error, TutorError):
+        return error.title
+    return f"{type(error).__name__}: {error}".removesuffix(": ")
+
+
+def fault_at(frames: Sequence[Frame], said: str, file: Path | None = None, advice: str = FIX) -> CourseError:
+    """Return an error whose title begins with the author's file and line, or with `file` if there is no frame."""
+    if not frames:
+        return CourseError(f"{file}: {said}" if file is not None else said, advice)
+    further = ["Called from:", *map(str, reversed(frames[:-1]))] if len(frames) > 1 else []
+    last = frames[-1]
+    return CourseError(f"{last.file}:{last.line}: {said}", "\n".join([advice, *further]))
+
+
+def fault_of(error: BaseException, file: Path | None = None, lead: str = "") -> CourseError:
+    """Return what an exception in an author's code says; `file` is blamed if no frame of the author's is in it."""
+    if isinstance(error, TutorError):
+        if os.path.isabs(error.title.partition(":")[0]):
+            return CourseError(error.title, error.advice)
+        return fault_at(authors_frames(error), f"{lead}{error.title}", file, error.advice or FIX)
+    return fault_at(authors_frames(error), f"{lead}{in_words(error)}", file)
+
+
+def check_fits(function: Callable[..., Any], wanted: str, *values: Any, **named: Any) -> None:
+    """Raise `CourseError` if `function` cannot be called so; `wanted` is the signature that it should have."""
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):
+        return  # written in C: its call tells
+    try:
+        signature.bind(*values, **named)
+    except TypeError as error:
+        name = getattr(function, "__name__", type(function).__name__)
+        problem = f"{name}{signature} cannot be called as {wanted}: {error}"
+        raise fault_at(definition(function), problem, None, f"Give it the signature {wanted}.") from None
+
+
+def definition(function: Callable[..., Any]) -> list[Frame]:
+    """Return the place of a function's definition, if it has one."""
+    code = getattr(inspect.unwrap(function), "__code__", None)
+    return [] if code is None else [Frame(code.co_filename, code.co_firstlineno, code.co_name)]
+
+
+def called(function: Callable[[dict[str, Any], Any], Any], drawn: dict[str, Any], machine: Any) -> Any:
+    """Return what an author's function says of one call's inputs and the machine."""
+    check_fits(function, "(drawn, machine)", drawn, machine)
+    return function(drawn, machine)
