@@ -21,8 +21,8 @@ WAITS = ("synchronize", "wait_stream", "wait_event", "record_stream", "wait", "s
 KEYWORDS = ("non_blocking", "pin_memory", "device", "map_location")
 CONTEXTS = ("autocast", "no_grad", "inference_mode", "set_grad_enabled", "stream")
 LONGEST_CHANGE = 110
-MASKED = {"masked_fill": 0, "masked_fill_": 0, "masked_select": 0, "masked_scatter": 0, "where": 0}
-"""Methods that take a mask, and the place of the mask among their arguments; functions of torch take a tensor first."""
+MASKED = ("masked_fill", "masked_fill_", "masked_scatter", "masked_scatter_", "where")
+"""Methods whose first argument is a mask; functions of torch but `where` take a tensor before it."""
 REDUCTIONS = {
     *("sum", "mean", "prod", "amax", "amin", "max", "min", "argmax", "argmin", "std", "var", "std_mean", "var_mean"),
     *("norm", "vector_norm", "softmax", "log_softmax", "logsumexp", "cumsum", "cumprod", "any", "all", "median"),
@@ -197,10 +197,10 @@ def _masks_changed(at: _Place) -> Iterator[Mutant]:
                 if isinstance(mask, ast.Name | ast.Attribute) and "mask" in _name_of(mask):
                     change = f"drop {ast.unparse(mask)} of {ast.unparse(node)}"
                     yield at.mutant(node, change, at.text.replaced(node, at.text.written(other)))
-        case ast.Call(func=ast.Attribute(value=value, attr=name), args=arguments) as call if name in MASKED:
-            place = MASKED[name] + (_name_of(value) == "torch" and name != "where")
-            mask = arguments[place] if len(arguments) > max(place, 1 if name == "where" else 0) else None
-            if mask is not None and not (isinstance(mask, ast.UnaryOp) and isinstance(mask.op, ast.Invert)):
+        case ast.Call(func=ast.Attribute(value=value, attr=name), args=[first, second, *_]) as call if name in MASKED:
+            is_function = _name_of(value) == "torch" and name != "where"
+            mask = second if is_function else first
+            if not (isinstance(mask, ast.UnaryOp) and isinstance(mask.op, ast.Invert)):
                 edit = at.text.replaced(mask, f"~({at.text.written(mask)})")
                 yield at.mutant(mask, f"invert {ast.unparse(mask)} in {ast.unparse(call)}", edit)
     if isinstance(at.node, ast.Call):

@@ -15,7 +15,7 @@ from gpututor.errors import CourseError, TutorError
 
 FILES = ("given.py", "checks.py")
 """Files of an exercise whose code runs in the judge or in a worker."""
-FIX = "Fix the exercise's file."
+FIX = "Fix the exercise's checks.py or given.py."
 _PACKAGE = str(Path(gpututor.__file__).parent) + os.sep
 
 

@@ -207,7 +207,7 @@ def _build_function(source: str) -> Build:
 
     def built(drawn: dict[str, Any], device: torch.device) -> dict[str, Any]:
         with authors_code():
-            arguments = build(drawn, device)
+            arguments: object = build(drawn, device)
         if not isinstance(arguments, dict):
             said = f"build() must return a dict of arguments, not a {type(arguments).__name__}"
             line = getattr(getattr(build, "__code__", None), "co_firstlineno", 1)
