@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import ast
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
 import torch
 from torch.nn import functional as F
 
 from gpututor.checks import Call, Check, Finding, Run, Wanted, files, launches, speed, syncs
+from gpututor.checks.amounts import line_with_most, names, where
+from gpututor.checks.launches import launches_of
 from gpututor.trace.events import Event, Kind
 from gpututor.wire.observed import ObservedTensor
 
 CLASSES, LEARNING_RATE, MOMENTUM, LONGEST_GRADIENT = 10, 0.05, 0.9, 0.5
 SCALAR_BYTES, SMALL_BYTES, FEW = 8, 256, 3
 LARGEST_RESULT_BYTES = 16384
+FEW_MORE_AT_FIRST = 8
+"""Launches more in the first step: SGD copies each gradient once."""
 
 
 def made(seed: int, count: int) -> tuple[torch.Tensor, torch.Tensor]:
@@ -146,8 +151,73 @@ def _reads_a_number(event: Event) -> bool:
     return event.to_host and event.size_bytes <= SCALAR_BYTES
 
 
+def updates_one_by_one(run: Run) -> Finding | None:
+    """Find an update that launches kernels for each parameter; no other line's launches count."""
+    lines = lines_of_updates(run.source)
+    for call in run.calls:
+        launched = [event for event in launches_of(call) if event.line in lines]
+        most = 5 * _steps(call) + FEW_MORE_AT_FIRST
+        if len(launched) > most:
+            got = f"{len(launched)} launches, {where(launched)}: {names(launched)}{run.which(call)}"
+            return Finding(f"no more than {most} launches to update the weights", got, line_with_most(launched))
+    return None
+
+
+def lines_of_updates(source: str) -> set[int]:
+    """Return the lines of all statements that use the learning rate or the momentum, or call an optimizer's `step`."""
+    tree = ast.parse(source)
+    known = _names_of_rates(tree)
+    return {
+        line
+        for statement in ast.walk(tree)
+        if isinstance(statement, ast.stmt) and not hasattr(statement, "body")
+        if _has_rate(statement, known) or any(_is_step(part) for part in ast.walk(statement))
+        for line in range(statement.lineno, (statement.end_lineno or statement.lineno) + 1)
+    }
+
+
+def _names_of_rates(tree: ast.Module) -> set[str]:
+    """Return the names that carry the learning rate or the momentum: constants, variables, parameters of functions."""
+    functions = {node.name: node.args.args for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
+    bound = [pair for node in ast.walk(tree) for pair in _bindings(node, functions)]
+    known: set[str] = set()
+    while new := {name for name, value in bound if _has_rate(value, known)} - known:
+        known |= new
+    return known
+
+
+def _bindings(node: ast.AST, functions: dict[str, list[ast.arg]]) -> Iterator[tuple[str, ast.expr]]:
+    """Yield the names that a node binds, each with its value. A call's result carries no rate."""
+    match node:
+        case ast.Assign(targets=[ast.Tuple(elts=targets)], value=ast.Tuple(elts=values)):
+            yield from ((target.id, value) for target, value in zip(targets, values, strict=False) if _is_name(target))
+        case ast.Assign(targets=[ast.Name(id=name)], value=value):
+            if not any(isinstance(part, ast.Call) for part in ast.walk(value)):
+                yield name, value
+        case ast.Call(func=ast.Name(id=name), args=values, keywords=keywords) if name in functions:
+            parameters = [parameter.arg for parameter in functions[name]]
+            yield from zip(parameters, values, strict=False)
+            yield from ((keyword.arg, keyword.value) for keyword in keywords if keyword.arg)
+
+
+def _is_name(node: ast.AST) -> bool:
+    return isinstance(node, ast.Name)
+
+
+def _is_step(node: ast.AST) -> bool:
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "step"
+
+
+def _has_rate(node: ast.AST, known: set[str]) -> bool:
+    return any(
+        (isinstance(part, ast.Constant) and part.value in (LEARNING_RATE, MOMENTUM))
+        or (isinstance(part, ast.Name) and part.id in known)
+        for part in ast.walk(node)
+    )
+
+
 def saying(check: Check, sentence: str) -> Check:
-    """The same check under a sentence of its own: three of them count launches."""
+    """The same check under a sentence of its own: two of them count launches."""
     return replace(check, sentence=lambda _: sentence)
 
 
@@ -248,19 +318,14 @@ checks = [
         why="What is left of waiting should be the results, on their way to the host at the end.",
         advice="Look for what is brought to the host in each step: `gpututor trace` names the lines.",
     ),
-    saying(
-        launches(
-            by_name={
-                "aten::[mas]*_": lambda drawn, machine: (
-                    0,
-                    16 * int(drawn["argv"][3]) + 16,
-                ),
-            },
-            name="optimiser",
-            why="Four tiny kernels for each parameter in each step: launching them takes longer than their work.",
-            advice="torch.optim.SGD has momentum, and updates all parameters in a few launches.",
-        ),
-        "All parameters are updated in a few launches",
+    Check(
+        "optimiser",
+        lambda _: "All parameters are updated in a few launches",
+        updates_one_by_one,
+        (),
+        "Four tiny kernels for each parameter in each step: launching them takes longer than their work.",
+        "torch.optim.SGD has momentum, and updates all parameters in a few launches.",
+        "gpu",
     ),
     saying(
         launches(
