@@ -33,10 +33,10 @@ class Gauge(Protocol):
         """What tensors hold now."""
 
     def peaks(self) -> dict[str, int]:
-        """The most that they held since `reset_peaks`, where the device's allocator tells."""
+        """The most that they held since `begin_peaks`, where the device's allocator tells."""
 
-    def reset_peaks(self) -> None:
-        """Begin anew."""
+    def begin_peaks(self) -> None:
+        """Begin anew. A virtual GPU's own meters keep their peaks, so that a program has to reset them."""
 
 
 class VirtualGauge:
@@ -64,11 +64,11 @@ class VirtualGauge:
         return {gpu.name: gpu.memory.allocated for gpu in self._machine.gpus}
 
     def peaks(self) -> dict[str, int]:
-        return {gpu.name: gpu.memory.peak_allocated for gpu in self._machine.gpus}
+        return {gpu.name: gpu.memory.peak_of_call for gpu in self._machine.gpus}
 
-    def reset_peaks(self) -> None:
+    def begin_peaks(self) -> None:
         for gpu in self._machine.gpus:
-            gpu.memory.reset_peaks()
+            gpu.memory.begin_peaks()
 
 
 class RealGauge:
@@ -100,7 +100,7 @@ class RealGauge:
             return {}
         return {f"{self._backend.kind}:{index}": int(peak(index)) for index in self._indices()}
 
-    def reset_peaks(self) -> None:
+    def begin_peaks(self) -> None:
         reset = getattr(self._module, "reset_peak_memory_stats", None)
         if self._backend is not None and reset is not None:
             for index in self._indices():
@@ -124,7 +124,7 @@ class Around:
         gauge = self._gauge
         gauge.settle()
         self._before = gauge.allocated()
-        gauge.reset_peaks()
+        gauge.begin_peaks()
         self.span["started"] = gauge.now()
 
     def returned(self, result: object) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 
 from gpututor.checks import (
+    Call,
     Check,
     Finding,
     Machine,
@@ -20,6 +22,7 @@ from gpututor.checks import (
     structure,
     syncs,
 )
+from gpututor.trace.columns import Trace
 from gpututor.trace.events import Kind
 
 
@@ -69,6 +72,22 @@ def with_a_graph(run: Run) -> Finding | None:
     return None
 
 
+def once_begun(check: Check) -> Check:
+    """Return a check that sees a call from its first kernel on: a wait before it costs a training step nothing."""
+
+    def find(run: Run) -> Finding | None:
+        return check.find(
+            replace(run, calls=tuple(replace(call, trace=_from_first_kernel(call)) for call in run.calls))
+        )
+
+    return replace(check, sentence=lambda _: "No wait for the device once the forward pass has begun", find=find)
+
+
+def _from_first_kernel(call: Call) -> Trace:
+    kernels = (number for number, event in enumerate(call.trace) if event.kind is Kind.KERNEL)
+    return call.trace.since(next(kernels, 0))
+
+
 def figure_of_the_peak(run: Run) -> Finding | None:
     """Held against the device's own meter and the trace; within a hundredth."""
     for call in run.calls:
@@ -106,16 +125,24 @@ checks = [
         "A loss with its graph keeps the nodes of that graph, and whoever adds to it makes the graph longer.",
         "Return loss.detach().",
     ),
-    syncs(
-        at_most=0,
-        why="A training step that waits for the device leaves it idle before the next one.",
-        advice="Return the loss as a tensor, and read it when the training has gone on.",
+    once_begun(
+        syncs(
+            at_most=0,
+            why="A training step that waits for the device leaves it idle before the next one.",
+            advice="Return the loss as a tensor, and read it when the training has gone on.",
+        )
     ),
     memory(
         peak=most_bytes,
         why="With checkpoints, only the input of each block should wait for the backward pass.",
         advice="Call checkpoint(block, hidden, use_reentrant=False) for each block by itself. One checkpoint around "
         "all of them has to compute, and hold, all of them again.",
+    ),
+    source(
+        require=("reset_peak_memory_stats",),
+        name="peak_reset",
+        why="The meter shows the most since it was last reset. A higher peak of earlier work hides that of this step.",
+        advice="torch.cuda.reset_peak_memory_stats(rows.device) before the forward pass.",
     ),
     Check(
         "figure",
@@ -125,12 +152,6 @@ checks = [
         "What is not measured is believed. A saving that is not there costs arithmetic for nothing.",
         "Read memory_allocated before the forward pass, reset the peak, read max_memory_allocated after backward().",
         "gpu",
-    ),
-    source(
-        require=("reset_peak_memory_stats",),
-        name="peak_reset",
-        why="The meter shows the most since it was last reset. A higher peak of earlier work hides that of this step.",
-        advice="torch.cuda.reset_peak_memory_stats(rows.device) before the forward pass.",
     ),
     launches(
         by_name={"aten::addmm": most_products},

@@ -4,7 +4,7 @@ import torch
 
 
 def project(vectors, table, exact):
-    """The task's function. The switch is set for each product, so that nothing is left over."""
+    """The task's function. It sets the switch for each product."""
     has_tf32 = torch.cuda.get_device_capability(table.device)[0] >= 8
     rows = torch.stack(vectors)
     torch.set_float32_matmul_precision("highest" if exact else "high")

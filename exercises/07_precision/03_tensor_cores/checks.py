@@ -11,7 +11,7 @@ EXACT_ERROR = 1e-5
 """Float32 stays far under it, at any length; TF32 and float16 are at 3e-4."""
 
 
-def reference(vectors: list[torch.Tensor], table: torch.Tensor, exact: bool) -> torch.Tensor:
+def reference(vectors: list[torch.Tensor], table: torch.Tensor, exact: bool, tf32_on: bool) -> torch.Tensor:
     """All rows at once, in the dtype of the inputs."""
     return torch.einsum("mk,nk->nm", table, torch.stack(vectors))
 
@@ -27,7 +27,7 @@ def find_inexact(run: Run) -> Finding | None:
         if not call.drawn["exact"]:
             continue
         vectors = [vector.double() for vector in call.drawn["vectors"]]
-        wanted = reference(vectors, call.drawn["table"].double(), exact=True)
+        wanted = reference(vectors, call.drawn["table"].double(), exact=True, tf32_on=False)
         error = float((call.output.values.double() - wanted).norm() / wanted.norm())
         if error > EXACT_ERROR:
             got = f"a relative error of {error:.1e}{run.which(call)}"
@@ -41,11 +41,12 @@ def find_inexact(run: Run) -> Finding | None:
 
 
 def find_switch(run: Run) -> Finding | None:
-    """TF32 is allowed after a call."""
+    """Find a call that leaves the switch in another position."""
     for call in run.calls:
-        if call.fp32_precision == "tf32":
-            got = f"TF32 is still allowed{run.which(call)}"
-            return Finding("products of float32 as they were before the call", got, run.line_of(call))
+        is_on, was_on = call.fp32_precision == "tf32", call.drawn["tf32_on"]
+        if is_on != was_on:
+            expected = f"TF32 {'on' if was_on else 'off'} after the call, as before it"
+            return Finding(expected, f"TF32 is {'on' if is_on else 'off'}{run.which(call)}", run.line_of(call))
     return None
 
 
@@ -73,17 +74,17 @@ checks = [
         exact_sentence,
         find_inexact,
         needs=("structure",),
-        why="The switch is global: all float32 products of the program see it, also those that must not.",
-        advice="Ask what torch.get_float32_matmul_precision() was, set it, multiply, and put it back.",
+        why="The switch is global: other code may have turned it on before it calls you.",
+        advice="Do not assume a position of the switch. Set the one that this product needs.",
         baselines=("baseline.py",),
     ),
     Check(
         "switch",
-        lambda _: "TF32 is off again when project() returns",
+        lambda _: "project() leaves the TF32 switch as it was",
         find_switch,
         needs=("structure",),
-        why="The switch is global: the next float32 product of the program may be somebody else's, and meant exactly.",
-        advice="Ask what torch.get_float32_matmul_precision() was, set it, multiply, and put it back.",
+        why="The switch is global: the program's next float32 product may have to be exact.",
+        advice="Remember the switch's position before you change it, and restore it after the product.",
     ),
     speed(
         1.15,

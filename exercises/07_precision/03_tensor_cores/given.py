@@ -6,21 +6,27 @@ from typing import Any
 
 import torch
 
-SIZES = ((256, 1024, 1024, False), (64, 512, 512, True), (1, 384, 131, True), (320, 1024, 896, False))
-"""For each case: how many vectors, their length, the table's rows, and whether it has to be exact."""
+SIZES = (
+    (256, 1024, 1024, False, False),
+    (64, 512, 512, True, True),
+    (1, 384, 131, True, False),
+    (320, 1024, 896, False, True),
+)
+"""For each case: how many vectors, their length, the table's rows, `exact`, and True if TF32 is on before the call."""
 
 
 def draw(seed: int, case: int) -> dict[str, Any]:
     """Numbers of both signs, some larger than others."""
     chance = torch.Generator().manual_seed(seed * 10 + case)
-    count, length, rows, exact = SIZES[case]
+    count, length, rows, exact, tf32_on = SIZES[case]
     matrix = torch.randn(count, length, generator=chance) * torch.rand(count, 1, generator=chance).add(0.5)
     table = torch.randn(rows, length, generator=chance) * 4
-    return {"vectors": list(matrix), "table": table, "exact": exact}
+    return {"vectors": list(matrix), "table": table, "exact": exact, "tf32_on": tf32_on}
 
 
 def build(drawn: dict[str, Any], device: torch.device) -> dict[str, Any]:
-    """All vectors and the table on the device, on which a product has been made before: the first one costs more."""
+    """Put vectors and table on the device, make a first product, and set TF32 as other code may have."""
     torch.ones(8, 8, device=device) @ torch.ones(8, 8, device=device)
+    torch.set_float32_matmul_precision("high" if drawn["tf32_on"] else "highest")
     rows = torch.stack(drawn["vectors"]).to(device)
     return {"vectors": list(rows.unbind()), "table": drawn["table"].to(device), "exact": drawn["exact"]}

@@ -11,15 +11,14 @@ def project(
     Inexact products may be off by 1e-3.
     """
     rows = torch.stack(vectors)
-    if exact:
-        return rows @ table.T
-    if torch.cuda.get_device_capability(rows.device) >= (8, 0):
-        before = torch.get_float32_matmul_precision()
-        torch.set_float32_matmul_precision("high")
-        product = rows @ table.T
-        torch.set_float32_matmul_precision(before)
-        return product
-    return (rows.half() @ table.half().T).float()
+    has_tf32 = torch.cuda.get_device_capability(rows.device) >= (8, 0)
+    if not exact and not has_tf32:
+        return (rows.half() @ table.half().T).float()
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("highest" if exact else "high")
+    product = rows @ table.T
+    torch.set_float32_matmul_precision(before)
+    return product
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -9,7 +10,7 @@ from torch import nn
 from torch.nn import functional
 
 from gpututor.checks import launches, parity, placement, structure, syncs, transfers
-from gpututor.checks.core import Check, Finding, Run
+from gpututor.checks.core import Call, Check, Finding, Run
 from gpututor.wire.observed import ObservedModule, ObservedTensor
 
 LONGEST = 32
@@ -56,8 +57,23 @@ def model_of(weights: dict[str, torch.Tensor], heads: int) -> nn.Module:
 
 
 def tensors_to_move(drawn: dict[str, Any], machine: Any) -> tuple[int, int]:
-    """The weights, the table of positions, the tokens."""
-    return 1, len(drawn["weights"]) + 2
+    """Return how many copies weights, buffers and tokens need."""
+    return 1, len(drawn["weights"]) + len(drawn["buffers"]) + 1
+
+
+def with_buffers(check: Check) -> Check:
+    """Return a check whose amounts also see the names of the model's buffers: positions, and perhaps a mask."""
+
+    def find(run: Run) -> Finding | None:
+        calls = (replace(call, drawn={**call.drawn, "buffers": _buffers(call)}) for call in run.calls)
+        return check.find(replace(run, calls=tuple(calls)))
+
+    return replace(check, find=find)
+
+
+def _buffers(call: Call) -> list[str]:
+    model = call.output["model"]
+    return list(model.buffers) if isinstance(model, ObservedModule) else []
 
 
 def buffer_missing(run: Run) -> Finding | None:
@@ -135,11 +151,13 @@ checks = [
         why="Given a mask alone, the encoder compares it with a causal one, and the host waits for the answer.",
         advice="Pass is_causal=True with the mask, and read no value of the device in forward().",
     ),
-    transfers(
-        to_device=tensors_to_move,
-        to_host=0,
-        why="The weights, the positions and the tokens cross once. A mask is made of nothing but its size.",
-        advice="Make the mask in forward, with device=tokens.device, not in __init__. Load, then move the model, once.",
+    with_buffers(
+        transfers(
+            to_device=tensors_to_move,
+            to_host=0,
+            why="Weights, buffers and tokens cross once. Every other copy comes back in each forward pass.",
+            advice="Nothing that forward() makes should begin on the CPU. Load, then move the model, once.",
+        )
     ),
     launches(
         by_name={"aten::*mm": (5, 40)},

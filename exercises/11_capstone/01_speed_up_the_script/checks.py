@@ -246,7 +246,7 @@ checks = [
         lambda steps: steps + 2 * FEW,
         "host-to-device copies",
         "Each copy has its latency, whether it brings one image or a thousand.",
-        "Move the whole data set before the loop, and take batches of it on the device; or copy batch by batch.",
+        "Count the copies of one step. How many would do?",
     ),
     fault(
         "round_trip",
@@ -255,7 +255,7 @@ checks = [
         lambda steps: 0,
         "large device-to-host copies",
         "The batch crosses the bus twice, and the device waits for the CPU's arithmetic in between.",
-        "Mean and deviation are operators of the device too.",
+        "Ask where the batch is before this line, and where it has to be after it.",
     ),
     fault(
         "constants",
@@ -264,7 +264,7 @@ checks = [
         _few,
         "copies of a few bytes to the device",
         "The bytes are the same in each step, and so is the copy's latency.",
-        "Make it before the loop, on the device.",
+        "Ask what changes from step to step, and what does not.",
         another=lambda steps: steps + 2 * FEW,
     ),
     fault(
@@ -274,7 +274,7 @@ checks = [
         _few,
         "waits for a mask",
         "Nobody can launch the next kernel before the number of chosen rows is known: the host waits.",
-        "Let the loss leave out these images by itself: look at the arguments of F.cross_entropy.",
+        "Keep the size of the batch. Which function could leave these images out by itself?",
     ),
     fault(
         "branches",
@@ -283,7 +283,7 @@ checks = [
         lambda steps: steps + FEW,
         "numbers read by the host",
         "Each `if` on a tensor waits until the device has caught up, for every parameter in every step.",
-        "Compute a factor that is 1 where nothing is to change, and multiply in any case.",
+        "Let the device decide: do the same arithmetic in both cases, with a value that may change nothing.",
     ),
     fault(
         "numbers",
@@ -292,7 +292,7 @@ checks = [
         _few,
         "numbers read by the host",
         "The host should be steps ahead of the device, launching. After .item() it is not.",
-        "Keep the losses in a tensor on the device, and bring it to the host when training is over.",
+        "When does the host need these numbers? Until then they can stay where they are.",
         another=lambda steps: steps + FEW,
     ),
     fault(
@@ -302,7 +302,7 @@ checks = [
         lambda steps: 1,
         "waits for the whole device",
         "Operators of one stream run in order by themselves. Only a clock needs this wait.",
-        "Leave it out: the copy of the results at the end waits for them.",
+        "Ask what would go wrong without this wait.",
     ),
     fault(
         "averages",
@@ -311,7 +311,7 @@ checks = [
         lambda steps: 2 * FEW,
         "small device-to-host copies",
         "Each parameter crosses the bus in each step, and the host waits each time.",
-        "Keep the sums on the device, and bring them to the host once, at the end.",
+        "Ask how often the host needs these sums.",
     ),
     syncs(
         at_most=10,
@@ -323,8 +323,8 @@ checks = [
         lambda _: "All parameters are updated in a few launches",
         updates_one_by_one,
         (),
-        "Four tiny kernels for each parameter in each step: launching them takes longer than their work.",
-        "torch.optim.SGD has momentum, and updates all parameters in a few launches.",
+        "Tiny kernels for each parameter in each step: launching them takes longer than their work.",
+        "PyTorch updates a whole list of parameters at once: look where it keeps this kind of code.",
         "gpu",
     ),
     saying(
@@ -332,7 +332,7 @@ checks = [
             by_name={"aten::*conv*": lambda drawn, machine: (0, 6 * int(drawn["argv"][3]) + 16)},
             name="validation",
             why="One image fills a thousandth of the device, and costs as many launches as a whole batch.",
-            advice="Give the network all images at once; reduction='none' keeps their losses apart.",
+            advice="The network takes batches. Find out how the losses of a batch can stay apart.",
         ),
         "Images for validation go through the network together",
     ),

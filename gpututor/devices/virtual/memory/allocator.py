@@ -115,6 +115,12 @@ class DeviceMemory:
             self._settle()
             return self.statistics.as_nested_dict()
 
+    def begin_peaks(self) -> None:
+        """Start `peak_of_call` from what is held now; the program's meters do not change."""
+        with self._lock:
+            self._settle()
+            self.statistics.begin_peaks()
+
     def reset_peaks(self) -> None:
         with self._lock:
             self._settle()
@@ -130,6 +136,13 @@ class DeviceMemory:
         with self._lock:
             self._settle()
             return self.statistics.peak_allocated
+
+    @property
+    def peak_of_call(self) -> int:
+        """The most allocated since `begin_peaks`, or since the program reset its meters."""
+        with self._lock:
+            self._settle()
+            return self.statistics.peak_of_call
 
     def empty_cache(self) -> None:
         """Give every segment that no storage uses back to the driver."""

@@ -18,11 +18,13 @@ _FOLD_AT = 50_000 * _COLUMNS
 class Quantity:
     """One figure that goes up and down."""
 
-    __slots__ = ("_forgotten", "_forgotten_freed", "current", "ever", "peak")
+    __slots__ = ("_forgotten", "_forgotten_freed", "current", "earlier_peak", "ever", "peak")
 
     def __init__(self) -> None:
         self.current = 0
         self.peak = 0
+        self.earlier_peak = 0
+        """The peak that the program's meter still shows from before `peak` began anew."""
         self.ever = 0
         """All that was ever added."""
         self._forgotten = self._forgotten_freed = 0
@@ -39,9 +41,22 @@ class Quantity:
         self.follow(np.array([by], dtype=np.int64))
 
     @property
+    def meter(self) -> int:
+        """The peak that the program sees."""
+        return max(self.peak, self.earlier_peak)
+
+    @property
     def freed(self) -> int:
         """All that was ever taken away."""
         return self.ever - self.current
+
+    def begin_anew(self) -> None:
+        """Start `peak` from what is held now; the program's meter keeps the earlier peak."""
+        self.earlier_peak, self.peak = max(self.earlier_peak, self.peak), self.current
+
+    def reset_peak(self) -> None:
+        """Forget every earlier peak (`reset_peak_stat`)."""
+        self.earlier_peak, self.peak = 0, self.current
 
     def forget(self) -> None:
         """What was added and freed until now counts no more (`reset_accumulated_stat`)."""
@@ -51,7 +66,7 @@ class Quantity:
         """As C++ gives it (`statToDict`)."""
         return {
             "current": self.current,
-            "peak": self.peak,
+            "peak": self.meter,
             "allocated": self.ever - self._forgotten,
             "freed": self.freed - self._forgotten_freed,
         }
@@ -127,9 +142,14 @@ class Statistics:
             figures.segments.change(count)
             figures.reserved.change(size)
 
+    def begin_peaks(self) -> None:
+        """Start `peak_of_call` from what is held now; the program's meters do not change."""
+        for quantity in self._quantities():
+            quantity.begin_anew()
+
     def reset_peaks(self) -> None:
         for quantity in self._quantities():
-            quantity.peak = quantity.current
+            quantity.reset_peak()
 
     def reset_accumulated(self) -> None:
         """Forget what was ever added and freed."""
@@ -140,11 +160,17 @@ class Statistics:
     @property
     def peak_allocated(self) -> int:
         self._fold()
+        return self._all.bytes.meter
+
+    @property
+    def peak_of_call(self) -> int:
+        """The most allocated since `begin_peaks`, or since the program reset its meters."""
+        self._fold()
         return self._all.bytes.peak
 
     @property
     def peak_reserved(self) -> int:
-        return self._all.reserved.peak
+        return self._all.reserved.meter
 
     def as_nested_dict(self) -> dict[str, Any]:
         """As `torch._C._cuda_memoryStats` nests them: figure, pool, metric."""

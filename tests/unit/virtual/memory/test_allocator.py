@@ -228,6 +228,18 @@ def test_a_garbage_collection_in_the_middle_of_an_allocation_does_no_harm() -> N
         _check(pool)
 
 
+def test_a_graded_call_begins_without_a_reset_of_the_programs_meters(two_gpus: VirtualMachine) -> None:
+    memory = two_gpus.gpus[0].memory
+    torch.empty(4 * MIB, dtype=torch.uint8, device="cuda")
+    memory.begin_peaks()
+    torch.empty(MIB, dtype=torch.uint8, device="cuda")
+    assert memory.peak_of_call == MIB
+    assert torch.cuda.max_memory_allocated() == torch.cuda.memory_stats()["allocated_bytes.all.peak"] == 4 * MIB
+    torch.cuda.reset_peak_memory_stats()
+    torch.empty(2 * MIB, dtype=torch.uint8, device="cuda")
+    assert memory.peak_of_call == torch.cuda.max_memory_allocated() == 2 * MIB
+
+
 def test_a_number_without_a_gpu_is_refused_in_the_allocators_words(two_gpus: VirtualMachine) -> None:
     """The number is printed as a character, as torch 2.13.0+cu130 does on a machine without a GPU."""
     words = "^Invalid device argument \t: did you call init\\?$"

@@ -1,0 +1,52 @@
+# A boolean mask, made on the device.
+
+import torch
+from torch import nn
+
+LONGEST = 32
+"""Positions in the table."""
+
+
+class LanguageModel(nn.Module):
+    """Scores for the token that follows each of tokens (n, steps).
+
+    They have the shape (n, steps, vocabulary).
+    """
+
+    def __init__(self, vocabulary: int, width: int, heads: int, hidden: int) -> None:
+        super().__init__()
+        self.embed = nn.Embedding(vocabulary, width)
+        layer = nn.TransformerEncoderLayer(width, heads, hidden, dropout=0.0, batch_first=True)
+        self.encoder = nn.TransformerEncoder(layer, num_layers=2)
+        self.head = nn.Linear(width, vocabulary)
+        rates = 10000.0 ** (-torch.arange(0, width, 2) / width)
+        angles = torch.arange(LONGEST).unsqueeze(1) * rates
+        waves = [angles.sin(), angles.cos()]
+        table = torch.stack(waves, dim=-1).flatten(1)
+        self.register_buffer("positions", table, persistent=False)
+
+    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
+        steps = tokens.shape[1]
+        x = self.embed(tokens) + self.positions[:steps]
+        ones = torch.ones(steps, steps, dtype=torch.bool, device=x.device)
+        mask = ones.triu(1)
+        return self.head(self.encoder(x, mask=mask, is_causal=True))
+
+
+def transformer_lm(weights: dict, tokens: torch.Tensor, heads: int, device: torch.device) -> dict:
+    """The language model and its scores, both on `device`.
+
+    weights: a state dict on the CPU; it says how large the parts are.
+    tokens: (n, steps), int64, on the CPU, steps <= LONGEST.
+    heads: of each attention. Returns
+        "model"   the language model
+        "scores"  (n, steps, vocabulary), float32
+    """
+    vocabulary, width = weights["embed.weight"].shape
+    hidden = weights["encoder.layers.0.linear1.weight"].shape[0]
+    model = LanguageModel(vocabulary, width, heads, hidden)
+    model.load_state_dict(weights)
+    model.to(device).eval()
+    with torch.inference_mode():
+        scores = model(tokens.to(device))
+    return {"model": model, "scores": scores}

@@ -1,0 +1,17 @@
+"""The capstone's faults, told from the report of the script that learners begin with."""
+
+from __future__ import annotations
+
+from gpututor.authoring.stations import Station
+from gpututor.grading.report import Status
+from tests.exercises.courses import COURSE
+
+CAPSTONE = next(exercise for exercise in COURSE.exercises if exercise.label == "11.1")
+FAULTS = {"rows", "round_trip", "constants", "mask", "branches", "numbers", "synchronize", "averages", "validation"}
+
+
+def test_the_untouched_script_has_each_of_its_ten_faults(station: Station) -> None:
+    report = station.grade(CAPSTONE, CAPSTONE.starter, seed=1)
+    failed = {verdict.check for verdict in report.verdicts if verdict.status is Status.FAILED}
+    assert failed >= FAULTS | {"optimiser"}
+    assert "result" not in failed
