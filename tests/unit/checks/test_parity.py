@@ -132,8 +132,75 @@ def test_the_size_of_the_error_names_its_cause() -> None:
 
     assert half is not None
     assert brain is not None
-    assert "this looks like TF32 or float16 somewhere inside" in half.advice
-    assert "this looks like bfloat16 somewhere inside" in brain.advice
+    assert "as large as that of TF32 or float16 somewhere inside" in half.advice
+    assert "as large as that of bfloat16 somewhere inside" in brain.advice
+
+
+def test_the_size_of_an_error_that_few_elements_carry_is_compared_with_no_precision() -> None:
+    exact = torch.randn(64, 64, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    wrong = exact.float()
+    wrong[:8] *= 1 + 1e-3
+
+    found = disagreement(wrong, exact)
+
+    assert found is not None
+    assert "inside" not in found.advice
+
+
+def flipped_at_the_edge(count: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """A ReLU in bfloat16 that lets small values through, or stops them, in a few places of 2,048."""
+    generator = torch.Generator().manual_seed(3)
+    ref = torch.randn(32, 64, generator=generator, dtype=torch.float64).relu()
+    got = ref.bfloat16().flatten()
+    places = torch.randperm(got.numel(), generator=generator)[:count]
+    got[places] = got[places] + torch.tensor([0.3, 0.35, 0.28][:count], dtype=torch.bfloat16)
+    return got.reshape(ref.shape), ref
+
+
+def noise(scale: float, numel: int = 1 << 16) -> tuple[torch.Tensor, torch.Tensor]:
+    """Many values so close together that sorting hides their errors."""
+    generator = torch.Generator().manual_seed(4)
+    ref = torch.randn(numel, generator=generator, dtype=torch.float64)
+    return (ref + scale * torch.randn(numel, generator=generator, dtype=torch.float64)).float(), ref
+
+
+def swapped(count: int) -> tuple[torch.Tensor, torch.Tensor]:
+    ref = torch.randn(2048, generator=torch.Generator().manual_seed(5), dtype=torch.float64)
+    got = ref.float()
+    got[:count] = ref[:count].float().roll(1)
+    return got, ref
+
+
+@pytest.mark.parametrize(
+    ("case", "is_another_order"),
+    [
+        (flipped_at_the_edge(3), False),
+        (flipped_at_the_edge(1), False),
+        (noise(1e-3), False),
+        (noise(0.02), False),
+        (swapped(3), True),
+        (swapped(2048), True),
+    ],
+)
+def test_another_order_is_named_only_where_a_permutation_explains_what_differs(
+    case: tuple[torch.Tensor, torch.Tensor], is_another_order: bool
+) -> None:
+    found = disagreement(*case)
+
+    assert found is not None
+    assert ("another order" in found.advice) is is_another_order
+
+
+def test_a_factor_is_named_only_where_it_explains_the_error() -> None:
+    ref = torch.randn(4096, generator=torch.Generator().manual_seed(6), dtype=torch.float64)
+    got = (ref * 1.003 + 0.009 * torch.randn(4096, dtype=torch.float64)).bfloat16()
+    found = disagreement(got, ref, 0.9)
+
+    assert found is not None
+    assert "times the right one" not in found.advice
+    halved = disagreement((ref / 2).bfloat16(), ref)
+    assert halved is not None
+    assert "1/2 times the right one" in halved.advice
 
 
 def test_elements_that_are_all_a_little_off_are_shown_too() -> None:
