@@ -12,7 +12,7 @@ from gpututor.trace.events import Event, Kind
 from gpututor.trace.units import duration
 
 WHY = "A launch returns at once: a clock that is read before the device is done measures the launch, not the work."
-ADVICE = "Warm up first; then synchronise, read the clock, do the work, synchronise again, and read the clock."
+ADVICE = "Each time you read the clock: is the device idle then? And does the timed part hold only the work itself?"
 
 Truth = Callable[[Call], float]
 Range = tuple[float, float]

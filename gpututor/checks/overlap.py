@@ -13,8 +13,8 @@ from gpututor.trace.units import duration, share
 
 WHY = "A device copies and computes at the same time, if it is let: a copy beside a kernel costs next to nothing."
 ADVICE = (
-    "Pin the memory, copy with `non_blocking=True` on a stream of its own, and launch the work that needs no part of it"
-    " before you wait."
+    "A copy runs next to a kernel only if nothing makes it wait: look at the memory that it starts from, at its stream,"
+    " and at what is launched meanwhile."
 )
 LANES_ADVICE = "Put work that does not depend on each other into streams of its own, and wait at the end."
 _WORDS = {"to_device": "host-to-device copies", "to_host": "device-to-host copies", "between": "copies between devices"}

@@ -11,7 +11,14 @@ from gpututor.judge.answers import WorkerBroke
 from gpututor.judge.holders import held_when_refused
 from gpututor.judge.workers.watch import OverLimit
 from gpututor.trace.columns import Trace
-from gpututor.wire.messages import SENT_BY_OTHERS, Failure, FailureKind, signal_name
+from gpututor.wire.messages import (
+    LONGEST_MIXED,
+    SENT_BY_OTHERS,
+    Failure,
+    FailureKind,
+    mixes_devices,
+    signal_name,
+)
 
 
 @dataclass(frozen=True)
@@ -53,12 +60,12 @@ def from_failure(
     said = ": ".join(filter(None, (failure.type_name, failure.message)))
     if line:
         said = f"{_unended(said)}, at line {line}"
+    if failure.tensors:
+        said += f": {failure.tensors}"
     said += which
     outcome, expected, why, advice = _WORDS[failure.kind]
-    if failure.kind == "exception" and (failure.type_name != "RuntimeError" or "device" in failure.message):
-        advice = _ADVICE.get(failure.type_name, advice)
-    if "map_location" in failure.message:
-        advice = _MAP_LOCATION
+    if failure.kind in ("exception", "syntax"):
+        advice = _advice_for(failure) or advice
     words = {"entry": exercise.entry, "end": _end(exercise)}
     advice = advice.format(**words)
     if failure.kind == "out of memory" and trace is not None:
@@ -132,27 +139,41 @@ _WORDS: dict[FailureKind, tuple[Outcome, str, str, str]] = {
         Outcome.ERROR,
         "no error",
         "An error stops the program where it happens.",
-        "Read the message and the line, and print what meets there; `gpututor run` shows it without grading.",
+        "Read the message and the line, and print what that line uses; `gpututor run` shows it without grading.",
     ),
 }
 """For each kind of failure: the outcome, what was expected, why it matters, what to try."""
 
 
+def _advice_for(failure: Failure) -> str:
+    """Advice for an error whose text shows its cause; empty for any other."""
+    if failure.type_name == "NotImplementedError" and not failure.message:
+        return _NOT_WRITTEN
+    return next(
+        (
+            advice
+            for type_name, words, advice in _ADVICE
+            if failure.type_name == type_name and words in failure.message[:LONGEST_MIXED]
+        ),
+        _DEVICES if mixes_devices(failure.type_name, failure.message) else "",
+    )
+
+
 _DEVICES = "Look at which tensors meet on that line, and on which device each of them lives."
 _MAP_LOCATION = "The file remembers devices. Tell torch.load where to put its tensors: map_location=…"
 _SPELLING = "Look at the spelling, and at what the name stands for there."
-_ADVICE = {
-    "ModuleNotFoundError": "Remove the import, or mend its spelling: a graded run has Python, PyTorch and NumPy.",
-    "EOFError": "There is no keyboard in a graded run: use the arguments instead of input().",
-    "NameError": _SPELLING,
-    "AttributeError": _SPELLING,
-    "TabError": "The line mixes tabs and spaces: use four spaces for each level.",
-    "IndentationError": "Each level is four spaces; look at the line before it too.",
-    "NotImplementedError": "The starter raises this until you write the body in its place.",
-    "RuntimeError": _DEVICES,
-    "RecursionError": "The function calls itself without end: when should it stop?",
-}
-"""What to try, for exceptions whose cause is known better than that of all others."""
+_ADVICE = (
+    ("ModuleNotFoundError", "", "Remove the import, or fix its spelling: a graded run has Python, PyTorch and NumPy."),
+    ("EOFError", "reading a line", "There is no keyboard in a graded run: use the arguments instead of input()."),
+    ("NameError", "", _SPELLING),
+    ("AttributeError", "", _SPELLING),
+    ("TabError", "", "The line mixes tabs and spaces: use four spaces for each level."),
+    ("IndentationError", "", "Each level is four spaces; look at the line before it too."),
+    ("RuntimeError", "torch.load with map_location", _MAP_LOCATION),
+    ("RecursionError", "", "The function calls itself without end: when should it stop?"),
+)
+"""The type of an error, what its message contains, and what to try: only for errors whose text shows their cause."""
+_NOT_WRITTEN = "The starter raises this until you write the body in its place."
 
 
 def from_deadline(stage: str, exercise: Exercise, line: int | None) -> Trouble:

@@ -10,6 +10,7 @@ The worker dies when the judge closes.
 
 from __future__ import annotations
 
+import re
 import signal
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Literal, get_args
@@ -62,6 +63,10 @@ class MachineSpec:
         return cls(**{**data, "backends": tuple(data["backends"])})
 
 
+LONGEST_MIXED = 2000
+"""Characters of an error's message that are searched."""
+
+
 @dataclass(frozen=True)
 class Failure:
     """Why a submission could not be loaded or called. All texts come from the worker: never markup, never believed."""
@@ -74,6 +79,8 @@ class Failure:
     """The line of the learner's file, from 1."""
     traceback: str
     """The learner's own frames, as Python prints them."""
+    tensors: str = ""
+    """For tensors on several devices: those of the expression that failed, `x on cuda:0, self.mean on cpu`."""
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -86,10 +93,20 @@ class Failure:
         line = data["line"]
         if data["kind"] not in get_args(FailureKind) or not (line is None or (type(line) is int and line > 0)):
             raise FrameError("a failure of no known kind")
-        texts = [data["type_name"], data["message"], data["traceback"]]
+        texts = [data["type_name"], data["message"], data["traceback"], data["tensors"]]
         if not all(isinstance(text, str) for text in texts):
             raise FrameError("a failure without words")
-        return cls(data["kind"], texts[0][:200], texts[1][:10_000], line, texts[2][:40_000])
+        return cls(data["kind"], texts[0][:200], texts[1][:10_000], line, texts[2][:40_000], texts[3][:1000])
+
+
+_MIXED = re.compile(
+    r"on the same device|at least two devices|different from other tensors on|Input type .* should be the same"
+)
+
+
+def mixes_devices(type_name: str, message: str) -> bool:
+    """True if an error says that tensors on several devices meet."""
+    return type_name == "RuntimeError" and _MIXED.search(message[:LONGEST_MIXED]) is not None
 
 
 @dataclass(frozen=True)

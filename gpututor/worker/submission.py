@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from gpututor.wire.messages import Failure, FailureKind
+from gpututor.wire.messages import Failure, FailureKind, mixes_devices
 from gpututor.worker.as_main import Script
+from gpututor.worker.meeting import tensors_in_words
 
 if TYPE_CHECKING:
     from gpututor.worker.between import Between
@@ -159,6 +160,7 @@ def _describe(error: BaseException, path: Path) -> Failure:
         message=message,
         line=line if type(line) is int and line > 0 else None,
         traceback=_own_traceback(summary, own, path, message),
+        tensors=tensors_in_words(error, path) if mixes_devices(type(error).__name__, message) else "",
     )
 
 

@@ -10,6 +10,7 @@ from gpututor.judge.troubles import from_failure
 from gpututor.trace.columns import Trace
 from gpututor.trace.events import Kind
 from gpututor.wire.messages import Failure
+from tests.unit.judge.conftest import Grade
 
 
 @pytest.mark.parametrize(
@@ -25,6 +26,12 @@ from gpututor.wire.messages import Failure
         ),
         ("NameError", "name 'tourch' is not defined", "spelling"),
         ("ValueError", "no", "Read the message"),
+        ("RuntimeError", "CUDA error: device-side assert triggered", "Read the message"),
+        ("RuntimeError", "No CUDA GPUs are available", "Read the message"),
+        ("EOFError", "Ran out of input", "Read the message"),
+        ("EOFError", "EOF when reading a line", "input()"),
+        ("NotImplementedError", "", "The starter raises this"),
+        ("NotImplementedError", 'Module [Net] is missing the required "forward" function', "Read the message"),
     ],
 )
 def test_the_advice_for_an_exception_is_about_its_cause(type_name: str, message: str, advice: str) -> None:
@@ -32,7 +39,52 @@ def test_the_advice_for_an_exception_is_about_its_cause(type_name: str, message:
     failure = Failure("exception", type_name, message, 1, "")
     finding = from_failure(failure, "runs", exercise, "pass\n", "").finding
     assert advice in finding.advice
-    assert finding.got == f"{type_name}: {message.removesuffix('.')}, at line 1"
+    said = ": ".join(filter(None, (type_name, message.removesuffix("."))))
+    assert finding.got == f"{said}, at line 1"
+
+
+MIXED = """\
+import torch
+
+
+class Scaler:
+    def __init__(self, device):
+        self.mean = torch.zeros(3, device=device)
+        self.layer = torch.nn.Linear(3, 3)
+
+    @property
+    def std(self):
+        raise ValueError("a property ran")
+
+    def scale(self, x):
+        return (x - self.mean) / other(self.layer(x))
+
+
+def other(y):
+    return y
+
+
+def twice(number):
+    x = torch.ones(2, 3, device="cuda")
+    {line}
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "got"),
+    [
+        ("return Scaler('cpu').scale(x)", "at line 14: x on cuda:0, self.mean on cpu (call 1"),
+        ("return Scaler('cuda').scale(x)", "at line 14: self.layer on cpu, x on cuda:0 (call 1"),
+        ("y = [x, torch.ones(2, 3)]; return torch.cat(y)", "at line 23: y on cpu and cuda:0 (call 1"),
+    ],
+)
+def test_who_mixes_devices_reads_which_tensors_met(grade: Grade, line: str, got: str) -> None:
+    report = grade(MIXED.format(line=line), device="virtual")
+
+    first = report.first_failure
+    assert first is not None
+    assert first.check == "runs"
+    assert got in first.got
 
 
 def test_an_ellipsis_keeps_its_dots_before_the_line() -> None:
