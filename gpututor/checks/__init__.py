@@ -1,5 +1,6 @@
 """The vocabulary of exercise authors: each word makes a check, and reads as a sentence."""
 
+from gpututor.checks.after_call import after_call
 from gpututor.checks.core import Call, Check, Finding, Machine, Run
 from gpututor.checks.determinism import determinism, races
 from gpututor.checks.files import Wanted, files
@@ -29,6 +30,7 @@ __all__ = [
     "Run",
     "Sampled",
     "Wanted",
+    "after_call",
     "aliasing",
     "attribute",
     "called",

@@ -124,6 +124,8 @@ class Call:
     """The same after it."""
     fp32_precision: str = ""
     """`torch.backends.cuda.matmul.fp32_precision` after it: `tf32` where products of float32 may now use TF32."""
+    state: Any = None
+    """What became of the arguments, by name, if a check wants `arguments`: tensors, modules, optimizers as dicts."""
     files: dict[str, bytes] = field(default_factory=dict)
     """What the call wrote of the files that a check wants, by name; those that are not there are left out."""
     folder: dict[str, str] = field(default_factory=dict)
@@ -192,7 +194,7 @@ class Check:
     repeats: int = 1
     """How often each case has to be called with the same inputs."""
     wants: tuple[str, ...] = ()
-    """What costs time and is only found out where a check wants it: `left` of `MemoryUse`."""
+    """What costs time and is only observed if a check wants it: `left` of `MemoryUse`, `arguments` for `Call.state`."""
     files: tuple[str, ...] = ()
     """Names of files, without folders, that are brought back after each call."""
     opens: tuple[tuple[str, str], ...] = ()

@@ -51,8 +51,7 @@ def parity(
     the CPU, where that is more. `inside` is a lower precision that may be used inside, such as `torch.float16` (also
     for TF32); `times` widens the gates.
     """
-    if not 0 < times < math.inf or (inside is not None and inside not in TIERS):
-        raise CourseError(f"parity: times={times}, inside={inside}", "Use times above 0, and a floating dtype.")
+    check_widening("parity", times, inside)
     tolerance = Tolerance(reference, times, inside)
 
     def find(run: Run) -> Finding | None:
@@ -89,6 +88,12 @@ def parity(
         tolerance=tolerance,
         kind="values",
     )
+
+
+def check_widening(word: str, times: float, inside: torch.dtype | None) -> None:
+    """Raise `CourseError` for tolerances that cannot be."""
+    if not 0 < times < math.inf or (inside is not None and inside not in TIERS):
+        raise CourseError(f"{word}: times={times}, inside={inside}", "Use times above 0, and a floating dtype.")
 
 
 class OwnDtype:

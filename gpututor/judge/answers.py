@@ -67,10 +67,13 @@ def read_call(frame: Frame, drawn: dict[str, Any], source: str, sizes: Sizes, wa
         message = f"the devices did more than {sizes.events:,} things in one call; only these are written down"
         raise SubmissionFailed(Failure("refused", "", message, None, ""))
     files, folder, values = files_of(frame, wanted)
+    unpacker = Unpacker(values)
+    output = unpacker.unpack(header.get("output"))
     return Call(
         drawn=drawn,
         arguments=facts_by_path(header.get("arguments")),
-        output=Unpacker(values).unpack(header.get("output")),
+        output=output,
+        state=unpacker.unpack(header["state"]) if "state" in header else None,
         trace=trace,
         return_line=line if type(line) is int and 0 < line <= source.count("\n") + 1 else None,
         span=_span(header.get("span")),

@@ -63,6 +63,7 @@ def together(calls: Sequence[Call]) -> Call:
         drawn=calls[0].drawn,
         arguments=_by_rank([call.arguments for call in calls]),
         output=[call.output for call in calls],
+        state=[call.state for call in calls],
         trace=_one_trace([call.trace for call in calls]),
         return_line=next((call.return_line for call in calls if call.return_line), None),
         span=Span(

@@ -28,6 +28,37 @@ def tensors_in(value: object) -> dict[str, torch.Tensor]:
     return found
 
 
+def state_in(value: object, depth: int = 0) -> object:
+    """Return what there is to see of an argument after a call: tensors, modules, optimizers as dicts, plain values.
+
+    Everything else becomes None. Raises `ValueRefused` for a container that holds itself.
+    """
+    if depth > MAX_DEPTH:
+        raise ValueRefused("an argument is nested too deeply")
+    match value:
+        case torch.Tensor() | torch.nn.Module():
+            return value
+        case torch.optim.Optimizer():
+            return _optimizer_state(value, depth)
+        case dict():
+            return {key: state_in(part, depth + 1) for key, part in dict.items(value)}
+        case list():
+            return [state_in(part, depth + 1) for part in list.__iter__(value)]
+        case tuple():
+            return tuple(state_in(part, depth + 1) for part in tuple.__iter__(value))
+    return value if type(value) in (bool, int, float, str) else None
+
+
+def _optimizer_state(optimizer: torch.optim.Optimizer, depth: int) -> dict[str, object]:
+    """Return `state` by the number of each parameter, as in a state dict, and `groups` without their parameters."""
+    groups = vars(optimizer)["param_groups"]
+    parameters = [parameter for group in groups for parameter in group["params"]]
+    known = vars(optimizer)["state"]
+    state = {number: known[parameter] for number, parameter in enumerate(parameters) if parameter in known}
+    kept = [{key: part for key, part in group.items() if key != "params"} for group in groups]
+    return {"state": state_in(state, depth + 1), "groups": state_in(kept, depth + 1)}
+
+
 def _parts(item: object) -> Iterator[tuple[str, object]]:
     """What a container holds, by name; of a module its parameters and buffers."""
     match item:

@@ -17,6 +17,7 @@ from gpututor.wire.observed import ValueRefused
 from gpututor.wire.packer import Packer
 from gpututor.wire.sizes import Sizes
 from gpututor.wire.unpacker import Unpacker, materialise
+from gpututor.wire.walk import state_in
 from gpututor.worker.between import Between
 from gpututor.worker.gauges import Around
 from gpututor.worker.given import GIVEN, GivenBroke, authors_code
@@ -154,7 +155,9 @@ def _answer_to_call(
             seen.sealed.recorded(before + sizes.events)
             recorder.enabled = False
         packer = Packer(machine.view, sizes.result_bytes)
-        header = {"event": "returned", "line": line, **_packed(packer, output, arguments, path)}
+        packed = _packed(packer, output, arguments, path, with_state="arguments" in wants)
+        header = {"event": "returned", "line": line, **packed}
+        del packed
         header |= {"before": digests, "span": around.span}
         header["fp32_precision"] = str(torch.backends.cuda.matmul.fp32_precision)
     except SubmissionFailed as error:
@@ -175,8 +178,8 @@ def _settle(around: Around, output: object, path: Path) -> None:
         raise SubmissionFailed(describe(error, path)) from None
 
 
-def _packed(packer: Packer, output: Any, arguments: dict[str, Any], path: Path) -> dict[str, Any]:
-    """The result on its way out, and what became of the arguments.
+def _packed(packer: Packer, output: Any, arguments: dict[str, Any], path: Path, *, with_state: bool) -> dict[str, Any]:
+    """The result on its way out, and what became of the arguments; their values only `with_state`.
 
     Raises `SubmissionFailed`: both may be too large, of odd types, or break when read.
     """
@@ -184,6 +187,8 @@ def _packed(packer: Packer, output: Any, arguments: dict[str, Any], path: Path) 
     try:
         packed = {"output": packer.pack(output)}
         what = "an argument cannot be read any more"
+        if with_state:
+            packed["state"] = packer.pack(state_in(arguments))
         return packed | {"arguments": packer.facts(arguments), "after": packer.digests(arguments)}
     except ValueRefused as error:
         raise SubmissionFailed(Failure("refused", "", str(error), None, "")) from None
