@@ -12,6 +12,7 @@ from gpututor.checks import (
     Finding,
     Machine,
     Run,
+    after_call,
     parity,
     placement,
     structure,
@@ -23,14 +24,34 @@ from gpututor.checks import (
 STATE = 4
 """Parameters: one copy for each."""
 MOMENTUM = 0.9
+NAMES = ("0.weight", "0.bias", "2.weight", "2.bias")
 Batches = list[tuple[torch.Tensor, torch.Tensor]]
 
 
 def reference(state: dict[str, torch.Tensor], batches: Batches, learning_rate: float) -> dict[str, Any]:
+    """Return the trained classifier, the losses and the momentum."""
+    weights, losses, velocity, _ = steps(state, batches, learning_rate)
+    return {
+        "model": trained(weights),
+        "losses": torch.stack(losses),
+        "momentum": {number: {"momentum_buffer": speed} for number, speed in enumerate(velocity)},
+    }
+
+
+def last_gradients(state: dict[str, torch.Tensor], batches: Batches, learning_rate: float) -> dict[str, torch.Tensor]:
+    """Return the gradient that each parameter holds after the last step."""
+    *_, gradients = steps(state, batches, learning_rate)
+    return {f"model.{name}.grad": gradient for name, gradient in zip(NAMES, gradients, strict=True)}
+
+
+def steps(
+    state: dict[str, torch.Tensor], batches: Batches, learning_rate: float
+) -> tuple[list[torch.Tensor], list[torch.Tensor], list[torch.Tensor], tuple[torch.Tensor, ...]]:
     """SGD with momentum by its formulas: v becomes 0.9 v + gradient, the weights lose learning_rate times v."""
-    weights = [state[name].requires_grad_() for name in ("0.weight", "0.bias", "2.weight", "2.bias")]
+    weights = [state[name].requires_grad_() for name in NAMES]
     velocity = [torch.zeros_like(weight) for weight in weights]
-    losses = []
+    losses: list[torch.Tensor] = []
+    gradients: tuple[torch.Tensor, ...] = ()
     for inputs, labels in batches:
         hidden = torch.tanh(inputs @ weights[0].T + weights[1])
         scores = hidden @ weights[2].T + weights[3]
@@ -42,11 +63,7 @@ def reference(state: dict[str, torch.Tensor], batches: Batches, learning_rate: f
             for weight, speed, gradient in zip(weights, velocity, gradients, strict=True):
                 speed.mul_(MOMENTUM).add_(gradient)
                 weight.sub_(learning_rate * speed)
-    return {
-        "model": trained(weights),
-        "losses": torch.stack(losses),
-        "momentum": {number: {"momentum_buffer": speed} for number, speed in enumerate(velocity)},
-    }
+    return weights, losses, velocity, gradients
 
 
 def trained(weights: list[torch.Tensor]) -> nn.Module:
@@ -99,6 +116,11 @@ checks = [
         reference,
         why="Each step's gradient is of that step's batch alone, and taken with the weights before it.",
         advice="In each step: zero_grad, forward, loss, backward, step. Momentum is 0.9; cross-entropy takes a mean.",
+    ),
+    after_call(
+        last_gradients,
+        why="Who logs or clips gradients after a step reads .grad: there is nothing in it once it was set to None.",
+        advice="Call zero_grad at the beginning of a step, so that .grad stays as it is after the last one.",
     ),
     Check(
         "graph",

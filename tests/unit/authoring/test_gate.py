@@ -77,7 +77,7 @@ MISTAKES: dict[str, tuple[tuple[Change, ...], tuple[str, ...]]] = {
     ),
     "unbuilt": (
         (Change("given.py", '"device": device', '"device": drawn["device"]'),),
-        ("given.py:26: a grading broke: KeyError: 'device'",),
+        ("given.py:25: a grading broke: KeyError: 'device'",),
     ),
     "lenient": (
         (
@@ -112,7 +112,7 @@ MISTAKES: dict[str, tuple[tuple[Change, ...], tuple[str, ...]]] = {
                 "    Check('own', lambda _: 'It is so', lambda run: nothing),\n    parity(ref",
             ),
         ),
-        ("checks.py:25: a grading broke: check 'own': NameError",),
+        ("checks.py:28: a grading broke: check 'own': NameError",),
     ),
     "broken": ((Change("checks.py", "checks = [", "checks = [\n    nothing,"),), ("checks.py:16: NameError",)),
     "no_python": ((Change("solution.py", "    return", "  return"),), ("solution.py:10: it is no Python: unindent",)),

@@ -1,0 +1,17 @@
+# fails: after_call
+# Sets the gradients to None at the end of each step, the last one's too.
+import torch
+from torch import nn
+
+
+def train(model, batches, learning_rate, device):
+    model.to(device)
+    optimiser = torch.optim.SGD(model.parameters(), lr=learning_rate, momentum=0.9)
+    losses = []
+    for inputs, labels in batches:
+        loss = nn.functional.cross_entropy(model(inputs.to(device)), labels.to(device))
+        loss.backward()
+        optimiser.step()
+        optimiser.zero_grad()
+        losses.append(loss.detach())
+    return {"model": model, "losses": torch.stack(losses), "momentum": optimiser.state_dict()["state"]}
