@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import fnmatch
 import math
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -34,7 +36,8 @@ def after_call(
     """What was passed has the values of the reference, which is called in float64, when the function has returned.
 
     The reference gives a dict: paths of arguments, such as `model.0.weight`, `model.0.weight.grad` or
-    `optimiser.state.0.step`, and for each a tensor, a plain value, or None for what is not there.
+    `optimiser.state.0.step`, and for each a tensor, a plain value, or None for what is not there. A `*` in a path
+    stands for anything: `{"model.*.grad": None}`.
     """
     check_widening(name, times, inside)
     tolerance = Tolerance(reference, times, inside)
@@ -47,7 +50,7 @@ def after_call(
             own = OwnDtype(tolerance, call.drawn)
             for rank in call.ranks or (call,):
                 met = flat(rank.state)
-                for path, right in wanted.items():
+                for path, right in _by_path(wanted, met):
                     words = _wrong(path, right, met, own)
                     if words is not None:
                         expected, got, cause = words
@@ -95,6 +98,13 @@ def flat(tree: Any) -> dict[str, Any]:
             case _:
                 parts[path] = item
     return dict(sorted(parts.items()))
+
+
+def _by_path(wanted: dict[str, Any], met: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Yield what is wanted at each path; a pattern stands for all paths that it fits."""
+    for path, right in wanted.items():
+        for each in (fnmatch.filter(met, path) if "*" in path else ()) or [path]:
+            yield each, right
 
 
 def _wrong(path: str, right: Any, met: dict[str, Any], own: OwnDtype) -> tuple[str, str, str] | None:

@@ -52,7 +52,8 @@ def examined(folder: Path) -> dict[str, Any]:
         answer["weak"] = [one.sentence for one in weakest(one for one in tried if one.weak)]
         tolerant = [check.name for check in code.checks if check.tolerance is not None]
         told_apart = {one.check for one in tried if not one.excused}
-        answer["untried"] = [name for name in tolerant if name not in told_apart]
+        compared = {one.check for one in tried}
+        answer["untried"] = [name for name in tolerant if name in compared - told_apart]
     except CourseError as error:
         answer["error"] = {"title": error.title, "advice": error.advice}
     return answer

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from gpututor.checks import Call, Check, Finding, Machine, Run, measurement, structure, unmodified
+from gpututor.checks import Call, Check, Finding, Machine, Run, after_call, measurement, structure, unmodified
 from gpututor.checks.waits import causes
 from gpututor.trace.events import Event, Kind
 
@@ -151,6 +151,11 @@ checks = [
         needs=("structure",),
         why="Two times as fast and half the time are one thing: say which way round a ratio is.",
         advice="speed_up = float32 / autocast in seconds; saved = 1 - autocast / float32 in bytes.",
+    ),
+    after_call(
+        lambda **drawn: {"model.*.grad": None},
+        why="Gradients that stay take memory in the next step, and backward() adds to them: it is another step.",
+        advice="End each step with model.zero_grad(), the last one too.",
     ),
     unmodified(
         why="A measurement must leave the model as it was: weights that went through float16 have lost their digits.",

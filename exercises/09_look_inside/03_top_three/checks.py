@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-from gpututor.checks import Check, Finding, Machine, Run, launches, structure, unmodified
+from gpututor.checks import Check, Finding, Machine, Run, after_call, launches, structure, unmodified
 from gpututor.trace.events import Kind
 from gpututor.trace.units import duration
 
@@ -58,6 +58,11 @@ checks = [
             " that begin with aten:: ."
         ),
         kind="values",
+    ),
+    after_call(
+        lambda **drawn: {"model.*.grad": None},
+        why="A step that keeps its gradients makes the next one add to them, and other operators run.",
+        advice="End each step with model.zero_grad(), the last one too.",
     ),
     unmodified(may_change=("model.*running*", "model.*num_batches_tracked")),
 ]

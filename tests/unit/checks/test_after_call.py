@@ -58,6 +58,10 @@ def test_all_that_a_step_leaves_behind_is_compared() -> None:
     assert after_call(reference).find(run_after()) is None
 
 
+def test_a_pattern_stands_for_all_that_it_fits() -> None:
+    assert after_call(lambda weight, x: {"model.*.grad": None}).find(run_after(grad=None)) is None
+
+
 @pytest.mark.parametrize(
     ("changes", "path", "words"),
     [
@@ -78,6 +82,8 @@ def test_another_value_is_told_with_its_path(changes: dict[str, Any], path: str,
         ({"model.wieght.grad": None}, "nothing is there; there is model.steps"),
         ({"modle.weight": None}, "nothing is there; there is no such argument"),
         ({"model.weight.grad": None}, "a tensor of shape (1, 3)"),
+        ({"model.*.grad": None}, "a tensor of shape (1, 3)"),
+        ({"models.*.grad": None}, "nothing is there; there is no such argument"),
         ({"optimiser.state.0": None, "rate": 0.2}, "0.1"),
         ({"model.steps": torch.tensor(2)}, "1, not 2"),
         ({"batches.0": torch.ones(2, 2)}, "shape (2, 3)"),

@@ -1,0 +1,53 @@
+# fails: after_call
+# Leaves out zero_grad: the gradients of all steps add up and stay.
+import time
+from typing import Any
+
+import torch
+from torch import nn
+
+
+def step(
+    model: nn.Module,
+    batch: torch.Tensor,
+    target: torch.Tensor,
+    in_half: bool,
+) -> None:
+    """Forward, loss and backward; the gradients are dropped."""
+    with torch.autocast("cuda", dtype=torch.float16, enabled=in_half):
+        loss = nn.functional.mse_loss(model(batch), target)
+    loss.backward()
+
+
+def measure(
+    model: nn.Module,
+    batch: torch.Tensor,
+    target: torch.Tensor,
+    in_half: bool,
+) -> dict[str, Any]:
+    """Seconds of one warm step, and the most bytes allocated in it.
+
+    The step is over when the GPU is done.
+    """
+    step(model, batch, target, in_half)
+    torch.cuda.synchronize()
+    torch.cuda.reset_peak_memory_stats()
+    start = time.perf_counter()
+    step(model, batch, target, in_half)
+    torch.cuda.synchronize()
+    return {
+        "seconds": time.perf_counter() - start,
+        "peak_bytes": torch.cuda.max_memory_allocated(),
+    }
+
+
+def measure_amp(model: nn.Module, batch: torch.Tensor, target: torch.Tensor) -> dict[str, Any]:
+    """What a step takes in float32 and under autocast, and the gain."""
+    wide = measure(model, batch, target, in_half=False)
+    narrow = measure(model, batch, target, in_half=True)
+    return {
+        "float32": wide,
+        "autocast": narrow,
+        "speed_up": wide["seconds"] / narrow["seconds"],
+        "saved": 1 - narrow["peak_bytes"] / wide["peak_bytes"],
+    }
