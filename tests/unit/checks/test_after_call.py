@@ -27,7 +27,7 @@ def step(**changes: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     optimiser = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
     model(drawn["x"]).square().mean().backward()
     optimiser.step()
-    model.steps += 1
+    model.get_buffer("steps").add_(1)
     arguments = {"model": model, "optimiser": optimiser, "batches": [X], "rate": 0.1, "work": print}
     if "grad" in changes:
         model.weight.grad = changes["grad"]
