@@ -138,6 +138,20 @@ def kill_descendants() -> None:
         _signal(member, signal.SIGKILL)
 
 
+def end_descendants(within_s: float = 10.0) -> None:
+    """Kill and collect every process that descends from this one, until it has no child.
+
+    A process that is killed while it starts a child leaves that child to this process, which must `adopt_orphans`.
+    """
+    deadline = time.monotonic() + within_s
+    while children(os.getpid()) and time.monotonic() < deadline:
+        kill_descendants()
+        with contextlib.suppress(ChildProcessError):
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                pass
+        time.sleep(0.002)
+
+
 def status_of_child(pid: int) -> int | None:
     """The exit code of this process's own child, or minus a signal's number; None while it lives. It keeps its id."""
     found = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT | os.WNOHANG)
@@ -211,6 +225,26 @@ def die_with_parent() -> None:
 def wake_when_parent_ends() -> None:
     """Linux: this process gets SIGCONT when the thread that started it ends: who is stopped then goes on."""
     _prctl(1, signal.SIGCONT)
+
+
+def hide_from_others() -> None:
+    """Linux: other processes of the same user, but root's, read neither memory nor descriptors nor environment."""
+    _prctl(4, 0)  # PR_SET_DUMPABLE
+
+
+def hide_environment() -> None:
+    """Linux: empty this process's /proc/PID/environ. `os.environ`, and what children inherit, stay as they are."""
+    if sys.platform != "linux":
+        return
+    import ctypes
+
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        fields = Path("/proc/self/stat").read_text(errors="replace").rpartition(")")[2].split()
+        start, end = int(fields[47]), int(fields[48])
+        for name, value in os.environ.items():
+            os.putenv(name, value)  # the C library keeps a copy elsewhere
+        if 0 < start < end:
+            ctypes.memset(start, 0, end - start)
 
 
 def _prctl(option: int, value: int) -> None:

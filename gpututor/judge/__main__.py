@@ -1,9 +1,9 @@
-"""The judge's process: `python -I -m gpututor.judge --isolation NAME --workers NAME`.
+"""The judge's process, which `gpututor.grading.keeper` starts.
 
 Reads requests as frames on stdin, answers with frames on stdout.
 
 One request at a time is graded, on the main thread; a second thread listens, so that a cancel is heard at once and the
-end of stdin (the app is gone, however it went) ends everything.
+end of stdin (the app is gone, however it went) ends everything. So does the end of the pipe from the keeper.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from gpututor.judge.workers.fork_server import ForkServer
 from gpututor.judge.workers.scratch import sweep_scratch
 from gpututor.judge.workers.spares import Spares
 from gpututor.judge.workers.worker import WorkerLost
-from gpututor.processes import adopt_orphans
+from gpututor.processes import adopt_orphans, hide_from_others
 from gpututor.wire.frames import FrameError, read_frame, write_frame
 
 ISOLATIONS: dict[str, type[Isolation]] = {"process": Process, "bubblewrap": Bubblewrap}
@@ -39,26 +39,42 @@ SOURCES: dict[str, Callable[[Isolation], WorkerSource]] = {"spare": Spares, "for
 class Server:
     """Serves one client."""
 
-    def __init__(self, requests: BinaryIO, answers: BinaryIO, workers: WorkerSource) -> None:
+    def __init__(
+        self,
+        requests: BinaryIO,
+        answers: BinaryIO,
+        workers: WorkerSource,
+        *,
+        keeper: int | None = None,
+        once: bool = False,
+    ) -> None:
+        """`keeper`: a descriptor whose other end is closed with the keeper. `once`: one submission is graded."""
         self._requests = requests
         self._answers = answers
+        self._keeper = keeper
         self._waiting: queue.SimpleQueue[tuple[int, GradeRequest]] = queue.SimpleQueue()
-        self._pool = WorkerPool(workers)
+        self._pool = WorkerPool(workers, is_last=once, waits=self._waits)
+        self._number = -1
+        """Of the grading that is on."""
+        self._ending = threading.Lock()
         self._cancelled_up_to = -1
 
     def serve(self) -> None:
         """Until the client closes."""
         adopt_orphans()
+        threading.Thread(target=self._listen, daemon=True).start()
+        if self._keeper is not None:
+            threading.Thread(target=self._follow, args=(self._keeper,), daemon=True).start()
         # Where no worker can be had, each grading says why.
         with contextlib.suppress(TutorError):
             self._pool.warm()
         sweep_scratch()
-        threading.Thread(target=self._listen, daemon=True).start()
         importlib.import_module("gpututor.judge.judge")  # 1.1 s: torch, while the first worker imports it too
         gc.freeze()  # torch's 170,000 objects stay: what a grading leaves is collected without looking at them
 
         while True:
             number, request = self._waiting.get()
+            self._number = number
             self._grade(number, request)
             gc.collect()  # 3 ms. Left to itself it would come late, and memory grow by 5 KiB with each grading
 
@@ -87,12 +103,19 @@ class Server:
                 keep(request, report)
         except (Exception, SystemExit) as error:  # an author's check may call sys.exit()
             if not self._is_cancelled(number):
-                traceback.print_exc()
+                with contextlib.suppress(OSError):  # the disk of the log may be full
+                    traceback.print_exc()
+                    sys.stderr.flush()
             report = broken_report(request, error, self._pool.isolation)
         self._answer(number, Cancelled() if self._is_cancelled(number) else Graded(report))
 
     def _is_cancelled(self, number: int) -> bool:
         return number <= self._cancelled_up_to
+
+    def _waits(self, for_s: float) -> None:
+        """Tell the client, which ends a judge that is silent for too long."""
+        with contextlib.suppress(BrokenPipeError):
+            write_frame(self._answers, {"id": self._number, "waits_s": for_s})
 
     def _answer(self, number: int, event: GradingEvent) -> None:
         with contextlib.suppress(BrokenPipeError):  # nobody hears it: `_listen` is about to end everything
@@ -108,6 +131,15 @@ class Server:
                 else:
                     self._waiting.put((header["id"], request_from_json(header["request"])))
         except (FrameError, OSError):
+            self._end()
+
+    def _follow(self, keeper: int) -> None:
+        with contextlib.suppress(OSError):
+            os.read(keeper, 1)
+        self._end()
+
+    def _end(self) -> None:
+        with self._ending:
             self._cancelled_up_to = sys.maxsize
             self._pool.kill_all()
             os._exit(0)
@@ -117,7 +149,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="gpututor.judge")
     parser.add_argument("--isolation", choices=tuple(ISOLATIONS), default="process")
     parser.add_argument("--workers", choices=tuple(SOURCES), default="spare")
+    parser.add_argument("--once", action="store_true")
+    parser.add_argument("--keeper", type=int, required=True, metavar="DESCRIPTOR")
     arguments = parser.parse_args()
+    hide_from_others()
     requests = os.fdopen(os.dup(0), "rb")
     answers = os.fdopen(os.dup(1), "wb")
     # What an exercise's code or torch prints must not get between the frames.
@@ -125,7 +160,8 @@ def main() -> None:
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
     workers = SOURCES[arguments.workers](ISOLATIONS[arguments.isolation]())
-    Server(requests, answers, workers).serve()
+    os.set_inheritable(arguments.keeper, False)
+    Server(requests, answers, workers, keeper=arguments.keeper, once=arguments.once).serve()
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import platform
 import secrets
@@ -31,6 +32,9 @@ def broken_report(request: GradeRequest, error: BaseException, isolation: str) -
     if not isinstance(error, TutorError) and authors_frames(error):
         error = fault_of(error)
     reason = str(error) if isinstance(error, TutorError) else f"{type(error).__name__}: {error}"
+    if isinstance(error, OSError) and error.errno == errno.ENOSPC:
+        place = f" in {Path(error.filename).parent}" if error.filename else ""
+        reason = f"There is no space left to write to{place}.\nMake some, then try again."
     return Report(
         exercise=_key(Path(request.exercise_folder)),
         outcome=outcome,

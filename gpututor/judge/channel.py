@@ -57,6 +57,8 @@ class Channel:
         self.printed = Printed(0)
         self.look: Callable[[], None] | None = None
         """Called while waiting; what it raises ends the waiting."""
+        self.waits: Callable[[float], None] = lambda for_s: None
+        """Called with the seconds until a new deadline."""
         connection.setblocking(False)
         os.set_blocking(printed_descriptor, False)
         self._selector = selectors.DefaultSelector()
@@ -71,6 +73,8 @@ class Channel:
         """
         self._deadline = deadline
         self._waited_until = time.monotonic()
+        if deadline is not None:
+            self.waits(deadline - self._waited_until)
         self.received_bytes = 0
         self.printed = Printed(output_limit_bytes)
 

@@ -84,8 +84,10 @@ def _refusal(request: GradeRequest) -> str:
     content = request.submission.encode("utf-8", "replace")
     if len(content) > MAX_SUBMISSION_BYTES:
         return "The file is over 1 MiB: a solution is a short Python file."
+    if not content.strip():
+        return "The file is empty."
     if b"\0" in content:
-        return "The file holds zero bytes: it is no Python file."
+        return "The file holds NUL bytes: it is no Python file."
     return ""
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import threading
+from collections.abc import Callable
 from typing import Protocol
 
 from gpututor.errors import GradingError
 from gpututor.grading.report import Workers
 from gpututor.judge.workers.worker import Worker
-from gpututor.processes import kill_descendants
+from gpututor.processes import end_descendants
 
 
 class WorkerSource(Protocol):
@@ -33,10 +35,20 @@ class WorkerSource(Protocol):
 
 
 class WorkerPool:
-    """Keeps workers warm ahead of need. Used by one thread; only `kill_current` and `kill_all` may come from others."""
+    """Keeps workers warm ahead of need. Used by one thread; only `kill_current` and `kill_all` may come from others.
 
-    def __init__(self, source: WorkerSource) -> None:
+    `is_last`: one submission is graded, so no spare follows a worker that is released.
+    `waits`: called with the seconds for which a worker may keep the judge waiting.
+    """
+
+    def __init__(
+        self, source: WorkerSource, *, is_last: bool = False, waits: Callable[[float], None] = lambda for_s: None
+    ) -> None:
         self._source = source
+        self._is_last = is_last
+        self._waits = waits
+        self._starting = threading.Lock()
+        self._is_ending = False
         self._spares: list[Worker] = []
         self._in_use: list[Worker] = []
 
@@ -53,7 +65,10 @@ class WorkerPool:
     def warm(self, count: int = 1) -> None:
         """Start spares until there are `count`; does not wait for them."""
         while len(self._spares) < count:
-            self._spares.append(self._source.start())
+            with self._starting:
+                if self._is_ending:
+                    raise GradingError("The judge is ending.", "Try again.")
+                self._spares.append(self._source.start())
 
     def take(self) -> Worker:
         """A worker that is ready, to be given back to `release`. Raises `GradingError` when none can be had.
@@ -69,6 +84,7 @@ class WorkerPool:
         self.warm()
         worker = self._spares.pop(0)
         self._in_use.append(worker)
+        worker.channel.waits = self._waits
         try:
             worker.wait_until_ready()
             worker.check()
@@ -78,8 +94,10 @@ class WorkerPool:
         return worker
 
     def release(self, worker: Worker) -> None:
-        """End a worker, and start the next spare."""
+        """End a worker, and start the next spare where another submission may come."""
         self._end(worker)
+        if self._is_last:
+            return
         # A source that broke is asked again by the next `take`, which says so.
         with contextlib.suppress(GradingError):
             self.warm()
@@ -100,5 +118,8 @@ class WorkerPool:
 
     def kill_all(self) -> None:
         """From any thread, when the judge is about to end: no process and no scratch folder is left."""
-        kill_descendants()
+        self._is_ending = True
+        while not self._starting.acquire(timeout=0.05):  # a worker is being started: end that one, too
+            end_descendants()
+        end_descendants()
         self._source.tidy()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -414,9 +416,11 @@ def test_a_judge_that_was_killed_is_started_again(exercise_folder: Path) -> None
     client = GradingClient()
     try:
         client.warm()
-        assert client._judge is not None
-        client._judge.kill()
-        client._judge.wait()
+        judge = client._judge
+        assert judge is not None
+        wait_for(lambda: judge.pid != 0)
+        os.kill(judge.pid, signal.SIGKILL)
+        wait_for(lambda: judge.poll() is not None)
         *_, end = client.grade(GradeRequest(str(exercise_folder), RIGHT, "a.py"))
         assert isinstance(end, Graded)
         assert end.report.outcome is Outcome.PASSED

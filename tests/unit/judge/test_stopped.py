@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import io
 from pathlib import Path
 
@@ -68,3 +70,23 @@ def test_what_breaks_in_a_grading_that_is_wanted_is_logged(
     monkeypatch.setattr("gpututor.judge.judge.grade", broken)
     Server(io.BytesIO(), io.BytesIO(), Spares(Process()))._grade(3, GradeRequest(str(tmp_path), "", "a.py"))
     assert "CourseError: baseline.py does not run" in capfd.readouterr().err
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full to write to")
+def test_a_full_disk_is_told_though_no_log_can_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device", str(tmp_path / "trace.json"))
+
+    answers = io.BytesIO()
+    monkeypatch.setattr("gpututor.judge.judge.grade", broken)
+    with open("/dev/full", "w", buffering=1) as full:
+        monkeypatch.setattr("sys.stderr", full)
+        Server(io.BytesIO(), answers, Spares(Process()))._grade(3, GradeRequest(str(tmp_path), "", "a.py"))
+        monkeypatch.undo()
+        with contextlib.suppress(OSError):
+            full.close()
+    answers.seek(0)
+    report = read_frame(answers).header["report"]
+    assert report["outcome"] == "internal error"
+    assert "no space left" in report["reason"]
+    assert str(tmp_path) in report["reason"]

@@ -1,0 +1,185 @@
+"""The process of a judge, as its client has it: started with a clean environment, written to, heard, ended for good."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+from gpututor import paths
+from gpututor.errors import GradingError
+from gpututor.processes import children, hide_environment, hide_from_others, kill_tree, python_module
+from gpututor.wire.frames import read_frame, write_frame
+
+SILENCE_S = 300.0
+"""Seconds for which a judge may say nothing while it works by itself: it imports PyTorch, or a check computes."""
+SLACK_S = 60.0
+"""Seconds for which it may say nothing beyond the time for which it waits for a worker."""
+ENDS_WITHIN_S = 5.0
+ENDED_WITHIN_S = 0.5
+"""Seconds for a judge that closed its answers: it is ending, and tells by its status why."""
+PASSED_ON = (
+    "PATH",
+    "HOME",
+    "USER",
+    "LOGNAME",
+    "TMPDIR",
+    "LANG",
+    "TZ",
+    "GPUTUTOR_HOME",
+    "LD_LIBRARY_PATH",
+    "SYSTEMROOT",
+)
+PASSED_ON_PREFIXES = (
+    "LC_",
+    "XDG_",
+    "CUDA_",
+    "NVIDIA_",
+    "HIP_",
+    "HSA_",
+    "ROCR_",
+    "ONEAPI_",
+    "ZE_",
+    "TORCH_",
+    "PYTORCH_",
+)
+
+
+class JudgeProcess:
+    """A judge and its keeper. Raises `GradingError` when it cannot be started."""
+
+    def __init__(self, arguments: tuple[str, ...]) -> None:
+        hide_from_others()
+        hide_environment()
+        self._writing = threading.Lock()
+        self._ending = threading.Lock()
+        self._keeper = _start(arguments)
+        self.silent_s = 0.0
+        """Seconds after which it was ended because it said nothing; 0.0 while it is well."""
+
+    @property
+    def pid(self) -> int:
+        """The judge's process id; 0 while there is none."""
+        return next(iter(children(self._keeper.pid)), 0)
+
+    def poll(self) -> int | None:
+        """Return the status with which it ended; None while it lives."""
+        return self._keeper.poll()
+
+    @property
+    def has_ended_itself(self) -> bool:
+        """True if it ended, and no signal did that."""
+        return self._keeper.returncode is not None and self._keeper.returncode >= 0
+
+    def write(self, header: dict[str, object]) -> None:
+        """Raises `OSError` or `ValueError` when the judge is gone."""
+        assert self._keeper.stdin is not None
+        with self._writing:
+            write_frame(self._keeper.stdin, header)
+
+    def answers(self) -> Iterator[dict[str, Any]]:
+        """Yield the headers of what it says. Raises `FrameError` or `OSError` when it is gone.
+
+        A judge that is silent for too long, stopped by a submission or hanging, is ended.
+        """
+        assert self._keeper.stdout is not None
+        allowed_s = SILENCE_S
+        while True:
+            with self._ended_after(allowed_s):
+                header = read_frame(self._keeper.stdout).header
+            allowed_s = SILENCE_S
+            if "waits_s" in header:
+                allowed_s = float(header["waits_s"]) + SLACK_S
+            else:
+                yield header
+
+    def close(self) -> None:
+        """Let it end by itself, which tidies up, and see to it that nothing is left."""
+        assert self._keeper.stdin is not None
+        with contextlib.suppress(OSError):
+            self._keeper.stdin.close()
+        self._wait_for_end()
+        self._close_pipes()
+
+    def kill(self) -> None:
+        """End it with everything that it started. From any thread."""
+        with self._ending:
+            if self.poll() is None:
+                self._keeper.terminate()
+                self._wait_for_end()
+
+    def forget(self) -> None:
+        """End it, and close the pipes to it."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._keeper.wait(ENDED_WITHIN_S)
+        self.kill()
+        self._close_pipes()
+
+    def _wait_for_end(self) -> None:
+        try:
+            self._keeper.wait(ENDS_WITHIN_S)
+        except subprocess.TimeoutExpired:
+            kill_tree(self._keeper.pid)
+            self._keeper.wait()
+
+    def _close_pipes(self) -> None:
+        for pipe in (self._keeper.stdin, self._keeper.stdout):
+            if pipe is not None:
+                with contextlib.suppress(OSError):
+                    pipe.close()
+
+    @contextlib.contextmanager
+    def _ended_after(self, allowed_s: float) -> Iterator[None]:
+        """End the judge when the block takes longer. Time in which this process itself is stopped counts little."""
+        over = threading.Event()
+
+        def watch() -> None:
+            left_s = allowed_s
+            while not over.wait(min(1.0, left_s)):
+                left_s -= 1.0
+                if left_s <= 0:
+                    self.silent_s = allowed_s
+                    self.kill()
+                    return
+
+        watcher = threading.Thread(target=watch, daemon=True)
+        watcher.start()
+        try:
+            yield
+        finally:
+            over.set()
+
+
+def _start(arguments: tuple[str, ...]) -> subprocess.Popen[bytes]:
+    try:
+        with contextlib.ExitStack() as opened:
+            return subprocess.Popen(
+                [*python_module("gpututor.grading.keeper"), *arguments],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=_log(opened),
+                env=judge_environment(),
+                start_new_session=True,
+            )
+    except OSError as error:
+        raise GradingError(f"The judge could not be started: {error}", "Run `gpututor doctor`.") from error
+
+
+def _log(opened: contextlib.ExitStack) -> Any:
+    """The log, where one can be written; a grading needs none."""
+    try:
+        paths.log_file().parent.mkdir(parents=True, exist_ok=True)
+        return opened.enter_context(paths.log_file().open("ab"))
+    except OSError:
+        return subprocess.DEVNULL
+
+
+def judge_environment() -> dict[str, str]:
+    """Return what a judge needs of this process's environment: no secret of the learner's shell."""
+    passed_on = {
+        name: value for name, value in os.environ.items() if name in PASSED_ON or name.startswith(PASSED_ON_PREFIXES)
+    }
+    return {**passed_on, "OMP_NUM_THREADS": "1", "PYTORCH_NVML_BASED_CUDA_CHECK": "1"}
