@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
+import platform
+import sys
 import textwrap
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
+from gpututor import __version__
 from gpututor.cli.fitting import columns, fitting
 from gpututor.cli.keeping import Keeping
 from gpututor.cli.machine_options import add_device_arguments, check_one_model, settle_device, tell_settings
@@ -16,6 +21,7 @@ from gpututor.cli.still_grading import StillGrading
 from gpututor.course.exercise import Course, Exercise
 from gpututor.course.solution_file import read_submission
 from gpututor.course.workspace import find_workspace
+from gpututor.errors import WorkspaceError
 from gpututor.grading.client import GradingClient, IsolationName
 from gpututor.grading.events import (
     DeviceAwaited,
@@ -26,7 +32,7 @@ from gpututor.grading.events import (
     TimingAdvanced,
     VerdictReached,
 )
-from gpututor.grading.report import Report, Verdict
+from gpututor.grading.report import Environment, Outcome, Report, Verdict
 from gpututor.grading.words import count, device_words, elapsed, evidence, mark, outcome_line, to_look_at
 from gpututor.plain_text import lines_of, visible
 
@@ -62,9 +68,15 @@ def main(arguments: argparse.Namespace) -> int:
     path = workspace.path_of(exercise) if workspace else arguments.file
     if own_file:
         check_own_file(arguments.exercise, exercise, path, "grade")
+    try:
+        submission = workspace.read(exercise) if workspace else read_submission(path, follow_links=False)
+    except WorkspaceError as error:
+        if arguments.json and os.path.lexists(path):
+            return _tell_refused(exercise, error)
+        raise
     request = GradeRequest(
         exercise_folder=str(exercise.folder),
-        submission=workspace.read(exercise) if workspace else read_submission(path, follow_links=False),
+        submission=submission,
         file_name=path.name,
         device=arguments.device,
         gpu=arguments.gpu,
@@ -74,7 +86,7 @@ def main(arguments: argparse.Namespace) -> int:
     keeping = Keeping(course) if own_file else None
     if keeping is not None:
         request = keeping.asked(request)
-    client = GradingClient(isolation_for(arguments, course))
+    client = GradingClient(isolation_for(arguments, course), once=True)
     try:
         with StillGrading() as still:
             events = still.heard(client.grade(request))
@@ -89,6 +101,30 @@ def main(arguments: argparse.Namespace) -> int:
         keeping.keep(report, request.submission)
     if arguments.json:
         print(json.dumps(report.to_json(), indent=2))
+    return report.outcome.exit_code
+
+
+def _tell_refused(exercise: Exercise, error: WorkspaceError) -> int:
+    """Print the report of a file that cannot be read as a text."""
+    report = Report(
+        exercise=exercise.key,
+        outcome=Outcome.REJECTED,
+        verdicts=(),
+        runs=(),
+        environment=Environment(
+            gpututor=__version__,
+            torch="",
+            python=platform.python_version(),
+            platform=f"{sys.platform} {platform.machine()}",
+            isolation="",
+            seed=0,
+        ),
+        submission_sha256="",
+        started_at=datetime.now(UTC).isoformat(timespec="seconds"),
+        elapsed_s=0.0,
+        reason=str(error),
+    )
+    print(json.dumps(report.to_json(), indent=2))
     return report.outcome.exit_code
 
 

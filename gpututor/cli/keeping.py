@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
+import sys
 from dataclasses import replace
 from pathlib import Path
 
 from gpututor import paths
-from gpututor.cli.places import open_progress
+from gpututor.cli.places import open_progress, tell
 from gpututor.course.exercise import Course
-from gpututor.errors import TutorError
+from gpututor.errors import ProgressError
 from gpututor.grading.events import GradeRequest
 from gpututor.grading.report import Report
+from gpututor.plain_text import visible
 
 
 class Keeping:
@@ -29,16 +32,28 @@ class Keeping:
         return request if self._part is None else replace(request, recording_folder=str(self._part))
 
     def keep(self, report: Report, source: str) -> None:
-        """Raises `ProgressError` where the attempt cannot be kept."""
+        """Record the attempt; where that cannot be done now, say so on stderr and keep it next to the progress file."""
         from gpututor.progress.recordings import keep_attempt, prune_recordings
 
-        with open_progress(self._course) as progress:
-            try:
+        try:
+            with open_progress(self._course) as progress:
                 keep_attempt(progress, self._recordings, report, source, self._part)
-            except TutorError:
-                self.discard()
-                raise
-            prune_recordings(progress, self._recordings, report.exercise)
+                self._part = None
+                with contextlib.suppress(ProgressError):  # tried again after the next run
+                    prune_recordings(progress, self._recordings, report.exercise)
+        except ProgressError as error:
+            tell(error)
+            self._put_aside(report, source)
+
+    def _put_aside(self, report: Report, source: str) -> None:
+        from gpututor.progress.unkept import put_attempt_aside
+
+        try:
+            folder = put_attempt_aside(paths.progress_file(self._course.place), report, source, self._part)
+        except OSError:
+            self.discard()
+            return
+        print(f"The attempt is in {visible(str(folder))}, and is recorded at the next start.", file=sys.stderr)
 
     def discard(self) -> None:
         """There is no attempt."""

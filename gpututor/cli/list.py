@@ -1,6 +1,6 @@
 """The exercises by lesson, each with how far you are.
 
-What is wrong with the course's files is told on stderr at the end.
+Defects in the course's files are listed on stderr at the end; the exit code is then 2.
 
 --json prints one object:
   schema_version  1
@@ -40,11 +40,11 @@ def main(arguments: argparse.Namespace) -> int:
         tell(error)
     if arguments.json:
         print(json.dumps(_as_json(course, progress), indent=2))
-        return 0
-    _print_table(course, progress)
-    for problem in course.problems:
-        tell(problem)
-    return 0
+    else:
+        _print_table(course, progress)
+        for problem in course.problems:
+            tell(problem)
+    return CourseError.exit_code if course.problems else 0
 
 
 def _print_table(course: Course, progress: Mapping[str, ExerciseProgress]) -> None:

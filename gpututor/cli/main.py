@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from gpututor import __version__
 from gpututor.cli.places import tell
-from gpututor.errors import TutorError, UsageError
+from gpututor.errors import GradingError, TutorError, UsageError
 
 if TYPE_CHECKING:
     import argparse
@@ -83,12 +83,21 @@ def main(words: Sequence[str] | None = None) -> int:
         _forget_output()
         return PIPE_CLOSED
     except OSError as error:
-        if error.errno != errno.ENOSPC:
-            raise
-        _forget_output()
-        tell(TutorError("There is no space left to write to.", "Make some, then try again."))
-        return TutorError.exit_code
+        if error.errno == errno.ENOSPC:
+            _forget_output()
+            tell(TutorError("There is no space left to write to.", "Make some, then try again."))
+            return TutorError.exit_code
+        refused = in_words(error)
+        tell(refused)
+        return refused.exit_code
     return code
+
+
+def in_words(error: OSError) -> TutorError:
+    """Return what the system refused, with the file's name."""
+    where = f"{os.fsdecode(error.filename)}: " if isinstance(error.filename, str | bytes) else ""
+    title = f"{where}{error.strerror or error}."
+    return GradingError(title, "Check that the file is there, and your rights and the space left; then try again.")
 
 
 def _forget_output() -> None:

@@ -271,7 +271,10 @@ def _unreadable(path: Path | str, error: OSError) -> CourseError:
 
 
 def _missing(path: str) -> CourseError:
-    return CourseError(f"{path}: the file is missing", "Write it; another one of its kind shows how.")
+    return CourseError(
+        f"{path}: the file is missing",
+        "Write it, as in another exercise. A course in an installed package needs its text files as package data.",
+    )
 
 
 def _taken(found: _Found, what: str, by: Path) -> CourseError:

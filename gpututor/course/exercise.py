@@ -152,6 +152,15 @@ def _text_of(path: Path) -> str:
         raise CourseError(f"{path}: cannot be read ({error})", "Restore the file, then try again.") from error
 
 
+def _names_folder_of(words: str) -> re.Pattern[str]:
+    """Match paths in the folder that `2.1` or a name means, whether or not its exercise can be read."""
+    separator = re.escape(os.sep)
+    if label := re.fullmatch(r"(\d{1,2})\.(\d{1,2})", words):
+        lesson, exercise = (f"{int(number):02d}" for number in label.groups())
+        return re.compile(rf"{separator}{lesson}_[^{separator}]+{separator}{exercise}_")
+    return re.compile(rf"_{re.escape(Path(words).stem)}(?:{separator}|:)")
+
+
 def split_hints(text: str) -> tuple[str, ...]:
     steps: list[list[str]] = []
     for line in text.splitlines():
@@ -240,14 +249,16 @@ class Course:
     def _not_found(self, words: str) -> UsageError:
         import difflib
 
-        name = f"_{Path(words).stem}{os.sep}"
-        if broken := [problem.title for problem in self.problems if name in problem.title]:
+        is_of_it = _names_folder_of(words)
+        if broken := [problem.title for problem in self.problems if is_of_it.search(problem.title)]:
             return UsageError(f"The exercise {words!r} is broken.", "\n".join(broken))
         known = [exercise.slug for exercise in self.exercises]
         near = difflib.get_close_matches(words, known, n=3, cutoff=0.6)
         advice = f"Did you mean {' or '.join(near)}? " if near else ""
         if Path(words).is_file():
             advice = "A file of another name is taken by --file, after the exercise's name. "
+        defects = f"\n{len(self.problems)} defects in the course: `gpututor list` shows them." if self.problems else ""
         return UsageError(
-            f"There is no exercise called {words!r}.", f"{advice}`gpututor list` names all {len(known)} of them."
+            f"There is no exercise called {words!r}.",
+            f"{advice}`gpututor list` names all {len(known)} of them.{defects}",
         )

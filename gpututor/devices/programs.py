@@ -51,6 +51,8 @@ def check(program: Program) -> None:
             raise UsageError(*_no_script(program.name, program.arguments))
         if os.path.isdir(program.name) and not os.path.exists(os.path.join(program.name, "__main__.py")):
             raise UsageError(f"{program.name} is a folder without a __main__.py.", "Name a Python file.")
+        if not (os.path.isdir(program.name) or os.path.isfile(program.name)):
+            raise UsageError(f"{program.name} is a device, a pipe or a socket.", "Name a Python file.")
         return
     if program.name.endswith(".py") and os.path.exists(program.name):
         raise UsageError(f"{program.name} is a file, and -m takes the name of a module.", "Leave out -m.")

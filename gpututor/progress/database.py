@@ -126,6 +126,13 @@ def is_damage(error: sqlite3.DatabaseError) -> bool:
     return code & 0xFF in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR)
 
 
+def is_emptied(path: Path) -> bool:
+    """Return True for a file without a byte, next to which SQLite keeps none either."""
+    with contextlib.suppress(FileNotFoundError):
+        return path.stat().st_size == 0 and not path.with_name(f"{path.name}-wal").exists()
+    return False
+
+
 def set_aside(path: Path) -> Path:
     """Move the file, and what SQLite keeps beside it, to a dated name that is free; returns it."""
     stamp = datetime.now().strftime("%Y-%m-%dT%H-%M-%S")

@@ -93,7 +93,7 @@ class ProgressStore:
         self.path = path
         self.patience = patience
         self.notice: str | None = None
-        """Set when a damaged file was set aside: says so, and where it is."""
+        """Set when a new file was begun in place of a damaged or empty one: says so, and where the damaged one is."""
         self._lock = threading.RLock()
         self._connection: sqlite3.Connection | None
         with self._told():
@@ -238,6 +238,8 @@ class ProgressStore:
         """Connect, alone among all processes: so that one of them sets a damaged file aside, or migrates it."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
         with database.alone(self.path, self.patience()):
+            if database.is_emptied(self.path):
+                self.notice = f"Your progress file {self.path} was empty, so a new one was begun."
             try:
                 return database.connect(self.path, self.patience(), check_all=suspect)
             except sqlite3.DatabaseError as error:

@@ -188,7 +188,10 @@ def _layout_of(paths: list[tuple[str, ...]], names: ExerciseNames, tree: Tree, o
             f"{tree.path}: {files[0]!r} is such as in the layout `files`, and {students[0]!r} as in `folders`.", _CHOOSE
         )
     if not files and not students:
-        raise UsageError(f"{tree.path} is in no layout that is known: {paths[0][0]!r} is nobody's.", _CHOOSE)
+        raise UsageError(
+            f"{tree.path} is in no layout that is known: {paths[0][0]!r} names no exercise here and no student.",
+            f"If it was handed in for another course, name that one with --course DIR. {_CHOOSE}",
+        )
     if students:
         _check_no_sections({name: by_top[name] for name in students}, names, tree)
     return "files" if files else "folders"

@@ -24,6 +24,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import importlib.util
 import json
 import shlex
 import signal
@@ -99,6 +100,8 @@ def main(arguments: argparse.Namespace) -> int:
                     executor.run(work)
             except (TutorError, KeyboardInterrupt) as error:
                 stopped = error
+        elif arguments.executor == "ray" and importlib.util.find_spec("ray") is None:
+            screen.tell_meanwhile("Ray is not installed here; there was nothing for it to grade.")
         try:
             write_troubles(folder, work.troubles)
         except OSError as error:

@@ -47,7 +47,8 @@ class Screen:
 
     def tell_start(self, begun: Start) -> None:
         if begun.changed:
-            self._say(f"Not as the last time, so gradings are made anew: {begun.changed}.")
+            again = ", so gradings are made again" if begun.jobs else "; these gradings are in the journal already"
+            self._say(f"Changed since the last time{again}: {begun.changed}.")
         already = f"; {begun.already} are graded already" if begun.already else ""
         if begun.jobs:
             devices = sorted({job.key.device for job in begun.jobs})

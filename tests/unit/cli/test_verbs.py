@@ -53,7 +53,7 @@ def test_list_shows_each_exercise_with_its_state_as_glyph_and_word(gpututor: Cal
 def test_list_tells_what_is_broken_on_stderr_and_shows_the_rest(gpututor: Call, course_folder: Path) -> None:
     path = break_an_exercise(course_folder)
     said = gpututor("list")
-    assert said.code == 0
+    assert said.code == 2
     assert "twice_1_2" not in said.out
     assert said.out.count("to do") == 3
     assert said.err.startswith(f"gpututor: {path}: not TOML")
@@ -66,7 +66,7 @@ def test_list_as_json_holds_the_course_the_progress_and_the_problems(gpututor: C
     path = break_an_exercise(course_folder)
     said = gpututor("list", "--json")
     listed = json.loads(said.out)
-    assert (said.code, said.err) == (0, "")
+    assert (said.code, said.err) == (2, "")
     assert listed["schema_version"] == 1
     assert listed["course"] == {"id": "tiny", "title": "A tiny course", "folder": str(course_folder)}
     assert [len(lesson["exercises"]) for lesson in listed["lessons"]] == [1, 2]

@@ -224,7 +224,7 @@ def test_the_summary_counts_and_shortens(course: Course, tmp_path: Path) -> None
         "1 student handed in nothing that can be graded:",
         "  ana",
         "1 file refused:",
-        "  ana/5.1.py: The file holds zero bytes (the first is byte 6): it is no Python file.",
+        "  ana/5.1.py: The file holds NUL bytes (the first is byte 6): it is no Python file.",
         "4 files that are not graded:",
         "  lee/0.txt: It is no Python file.",
         "  lee/1.txt: It is no Python file.",

@@ -42,7 +42,7 @@ def refused(reading: Reader, source: Path) -> dict[str, str]:
         (b"a = 1\nb = '\xe9'\n", "The file is not UTF-8: byte 12, in line 2, is 0xe9."),
         ("a = 1\n".encode("utf-16"), "The file is UTF-16, and must be UTF-8."),
         ("a = 1\n".encode("utf-32"), "The file is UTF-32, and must be UTF-8."),
-        (b"a = 1\n\0", "The file holds zero bytes (the first is byte 7): it is no Python file."),
+        (b"a = 1\n\0", "The file holds NUL bytes (the first is byte 7): it is no Python file."),
         (b"\xed\xa0\x80", "The file is not UTF-8: byte 1, in line 1, is 0xed."),
     ],
 )
