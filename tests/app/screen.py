@@ -15,7 +15,7 @@ from tests.parameters import mostly_long
 
 GOLDENS = Path(__file__).parent / "goldens"
 SIZES = ((80, 24), (100, 30), (140, 40))
-TRIED_SIZES = mostly_long(SIZES, [(80, 24), (140, 40)])
+TRIED_SIZES = mostly_long(SIZES, [(80, 24)])
 """As parameters of tests: that between the others is tried where there is time."""
 DIALOGS = ("devices", "everything", "finished", "help", "progress", "repeating", "reset", "settings", "solution")
 """Goldens whose name begins so hold the dialog alone: what is below it can change."""

@@ -164,6 +164,7 @@ async def test_with_nothing_to_compare_it_says_what_to_do(desk: Desk) -> None:
         await until(pilot, lambda: main_screen(pilot).is_current, "for the desk")
 
 
+@pytest.mark.long
 async def test_after_an_attempt_that_recorded_nothing_the_newest_recorded_one_is_compared(timed: Desk) -> None:
     async with timed.start() as pilot:
         await two_attempts(pilot, timed)
@@ -175,6 +176,7 @@ async def test_after_an_attempt_that_recorded_nothing_the_newest_recorded_one_is
         await until_shown(pilot, "Of the newest attempt nothing was recorded: attempt 2 is the last that was.")
 
 
+@pytest.mark.long
 async def test_where_the_devices_did_nothing_the_checks_that_differ_are_told(desk: Desk) -> None:
     desk.client.traces = lambda request: [Trace()]
     async with desk.start() as pilot:
@@ -212,6 +214,7 @@ async def test_no_size_breaks_the_comparison(timed: Desk, size: tuple[int, int])
         assert pilot.app.screen is screen
 
 
+@pytest.mark.long
 async def test_each_page_says_how_it_is_read(timed: Desk) -> None:
     async with timed.start((100, 40)) as pilot:
         await two_attempts(pilot, timed)

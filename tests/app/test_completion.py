@@ -22,6 +22,7 @@ from gpututor.app.widgets.editor.editor import Editor
 from gpututor.processes import is_alive
 from tests.app.conftest import PATIENCE_S, Desk, main_screen, until, until_shown
 from tests.app.screen import assert_golden, screen_lines, screen_text
+from tests.parameters import mostly_long
 
 CODE = ["import torch", "alpha = torch.zeros(3)", "alphabet = alpha.sum()", "al"]
 
@@ -100,6 +101,7 @@ def test_one_child_answers_many_questions_and_ends_with_the_completer() -> None:
     wait_until(lambda: not is_alive(int(first[1])))
 
 
+@pytest.mark.long
 def test_a_child_that_hangs_is_ended_and_another_one_answers_the_next_question() -> None:
     answers = Answers(HANGS, answered_within_s=2.0)
     ask(answers, 1, "fine")
@@ -305,7 +307,7 @@ async def test_the_child_ends_with_the_app(desk: Desk) -> None:
     wait_until(lambda: not is_alive(child))
 
 
-@pytest.mark.parametrize("size", [(80, 24), (140, 40)], ids=str)
+@pytest.mark.parametrize("size", mostly_long([(80, 24), (140, 40)], [(80, 24)]), ids=str)
 @pytest.mark.parametrize("row", [0, 20])
 async def test_the_list_is_never_cut_at_the_screen_s_edge(desk: Desk, size: tuple[int, int], row: int) -> None:
     async with desk.start(size) as pilot:
@@ -331,7 +333,7 @@ async def test_the_list_is_never_cut_at_the_screen_s_edge(desk: Desk, size: tupl
         assert any(chosen in line[region.x : region.right] for line in screen_lines(pilot.app))
 
 
-@pytest.mark.parametrize("size", [(80, 24), (140, 40)], ids=str)
+@pytest.mark.parametrize("size", mostly_long([(80, 24), (140, 40)], [(80, 24)]), ids=str)
 async def test_the_list_of_names_looks_so(desk: Desk, size: tuple[int, int]) -> None:
     async with desk.start(size) as pilot:
         await write(pilot, "import torch\n\nsigma = 1\n\ndef twice(number):\n    s")

@@ -139,6 +139,7 @@ async def test_a_trace_that_is_not_there_any_more_is_told(desk: Desk) -> None:
         assert "The trace of with number=1 is not on this disk any more." in screen_text(pilot.app)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", mostly_long(range(12), range(3)))
 async def test_a_damaged_trace_is_told_or_drawn_and_breaks_nothing(desk: Desk, seed: int) -> None:
     chance = random.Random(seed)
@@ -205,6 +206,7 @@ async def test_zooming_panning_and_back_to_the_whole(desk: Desk) -> None:
         assert chart(screen).window == whole
 
 
+@pytest.mark.long
 async def test_the_cursor_is_never_lost_outside_of_what_is_seen(desk: Desk) -> None:
     async with desk.start() as pilot:
         screen = await run_and_open(pilot)
@@ -358,6 +360,7 @@ async def test_ranks_of_one_call_stand_below_each_other(desk: Desk) -> None:
             assert f" {lane} " in text
 
 
+@pytest.mark.long
 async def test_more_lanes_than_fit_are_counted_and_come_into_sight(desk: Desk) -> None:
     def many(request: GradeRequest) -> list[Trace]:
         trace = small_trace(file=request.file_name, hazard=False)

@@ -14,6 +14,7 @@ from gpututor.app.widgets.editor.finding import BadPattern, Needle, find_all, re
 from tests.app.conftest import Desk, main_screen, until, until_shown
 from tests.app.screen import assert_golden, screen_text
 from tests.app.test_typing import burst
+from tests.parameters import mostly_long
 
 TEXT = "one two\nTwo one\n  one\n"
 
@@ -187,6 +188,7 @@ async def test_replacing_all_is_counted_and_undone_in_one_step(desk: Desk) -> No
         await until(pilot, lambda: editor.text == TEXT, "to undo")
 
 
+@pytest.mark.long
 async def test_an_expression_is_an_option_and_a_bad_one_is_said(desk: Desk) -> None:
     async with desk.start() as pilot:
         editor = await find(pilot, TEXT, "alt+r", *"^(t", "ctrl+e")
@@ -219,6 +221,7 @@ async def test_keys_in_one_burst_are_for_the_fields_that_tab_goes_to(desk: Desk)
         await until(pilot, lambda: editor.text == "on two\n", "for the replacement of all")
 
 
+@pytest.mark.long
 async def test_edits_while_the_bar_is_open_are_found_too(desk: Desk) -> None:
     async with desk.start() as pilot:
         await find(pilot, TEXT, *"one")
@@ -276,7 +279,7 @@ async def test_the_current_match_differs_from_the_others_in_every_theme(desk: De
             assert current.reverse or current.bgcolor != other.bgcolor, theme
 
 
-@pytest.mark.parametrize("size", [(80, 24), (100, 30), (140, 40)], ids=str)
+@pytest.mark.parametrize("size", mostly_long([(80, 24), (100, 30), (140, 40)], [(80, 24)]), ids=str)
 async def test_the_find_bar_fits(desk: Desk, size: tuple[int, int]) -> None:
     async with desk.start(size) as pilot:
         await find(pilot, TEXT, *"one", "enter", "tab", *"another")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from textual.pilot import Pilot
 
 from gpututor.app.widgets.results import MOST_ROWS
@@ -57,6 +58,7 @@ async def test_a_flood_of_verdicts_and_lines_is_shown_in_a_bounded_number_of_wid
         await until(pilot, lambda: widgets(pilot) < before + 60, "for the rows to go")
 
 
+@pytest.mark.long
 async def test_a_timeline_of_twenty_thousand_events_is_walked_zoomed_and_left(desk: Desk) -> None:
     desk.client = LongRun()
     async with desk.start((140, 40)) as pilot:

@@ -8,9 +8,10 @@ from gpututor.app.main.screen import MainScreen
 from gpututor.app.messages import CheckOpened
 from tests.app.conftest import Desk, main_screen, until_shown
 from tests.app.screen import screen_lines
+from tests.parameters import mostly_long
 
 
-@pytest.mark.parametrize("size", [(80, 24), (140, 40)], ids=str)
+@pytest.mark.parametrize("size", mostly_long([(80, 24), (140, 40)], [(80, 24)]), ids=str)
 async def test_a_check_that_opens_during_a_run_leaves_the_lists_keys_named(desk: Desk, size: tuple[int, int]) -> None:
     desk.client.holds = True
     async with desk.start(size) as pilot:

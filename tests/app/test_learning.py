@@ -24,6 +24,7 @@ from tests.app.conftest import Desk, main_screen, until, until_shown
 from tests.app.screen import assert_golden, screen_lines, screen_text
 from tests.app.scripted import report, verdict
 from tests.app.test_path import RIGHT, run_checks
+from tests.parameters import mostly_long
 
 # Comparisons
 
@@ -223,7 +224,7 @@ async def test_what_does_not_load_or_run_is_told_in_general_and_without_a_lesson
         assert "▸" not in text[text.index("What failed most often") :]
 
 
-@pytest.mark.parametrize("size", [(80, 24), (140, 40)], ids=str)
+@pytest.mark.parametrize("size", mostly_long([(80, 24), (140, 40)], [(80, 24)]), ids=str)
 async def test_progress_looks_as_agreed(desk: Desk, size: tuple[int, int]) -> None:
     failed = verdict("transfers", Status.FAILED)
     figures = "0.48 × the baseline's time: 1.20 ms against 2.50 ms (modelled)"
@@ -264,6 +265,7 @@ async def test_the_screen_of_progress_opens_lessons_and_exercises(desk: Desk) ->
         await until(pilot, lambda: screen.exercise.label == "1.1", "for the exercise")
 
 
+@pytest.mark.long
 async def test_a_repetition_starts_from_the_starter_and_a_quick_pass_ends_it(desk: Desk) -> None:
     async with desk.start() as pilot:
         screen = main_screen(pilot)

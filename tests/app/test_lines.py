@@ -14,6 +14,7 @@ from gpututor.app.widgets.editor.editor import Editor
 from tests.app.conftest import Desk, main_screen, until, until_shown
 from tests.app.screen import assert_golden, screen_lines
 from tests.app.test_typing import burst
+from tests.parameters import mostly_long
 
 LINES = st.lists(st.text(st.sampled_from("ab()[]{}:#'\" ,\\"), max_size=10), min_size=1, max_size=6)
 
@@ -30,7 +31,7 @@ async def code(pilot: Pilot[None], text: str) -> Editor:
 # Edges
 
 
-@pytest.mark.parametrize("size", [(80, 24), (100, 30)], ids=str)
+@pytest.mark.parametrize("size", mostly_long([(80, 24), (100, 30)], [(80, 24)]), ids=str)
 async def test_a_line_that_goes_on_beyond_an_edge_is_marked_there(desk: Desk, size: tuple[int, int]) -> None:
     text = "short = 1\nlong = '" + "0123456789" * 12 + "'\n\n" + "x = 1  # " + "ü" * 90 + "\n"
     async with desk.start(size) as pilot:

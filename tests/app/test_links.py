@@ -15,6 +15,7 @@ from gpututor.course.exercise import Course, Exercise, Lesson
 from gpututor.paths import builtin_course
 from tests.app.conftest import Desk, main_screen, until, until_shown
 from tests.app.screen import screen_text
+from tests.parameters import mostly_long
 
 LESSON = """# Lesson 1
 
@@ -227,7 +228,7 @@ async def test_a_web_page_opens_outside(linked: Desk, monkeypatch: pytest.Monkey
         assert opened == ["https://example.org/page"]
 
 
-@pytest.mark.parametrize("size", [(80, 24), (100, 30), (140, 40)], ids=str)
+@pytest.mark.parametrize("size", mostly_long([(80, 24), (100, 30), (140, 40)], [(80, 24)]), ids=str)
 async def test_a_click_follows_a_link(linked: Desk, size: tuple[int, int]) -> None:
     async with linked.start(size) as pilot:
         await read(pilot, 5)
@@ -265,7 +266,7 @@ def test_long_code_is_folded_with_a_mark_and_loses_nothing() -> None:
     assert [line.plain for line in folded(Content(code), 80)] == code.split("\n")
 
 
-@pytest.mark.parametrize("size", [(80, 24), (100, 30), (140, 40)], ids=str)
+@pytest.mark.parametrize("size", mostly_long([(80, 24), (100, 30), (140, 40)], [(80, 24)]), ids=str)
 async def test_no_code_of_a_task_is_cut(desk: Desk, size: tuple[int, int]) -> None:
     line = "    train(model, batches, device, learning_rate, momentum, epochs) -> END"
     task = desk.course.exercises[0].folder / "task.md"

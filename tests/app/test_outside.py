@@ -201,6 +201,7 @@ def test_an_editor_that_fails_in_the_terminal_is_told_and_ctrl_c_is_its_own(tmp_
         assert terminal.until_end() == 0
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("number", "ends"), [(signal.SIGTERM, True), (signal.SIGHUP, True), (signal.SIGTERM, False)])
 def test_an_app_that_is_told_to_end_does_not_wait_for_the_editor(
     tmp_path: Path, programs: Path, number: signal.Signals, ends: bool

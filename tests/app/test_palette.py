@@ -60,6 +60,7 @@ async def test_enter_twice_in_one_moment_does_one_thing(desk: Desk) -> None:
             await until(pilot, lambda: main_screen(pilot).is_active, "for the main screen")
 
 
+@pytest.mark.long
 async def test_a_theme_is_chosen_by_its_name_however_often_enter_comes(desk: Desk) -> None:
     async with desk.start() as pilot:
         await pilot.press("ctrl+p", *"colours")
@@ -116,6 +117,7 @@ async def test_a_tab_of_the_device_screen_is_opened_by_its_name(desk: Desk, titl
         assert TABS[screen.tab_number].title == title
 
 
+@pytest.mark.long
 async def test_another_name_of_a_command_does_the_same(desk: Desk) -> None:
     async with desk.start() as pilot:
         await run_checks(pilot)

@@ -19,6 +19,7 @@ from tests.app.screen import screen_text
 from tests.app.scripted import failure, report, verdict
 from tests.app.seen import SOURCE, Timed, run
 from tests.app.test_settings_screen import write
+from tests.parameters import mostly_long
 
 NASTY = "\x1b]0;t\x07\x1b[31m[bold]b[/nothing] [@click=app.quit]\u202e\x9b2J\r"
 _STEERING = re.compile("[\x00-\x1f\x7f-\x9f\u202e]")
@@ -129,7 +130,8 @@ TITLED = {
 """Keys, from one place to the next, to each that shows a title."""
 
 
-@pytest.mark.parametrize("size", [(80, 24), (180, 45)], ids=str)
+@pytest.mark.long
+@pytest.mark.parametrize("size", mostly_long([(80, 24), (180, 45)], [(80, 24)]), ids=str)
 async def test_titles_are_shown_as_they_are_written(marked: Desk, size: tuple[int, int]) -> None:
     missing = []
     async with marked.start(size) as pilot:

@@ -9,6 +9,7 @@ from gpututor.app.widgets.course_text import CourseText
 from gpututor.course.catalogue import load_course
 from tests.app.conftest import Desk, main_screen, until_shown
 from tests.app.screen import screen_text
+from tests.parameters import mostly_long
 
 HINTS = 4
 
@@ -38,7 +39,7 @@ async def test_the_newest_hint_is_in_sight(desk: Desk, at_once: bool) -> None:
         await until_shown(pilot, f"Line 6 of {HINTS}.")
 
 
-@pytest.mark.parametrize("size", [(80, 24), (100, 30)], ids=str)
+@pytest.mark.parametrize("size", mostly_long([(80, 24), (100, 30)], [(80, 24)]), ids=str)
 async def test_no_text_stands_under_the_title_of_another_pane(
     desk: Desk, size: tuple[int, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:

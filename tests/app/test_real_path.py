@@ -74,6 +74,7 @@ async def test_a_learner_opens_edits_fails_mends_passes_quits_and_comes_back(
         assert (rows[EXERCISE].state, rows[EXERCISE].attempts) == (State.PASSED, 2)
 
 
+@pytest.mark.long
 async def test_an_endless_loop_can_be_stopped_and_the_next_run_is_graded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

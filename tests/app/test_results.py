@@ -24,6 +24,7 @@ def long_run(request: GradeRequest) -> Report:
     return report(request, *(verdict(f"check {n}") for n in range(30)), failure(), output="line\n" * 300)
 
 
+@pytest.mark.long
 async def test_after_a_restart_the_headline_and_the_device_are_seen_above_the_failure(desk: Desk) -> None:
     desk.client = ScriptedClient(long_run)
     async with desk.start() as pilot:

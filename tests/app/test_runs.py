@@ -16,6 +16,7 @@ from gpututor.grading.report import Outcome, Report, Status
 from tests.app.conftest import Desk, main_screen, until, until_shown
 from tests.app.screen import screen_text
 from tests.app.scripted import BROKEN, ScriptedClient, failure, report, verdict
+from tests.parameters import mostly_long
 
 
 async def test_the_grader_is_warmed_while_the_learner_reads(desk: Desk) -> None:
@@ -133,6 +134,7 @@ async def test_several_scenarios_are_told_apart(desk: Desk) -> None:
         await until(pilot, lambda: rows[3].is_open, "for the second failure to open")
 
 
+@pytest.mark.long
 async def test_the_machine_of_a_check_is_in_sight_however_far_its_heading_is_above(desk: Desk) -> None:
     def judge(request: GradeRequest) -> Report:
         here = [verdict(f"check {number}") for number in range(20)]
@@ -151,7 +153,7 @@ async def test_the_machine_of_a_check_is_in_sight_however_far_its_heading_is_abo
         assert "no GPU: cuda:0" not in screen_text(pilot.app)
 
 
-@pytest.mark.parametrize("size", [(80, 24), (100, 30)], ids=str)
+@pytest.mark.parametrize("size", mostly_long([(80, 24), (100, 30)], [(80, 24)]), ids=str)
 async def test_a_pass_is_shown_from_its_top_however_long_the_list(desk: Desk, size: tuple[int, int]) -> None:
     def judge(request: GradeRequest) -> Report:
         return report(request, *(verdict(f"check {n}") for n in range(30)), output="line\n" * 30)
@@ -183,6 +185,7 @@ async def test_a_failure_is_shown_with_the_headline_however_many_checks_come_bef
         assert "✗ failed   The check called placement holds" in text
 
 
+@pytest.mark.long
 async def test_a_title_that_ends_in_a_question_mark_gets_no_full_stop(desk: Desk) -> None:
     settings = desk.course.exercises[1].folder / "exercise.toml"
     settings.write_text(settings.read_text().replace("Twice 2", "Where is it?"))
@@ -230,6 +233,7 @@ async def test_text_from_outside_is_shown_as_it_is_and_never_as_markup(desk: Des
         assert pilot.app.is_running
 
 
+@pytest.mark.long
 async def test_a_very_long_output_stays_bounded(desk: Desk) -> None:
     def judge(request: GradeRequest) -> Report:
         return report(request, verdict("loads"), output="\x1b[2J\tline\n" * 5000)

@@ -16,6 +16,7 @@ from gpututor.course.exercise import Lesson
 from gpututor.paths import builtin_course
 from tests.app.conftest import Desk, main_screen, until, until_shown
 from tests.app.screen import screen_lines, screen_text
+from tests.parameters import mostly_long
 
 LESSON = "# Lesson 2\n\n" + "Some words.\n\n" * 60 + "## Pinned memory\n\nA page-locked\nbuffer is quick to `copy`.\n\n"
 
@@ -104,7 +105,7 @@ def test_an_excerpt_holds_the_words_and_marks_what_is_left_out() -> None:
 # The screen
 
 
-@pytest.mark.parametrize("size", [(80, 24), (100, 30), (140, 40)], ids=str)
+@pytest.mark.parametrize("size", mostly_long([(80, 24), (100, 30), (140, 40)], [(80, 24)]), ids=str)
 async def test_each_place_takes_two_lines_and_what_is_cut_is_marked(desk: Desk, size: tuple[int, int]) -> None:
     desk.course = load_course(builtin_course())
     async with desk.start(size) as pilot:
@@ -114,7 +115,7 @@ async def test_each_place_takes_two_lines_and_what_is_cut_is_marked(desk: Desk, 
         assert results.virtual_size.height == 2 * MOST_FOUND
 
 
-@pytest.mark.parametrize("size", [(80, 24), (100, 30), (140, 40)], ids=str)
+@pytest.mark.parametrize("size", mostly_long([(80, 24), (100, 30), (140, 40)], [(80, 24)]), ids=str)
 async def test_a_slash_searches_as_one_types_and_enter_opens_the_place(told: Desk, size: tuple[int, int]) -> None:
     async with told.start(size) as pilot:
         screen = main_screen(pilot)
@@ -158,6 +159,7 @@ async def test_nothing_found_is_said_and_enter_stays(told: Desk) -> None:
         assert main_screen(pilot).is_current
 
 
+@pytest.mark.long
 async def test_the_words_are_there_again_at_the_next_search(told: Desk) -> None:
     async with told.start() as pilot:
         await pilot.press("slash")
@@ -189,6 +191,7 @@ async def test_it_can_be_typed_in_while_the_texts_are_still_read(told: Desk) -> 
         await until_shown(pilot, "Search: 1 place")
 
 
+@pytest.mark.long
 async def test_a_resize_draws_the_lines_anew(told: Desk) -> None:
     async with told.start((140, 40)) as pilot:
         await pilot.press("slash", *"page-locked")

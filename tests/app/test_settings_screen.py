@@ -15,6 +15,7 @@ from gpututor.settings import SETTINGS, read_settings
 from tests.app.conftest import Desk, main_screen, until, until_shown
 from tests.app.screen import assert_golden, screen_text
 from tests.app.test_path import RIGHT, run_checks
+from tests.parameters import mostly_long
 
 
 def write(text: str) -> Path:
@@ -29,7 +30,7 @@ def app_of(pilot: Pilot[None]) -> GpututorApp:
     return pilot.app
 
 
-@pytest.mark.parametrize("size", [(80, 24), (100, 30), (140, 40)], ids=str)
+@pytest.mark.parametrize("size", mostly_long([(80, 24), (100, 30), (140, 40)], [(80, 24)]), ids=str)
 async def test_the_settings_look_as_agreed(desk: Desk, size: tuple[int, int], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("VISUAL", raising=False)
     monkeypatch.setenv("EDITOR", "vim")
@@ -120,6 +121,7 @@ async def test_the_palettes_theme_and_the_settings_agree(desk: Desk) -> None:
         assert pilot.app.theme == "nord"
 
 
+@pytest.mark.long
 async def test_without_colours_a_theme_is_chosen_all_the_same(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
     async with desk.start() as pilot:
@@ -186,6 +188,7 @@ async def test_every_save_runs_what_is_python(desk: Desk) -> None:
         await until(pilot, lambda: len(desk.client.requests) == 2, "for the run that was asked for")
 
 
+@pytest.mark.long
 async def test_shifted_function_keys_work_as_terminals_send_them(desk: Desk) -> None:
     """xterm and its kin send Shift+F2 as F14."""
     async with desk.start() as pilot:
@@ -204,6 +207,7 @@ def test_no_key_of_a_terminal_means_two_commands() -> None:
     assert "f10" not in {key for command in COMMANDS if command.id == "reset" for key in command.keys}
 
 
+@pytest.mark.long
 async def test_costs_that_are_hidden_stay_hidden(desk: Desk) -> None:
     async with desk.start() as pilot:
         assert main_screen(pilot).panes.editor.costs_on

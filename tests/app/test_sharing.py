@@ -94,6 +94,7 @@ async def test_line_ends_and_a_byte_order_mark_stay_as_they_are(desk: Desk, mark
         )
 
 
+@pytest.mark.long
 async def test_line_ends_that_another_program_changed_stay_as_it_left_them(desk: Desk) -> None:
     desk.file().write_bytes(b"a = 1\r\n")
     async with desk.start() as pilot:
@@ -166,6 +167,7 @@ async def test_two_commands_that_wait_for_an_answer_are_both_done_in_their_order
         assert [request.submission[:6] for request in desk.client.requests] == ["m=1def"]
 
 
+@pytest.mark.long
 async def test_what_waits_behind_a_command_that_asks_is_not_done_under_its_dialog(desk: Desk) -> None:
     async with desk.start() as pilot:
         stop_ticking(pilot)
@@ -196,6 +198,7 @@ async def test_beginning_an_exercise_anew_never_asks_about_another_one(desk: Des
         await pilot.press("n")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("answer", ["f", "m"])
 async def test_a_draft_that_could_not_be_decided_about_is_not_saved_over_the_file(desk: Desk, answer: str) -> None:
     draft = Draft(desk.file())
@@ -226,6 +229,7 @@ async def test_a_draft_that_could_not_be_decided_about_is_not_saved_over_the_fil
         assert backups(desk) == ["theirs = 1\n"]
 
 
+@pytest.mark.long
 async def test_who_cannot_decide_about_a_draft_can_leave_and_is_asked_next_time(desk: Desk) -> None:
     draft = Draft(desk.file())
     draft.keep("draft = 1\n")

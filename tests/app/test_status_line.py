@@ -7,9 +7,10 @@ import pytest
 from tests.app.conftest import Desk, main_screen, until, until_shown
 from tests.app.screen import screen_lines
 from tests.app.scripted import ScriptedClient
+from tests.parameters import mostly_long
 
 
-@pytest.mark.parametrize("size", [(80, 24), (50, 20)], ids=str)
+@pytest.mark.parametrize("size", mostly_long([(80, 24), (50, 20)], [(80, 24)]), ids=str)
 async def test_how_the_file_stands_is_told_beside_news_of_any_length(desk: Desk, size: tuple[int, int]) -> None:
     async with desk.start(size) as pilot:
         screen = main_screen(pilot)

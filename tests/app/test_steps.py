@@ -114,6 +114,7 @@ async def test_what_changes_between_the_layout_and_the_paint_is_painted(
         assert screen.status.region in painted[0]
 
 
+@pytest.mark.long
 async def test_words_of_a_text_share_the_styles_of_the_text(desk: Desk) -> None:
     task = desk.course.exercises[0].folder / "task.md"
     task.write_text("# Task\n\nUse `torch` **now**, and *only* it.\n\n- one `item`\n", encoding="utf-8")

@@ -63,6 +63,7 @@ SCREENS = {
 }
 
 
+@pytest.mark.long
 async def test_esc_twice_in_one_moment_closes_one_screen(desk: Desk) -> None:
     """Both reach the screen that was there when they came, and Textual would take the main screen away with it."""
     async with desk.start((100, 30)) as pilot:
@@ -77,6 +78,7 @@ async def test_esc_twice_in_one_moment_closes_one_screen(desk: Desk) -> None:
             assert len(pilot.app.screen_stack) == 1, name
 
 
+@pytest.mark.long
 async def test_a_screen_that_is_opened_and_closed_in_one_moment_does_no_harm(desk: Desk) -> None:
     async with desk.start((100, 30)) as pilot:
         for _ in range(3):

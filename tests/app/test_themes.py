@@ -139,6 +139,7 @@ async def test_the_terminals_theme_uses_its_sixteen_colours_only(desk: Desk) -> 
             assert found == set()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("theme", mostly_long([theme.name for theme in OWN], ["night"]))
 async def test_without_colours_there_are_none(desk: Desk, theme: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
@@ -169,6 +170,7 @@ async def test_without_motion_nothing_slides_and_no_cursor_blinks(desk: Desk) ->
         assert main_screen(pilot).panes.editor.cursor_blink is False
 
 
+@pytest.mark.long
 async def test_in_the_terminals_theme_nothing_stands_on_a_colour(desk: Desk) -> None:
     """Red on blue, or the terminal's own text colour on blue, cannot be read everywhere: what is chosen is reversed."""
     write(f'theme = "{TERMINAL.name}"\n')

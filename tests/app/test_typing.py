@@ -16,6 +16,7 @@ from gpututor.app.widgets.verdict_row import VerdictRow
 from tests.app.conftest import Desk, main_screen, until
 from tests.app.screen import TRIED_SIZES
 from tests.app.test_path import run_checks
+from tests.parameters import mostly_long
 
 KEYS = st.lists(st.sampled_from([*"abcxyz", "backspace", "delete", "left", "right", "home", "end"]), max_size=60)
 DEFAULT_START = "def twice(number):"
@@ -124,7 +125,7 @@ async def test_letters_right_behind_the_key_that_goes_to_the_editor_are_text(des
         assert pilot.app.is_running
 
 
-@pytest.mark.parametrize("size", [(80, 24), (140, 40)], ids=str)
+@pytest.mark.parametrize("size", mostly_long([(80, 24), (140, 40)], [(80, 24)]), ids=str)
 async def test_letters_right_behind_next_are_commands_and_no_text_of_the_next_file(
     desk: Desk, size: tuple[int, int]
 ) -> None:

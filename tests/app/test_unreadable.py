@@ -125,6 +125,7 @@ async def test_a_file_that_is_no_text_can_be_reset_here(desk: Desk) -> None:
         assert [kept.read_bytes() for kept in (desk.workspace_folder / ".backups").iterdir()] == [b"\xff\xfe\x00"]
 
 
+@pytest.mark.long
 async def test_the_program_can_be_left_though_the_file_cannot_be_written_and_the_text_is_offered_again(
     desk: Desk,
 ) -> None:
@@ -172,6 +173,7 @@ async def test_a_draft_that_is_not_wanted_is_kept_in_the_backups(desk: Desk) -> 
     assert list(drafts_folder().iterdir()) == []
 
 
+@pytest.mark.long
 async def test_text_that_is_typed_after_a_conflict_was_put_off_survives_kill_9(desk: Desk) -> None:
     async with desk.start() as pilot:
         await start_conflict(desk, pilot)

@@ -85,6 +85,7 @@ def test_a_folder_that_cannot_be_written_is_told(tmp_path: Path) -> None:
         make_exercise(tmp_path / "pack", "a/one")
 
 
+@pytest.mark.long
 def test_verify_says_what_is_not_so_and_ends_with_1(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = skeleton(tmp_path / "pack", "one", Change("wrong/signs_lost.py", ".abs()", ""))
     assert main(["verify", str(folder), "--workers", "1", "--no-mutants"]) == 1

@@ -37,6 +37,7 @@ def test_the_scripts_output_is_untouched_and_the_summary_names_its_lines(folder:
     assert "\x1b" not in done.stderr
 
 
+@pytest.mark.long
 def test_a_module_is_run_as_python_runs_it(tmp_path: Path) -> None:
     package = tmp_path / "package"
     package.mkdir()
@@ -175,6 +176,7 @@ def test_on_a_real_device_what_was_done_is_counted(tmp_path: Path) -> None:
     assert "modelled" not in done.stderr
 
 
+@pytest.mark.long
 def test_a_script_with_a_virtual_gpu_of_its_own_is_told_what_to_do(tmp_path: Path) -> None:
     (tmp_path / "script.py").write_text(
         "import torch\nfrom gpututor.devices.virtual import virtual_gpu\n"

@@ -92,9 +92,14 @@ if __name__ == "__main__":
 @pytest.mark.parametrize(
     ("number", "to_the_group", "words"),
     [
-        (signal.SIGINT, True, "It ended by SIGINT: KeyboardInterrupt. This is what ran until then."),
+        pytest.param(
+            signal.SIGINT,
+            True,
+            "It ended by SIGINT: KeyboardInterrupt. This is what ran until then.",
+            marks=pytest.mark.long,
+        ),
         (signal.SIGINT, False, "It ended by SIGINT: KeyboardInterrupt. This is what ran until then."),
-        (signal.SIGTERM, True, "It ended by SIGTERM. This is what ran until then."),
+        pytest.param(signal.SIGTERM, True, "It ended by SIGTERM. This is what ran until then.", marks=pytest.mark.long),
         (signal.SIGTERM, False, "It ended by SIGTERM. This is what ran until then."),
     ],
 )

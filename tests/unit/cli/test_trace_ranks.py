@@ -6,6 +6,8 @@ import json
 import re
 from pathlib import Path
 
+import pytest
+
 from tests.unit.cli.tracing import trace
 
 RANKS = """\
@@ -63,6 +65,7 @@ def test_ranks_are_in_one_timeline_and_waiting_for_the_slowest_is_told(tmp_path:
     assert collectives[names["rank 0 cuda:0"]] == collectives[names["rank 1 cuda:1"]]
 
 
+@pytest.mark.long
 def test_a_rank_that_is_killed_loses_its_own_trace_only(tmp_path: Path) -> None:
     (tmp_path / "script.py").write_text(RANKS)
     done = trace(tmp_path, "--gpus", "2", "--json", "found.json", "--chrome", "t.json", "script.py", tmp_path, 1)

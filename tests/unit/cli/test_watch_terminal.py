@@ -115,6 +115,7 @@ def test_the_app_does_not_begin_anew_where_the_learners_folder_is_not_there_now(
         assert process.wait(PATIENCE_S) == 2
 
 
+@pytest.mark.long
 def test_without_a_terminal_it_watches_until_it_is_told_to_end(course_folder: Path, tmp_path: Path) -> None:
     course = load_course(course_folder)
     workspace, _ = make_workspace(tmp_path / "mine", course)

@@ -9,6 +9,7 @@ import sys
 import time
 from pathlib import Path
 
+import pytest
 import torch
 
 from gpututor.devices.virtual import VirtualMachine, virtual_gpu
@@ -114,6 +115,7 @@ with virtual_gpu():
 """
 
 
+@pytest.mark.long
 def test_figures_are_the_same_in_each_process(tmp_path: Path) -> None:
     (tmp_path / "program.py").write_text(_PROGRAM)
     printed = {

@@ -68,6 +68,7 @@ print("virtual" if virtual else "real", flush=True)
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("options", "said"), [([], "virtual"), (["--real-time"], "real")])
 def test_the_option_holds_for_the_script_and_its_children(tmp_path: Path, options: list[str], said: str) -> None:
     (tmp_path / "program.py").write_text(_PROGRAM)

@@ -176,6 +176,7 @@ def test_what_a_submission_left_running_stands_still_while_the_judge_computes(
     assert len(report.runs) == 2
 
 
+@pytest.mark.long
 def test_a_server_that_is_killed_is_started_anew(grade: Grade, client: GradingClient) -> None:
     assert grade(RIGHT).outcome is Outcome.PASSED
     before = server_of(client)
@@ -187,6 +188,7 @@ def test_a_server_that_is_killed_is_started_anew(grade: Grade, client: GradingCl
     assert server_of(client) != before
 
 
+@pytest.mark.long
 def test_a_submission_whose_server_is_killed_is_graded_once_more(
     grade: Grade, client: GradingClient, exercise_folder: Path
 ) -> None:
@@ -222,6 +224,7 @@ def test_a_judge_that_is_killed_leaves_nothing(exercise_folder: Path, client: Gr
         wait_for(lambda: all(gone(pid) for pid in family))
 
 
+@pytest.mark.long
 def test_a_judge_that_is_killed_leaves_no_server_that_was_stopped(client: GradingClient, exercise_folder: Path) -> None:
     other = GradingClient(*client._arguments[1::2])
     try:
@@ -251,6 +254,7 @@ def test_cancel_while_the_server_still_starts(exercise_folder: Path, client: Gra
         assert end.report.outcome is Outcome.PASSED
 
 
+@pytest.mark.long
 def test_two_at_once_share_neither_modules_nor_folders(pool: WorkerPool, exercise_folder: Path) -> None:
     pool.warm(2)
     first, second = pool.take(), pool.take()

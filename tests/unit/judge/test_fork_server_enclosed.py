@@ -126,6 +126,7 @@ def test_inside_bubblewrap_ranks_talk_over_that_loopback(exercise_folder: Path) 
     assert end.report.outcome is Outcome.PASSED, end.report.first_failure
 
 
+@pytest.mark.long
 @pytest.mark.isolation
 def test_a_child_whose_first_process_is_killed_from_outside_was_killed() -> None:
     """From inside nobody can: process 1 of a namespace hears no signal of its own."""

@@ -22,6 +22,7 @@ from gpututor.grading.report import Outcome, Report
 from gpututor.judge.isolation import bubblewrap
 from gpututor.judge.workers.scratch import make_scratch, remove_scratch
 from gpututor.processes import descendants
+from tests.parameters import mostly_long
 from tests.unit.judge.conftest import Grade
 from tests.unit.judge.test_grading import RIGHT, time_limit, wait_for
 
@@ -171,7 +172,7 @@ def test_nothing_can_be_written_outside_the_scratch(grade: Grade) -> None:
 
 
 @isolated
-@pytest.mark.parametrize("folder", ["/scratch", "/dev/shm"])
+@pytest.mark.parametrize("folder", mostly_long(["/scratch", "/dev/shm"], ["/scratch"]))
 def test_a_full_disk_is_a_verdict(grade: Grade, folder: str) -> None:
     report = grade(
         "def twice(number):\n    for at in range(40):\n"
@@ -197,6 +198,7 @@ def test_every_solution_passes(client: GradingClient, exercise: Any) -> None:
     assert end.report.outcome is Outcome.PASSED, end.report.first_failure
 
 
+@pytest.mark.long
 @isolated
 def test_how_it_ended_is_told_as_without_bubblewrap(grade: Grade, exercise_folder: Path) -> None:
     crashed = grade("import os\ndef twice(number):\n    os.kill(os.getpid(), 11)\n")
@@ -229,6 +231,7 @@ def test_what_a_submission_leaves_running_is_ended(client: GradingClient, grade:
     wait_for(lambda: len(descendants(judge)) == 1 + bubblewrap.Bubblewrap.wrappers)  # the next spare
 
 
+@pytest.mark.long
 def test_where_bubblewrap_cannot_work_a_grading_says_why_and_what_to_do(
     tmp_path: Path, exercise_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -46,6 +46,7 @@ def observed(worker: Worker, folder: Path, source: str, plan: Plan) -> conduct.O
     return conduct.conduct(worker, exercise, spec, Submission("a.py", source), [{"number": 1}], "", plan)
 
 
+@pytest.mark.long
 def test_answers_to_all_calls_together_may_be_too_much(
     worker: Worker, exercise_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -60,6 +61,7 @@ def test_answers_to_all_calls_together_may_be_too_much(
     assert observed(worker, exercise_folder, LARGE, Plan(repeats=3)).trouble is None
 
 
+@pytest.mark.long
 def test_so_may_all_files_that_are_opened(
     worker: Worker, pool: WorkerPool, exercise_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

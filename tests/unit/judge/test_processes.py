@@ -115,6 +115,7 @@ def test_a_right_step_passes(grade: Grade) -> None:
     assert report.outcome is Outcome.PASSED, (report.first_failure, report.reason)
 
 
+@pytest.mark.long
 def test_each_scenario_has_ranks_of_its_own_and_a_file_of_one_rank_is_the_calls(
     grade: Grade, exercise_folder: Path
 ) -> None:

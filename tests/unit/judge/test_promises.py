@@ -88,6 +88,7 @@ def test_cancel_is_the_judges_work_and_it_goes_on_living(client: GradingClient, 
     assert judge.poll() is None
 
 
+@pytest.mark.long
 def test_a_judge_that_does_not_hear_the_cancel_is_killed(exercise_folder: Path) -> None:
     client = GradingClient()
     try:
@@ -158,6 +159,7 @@ def test_a_grading_leaves_no_scratch_folder(client: GradingClient, grade: Grade)
     assert not [folder for folder in scratch if (folder / "left.txt").exists()]
 
 
+@pytest.mark.long
 def test_what_a_killed_judge_left_is_swept_by_the_next_one(exercise_folder: Path) -> None:
     dead = 2**22 - 1
     assert not Path(f"/proc/{dead}").exists()

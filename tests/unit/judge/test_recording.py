@@ -175,6 +175,7 @@ def test_each_rank_of_several_processes_has_a_trace(client: GradingClient, tmp_p
     assert len({call.trace for call in run.calls}) == len(run.calls)
 
 
+@pytest.mark.long
 def test_a_script_is_recorded(client: GradingClient, tmp_path: Path) -> None:
     folder = next(
         path.parent

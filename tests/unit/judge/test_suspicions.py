@@ -23,6 +23,7 @@ from gpututor.worker.gauges import Around
 from gpututor.worker.machines import entered
 from gpututor.worker.submission import call as call_learners
 from gpututor.worker.submission import load
+from tests.parameters import mostly_long
 
 SPEC = MachineSpec("two GPUs", "virtual", 0, 2, ("cuda",), "T4", None)
 SOURCE = "import torch\n\n\ndef work():\n    return 1\n"
@@ -165,7 +166,7 @@ PROGRAMS: dict[str, str] = {
 }
 
 
-@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize("name", mostly_long(PROGRAMS, ["training", "two streams"]))
 def test_real_runs_are_not_suspected(tmp_path: Path, name: str) -> None:
     path = tmp_path / "work.py"
     path.write_text(f"import torch\n\n\ndef work():\n    {PROGRAMS[name]}\n")

@@ -47,7 +47,7 @@ def got(report: Report) -> str:
     [
         (FORKS, Outcome.ERROR, "it was stopped"),
         pytest.param(QUIET_FORKS, Outcome.ERROR, "it was stopped", marks=pytest.mark.long),
-        (THREADS, Outcome.ERROR, "it was stopped"),
+        pytest.param(THREADS, Outcome.ERROR, "it was stopped", marks=pytest.mark.long),
         (MEMORY, Outcome.OUT_OF_MEMORY, "GiB; it was stopped"),
         pytest.param(SPREAD_MEMORY, Outcome.OUT_OF_MEMORY, "GiB; it was stopped", marks=pytest.mark.long),
         (FILES, Outcome.ERROR, "MiB; it was stopped"),
@@ -70,6 +70,7 @@ def test_a_bomb_ends_with_a_verdict_and_leaves_nothing(
     assert grade(RIGHT).outcome is Outcome.PASSED
 
 
+@pytest.mark.long
 def test_forks_of_what_is_large_but_shared_are_no_memory_bomb(grade: Grade, exercise_folder: Path) -> None:
     time_limit(exercise_folder, 60)  # three gibibytes take long on a busy machine
 

@@ -192,6 +192,7 @@ def test_the_header_says_when_the_environment_hides_gpus(
     )
 
 
+@pytest.mark.long
 def test_workers_of_xdist_have_the_gpus_too(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(
         """

@@ -161,6 +161,7 @@ def test_another_session_has_values_again() -> None:
         assert (torch.ones(2, device="cuda") + 1).tolist() == [2, 2]
 
 
+@pytest.mark.long
 def test_the_command_and_the_processes_that_it_starts_have_no_values(tmp_path: Path) -> None:
     script = tmp_path / "sizes.py"
     script.write_text(

@@ -133,8 +133,8 @@ def test_on_the_cpu_code_that_takes_many_times_as_long_never_passes(grade_timed:
     "submission",
     [
         WRONG_LATER,
-        CACHES_BY_POINTER,
-        FINISHES_LATER,
+        pytest.param(CACHES_BY_POINTER, marks=pytest.mark.long),
+        pytest.param(FINISHES_LATER, marks=pytest.mark.long),
         pytest.param(CACHES_BY_SHAPE_LATER, marks=pytest.mark.long),
         pytest.param(BREAKS_LATER, marks=pytest.mark.long),
         pytest.param(LEAVES_LATER, marks=pytest.mark.long),
@@ -164,6 +164,7 @@ checks = [speed(1.25, real_at_most=1.25), Check("narrow", lambda _: "It is a ten
 ODD_LATER = WRONG_LATER.replace("torch.zeros_like(matrix)", "'odd'")
 
 
+@pytest.mark.long
 def test_a_check_that_breaks_on_timed_results_only_is_for_a_person_to_tell(
     grade_timed: GradeTimed, timed_folder: Path
 ) -> None:

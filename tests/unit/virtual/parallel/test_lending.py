@@ -43,6 +43,7 @@ def _modes() -> list[weakref.ref[Any]]:
     return [weakref.ref(one) for one in gc.get_objects() if type(one) is DeviceNames]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("backend", "device"), [("nccl", "cuda"), ("gloo", "cuda"), ("gloo", "cpu")])
 def test_a_collective_keeps_no_mode_alive(backend: str, device: str) -> None:
     older = {id(one()) for one in _modes()}
