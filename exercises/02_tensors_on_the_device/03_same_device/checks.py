@@ -36,7 +36,7 @@ checks = [
     placement(
         outputs=where_the_larger_is,
         why="The caller expects the result beside the larger tensor, where the next step of the work will be.",
-        advice="Compare table.nbytes with queries.nbytes, then move the smaller one with smaller.to(larger.device).",
+        advice="Find out which of the two has more bytes, and move the other to its device.",
     ),
     transfers(
         bytes_to_device=lambda drawn, machine: bytes_moved(drawn, "device"),

@@ -112,7 +112,7 @@ checks = [
         to_device=lambda drawn, machine: (0, 2 * len(drawn["sizes"])),
         to_host=0,
         why="A copy is no part of the product; one that is timed along hides how fast the product is.",
-        advice="Make the matrices on the device, and wait with torch.cuda.synchronize() instead of .cpu().",
+        advice="Make the matrices on the device, and wait for it without bringing a result home.",
     ),
     Check(
         "gpu_times",

@@ -22,11 +22,11 @@ def reference(batches: list[Batch], weights: torch.Tensor) -> torch.Tensor:
 
 
 checks = [
-    structure(reference, advice="torch.stack joins two tensors without dimensions to one of shape (2,)."),
+    structure(reference, advice="Two tensors without dimensions have to become one of shape (2,)."),
     placement(
         "cpu",
         why="The caller reads both numbers on the host.",
-        advice="Bring the finished result home, with one .cpu().",
+        advice="Bring the finished result home, once.",
     ),
     syncs(
         at_most=1,

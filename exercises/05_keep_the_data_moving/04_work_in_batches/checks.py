@@ -37,7 +37,7 @@ def one_batch(drawn: dict[str, Any], machine: Any = None) -> int:
 
 
 checks = [
-    structure(reference, advice="torch.cat joins batches of outputs along the first dimension, whatever their sizes."),
+    structure(reference, advice="Join the batches' outputs along their first dimension; the last may be smaller."),
     placement(
         why="The next step reads the outputs on the device.",
         advice="Move each batch to the model's device; leave the outputs there.",

@@ -36,12 +36,12 @@ checks = [
     ),
     syncs(
         why="A host that waits launches nothing, so the second tower cannot begin beside the first.",
-        advice="side.wait_stream(main) and main.wait_stream(side) make streams wait, not the host.",
+        advice="Let a stream wait for a stream, not the host: lesson 5 names the call.",
     ),
     races(
         why="Two streams keep no order unless you ask for one.",
-        advice="Fork: side.wait_stream(main), after x is computed. Join: main.wait_stream(side), before its result is"
-        " read; and record_stream(main) for the tensor that was allocated on the side stream.",
+        advice="Two things cross between the streams: x at the fork, and a result at the join. Each crossing needs a"
+        " wait, and memory that the other stream allocated needs a word to the allocator.",
     ),
     overlap(
         kernels=0.35,

@@ -44,7 +44,7 @@ checks = [
     parity(
         reference,
         why="A shape may be right while the values stand in the wrong places: view() alone never swaps dimensions.",
-        advice="Split the last dimension first, then swap time and heads with transpose(). To join, swap back first.",
+        advice="Split the last dimension first, then let two dimensions change places. To join, swap them back first.",
     ),
     aliasing(
         shares=shared,

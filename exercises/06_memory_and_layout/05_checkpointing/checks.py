@@ -135,14 +135,14 @@ checks = [
     memory(
         peak=most_bytes,
         why="With checkpoints, only the input of each block should wait for the backward pass.",
-        advice="Call checkpoint(block, hidden, use_reentrant=False) for each block by itself. One checkpoint around "
-        "all of them has to compute, and hold, all of them again.",
+        advice="Checkpoint each block by itself. One checkpoint around all of them has to compute, and hold, all of "
+        "them again.",
     ),
     source(
         require=("reset_peak_memory_stats",),
         name="peak_reset",
         why="The meter shows the most since it was last reset. A higher peak of earlier work hides that of this step.",
-        advice="torch.cuda.reset_peak_memory_stats(rows.device) before the forward pass.",
+        advice="Reset the meter of peaks before the forward pass: lesson 6 names the call.",
     ),
     Check(
         "figure",

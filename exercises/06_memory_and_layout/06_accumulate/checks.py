@@ -44,7 +44,7 @@ def with_a_graph(run: Run) -> Finding | None:
 
 checks = [
     structure(reference),
-    placement(advice="Make the tensor that adds up the loss on batch.device."),
+    placement(advice="The tensor that adds up the loss belongs where the batch is."),
     syncs(
         at_most=0,
         why="Pieces are small. A host that waits after each of them leaves the device idle between them.",
@@ -54,7 +54,7 @@ checks = [
         to_device=0,
         to_host=0,
         why="Model and batch are on the device. Host memory is large, and the CPU slow.",
-        advice="Leave everything on batch.device: pieces make it fit.",
+        advice="Leave everything on the device: pieces make it fit.",
     ),
     memory(
         peak=most_bytes,

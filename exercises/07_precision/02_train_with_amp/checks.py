@@ -77,7 +77,7 @@ checks = [
     precision(
         {"aten::*mm": "float16"},
         why="What runs in float32 gains nothing: the fast units stand still.",
-        advice="Call the model and compute the loss under torch.autocast(device_type, dtype=torch.float16).",
+        advice="Autocast has to cover the model's call and the loss, in float16.",
     ),
     syncs(
         at_most=lambda drawn, machine: len(drawn["batches"]) + 1,

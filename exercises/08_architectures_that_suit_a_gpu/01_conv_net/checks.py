@@ -56,7 +56,7 @@ checks = [
     launches(
         by_name={"aten::*conv*": (2, 4)},
         why="Two convolutions do all images at once, on the device. None there means that the CPU did the work.",
-        advice="Call the model once, after model.to(device), with the whole batch that you moved.",
+        advice="Call the model once, when model and images are on the device, with the whole batch.",
         on=lambda machine: machine.virtual and machine.device != "cpu",
     ),
     Check(
@@ -65,7 +65,7 @@ checks = [
         graph_found,
         ("structure",),
         "A graph keeps the activations of every layer in the device's memory for a backward pass that never comes.",
-        "Call the model inside `with torch.inference_mode():` or `with torch.no_grad():`.",
+        "Call the model in a mode in which autograd records nothing.",
     ),
     parity(
         reference,

@@ -70,7 +70,7 @@ checks = [
     placement(
         outputs="cpu",
         why="Text is made of the tokens on the host, once all of them are there.",
-        advice="One .cpu() at the end, of all tokens together.",
+        advice="Bring all tokens home together, at the end.",
     ),
     syncs(
         at_most=1,
@@ -81,7 +81,7 @@ checks = [
         to_device=(1, 10),
         to_host=1,
         why="Seven tensors of the model and the prompts go there, the finished tokens come back, and that is all.",
-        advice="Load, then move the model, once. Token and state stay there; torch.cat the tokens, and copy once.",
+        advice="Load, then move the model, once. Token and state stay there; join the tokens there, and copy once.",
     ),
     launches(
         launches_needed,

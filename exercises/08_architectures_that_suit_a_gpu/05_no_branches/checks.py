@@ -28,7 +28,7 @@ def reference(gradients: torch.Tensor, limit: float) -> dict[str, torch.Tensor]:
 checks = [
     structure(
         reference,
-        advice="(~good).sum() is an int64 tensor without dimensions; it may stay a tensor.",
+        advice="The count is an int64 tensor without dimensions; it may stay a tensor.",
     ),
     placement(
         outputs="device",

@@ -79,7 +79,7 @@ checks = [
     placement(
         outputs={"model": "device", "losses": "cpu"},
         why="Training goes on where the model is. The losses are for the host, to be plotted.",
-        advice="model.to(device) before the loop; torch.stack(losses).cpu() after it.",
+        advice="Move the model before the loop, and bring the losses home after it, together.",
     ),
     syncs(
         at_most=1,
@@ -110,7 +110,7 @@ checks = [
     launches(
         by_name={"aten::*conv*": convolutions_needed},
         why="Each step belongs on the device. Without convolutions there, the CPU did the training.",
-        advice="model.to(device), images.to(device) and labels.to(device), all of them before the loop.",
+        advice="Move the model, the images and the labels before the loop.",
         on=lambda machine: machine.virtual and machine.device != "cpu",
     ),
     parity(

@@ -109,10 +109,7 @@ checks = [
         sentence,
         find_file,
         why="Whoever serves the model has these files and nothing else: not your class.",
-        advice=(
-            "Name the rows in dynamic_shapes; torch.export.save(program, 'model.pt2'), and"
-            " torch.jit.trace(model, example).save('model.ts')."
-        ),
+        advice="Export with rows that may vary, trace, and save each result under its name. Lesson 9 has the calls.",
         files=tuple(PROGRAMS),
     ),
     source(

@@ -1,4 +1,4 @@
-"""Freeze a model: program and weights in one file, in two ways."""
+"""Export and trace a model: program and weights in one file."""
 
 import torch
 from torch import nn

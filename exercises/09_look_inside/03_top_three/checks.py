@@ -41,7 +41,7 @@ def sentence(machine: Machine) -> str:
 
 
 checks = [
-    structure(reference, advice="Return a list of three names, such as 'aten::mm': row.key of the profiler's rows."),
+    structure(reference, advice="Return a list of three names, such as 'aten::mm': each row of the profiler has one."),
     launches(
         by_name={"aten::*_backward*": (4, None)},
         why="More than half of a training step is its backward pass.",

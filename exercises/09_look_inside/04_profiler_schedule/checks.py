@@ -73,8 +73,8 @@ checks = [
         {"trace.json": Wanted("trace", look=wrong_trace)},
         why="A timeline is read by its names, and is only typical when the first steps are left out.",
         advice=(
-            "schedule(wait=1, warmup=1, active=2, repeat=1), on_trace_ready= with export_chrome_trace(trace_file),"
-            " four record_function blocks, and prof.step() at the end of each step."
+            "A schedule chooses the steps, record_function names the four parts, prof.step() ends each step, and a"
+            " handler writes the file when the steps are recorded."
         ),
     ),
     unmodified(may_change=("model",)),
