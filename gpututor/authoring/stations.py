@@ -45,6 +45,8 @@ class Examined:
     unsteady: tuple[int, ...] = ()
     fixed: tuple[int, ...] = ()
     """Cases of which every seed draws the same inputs."""
+    unused: tuple[str, ...] = ()
+    """Allowed names that no right file uses."""
     error: CourseError | None = None
 
     @classmethod
@@ -59,6 +61,7 @@ class Examined:
             untried=tuple(answer["untried"]),
             unsteady=tuple(answer["unsteady"]),
             fixed=tuple(answer["fixed"]),
+            unused=tuple(answer["unused"]),
             error=CourseError(error["title"], error["advice"]) if error else None,
         )
 

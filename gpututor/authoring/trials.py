@@ -92,6 +92,9 @@ def examined_faults(exercise: Exercise, examined: Examined) -> Iterator[Fault]:
             f"draw() gives the same inputs with every seed ({'case' if len(examined.fixed) == 1 else 'cases'} {cases})"
         )
         yield Fault(given, problem, "Seed the generator: torch.Generator().manual_seed(seed * 10 + case).")
+    for name in examined.unused:
+        problem = f"neither the solution nor a right variant uses {name!r}"
+        yield Fault(exercise.folder / "exercise.toml", problem, "Take it out of the list.", key="allowed_names")
     known = {*examined.checks, *GRADERS_OWN}
     named = {path: named_check(exercise.file(f"wrong/{path.name}")) for path in exercise.wrong_solutions}
     for path, name in named.items():
@@ -136,6 +139,9 @@ def _passes(exercise: Exercise, file: Path, seed: int, report: Report) -> Iterat
         again = f"`gpututor grade {exercise.slug} --file {name} --device virtual --seed {seed}` shows all of it."
         yield Fault(file, f"it does not pass, with seed {seed}", again, details=shown(report))
         return
+    for note in report.source_notes:
+        advice = f"Do without it, or add {note.name!r} to `allowed_names` in exercise.toml."
+        yield Fault(file, f"it uses {note.name}: {note.sentence}", advice, line=note.line)
     graded = [run.scenario for run in report.runs]
     if missing := [scenario.name for scenario in exercise.scenarios if scenario.name not in graded]:
         yield Fault(file, f"it was not graded in: {', '.join(missing)}", "Run `gpututor doctor`.")

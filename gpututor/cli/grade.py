@@ -54,7 +54,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "no network) or auto (process for a file of your own folder, bubblewrap for any other; the default)"
     )
     parser.add_argument("--isolation", choices=("auto", "process", "bubblewrap"), default="auto", help=isolation_help)
-    parser.add_argument("--json", action="store_true", help="print the report as JSON")
+    json_help = "print the report as JSON; a name that no honest solution needs makes the outcome `needs review`"
+    parser.add_argument("--json", action="store_true", help=json_help)
 
 
 def main(arguments: argparse.Namespace) -> int:
@@ -82,6 +83,7 @@ def main(arguments: argparse.Namespace) -> int:
         gpu=arguments.gpu,
         gpus=arguments.gpus,
         seed=arguments.seed,
+        reviews_source=arguments.json,
     )
     keeping = Keeping(course) if own_file else None
     if keeping is not None:

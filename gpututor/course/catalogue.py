@@ -138,6 +138,7 @@ def _read_exercise(
         limits=Limits(**values["limits"]),
         processes=values["processes"] or (DEFAULT_PROCESSES if values["kind"] == "processes" else 1),
         excused_mutants=tuple(Excuse(**excuse) for excuse in values["excused_mutant"]),
+        allowed_names=values["allowed_names"],
     )
 
 

@@ -84,6 +84,8 @@ class Exercise:
     processes: int = 1
     """In how many processes the function is called at once, each with its rank."""
     excused_mutants: tuple[Excuse, ...] = ()
+    allowed_names: tuple[str, ...] = ()
+    """Names that a submission may use although the judge notes them; see `gpututor.judge.source_review`."""
 
     @property
     def subject(self) -> str:

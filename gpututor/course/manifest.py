@@ -48,6 +48,7 @@ EXERCISE_KEYS = (
     Key("devices", "choices", default=("virtual", "cuda"), least=1, choices=DEVICE_KINDS),
     Key("scenario", "tables", default=({"name": "one GPU"},), least=1, most=32, keys=SCENARIO_KEYS),
     Key("limits", "table", default={}, keys=LIMITS_KEYS),
+    Key("allowed_names", "lines", default=(), most=60),
     Key("excused_mutant", "tables", default=(), most=40, keys=EXCUSE_KEYS),
 )
 LESSON_KEYS = (

@@ -31,6 +31,9 @@ class GradeRequest:
     """The seed of the inputs; None: drawn by the judge."""
     is_text: bool = True
     """False where `submission` held halves of surrogate pairs, which did not travel: it is not graded."""
+    reviews_source: bool = False
+    """True if a name that no honest solution needs makes the outcome `needs review`; False if it is only a note. A
+    grading with a `key` is a class's, and needs the review in any case. See `gpututor.judge.source_review`."""
     recording_folder: str | None = None
     """Where what the devices did is written; see `gpututor.grading.recording`. None: nowhere."""
     journal: str | None = None
@@ -38,6 +41,11 @@ class GradeRequest:
     internal error and what is not gradable here are not written: they say nothing of the submission."""
     key: GradingKey | None = None
     """Under which it is written, checked by the judge. None where there is no journal."""
+
+    @property
+    def notes_count(self) -> bool:
+        """True if notes on the source make the outcome `needs review`."""
+        return self.reviews_source or self.key is not None
 
 
 @dataclass(frozen=True)

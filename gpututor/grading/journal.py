@@ -14,7 +14,7 @@ from pathlib import Path
 from gpututor.errors import GradingError
 from gpututor.files import ordinary, sync_folder, write_atomically
 from gpututor.grading.reading import read
-from gpututor.grading.report import Report, check_version
+from gpututor.grading.report import Report, upgraded
 
 VERSION = 1
 
@@ -111,7 +111,7 @@ def _read(path: Path) -> Entry:
         with open(path, encoding="utf-8", opener=ordinary) as stream:
             data = json.load(stream)
         if isinstance(data, dict) and isinstance(data.get("report"), dict):
-            check_version(data["report"])  # an older report says so
+            data = {**data, "report": upgraded(data["report"])}
         return read(Entry, data, "")
     except FileNotFoundError:
         raise

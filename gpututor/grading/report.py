@@ -14,7 +14,7 @@ from gpututor.grading.reading import read
 
 SCHEMA_VERSION = 3
 READABLE_VERSIONS = (2, 3)
-"""Version 3 adds the status `held back`; a report of version 2 has the same keys."""
+"""Version 3 adds the status `held back` and the key `source_notes`."""
 
 Times = Literal["modelled", "measured", ""]
 Placement = Literal["traced", "corroborated", "self-reported", ""]
@@ -155,6 +155,23 @@ class RunSummary:
 
 
 @dataclass(frozen=True)
+class SourceNote:
+    """A name in the submission that no honest solution needs; the judge reads the file before it runs."""
+
+    line: int
+    """The line of the learner's file, from 1."""
+    name: str
+    """The name, such as `gc` or `sys.modules`: what `allowed_names` of an exercise's manifest lists."""
+    sentence: str
+    """What such a name is for, in plain words."""
+
+    @property
+    def words(self) -> str:
+        """`line 3: gc: it reaches for all objects of the process`"""
+        return f"line {self.line}: {self.name}: {self.sentence}"
+
+
+@dataclass(frozen=True)
 class Environment:
     """Where and how the grading was done."""
 
@@ -202,6 +219,9 @@ class Report:
     """Of `elapsed_s`: until a worker was ready. Near nothing where one was warm; a cold start takes seconds."""
     suspicions: tuple[str, ...] = ()
     """What a person should look at, in plain text; never an accusation."""
+    source_notes: tuple[SourceNote, ...] = ()
+    """Names in the file that no honest solution needs, a note for a learner. In a class and in `grade --json` each is
+    also a suspicion."""
     of: float = 0.0
     """What could be earned: at least the sum over the checks that have a verdict, more where the run ended before."""
     points: float = field(init=False, default=0.0)
@@ -245,9 +265,7 @@ class Report:
     @classmethod
     def from_json(cls, data: object) -> Report:
         """Read what `to_json` wrote. Raises `ValueError` that names what is wrong."""
-        if isinstance(data, dict):
-            check_version(data)
-        return read(cls, data, "")
+        return read(cls, upgraded(data) if isinstance(data, dict) else data, "")
 
     def _sums(self) -> tuple[float, float]:
         """Points earned and points to be earned, over the checks by name."""
@@ -267,13 +285,16 @@ class Report:
         )
 
 
-def check_version(data: dict[str, Any]) -> None:
-    """Raise `ValueError` for a report of a version that cannot be read."""
+def upgraded(data: dict[str, Any]) -> dict[str, Any]:
+    """Return a report as this version writes it. Raise `ValueError` for a version that cannot be read."""
     version = data.get("schema_version")
     if type(version) is int and version not in READABLE_VERSIONS:
         age = "an older" if version < SCHEMA_VERSION else "a newer"
         known = " and ".join(map(str, READABLE_VERSIONS))
         raise ValueError(f"schema_version is {version}, from {age} gpututor; this one reads {known}: grade once more")
+    if version == 2:
+        return {**data, "schema_version": SCHEMA_VERSION, "source_notes": []}
+    return data
 
 
 def verdict_from_json(data: object) -> Verdict:

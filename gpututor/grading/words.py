@@ -115,5 +115,7 @@ def evidence(report: Report) -> str:
 
 
 def to_look_at(report: Report) -> list[str]:
-    """One line for each thing that a person should look at."""
-    return [f"For a person to look at: {suspicion}" for suspicion in report.suspicions]
+    """Return a line for each thing that a person should look at, then one for each note on the source."""
+    lines = [f"For a person to look at: {suspicion}" for suspicion in report.suspicions]
+    notes = [note.words for note in report.source_notes if note.words not in report.suspicions]
+    return lines + [f"Note: {words}. In a class a person would look at it." for words in notes]

@@ -24,7 +24,7 @@ from gpututor.grading.events import (
     TimingAdvanced,
     VerdictReached,
 )
-from gpututor.grading.report import Outcome, Report, RunSummary, Status, Verdict
+from gpututor.grading.report import Outcome, Report, RunSummary, SourceNote, Status, Verdict
 from gpututor.judge import nvml
 from gpututor.judge.about import environment_of, sha256_of
 from gpututor.judge.baselines import run_baselines
@@ -40,6 +40,7 @@ from gpututor.judge.placement import placement_of
 from gpututor.judge.plan import plan_for
 from gpututor.judge.recording import Recorder
 from gpututor.judge.solution import Solution
+from gpututor.judge.source_review import names_of, review, suspicions_in
 from gpututor.judge.suspicions import suspicions_of
 from gpututor.judge.timing.measuring import measure_for
 from gpututor.judge.timing.statistics import MOST_PAIRS
@@ -109,6 +110,7 @@ class _Grading:
         self._verdicts: list[Verdict] = []
         self._runs: list[RunSummary] = []
         self._suspicions: list[str] = []
+        self._source_notes: tuple[SourceNote, ...] = ()
         self._trouble_outcome: Outcome | None = None
         self._of = 0.0
         self._devices: tuple[dict[str, object], ...] = ()
@@ -131,6 +133,10 @@ class _Grading:
         self._of = _to_be_earned(code.checks, [seen_by_checks(spec, self._devices) for spec in machines])
         source = with_newlines(self.request.submission.removeprefix("\ufeff"))
         submission = Submission(_file_name(self.request.file_name), source)
+        # The starter's own names are the author's.
+        allowed = names_of(self.exercise.starter).union(self.exercise.allowed_names)
+        self._source_notes = review(source, allowed)
+        self._suspicions += suspicions_in(self._source_notes, all_count=self.request.notes_count)
         recorder = Recorder(self.request.recording_folder, code.checks, self.exercise.cases)
         self._locks = locks_for(machines, self._devices, lambda device: self._emit(DeviceAwaited(device)))
         self._opener = Opener(self._pool, self.exercise)
@@ -208,6 +214,7 @@ class _Grading:
             reason=reason,
             waited_s=round(self._waited_s, 3),
             suspicions=tuple(dict.fromkeys(self._suspicions)),
+            source_notes=self._source_notes,
             of=self._of,
         )
 

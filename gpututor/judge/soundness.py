@@ -7,6 +7,7 @@ Reads a line of JSON for each exercise: `{"folder": …}`. Answers with a line o
 - `untried`: the checks of values on which no nonsense could be tried;
 - `unsteady`: the cases for which `draw` gives other inputs each time, though the seed is the same;
 - `fixed`: the cases for which `draw` gives the same inputs, though the seed is another;
+- `unused`: the names of `allowed_names` that neither the solution nor a right variant uses;
 - `error`: null, or `title` and `advice` of what is broken in the exercise.
 """
 
@@ -23,8 +24,10 @@ import torch
 from gpututor.checks.parity import leaves
 from gpututor.checks.tolerances import tolerances, weakest
 from gpututor.course.catalogue import load_exercise
+from gpututor.course.exercise import Exercise
 from gpututor.errors import CourseError
 from gpututor.judge.exercise_code import ExerciseCode, draw_inputs, load_code
+from gpututor.judge.source_review import names_of
 
 SEEDS = (1, 2, 2**32 - 1)
 OTHER_SEEDS = (*SEEDS, 3, 5, 8)
@@ -33,7 +36,8 @@ OTHER_SEEDS = (*SEEDS, 3, 5, 8)
 
 def examined(folder: Path) -> dict[str, Any]:
     """Return what there is to say about the exercise in `folder`; see above."""
-    answer: dict[str, Any] = {"checks": [], "weak": [], "untried": [], "unsteady": [], "fixed": [], "error": None}
+    lists: tuple[str, ...] = ("checks", "weak", "untried", "unsteady", "fixed", "unused")
+    answer: dict[str, Any] = {**{name: [] for name in lists}, "error": None}
     try:
         exercise = load_exercise(folder)
         code = load_code(exercise)
@@ -48,6 +52,7 @@ def examined(folder: Path) -> dict[str, Any]:
         ]
         answer["unsteady"] = [case for case in range(exercise.cases) if not _is_steady(code, folder, case)]
         answer["fixed"] = _fixed_cases(code, folder, exercise.cases)
+        answer["unused"] = _unused(exercise)
         tried = [one for seed in SEEDS for one in tolerances(code.checks, _cases(code, folder, seed, exercise.cases))]
         answer["weak"] = [one.sentence for one in weakest(one for one in tried if one.weak)]
         tolerant = [check.name for check in code.checks if check.tolerance is not None]
@@ -62,6 +67,13 @@ def examined(folder: Path) -> dict[str, Any]:
 def _cases(code: ExerciseCode, folder: Path, seed: int, cases: int) -> list[dict[str, Any]]:
     """Return the inputs of one grading."""
     return [draw_inputs(code, folder, seed + case, case) for case in range(cases)]
+
+
+def _unused(exercise: Exercise) -> list[str]:
+    """Names that the manifest allows and no right file needs."""
+    right = [exercise.solution, *(exercise.file(f"right/{path.name}") for path in exercise.right_solutions)]
+    used = frozenset[str]().union(*map(names_of, right))
+    return [name for name in exercise.allowed_names if name not in used]
 
 
 def _is_steady(code: ExerciseCode, folder: Path, case: int) -> bool:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from gpututor.grading.report import SCHEMA_VERSION, Outcome, Report
+from gpututor.grading.report import Outcome, Report
 
 _SINCE_2: dict[str, dict[str, Any]] = {
     "verdicts": {"points": 0.0, "of": 0.0, "measured": ""},
     "runs": {"times": "", "placement": ""},
     "environment": {"driver": "", "workers": ""},
 }
-"""What version 2 has beside version 1, by the part of the report, with what stands for "nobody wrote it down"."""
+"""Keys that version 2 added, by the part of the report, with what stands for "nobody wrote it down"."""
 
 
 def read_record(text: str) -> Report:
@@ -32,5 +32,5 @@ def _from_version_1(data: dict[str, Any]) -> dict[str, Any]:
         parts[name] = [widened(item, name) for item in part] if isinstance(part, list) else widened(part, name)
     outcome = data.get("outcome")
     final = outcome in list(Outcome) and Outcome(outcome).is_of_the_submission
-    since = {"schema_version": SCHEMA_VERSION, "waited_s": 0.0, "suspicions": [], "points": 0.0, "of": 0.0}
+    since = {"schema_version": 2, "waited_s": 0.0, "suspicions": [], "points": 0.0, "of": 0.0}
     return {**data, **parts, **since, "final": final}

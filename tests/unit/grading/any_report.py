@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from gpututor.grading.report import Environment, Outcome, Report, RunSummary, Status, Verdict
+from gpututor.grading.report import Environment, Outcome, Report, RunSummary, SourceNote, Status, Verdict
 
 TEXTS = st.text(st.characters(exclude_categories=()), max_size=12)
 """Any text: also with control characters and halves of surrogate pairs."""
@@ -57,6 +57,7 @@ def reports(draw: st.DrawFn) -> Report:
         elapsed_s=draw(FLOATS),
         waited_s=draw(FLOATS),
         reason=draw(TEXTS),
+        source_notes=tuple(draw(st.lists(st.builds(SourceNote, st.integers(1), TEXTS, TEXTS), max_size=2))),
         suspicions=() if passed else tuple(draw(st.lists(TEXTS, max_size=2))),
         of=0.0 if passed else draw(FLOATS),
     )

@@ -33,6 +33,12 @@ def key_of(folder: Path, text: str) -> GradingKey:
     )
 
 
+def test_a_noted_name_needs_a_review_under_a_key(grade: Grade, exercise_folder: Path) -> None:
+    source = f"import gc\n{RIGHT}"
+    report = grade(source, device="virtual", seed=3, key=key_of(exercise_folder, source))
+    assert report.outcome is Outcome.NEEDS_REVIEW
+
+
 def test_the_report_is_in_the_journal_when_the_judge_says_that_it_is_done(
     grade: Grade, exercise_folder: Path, tmp_path: Path
 ) -> None:

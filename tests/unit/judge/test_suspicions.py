@@ -102,22 +102,6 @@ def test_a_clock_that_went_back_between_calls_is_told() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    "statement",
-    ["import gpututor", "from gpututor.devices import virtual", "import sys; sys.modules['gpututor.devices.recorder']"],
-)
-def test_a_file_that_reaches_for_the_grader_is_told(statement: str) -> None:
-    run = replace(_run(_honest_trace()), source=f"{SOURCE}{statement}\n")
-    assert suspicions_of(run, SPEC) == ("line 6 reaches for gpututor, which grades it",)
-
-
-def test_a_file_that_speaks_of_the_grader_is_not() -> None:
-    run = replace(
-        _run(_honest_trace()), source=f'"""For gpututor, and gpututor.devices too."""\n# gpututor.x\n{SOURCE}'
-    )
-    assert suspicions_of(run, SPEC) == ()
-
-
 def test_what_was_replaced_is_told_on_real_devices_too() -> None:
     real = replace(SPEC, kind="cuda")
     assert suspicions_of(_run(Trace()), real, ["torch.Tensor.cpu"]) == (

@@ -38,6 +38,13 @@ def test_a_record_of_version_1_is_read_and_claims_no_points() -> None:
     assert Report.from_json(found.to_json()) == found
 
 
+def test_a_record_of_version_2_is_read_without_notes_on_the_source() -> None:
+    now = report()
+    older = {**now.to_json(), "schema_version": 2}
+    del older["source_notes"]
+    assert read_record(json.dumps(older)) == now
+
+
 @pytest.mark.parametrize("outcome", Outcome)
 def test_each_outcome_of_version_1_is_read(outcome: Outcome) -> None:
     data: dict[str, Any] = json.loads(WRITTEN_BY_VERSION_1) | {"outcome": str(outcome)}

@@ -1,0 +1,332 @@
+"""The static reading of a submission, before it runs: names that no honest solution needs, line by line.
+
+The judge reads the syntax tree and runs nothing. `RULES` is the whole list. A reading cannot see names that a program
+makes while it runs; docs/integrity.md says what remains.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass
+
+from gpututor.checks.names import aliases, check_names, dotted_name, imported
+from gpututor.grading.report import SourceNote
+
+MOST_NOTES = 20
+GRADER = "gpututor"
+UNREADABLE = "unreadable"
+"""The name of a note on a text that is too deep to be read."""
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One kind of name, and the sentence for it. A name of several parts is matched with imports resolved."""
+
+    modules: frozenset[str] = frozenset()
+    """Modules that must not be imported, nor be reached as an attribute of another module."""
+    builtins: frozenset[str] = frozenset()
+    """Python's own functions, as simple names."""
+    attributes: frozenset[str] = frozenset()
+    """Names behind a dot, whatever is before it; also what is imported from a module."""
+    dotted: frozenset[str] = frozenset()
+    """Whole dotted names."""
+    sentence: str = ""
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+def _rule(sentence: str, **names: str) -> Rule:
+    return Rule(sentence=sentence, **{kind: _words(text) for kind, text in names.items()})
+
+
+_GRADER = "it reaches for gpututor, which grades it"
+_PRIVATE = "it reads or writes a private name of another object"
+_COMPUTED = "it makes the name of an attribute while it runs"
+_TOO_DEEP = "it is nested too deeply to be read before it runs"
+_MEMORY = "it opens the files of running processes"
+RULES = (
+    _rule(
+        "it reaches for the frames of running code",
+        attributes=(
+            "f_back f_builtins f_code f_globals f_locals f_trace tb_frame tb_next gi_code gi_frame cr_code cr_frame "
+            "ag_code ag_frame settrace setprofile settrace_all_threads setprofile_all_threads addaudithook "
+            "walk_stack walk_tb"
+        ),
+        dotted="sys.monitoring sys.exc_info sys.last_traceback",
+    ),
+    _rule("it reaches for all objects of the process", modules="gc tracemalloc"),
+    _rule("it reaches for memory without Python's rules", modules="ctypes cffi", dotted="torch.utils.cpp_extension"),
+    _rule("it installs code that runs at a signal", modules="signal"),
+    _rule("it reads the code and the frames of other functions", modules="inspect"),
+    _rule(
+        "it imports modules by computed names, or replaces modules",
+        modules="importlib imp pkgutil runpy zipimport",
+        builtins="__import__ __loader__ __spec__",
+        dotted="sys.modules sys.meta_path sys.path_hooks sys.path_importer_cache",
+    ),
+    _rule(
+        "it runs code that is made from text or bytes",
+        modules="code codeop marshal",
+        builtins="exec eval compile",
+        dotted="pickle.load pickle.loads pickle.Unpickler types.CodeType types.FunctionType",
+    ),
+    _rule("it reaches for names as a table", builtins="globals locals vars"),
+    _rule("it reaches for Python's own functions by a second way", modules="builtins", builtins="__builtins__"),
+)
+"""All names that the reading notes, apart from private attributes, computed attribute names and gpututor's modules."""
+
+_PUBLIC_PRIVATE = frozenset({"_asdict", "_field_defaults", "_fields", "_make", "_replace"})
+"""Public names of named tuples."""
+_DUNDERS = _words(
+    "__all__ __call__ __contains__ __doc__ __enter__ __eq__ __exit__ __file__ __getitem__ __hash__ __init__ __iter__ "
+    "__len__ __module__ __name__ __next__ __post_init__ __qualname__ __repr__ __setitem__ __str__ __version__"
+)
+"""Special names that ordinary code uses on any object."""
+_OWN_DUNDERS = _words("__getattr__ __setattr__ __delattr__ __new__ __init_subclass__ __torch_function__")
+"""Special names that a class uses on `super()`."""
+_FREE_BUILTINS = frozenset({"print", "input", "open"})
+"""Functions that programs wrap for good reasons; the worker relies on none of them."""
+_NAMES_OF_CLASS = ("__name__", "__qualname__", "__module__")
+_OWNERS = ("self", "cls")
+_BY_NAME = ("getattr", "setattr", "delattr")
+_GETTERS = ("attrgetter", "methodcaller")
+_WORDS = frozenset({"signal", "code"})
+"""Modules whose names are ordinary words: an attribute counts only of an imported module."""
+_OF_SIGNAL_PROCESSING = ("torch", "scipy")
+_OURS = re.compile(r"gpututor(\.\w+)+", re.ASCII)
+_PROCESS_FILES = re.compile(r"/proc/(?!cpuinfo|meminfo|stat\b|loadavg|driver)")
+
+
+def review(source: str, allowed: Collection[str] = ()) -> tuple[SourceNote, ...]:
+    """Note the names of `source` that no honest solution needs, apart from those `allowed`, each once a line.
+
+    A text that is no Python has no notes, as it cannot run.
+    """
+    try:
+        tree = ast.parse(source)
+        check_names(tree)
+        notes = list(_Reader(tree).notes())
+    except SyntaxError:
+        return ()
+    except (ValueError, RecursionError, MemoryError):
+        notes = [SourceNote(1, UNREADABLE, _TOO_DEEP)]
+    notes.sort(key=lambda note: note.line)
+    return tuple(dict.fromkeys(note for note in notes if note.name not in allowed))[:MOST_NOTES]
+
+
+def names_of(source: str) -> frozenset[str]:
+    """Return all names in `source` that `review` notes."""
+    return frozenset(note.name for note in review(source))
+
+
+def suspicions_in(notes: Iterable[SourceNote], *, all_count: bool) -> list[str]:
+    """Return the notes that are suspicions, in words: all of them in a class, else only a file that names gpututor."""
+    return [note.words for note in notes if all_count or note.name == GRADER]
+
+
+class _Reader:
+    """One tree, and what its names stand for."""
+
+    def __init__(self, tree: ast.Module) -> None:
+        self._nodes = list(ast.walk(tree))
+        self._aliases = dict(aliases(tree))
+        self._bound = _bound_at_top(tree)
+        self._own = _defined(self._nodes)
+        imports = (alias.name for node in self._nodes if isinstance(node, ast.Import) for alias in node.names)
+        self._imports = {name.partition(".")[0] for name in imports}
+        self._called = {id(node.func) for node in self._nodes if isinstance(node, ast.Call)}
+        self._texts = {id(node.value) for node in self._nodes if isinstance(node, ast.Expr)}
+        """Docstrings."""
+        self._harmless = {
+            id(node.value)
+            for node in self._nodes
+            if isinstance(node, ast.Attribute) and node.attr in _NAMES_OF_CLASS and isinstance(node.ctx, ast.Load)
+        }
+        """Objects of which only the name is read: `self.__class__.__name__`."""
+        self._prints = self._only_prints()
+
+    def _only_prints(self) -> bool:
+        """Return True if the file uses `builtins` for nothing but a print of its own."""
+        names = {id(node) for node in self._nodes if isinstance(node, ast.Name) and node.id == "builtins"}
+        plain = {
+            id(node.value) for node in self._nodes if isinstance(node, ast.Attribute) and node.attr in _FREE_BUILTINS
+        }
+        return names <= plain
+
+    def notes(self) -> Iterator[SourceNote]:
+        for node in self._nodes:
+            for name, sentence in self._of(node):
+                yield SourceNote(node.lineno, name, sentence)  # type: ignore[attr-defined]
+
+    def _of(self, node: ast.AST) -> Iterator[tuple[str, str]]:
+        match node:
+            case ast.Import() | ast.ImportFrom():
+                yield from self._of_import(node)
+            case ast.Name(id=name):
+                yield from self._of_name(node, name)
+            case ast.Attribute():
+                yield from self._of_attribute(node)
+            case ast.Call():
+                yield from self._of_call(node)
+            case ast.MatchClass(kwd_attrs=names):
+                for name in names:
+                    yield from self._of_attribute_name(name, "")
+            case ast.Constant(value=str(text)) if id(node) not in self._texts:
+                if _OURS.fullmatch(text):
+                    yield GRADER, _GRADER
+                elif _PROCESS_FILES.match(text):
+                    yield "/proc", _MEMORY
+
+    def _of_import(self, node: ast.Import | ast.ImportFrom) -> Iterator[tuple[str, str]]:
+        if isinstance(node, ast.ImportFrom) and node.level == 0 and node.module == "__future__":
+            return
+        for dotted in imported(node):
+            parts = dotted.split(".")
+            if dotted == "builtins" and self._prints and all(alias.asname is None for alias in node.names):
+                continue
+            if parts[0] == GRADER:
+                yield GRADER, _GRADER
+                continue
+            for rule in RULES:
+                if parts[0] in rule.modules:
+                    yield parts[0], rule.sentence
+                elif isinstance(node, ast.ImportFrom) and parts[-1] in rule.attributes | _modules(rule, parts[0]):
+                    yield parts[-1], rule.sentence
+                elif whole := next((whole for whole in rule.dotted if f"{dotted}.".startswith(f"{whole}.")), ""):
+                    yield whole, rule.sentence
+            if isinstance(node, ast.ImportFrom) and parts[-1] == "*" and parts[:-1] == ["sys"]:
+                yield "sys.modules", _sentence_of("sys.modules")
+            for part in parts:
+                if part.startswith("_") and part.strip("_") and part not in _DUNDERS:
+                    yield part, _PRIVATE
+
+    def _of_name(self, node: ast.Name, name: str) -> Iterator[tuple[str, str]]:
+        if not isinstance(node.ctx, ast.Load) or name in self._bound:
+            return
+        for rule in RULES:
+            if name in rule.builtins:
+                yield name, rule.sentence
+        if name in _BY_NAME and id(node) not in self._called:
+            yield name, _COMPUTED
+
+    def _of_attribute(self, node: ast.Attribute) -> Iterator[tuple[str, str]]:
+        name, is_called = node.attr, id(node) in self._called
+        if name == "__class__" and id(node) in self._harmless:
+            return
+        if (name in _GETTERS and not is_called) or name == "get_field":
+            yield name, _COMPUTED
+        is_read = is_called or not isinstance(node.ctx, ast.Load)
+        yield from self._of_access(node.value, name, self._resolved(node), is_table=not is_read)
+
+    def _of_access(self, owner: ast.expr, name: str, dotted: str, *, is_table: bool) -> Iterator[tuple[str, str]]:
+        """`owner.name`, also by `getattr`. `is_table`: it is read and not called, as `sys.modules` is."""
+        for rule in RULES:
+            if whole := next((whole for whole in rule.dotted if f".{dotted}".endswith(f".{whole}")), ""):
+                yield whole, rule.sentence
+            elif name in _modules(rule, dotted.partition(".")[0]) and self._is_module(owner, name, dotted):
+                yield name, rule.sentence
+        if name == "modules" and is_table and not _owner(owner) and not dotted.endswith("sys.modules"):
+            yield "sys.modules", _sentence_of("sys.modules")
+        yield from self._of_attribute_name(name, _owner(owner))
+
+    def _of_attribute_name(self, name: str, owner: str) -> Iterator[tuple[str, str]]:
+        """`owner`: `self`, `cls` or `super()`; else empty."""
+        for rule in RULES:
+            if name in rule.attributes:
+                yield name, rule.sentence
+        if not name.startswith("_") or not name.strip("_") or name in _PUBLIC_PRIVATE:
+            return
+        if name.startswith("__") and name.endswith("__"):
+            if name not in _DUNDERS and not (owner == "super()" and name in _OWN_DUNDERS):
+                yield name, _PRIVATE
+        elif not owner or (owner != "super()" and name not in self._own):
+            yield name, _PRIVATE
+
+    def _of_call(self, node: ast.Call) -> Iterator[tuple[str, str]]:
+        name = self._resolved(node.func).rpartition(".")[2]
+        if isinstance(node.func, ast.Name) and node.func.id in _BY_NAME and node.func.id not in self._bound:
+            name = node.func.id
+            match node.args:
+                case [of, ast.Constant(value=str(literal)), *_]:
+                    dotted = f"{self._resolved(of)}.{literal}"
+                    yield from self._of_access(of, literal, dotted, is_table=True)
+                case _:
+                    yield name, _COMPUTED
+        elif name in _GETTERS:
+            wanted = node.args[:1] if name == "methodcaller" else node.args
+            for each in wanted:
+                match each:
+                    case ast.Constant(value=str(literal)):
+                        for part in literal.split("."):
+                            yield from self._of_attribute_name(part, "")
+                    case _:
+                        yield name, _COMPUTED
+
+    def _is_module(self, owner: ast.expr, name: str, dotted: str) -> bool:
+        return not _owner(owner) and (name not in _WORDS or dotted.partition(".")[0] in self._imports)
+
+    def _resolved(self, node: ast.expr) -> str:
+        dotted = dotted_name(node)
+        first, dot, rest = dotted.partition(".")
+        return f"{self._aliases.get(first, first)}{dot}{rest}"
+
+
+def _modules(rule: Rule, root: str) -> frozenset[str]:
+    """The modules of a rule that are meant behind `root`: `torch.signal` is signal processing."""
+    return rule.modules - {"signal"} if root in _OF_SIGNAL_PROCESSING else rule.modules
+
+
+def _sentence_of(dotted: str) -> str:
+    return next(rule.sentence for rule in RULES if dotted in rule.dotted)
+
+
+def _owner(node: ast.expr) -> str:
+    """`self`, `cls` or `super()` where an attribute is read of one of these; else empty."""
+    match node:
+        case ast.Name(id=name) if name in _OWNERS:
+            return name
+        case (
+            ast.Call(func=ast.Name(id="super"), args=[])
+            | ast.Call(func=ast.Name(id="super"), args=[_, ast.Name(id="self" | "cls")])
+        ):
+            return "super()"
+    return ""
+
+
+def _bound_at_top(tree: ast.Module) -> frozenset[str]:
+    """Names that the file itself imports or defines at its own level, and never deletes."""
+    found: set[str] = set()
+    for node in tree.body:
+        match node:
+            case ast.FunctionDef(name=name) | ast.ClassDef(name=name):
+                found.add(name)
+            case ast.Import(names=names) | ast.ImportFrom(names=names):
+                found.update(alias.asname or alias.name for alias in names)
+    deleted = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Del)}
+    return frozenset(found - deleted)
+
+
+def _defined(nodes: Iterable[ast.AST]) -> frozenset[str]:
+    """Attributes that classes of the file give themselves; `nn.Module`'s own are among them."""
+    found = {"_buffers", "_modules", "_parameters"}
+    for node in nodes:
+        match node:
+            case ast.Attribute(attr=name, ctx=ast.Store()) if _owner(node.value):
+                found.add(name)
+            case ast.ClassDef(body=body):
+                for part in body:
+                    match part:
+                        case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
+                            found.add(name)
+                        case ast.AnnAssign(target=ast.Name(id=name)):
+                            found.add(name)
+                        case ast.Assign(targets=targets):
+                            found.update(target.id for target in targets if isinstance(target, ast.Name))
+            case ast.Call(args=[ast.Constant(value=str(name)), *_], func=ast.Attribute(attr=registers)):
+                if registers.startswith("register_"):
+                    found.add(name)
+    return frozenset(found)
