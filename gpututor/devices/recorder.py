@@ -69,6 +69,8 @@ class Recorder:
         limit: int | None = LIMIT,
     ) -> None:
         """Whose code is a learner's: see `Places`. `limit` is how many events are kept, None for all."""
+        self.switched_off = 0
+        """Times that `enabled` became false: between two looks at a recorder that is on, nobody may have done that."""
         self.trace = Trace(limit)
         self.enabled = True
         self.finish: Callable[[], None] = _nothing
@@ -77,6 +79,11 @@ class Recorder:
         """Told of work on a device that the recorder, which is off, does not write down."""
         self.place = Places(learner_files, is_learners).find
         """Gives the learner's file and line that run now: `place(skip)`, see `Places.find`."""
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if name == "enabled" and not value:
+            self.switched_off += 1
+        object.__setattr__(self, name, value)
 
     def complete(self) -> Trace:
         """The trace, with the times of all events that are known by now."""

@@ -10,13 +10,26 @@ import itertools
 from collections.abc import Iterable, Iterator
 
 from gpututor.checks.core import Call, Run, tensors_by_path
+from gpututor.devices.virtual.clock.attainable import fitted
 from gpututor.devices.virtual.specs import GpuSpec, spec
 from gpututor.trace.events import Event, Kind
 from gpututor.wire.messages import MachineSpec
 from gpututor.wire.observed import DTYPES, TensorFact
+from gpututor.wire.packer import Packer
 
 _MEMORY = (Kind.ALLOCATE, Kind.FREE, Kind.OUT_OF_MEMORY)
 _WORK = (Kind.KERNEL, Kind.TRANSFER)
+_WRITERS = (*_WORK, Kind.COLLECTIVE)
+_DENSE = frozenset(
+    f"aten::{name}"
+    for name in (
+        *("mm", "bmm", "addmm", "baddbmm", "mv", "add", "add_", "sub", "sub_", "mul", "mul_", "div", "div_"),
+        *("relu", "relu_", "tanh", "exp", "clone", "zeros", "ones", "sum"),
+    )
+)
+"""Operators that read or write all bytes of their tensors, as gathers do not."""
+_BEYOND_L2 = 1.5
+"""Times the rate at which the model lets a kernel use its L2 cache: no rounding brings a kernel there."""
 
 
 def suspicions_of(run: Run, machine: MachineSpec, changed: Iterable[str] = ()) -> tuple[str, ...]:
@@ -38,8 +51,9 @@ def suspicions_of(run: Run, machine: MachineSpec, changed: Iterable[str] = ()) -
 
 def _of_call(call: Call, run: Run, machine: MachineSpec, gpu: GpuSpec) -> Iterator[str]:
     events = list(call.trace)
-    rules = (_devices(events, machine), _lines(events, run.source), _memory(call, events), _results(call))
-    for rule in (*rules, _order(call, events), _speed(events, gpu), _waits(events)):
+    rules = (_devices(events, machine), _lines(events, run.source), _memory(call, events, machine), _results(call))
+    more = (_unwritten(call, events), _shared(call), _order(call, events), _speed(events, gpu), _waits(events))
+    for rule in (*rules, *more):
         yield from rule
 
 
@@ -56,8 +70,10 @@ def _lines(events: list[Event], source: str) -> Iterator[str]:
         yield "the trace has a line that the file has not"
 
 
-def _memory(call: Call, events: list[Event]) -> Iterator[str]:
+def _memory(call: Call, events: list[Event], machine: MachineSpec) -> Iterator[str]:
     """Each storage that is taken or given back says what is taken then; one that says nothing leaves a gap."""
+    if "cuda" in machine.backends and len(call.memory) < machine.gpus:
+        yield "the report leaves out the memory of a device"
     for device, use in call.memory.items():
         now = use.before
         for event in events:
@@ -71,15 +87,58 @@ def _memory(call: Call, events: list[Event]) -> Iterator[str]:
 
 
 def _results(call: Call) -> Iterator[str]:
-    """What is said to live on a device takes memory there."""
+    """The arguments and the result, which live on a device together, take memory there."""
     storages: dict[str, dict[int, int]] = {}
-    for tensor in tensors_by_path(call.output).values():
-        fact = tensor.fact
+    results = [tensor.fact for tensor in tensors_by_path(call.output).values()]
+    for fact in (*results, *(fact for fact in call.arguments.values() if fact.layout == "strided")):
         storage = storages.setdefault(fact.device, {})
         storage[fact.storage] = max(storage.get(fact.storage, 0), _extent(fact))
     for device, sizes in storages.items():
         if device in call.memory and sum(sizes.values()) > call.memory[device].after:
             yield f"the result needs more memory than {device} had taken"
+
+
+def _unwritten(call: Call, events: list[Event]) -> Iterator[str]:
+    """A result whose memory was taken in the call has values that a kernel, a copy or a collective wrote there."""
+    given = {(fact.device, fact.storage) for fact in call.arguments.values()}
+    for tensor in tensors_by_path(call.output).values():
+        fact = tensor.fact
+        needed = tensor.values.numel() * tensor.values.element_size()
+        if fact.device == "cpu" or (fact.device, fact.storage) in given or fact.layout != "strided":
+            continue
+        needed = min(needed, _extent(fact))
+        taken = (
+            place
+            for place, event in enumerate(events)
+            if event.kind is Kind.ALLOCATE and event.device == fact.device and event.size_bytes >= needed
+        )
+        if not needed or (begin := next(taken, None)) is None or not tensor.values.count_nonzero():
+            continue  # it was there before the call, or it is as memory is when it is taken
+        while begin and events[begin].kind in _MEMORY:
+            begin -= 1  # work is written down before the memory that it gave is taken
+        later = [event for event in events[begin:] if event.kind in _WRITERS]
+        on_device = [event for event in later if fact.device in (event.device, event.source, event.target)]
+        if any(event.kind is Kind.COLLECTIVE for event in on_device):
+            continue  # says what it sends, not what it gets
+        if 2 * sum(event.size_bytes for event in on_device) < needed:
+            yield f"the result on {fact.device} has values that no kernel and no copy of the trace wrote"
+            return
+
+
+def _shared(call: Call) -> Iterator[str]:
+    """A result that is the same memory as an argument, seen in the same way, has the same values."""
+    views = {_view(fact): path for path, fact in call.arguments.items() if fact.layout == "strided"}
+    for tensor in tensors_by_path(call.output).values():
+        path = views.get(_view(tensor.fact), "")
+        if path in call.after and tensor.values.numel():
+            [digest] = Packer().digests({"result": tensor.values}).values()
+            if digest != call.after[path]:
+                yield f"the result is the memory of the argument {path}, with other values"
+                return
+
+
+def _view(fact: TensorFact) -> tuple[object, ...]:
+    return fact.device, fact.storage, fact.offset, fact.shape, fact.strides, fact.dtype
 
 
 def _extent(fact: TensorFact) -> int:
@@ -98,6 +157,9 @@ def _order(call: Call, events: list[Event]) -> Iterator[str]:
             if event.start < event.launched or event.end < event.start:
                 yield f"work on {event.device} began before it was launched"
                 return
+            if event.launched < call.span.started:
+                yield f"work on {event.device} was launched before the call began"
+                return
             if event.end > call.span.finished:
                 yield f"work on {event.device} ended after the call"
                 return
@@ -109,12 +171,18 @@ def _order(call: Call, events: list[Event]) -> Iterator[str]:
 
 
 def _speed(events: list[Event], gpu: GpuSpec) -> Iterator[str]:
-    """No copy is faster than its link, and no kernel than the GPU's peak. Times are rounded to nanoseconds."""
+    """No copy is faster than its link, and no kernel than the GPU's peak, its memory or the shortest kernel.
+
+    Times are rounded to nanoseconds.
+    """
     link = max(gpu.pinned_bytes_per_s, gpu.pageable_bytes_per_s)
     peak = max(
         *(gpu.float64_flops, gpu.float64_tensor_flops, gpu.float32_flops, gpu.tf32_flops),
         *(gpu.float16_flops, gpu.bfloat16_flops, gpu.float8_flops, gpu.int8_flops),
     )
+    factors = fitted()
+    shortest = factors["memory.floor_us"] / 1e6
+    memory = gpu.bytes_per_s * factors["memory.l2_speedup"] * _BEYOND_L2
     for event in events:
         if event.start < 0 or event.device == "cpu":
             continue
@@ -123,7 +191,10 @@ def _speed(events: list[Event], gpu: GpuSpec) -> Iterator[str]:
         if event.kind is Kind.TRANSFER and took < event.size_bytes / rate:
             yield f"a copy was faster than any link of {event.device}"
             return
-        if event.kind is Kind.KERNEL and took < event.flops / peak:
+        if event.kind is not Kind.KERNEL:
+            continue
+        least = max(event.flops / peak, shortest if event.size_bytes else 0.0)
+        if took < (max(least, event.size_bytes / memory) if event.name in _DENSE else least):
             yield f"a kernel was faster than {event.device} can be"
             return
 

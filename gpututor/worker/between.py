@@ -7,9 +7,11 @@ of a stream or a thread could work outside of it, with inputs that are known alr
 from __future__ import annotations
 
 import gc
+import signal
 import sys
 import threading
 from pathlib import Path
+from signal import setitimer
 from sys import getprofile, gettrace, setprofile, settrace
 from types import FrameType
 from typing import Any
@@ -21,6 +23,9 @@ MOST_LINES = 20
 _monitoring: Any = getattr(sys, "monitoring", None)
 """Of Python 3.12 and later."""
 _TOOLS = range(6)
+getsignal: Any = sys.modules["_signal"].getsignal  # `signal.getsignal` makes enums: 180 µs for all signals
+_TIMERS = (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF)
+_SIGNALS = tuple(map(int, signal.valid_signals()))
 
 
 class Between:
@@ -35,6 +40,7 @@ class Between:
         self._thread = threading.get_ident()
         self._callbacks = list(gc.callbacks)
         self._tools = _tools()
+        self._handlers = _handlers()
         self._stands = False
         self._collects = True
         gc.enable()
@@ -74,6 +80,18 @@ class Between:
                 if tools[tool] != self._tools[tool]:
                     _monitoring.set_events(tool, 0)
             self.hooks["sys.monitoring"] = None
+        self._switch_off_signals()
+
+    def _switch_off_signals(self) -> None:
+        """Switch timers off, and give each signal the handler that it had before the file was loaded."""
+        for timer in _TIMERS:
+            if any(setitimer(timer, 0)):
+                self.hooks["signal.setitimer"] = None
+        if (now := _handlers()) != self._handlers and threading.current_thread() is threading.main_thread():
+            for number, handler in self._handlers.items():
+                if now[number] is not handler and not _is_of_torch(now[number]):
+                    signal.signal(number, handler)
+                    self.hooks["signal.signal"] = None
 
     def _unseen(self, device: str) -> None:
         """A device works, and nothing is written down."""
@@ -95,6 +113,18 @@ class Between:
                 return 0
             at = at.f_back
         return None
+
+
+def _handlers() -> dict[int, Any]:
+    """Each signal's handler, apart from handlers that were not set by Python."""
+    handlers = {number: getsignal(number) for number in _SIGNALS}
+    return {number: handler for number, handler in handlers.items() if handler is not None}
+
+
+def _is_of_torch(handler: Any) -> bool:
+    """Return True for the handler by which a data loader notices the end of its workers."""
+    loaders = sys.modules.get("torch.utils.data._utils.signal_handling")
+    return loaders is not None and getattr(handler, "__globals__", None) is vars(loaders)
 
 
 def _tools() -> list[str | None]:

@@ -8,6 +8,7 @@ from dataclasses import fields
 from typing import Any
 
 from gpututor.worker.integrity import MOST_NAMED, Seal, seal_of_code, seal_of_machine
+from gpututor.worker.line import Line
 from gpututor.worker.machines import EnteredMachine
 
 
@@ -26,17 +27,23 @@ def code_of_machine(*, virtual: bool) -> Seal:
 class Sealed:
     """One scenario's seal, made in the machine before the submission is loaded."""
 
-    def __init__(self, machine: EnteredMachine) -> None:
+    def __init__(self, machine: EnteredMachine, line: Line | None = None) -> None:
+        """`line`: the worker's end of the conversation, where there is one."""
         self._recorder, self._trace = machine.recorder, machine.recorder.trace
         self._seals = (code_of_worker(), code_of_machine(virtual=machine.virtual is not None).renewed())
         self._held = _held(machine)
+        self._held += [_Held("the line", line, "_stream", "sizes")] if line is not None else []
+        self._switched_off = self._recorder.switched_off
         self._noticed: dict[str, None] = {}
         self._machine = machine.virtual
 
     def recorded(self, limit: int) -> None:
         """To be called where the recorder is on, when the call of the learner's function is over."""
-        if self._recorder.enabled is not True:
+        off = self._recorder.switched_off
+        # A real device's recorder is off while the observer itself uses the device.
+        if self._recorder.enabled is not True or (self._machine is not None and off != self._switched_off):
             self._noticed["recorder.enabled"] = None
+        self._switched_off = off + 1  # the worker does so next
         if self._recorder.trace is not self._trace:
             self._noticed["recorder.trace"] = None
         if self._trace.limit != limit:

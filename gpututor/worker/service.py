@@ -74,7 +74,7 @@ def _serve_scenario(line: Line, scratch: Path) -> None:
         machine.recorder.enabled = False
         build = _build_function(request["given"])
         between = Between(machine.recorder, path)
-        sealed = Sealed(machine)
+        sealed = Sealed(machine, line)
 
         def noticed() -> dict[str, Any]:
             return {"changed": [*between.hooks, *sealed.changed()][:MOST_NAMED], "outside": [*between.lines]}
@@ -145,7 +145,8 @@ def _answer_to_call(
     recorder.trace.limit = before + sizes.events
     around = Around(machine.gauge)
     try:
-        digests = Packer(machine.view).digests(arguments)
+        # A tuple: code of the submission that reaches this frame cannot write to it.
+        digests = (*Packer(machine.view).digests(arguments).items(),)
         around.begin()
         recorder.enabled = True
         try:
@@ -158,7 +159,7 @@ def _answer_to_call(
         packed = _packed(packer, output, arguments, path, with_state="arguments" in wants)
         header = {"event": "returned", "line": line, **packed}
         del packed
-        header |= {"before": digests, "span": around.span}
+        header |= {"before": dict(digests), "span": around.span}
         header["fp32_precision"] = str(torch.backends.cuda.matmul.fp32_precision)
     except SubmissionFailed as error:
         header = {"event": "failed", "failure": error.failure.to_json()}

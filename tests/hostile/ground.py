@@ -58,13 +58,19 @@ class Ground:
         """Grade one member. Raises `AssertionError` when the judge hangs, `GradingError` when it broke."""
         exercise = self.exercises[member.attacks]
         text = self._placed(member.text, exercise)
-        return self.grade_text(text, exercise, isolation, member.file_name, member.device)
+        return self.grade_text(text, exercise, isolation, member.file_name, member.device, member.is_of_class)
 
     def grade_text(
-        self, text: str, exercise: Path, isolation: str, file_name: str = "a.py", device: str = "virtual"
+        self,
+        text: str,
+        exercise: Path,
+        isolation: str,
+        file_name: str = "a.py",
+        device: str = "virtual",
+        is_of_class: bool = False,
     ) -> Report:
         client = self.client(isolation)
-        request = GradeRequest(str(exercise), text, file_name, device, seed=self.seed)
+        request = GradeRequest(str(exercise), text, file_name, device, seed=self.seed, reviews_source=is_of_class)
         watch = threading.Timer(HANGS_AFTER_S, client.cancel)
         watch.start()
         try:

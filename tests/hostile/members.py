@@ -2,8 +2,10 @@
 
 `# attacks:` an exercise of the course, or of the tiny one in `course/` · `# tries:` what it does · `# ends:` the
 outcomes that are right, commas between · `# isolation:` `both` or `bubblewrap` · `# device:` `virtual` unless given ·
-`# file name:` what the learner called it · `# open:` why it does not end so yet: a hole that is known, which the tests
-expect, and which fails them once it is closed.
+`# file name:` what the learner called it · `# policy:` `class` if only the static reading notices it, so that it is
+graded as in a class; all others are graded as a learner's own file, so that the reading hides no other failure ·
+`# open:` why it does not end so yet: a hole that is known, which the tests expect, and which fails them once it is
+closed.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ HONEST = "honest"
 KINDS = ("forged", "patched", "stealing", "fake", "resources", "text", HONEST)
 ISOLATIONS = {"both": ("process", "bubblewrap"), "bubblewrap": ("bubblewrap",)}
 
-_LINE = re.compile(r"# (attacks|tries|ends|isolation|device|file name|open): (.+)")
+_LINE = re.compile(r"# (attacks|tries|ends|isolation|device|file name|policy|open): (.+)")
 _MORE = re.compile(r"#   (.+)")
 
 
@@ -36,6 +38,8 @@ class Member:
     isolations: tuple[str, ...]
     device: str
     file_name: str
+    is_of_class: bool
+    """True if it is graded as a class is: names of the static reading need a review."""
     open: str
     """Why it ends otherwise as yet; empty for all whose end is right."""
 
@@ -66,6 +70,7 @@ def read_member(path: Path) -> Member:
         isolations=ISOLATIONS[said["isolation"]],
         device=said.get("device", "virtual"),
         file_name=said.get("file name", path.name),
+        is_of_class=said.get("policy") == "class",
         open=said.get("open", ""),
     )
 
