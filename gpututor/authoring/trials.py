@@ -141,7 +141,7 @@ def _passes(exercise: Exercise, file: Path, seed: int, report: Report) -> Iterat
         return
     for note in report.source_notes:
         advice = f"Do without it, or add {note.name!r} to `allowed_names` in exercise.toml."
-        yield Fault(file, f"it uses {note.name}: {note.sentence}", advice, line=note.line)
+        yield Fault(file, f"it {note.sentence}: {note.name}", advice, line=note.line)
     graded = [run.scenario for run in report.runs]
     if missing := [scenario.name for scenario in exercise.scenarios if scenario.name not in graded]:
         yield Fault(file, f"it was not graded in: {', '.join(missing)}", "Run `gpututor doctor`.")

@@ -167,8 +167,9 @@ class SourceNote:
 
     @property
     def words(self) -> str:
-        """`line 3: gc: it reaches for all objects of the process`"""
-        return f"line {self.line}: {self.name}: {self.sentence}"
+        """`line 3 reaches for all objects of the process (gc)`"""
+        named = "" if self.name in self.sentence else f" ({self.name})"
+        return f"line {self.line} {self.sentence}{named}"
 
 
 @dataclass(frozen=True)

@@ -136,7 +136,8 @@ class _Grading:
         # The starter's own names are the author's.
         allowed = names_of(self.exercise.starter).union(self.exercise.allowed_names)
         self._source_notes = review(source, allowed)
-        self._suspicions += suspicions_in(self._source_notes, all_count=self.request.notes_count)
+        if self.request.notes_count:
+            self._suspicions += suspicions_in(self._source_notes, all_count=True)
         recorder = Recorder(self.request.recording_folder, code.checks, self.exercise.cases)
         self._locks = locks_for(machines, self._devices, lambda device: self._emit(DeviceAwaited(device)))
         self._opener = Opener(self._pool, self.exercise)

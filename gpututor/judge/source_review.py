@@ -43,14 +43,14 @@ def _rule(sentence: str, **names: str) -> Rule:
     return Rule(sentence=sentence, **{kind: _words(text) for kind, text in names.items()})
 
 
-_GRADER = "it reaches for gpututor, which grades it"
-_PRIVATE = "it reads or writes a private name of another object"
-_COMPUTED = "it makes the name of an attribute while it runs"
-_TOO_DEEP = "it is nested too deeply to be read before it runs"
-_MEMORY = "it opens the files of running processes"
+_GRADER = "reaches for gpututor, which grades it"
+_PRIVATE = "reads or writes a private name of another object"
+_COMPUTED = "makes the name of an attribute while it runs"
+_TOO_DEEP = "is nested too deeply to be read before it runs"
+_MEMORY = "opens the files of running processes"
 RULES = (
     _rule(
-        "it reaches for the frames of running code",
+        "reaches for the frames of running code",
         attributes=(
             "f_back f_builtins f_code f_globals f_locals f_trace tb_frame tb_next gi_code gi_frame cr_code cr_frame "
             "ag_code ag_frame settrace setprofile settrace_all_threads setprofile_all_threads addaudithook "
@@ -58,24 +58,24 @@ RULES = (
         ),
         dotted="sys.monitoring sys.exc_info sys.last_traceback",
     ),
-    _rule("it reaches for all objects of the process", modules="gc tracemalloc"),
-    _rule("it reaches for memory without Python's rules", modules="ctypes cffi", dotted="torch.utils.cpp_extension"),
-    _rule("it installs code that runs at a signal", modules="signal"),
-    _rule("it reads the code and the frames of other functions", modules="inspect"),
+    _rule("reaches for all objects of the process", modules="gc tracemalloc"),
+    _rule("reaches for memory without Python's rules", modules="ctypes cffi", dotted="torch.utils.cpp_extension"),
+    _rule("installs code that runs at a signal", modules="signal"),
+    _rule("reads the code and the frames of other functions", modules="inspect"),
     _rule(
-        "it imports modules by computed names, or replaces modules",
+        "imports modules by computed names, or replaces modules",
         modules="importlib imp pkgutil runpy zipimport",
         builtins="__import__ __loader__ __spec__",
         dotted="sys.modules sys.meta_path sys.path_hooks sys.path_importer_cache",
     ),
     _rule(
-        "it runs code that is made from text or bytes",
+        "runs code that is made from text or bytes",
         modules="code codeop marshal",
         builtins="exec eval compile",
         dotted="pickle.load pickle.loads pickle.Unpickler types.CodeType types.FunctionType",
     ),
-    _rule("it reaches for names as a table", builtins="globals locals vars"),
-    _rule("it reaches for Python's own functions by a second way", modules="builtins", builtins="__builtins__"),
+    _rule("reaches for names as a table", builtins="globals locals vars"),
+    _rule("reaches for Python's own functions by a second way", modules="builtins", builtins="__builtins__"),
 )
 """All names that the reading notes, apart from private attributes, computed attribute names and gpututor's modules."""
 

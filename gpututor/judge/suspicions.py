@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 from gpututor.checks.core import Call, Run, tensors_by_path
 from gpututor.devices.virtual.clock.attainable import fitted
 from gpututor.devices.virtual.specs import GpuSpec, spec
+from gpututor.judge.source_review import review, suspicions_in
 from gpututor.trace.events import Event, Kind
 from gpututor.wire.messages import MachineSpec
 from gpututor.wire.observed import DTYPES, TensorFact
@@ -35,6 +36,7 @@ _BEYOND_L2 = 1.5
 def suspicions_of(run: Run, machine: MachineSpec, changed: Iterable[str] = ()) -> tuple[str, ...]:
     """What a person should look at, in words. `changed`: names of what the worker says was replaced in it."""
     found = [f"{name} was replaced while the submission ran" for name in changed]
+    found += suspicions_in(review(run.source), all_count=False)
     calls = [call for calls in run.repeated or tuple((call,) for call in run.calls) for call in calls]
     # Ranks have machines and clocks of their own.
     ranks = list(zip(*(call.ranks for call in calls), strict=True)) or [tuple(calls)]
@@ -72,8 +74,8 @@ def _lines(events: list[Event], source: str) -> Iterator[str]:
 
 def _memory(call: Call, events: list[Event], machine: MachineSpec) -> Iterator[str]:
     """Each storage that is taken or given back says what is taken then; one that says nothing leaves a gap."""
-    if "cuda" in machine.backends and len(call.memory) < machine.gpus:
-        yield "the report leaves out the memory of a device"
+    if machine.gpus and "cuda" in machine.backends and not call.memory:
+        yield "the report leaves out the memory of all devices"
     for device, use in call.memory.items():
         now = use.before
         for event in events:

@@ -107,10 +107,11 @@ def test_any_report_is_read_back_as_it_was(value: Report) -> None:
 @given(reports())
 def test_a_report_of_version_2_is_read(value: Report) -> None:
     old = of_json(value) | {"schema_version": 2}
+    del old["source_notes"]
 
     read = Report.from_json(old)
 
-    assert read == replace(value, schema_version=2)
+    assert read == replace(value, source_notes=())
     assert (read.points, read.of, read.final) == (value.points, value.of, value.final)
 
 

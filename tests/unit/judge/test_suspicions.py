@@ -51,12 +51,12 @@ def _honest_trace(**changed: Any) -> Trace:
     for kind, name, fields in events:
         other = changed.get(name, {})
         if other is not None:
-            trace.add(kind, **{"name": name, "device": "cuda:0", "file": "work.py", **fields, **other})
+            trace.add(kind, name, **{"device": "cuda:0", "file": "work.py", **fields, **other})
     return trace
 
 
 def _run(trace: Trace, **changed: Any) -> Run:
-    memory = {"cuda:0": MemoryUse(2048, 3584, 3072), "cuda:1": MemoryUse(0, 0, 0)}
+    memory = {"cuda:0": MemoryUse(2048, 3584, 3072)}
     call = replace(Call({}, {}, RESULT, trace, span=SPAN, memory=memory), **changed)
     return Run(seen_by_checks(SPEC, []), (call,), SOURCE, "work", ((call,),))
 
@@ -77,9 +77,6 @@ def test_an_honest_run_is_not_suspected() -> None:
         ({"copy": {"end": 9_000_001}}, "ended after the call"),
         ({"second": {"start": 8999}}, "two things at once"),
         ({"kernel": {"flops": 1e12}}, "a kernel was faster"),
-        ({"kernel": {"name": "aten::mm", "size_bytes": 10**8}}, "a kernel was faster"),
-        ({"second": {"size_bytes": 4, "end": 9001}}, "a kernel was faster"),
-        ({"kernel": {"launched": 999}}, "launched before the call began"),
         ({"copy": {"size_bytes": 10**7}}, "a copy was faster"),
         ({"wait": None}, "nobody waited for"),
     ],
@@ -91,7 +88,7 @@ def test_figures_that_do_not_fit_each_other_are_told(changed: dict[str, Any], wo
 
 
 def test_a_result_on_a_device_that_holds_nothing_is_told() -> None:
-    memory = {"cuda:0": MemoryUse(0, 0, 0), "cuda:1": MemoryUse(0, 0, 0)}
+    memory = {"cuda:0": MemoryUse(0, 0, 0)}
     assert suspicions_of(_run(Trace(), memory=memory), SPEC) == (
         "call 1: the result needs more memory than cuda:0 had taken",
     )
@@ -103,6 +100,22 @@ def test_a_clock_that_went_back_between_calls_is_told() -> None:
     assert suspicions_of(replace(run, repeated=((run.calls[0], early),)), SPEC) == (
         "a call began before the one before it had ended",
     )
+
+
+@pytest.mark.parametrize(
+    "statement",
+    ["import gpututor", "from gpututor.devices import virtual", "import sys; sys.modules['gpututor.devices.recorder']"],
+)
+def test_a_file_that_reaches_for_the_grader_is_told(statement: str) -> None:
+    run = replace(_run(_honest_trace()), source=f"{SOURCE}{statement}\n")
+    assert suspicions_of(run, SPEC) == ("line 6 reaches for gpututor, which grades it",)
+
+
+def test_a_file_that_speaks_of_the_grader_is_not() -> None:
+    run = replace(
+        _run(_honest_trace()), source=f'"""For gpututor, and gpututor.devices too."""\n# gpututor.x\n{SOURCE}'
+    )
+    assert suspicions_of(run, SPEC) == ()
 
 
 def test_what_was_replaced_is_told_on_real_devices_too() -> None:
@@ -180,34 +193,3 @@ def test_real_runs_are_not_suspected(tmp_path: Path, name: str) -> None:
     run = Run(seen_by_checks(SPEC, []), tuple(calls), path.read_text(), "work", (tuple(calls),))
     assert len(calls[0].trace) > 0
     assert suspicions_of(run, SPEC) == ()
-
-
-def test_a_device_whose_memory_is_left_out_is_told() -> None:
-    assert suspicions_of(_run(_honest_trace(), memory={"cuda:0": MemoryUse(2048, 3584, 3072)}), SPEC)
-
-
-@pytest.mark.parametrize(
-    ("values", "work", "is_told"),
-    [
-        (torch.ones(256), None, True),
-        (torch.ones(256), {"size_bytes": 8}, True),
-        (torch.ones(256), {"size_bytes": 1024}, False),
-        (torch.zeros(256), None, False),
-    ],
-)
-def test_values_that_nothing_wrote_are_told(values: torch.Tensor, work: dict[str, Any] | None, is_told: bool) -> None:
-    trace = Trace()
-    trace.add(Kind.ALLOCATE, "allocate", device="cuda:0", size_bytes=1024, allocated=3072)
-    if work is not None:
-        trace.add(Kind.KERNEL, "kernel", device="cuda:0", launched=2000, start=3000, end=9000, **work)
-    memory = {"cuda:0": MemoryUse(2048, 3072, 3072), "cuda:1": MemoryUse(0, 0, 0)}
-    run = _run(trace, output=ObservedTensor(FACT, values, None), memory=memory)
-    assert bool(suspicions_of(run, SPEC)) is is_told
-
-
-def test_a_result_that_is_an_argument_with_other_values_is_told() -> None:
-    after = Packer().digests({"table": RESULT.values})
-    honest = _run(_honest_trace(), arguments={"table": FACT}, after=after)
-    assert suspicions_of(honest, SPEC) == ()
-    other = ObservedTensor(FACT, torch.ones(256), None)
-    assert suspicions_of(_run(_honest_trace(), arguments={"table": FACT}, after=after, output=other), SPEC)

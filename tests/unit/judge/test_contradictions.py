@@ -1,0 +1,70 @@
+"""Results, memory and times that contradict the trace are told."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+
+from gpututor.checks.core import Call, MemoryUse, Run, Span
+from gpututor.judge.machines import seen_by_checks
+from gpututor.judge.suspicions import suspicions_of
+from gpututor.trace.columns import Trace
+from gpututor.trace.events import Kind
+from gpututor.wire.messages import MachineSpec
+from gpututor.wire.observed import ObservedTensor, TensorFact
+from gpututor.wire.packer import Packer
+
+SPEC = MachineSpec("one GPU", "virtual", 0, 1, ("cuda",), "T4", None)
+FACT = TensorFact("Tensor", (256,), "float32", "cuda:0", (1,), 0, 1, 1, False, True, False, "strided")
+MEMORY = {"cuda:0": MemoryUse(2048, 3072, 3072)}
+
+
+def told(work: dict[str, Any] | None, result: torch.Tensor | None = None, **changed: Any) -> tuple[str, ...]:
+    """Return the suspicions of a call that launches `work`, and takes memory for `result`."""
+    trace = Trace()
+    if work is not None:
+        row = {"launched": 2000, "start": 3000, "end": 9000, "size_bytes": 1024}
+        trace.add(Kind.KERNEL, **{"name": "aten::mm", "device": "cuda:0", **row, **work})
+    trace.add(Kind.ALLOCATE, "allocate", device="cuda:0", size_bytes=1024, allocated=3072)
+    output = ObservedTensor(FACT, torch.ones(256) if result is None else result, None)
+    call = replace(Call({}, {}, output, trace, span=Span(1000, 5_000_000, 9_000_000), memory=MEMORY), **changed)
+    return suspicions_of(Run(seen_by_checks(SPEC, []), (call,), "", "work", ((call,),)), SPEC)
+
+
+@pytest.mark.parametrize(
+    ("work", "words"),
+    [
+        ({}, ""),
+        ({"launched": 999}, "launched before the call began"),
+        ({"size_bytes": 10**8}, "a kernel was faster"),
+        ({"end": 3001}, "a kernel was faster"),
+        (None, "no kernel and no copy"),
+        ({"size_bytes": 8}, "no kernel and no copy"),
+    ],
+)
+def test_work_that_cannot_have_been_is_told(work: dict[str, Any] | None, words: str) -> None:
+    found = told(work)
+    assert len(found) == bool(words)
+    assert all(words in each for each in found)
+
+
+def test_memory_as_it_is_when_it_is_taken_needs_no_work() -> None:
+    assert told(None, torch.zeros(256)) == ()
+
+
+def test_memory_that_is_left_out_is_told() -> None:
+    assert told({}, memory={})
+
+
+def test_a_result_that_is_an_argument_with_other_values_is_told() -> None:
+    given: dict[str, Any] = {"arguments": {"table": FACT}, "after": Packer().digests({"table": torch.ones(256)})}
+    assert told({}, **given) == ()
+    assert told({}, torch.zeros(256), **given)
+
+
+def test_a_result_next_to_the_arguments_needs_memory_of_its_own() -> None:
+    other = TensorFact("Tensor", (600,), "float32", "cuda:0", (1,), 0, 2, 2, False, True, False, "strided")
+    assert told({}, arguments={"table": other})
