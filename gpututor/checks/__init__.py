@@ -7,7 +7,7 @@ from gpututor.checks.files import Wanted, files
 from gpututor.checks.identity import aliasing, identity
 from gpututor.checks.launches import launches
 from gpututor.checks.laws import Sampled, exponential, few_values, normal, uniform
-from gpututor.checks.measurement import copies, launch_to_end, measurement
+from gpututor.checks.measurement import copies, launch_to_end, measurement, taken
 from gpututor.checks.memory import memory
 from gpututor.checks.overlap import overlap
 from gpututor.checks.parity import parity
@@ -58,6 +58,7 @@ __all__ = [
     "speed",
     "structure",
     "syncs",
+    "taken",
     "transfers",
     "uniform",
     "unmodified",

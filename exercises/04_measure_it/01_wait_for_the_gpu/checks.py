@@ -7,7 +7,8 @@ from dataclasses import replace
 
 import torch
 
-from gpututor.checks import Call, launches, measurement, structure, syncs
+from gpututor.checks import Call, launches, measurement, structure, syncs, taken
+from gpututor.trace.events import Event, Kind
 
 
 def reference(a: torch.Tensor, b: torch.Tensor, times: int) -> dict[str, float]:
@@ -15,24 +16,27 @@ def reference(a: torch.Tensor, b: torch.Tensor, times: int) -> dict[str, float]:
     return {"launch_seconds": 0.0, "seconds": 0.0}
 
 
-def timed(call: Call) -> tuple[list[tuple[float, float]], float]:
-    """When each of the last `times` products was launched and done, and when the one before was done, in seconds."""
+def timed(call: Call) -> list[Event]:
+    """The last `times` products on the device; nothing when there are fewer."""
     products = [event for event in call.trace if event.name == "aten::mm" and event.device != "cpu"]
-    known = [(event.launched / 1e9, event.end / 1e9) for event in products if event.launched >= 0 and event.end >= 0]
     times = call.drawn["times"]
-    return known[-times:], max((end for _, end in known[:-times]), default=0.0)
+    return products[-times:] if len(products) >= times else []
 
 
-def working(call: Call) -> float:
-    """Seconds for a product, from the first launch until all are done. What was to be done before does not count."""
-    times, (found, free) = call.drawn["times"], timed(call)
-    return (found[-1][1] - max(free, found[0][0])) / times if len(found) == times else math.nan
+def working(call: Call) -> tuple[float, float]:
+    """Seconds for a product, from the first launch until all are done."""
+    return taken(call, timed(call), call.drawn["times"])
 
 
-def launching(call: Call) -> float:
-    """Seconds from one launch to the next."""
-    times, (found, _) = call.drawn["times"], timed(call)
-    return (found[-1][0] - found[0][0]) / (times - 1) if len(found) == times else math.nan
+def launching(call: Call) -> tuple[float, float]:
+    """Seconds for a launch: at least from the first to the last, at most from the wait before them."""
+    products = timed(call)
+    if not products:
+        return math.nan, math.nan
+    first, last = products[0].launched, products[-1].launched
+    waits = [event.end for event in call.trace if event.kind is Kind.SYNCHRONISE and event.end <= first]
+    times = call.drawn["times"]
+    return (last - first) / 1e9 / times, (last - max([call.span.started, *waits])) / 1e9 / times
 
 
 warm_up = launches(
@@ -45,7 +49,7 @@ launch = measurement(
     launching,
     part="launch_seconds",
     name="launch",
-    virtual=(0.75, 1.4),
+    virtual=(0.9, 1.2),
     real=(0.3, 3.0),
     why="The time to launch is what the host pays, whether the work is large or small.",
     advice="Read the clock when the loop has ended, before you wait for the device; divide by times.",
@@ -63,7 +67,7 @@ checks = [
         working,
         part="seconds",
         virtual=(0.94, 1.12),
-        why="A launch returns at once: without waiting, a clock knows nothing of the device's work.",
+        why="A launch returns at once. Only a host that waits for the device learns how long the work takes.",
         advice="torch.cuda.synchronize() before the clock starts, and again before it stops. None within the loop.",
     ),
     replace(launch, sentence=lambda machine: "The time to launch is that of the loop, and not that of the work"),

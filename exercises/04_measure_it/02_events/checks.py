@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 from typing import Any
 
 import torch
 
-from gpututor.checks import Call, launches, measurement, parity, placement, structure, syncs
+from gpututor.checks import Call, launches, measurement, parity, placement, structure, syncs, taken
 from gpututor.trace.events import Event
 
 
@@ -20,22 +19,17 @@ def reference(batch: torch.Tensor, first: torch.Tensor, second: torch.Tensor) ->
 def products(call: Call) -> list[Event]:
     """The last two, whose times are known."""
     found = [event for event in call.trace if event.name == "aten::mm" and event.device != "cpu" and event.end >= 0]
-    return found[-2:]
+    return found[-2:] if len(found) > 1 else []
 
 
-def first_product(call: Call) -> float:
-    """Seconds to its end, from its launch or from the end of a warm-up that was still running then."""
-    found = products(call)
-    if len(found) < 2:
-        return math.nan
-    before = [event.end for event in call.trace if event.name == "aten::mm" and 0 <= event.end <= found[0].start]
-    return (found[0].end - max(found[0].launched, *before, 0)) / 1e9
+def first_product(call: Call) -> tuple[float, float]:
+    """Seconds from its launch, or from the moment at which the device was idle before it, to its end."""
+    return taken(call, products(call)[:1])
 
 
-def second_product(call: Call) -> float:
-    """Seconds from the end of the first, or from its own launch where that was later, to its end."""
-    found = products(call)
-    return (found[1].end - max(found[0].end, found[1].launched)) / 1e9 if len(found) == 2 else math.nan
+def second_product(call: Call) -> tuple[float, float]:
+    """Seconds from the end of the first, or from its own launch when that was later, to its end."""
+    return taken(call, products(call)[1:])
 
 
 ADVICE = "Record one event before the products, one between them and one after them; then synchronise the last one."
@@ -51,7 +45,6 @@ second = measurement(
     second_product,
     part="second",
     name="second",
-    virtual=(0.85, 1.3),
     why="Events on both sides of the product enclose it on the device, whatever the host does meanwhile.",
     advice=ADVICE,
 )
