@@ -16,7 +16,7 @@ from gpututor.authoring.mutants import Mutant
 from gpututor.authoring.stations import Job, Station, do_all
 from gpututor.authoring.survivors import Tally, mutant_faults, tally_of
 from gpututor.authoring.targets import Targets
-from gpututor.authoring.trials import Trial, examined_faults, first_trial, further_trials
+from gpututor.authoring.trials import Trial, examined_faults, first_trial, further_trials, trials_on
 from gpututor.course.exercise import Course, Exercise, Lesson
 from gpututor.errors import CourseError, GradingError
 from gpututor.grading.report import Outcome, Report
@@ -38,6 +38,8 @@ class Subject:
     solution: Report | None = None
     """Of the solution with the first seed."""
     tried: list[tuple[Mutant, Report]] = field(default_factory=list)
+    kept: dict[tuple[str, str], bool] = field(default_factory=dict)
+    """By `right` or `wrong` and the file: True while every grading of it ended as it must."""
     open_jobs: int = 0
 
     @property
@@ -53,8 +55,15 @@ class Subject:
             "notes": [fault.to_json() for fault in self.faults if fault.is_note],
             "gradings": self.gradings,
             "seconds": round(self.seconds, 2),
+            "right": self.counted("right"),
+            "wrong": self.counted("wrong"),
             "mutants": self.tally.to_json() if self.exercise is not None else None,
         }
+
+    def counted(self, what: str) -> dict[str, int]:
+        """Return the number of right or wrong submissions, and how many of them ended as they must every time."""
+        ended = [is_kept for (kind, _), is_kept in self.kept.items() if kind == what]
+        return {"kept": sum(ended), "of": len(ended)}
 
 
 @dataclass(frozen=True)
@@ -69,10 +78,18 @@ class Listener:
 class Gate:
     """Looks at all of some targets. Used once."""
 
-    def __init__(self, targets: Sequence[Targets], listener: Listener, *, with_mutants: bool = True) -> None:
+    def __init__(
+        self,
+        targets: Sequence[Targets],
+        listener: Listener,
+        *,
+        with_mutants: bool = True,
+        models: Sequence[str] = (),
+    ) -> None:
         self._targets = targets
         self._listener = listener
         self._with_mutants = with_mutants
+        self._models = models
         self._lock = threading.Lock()
         self.subjects: list[Subject] = []
 
@@ -126,6 +143,7 @@ class Gate:
                 raise examined.error
             self._add(subject, examined_faults(exercise, examined))
             trials = [first_trial(exercise), *further_trials(exercise, examined, with_mutants=self._with_mutants)]
+            trials += trials_on(self._models, exercise)
         except (CourseError, GradingError) as error:
             self._add(subject, [from_error(error, exercise.folder / "checks.py")])
             return ()
@@ -144,13 +162,16 @@ class Gate:
         if trial.after_solution and first is not None and first.outcome is not Outcome.PASSED:
             return ()
         try:
-            report = station.grade(exercise, trial.source, trial.seed)
+            report = station.grade(exercise, trial.source, trial.seed, trial.gpu)
         except GradingError as error:
             advice = f"{error.advice} It was at: {trial.name}."
             self._add(subject, [Fault(exercise.folder, error.title, advice)])
             return ()
         with self._lock:
             subject.gradings += 1
+            if trial.counts:
+                key = (trial.counts, trial.file)
+                subject.kept[key] = subject.kept.get(key, True) and trial.is_kept(report)
             if trial.mutant is not None:
                 subject.tried.append((trial.mutant, report))
             elif not trial.after_solution and subject.solution is None and trial.source == exercise.solution:

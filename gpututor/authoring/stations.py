@@ -73,9 +73,12 @@ class Station:
         self._client = GradingClient(workers=QUICKEST)
         self._examiner: subprocess.Popen[bytes] | None = None
 
-    def grade(self, exercise: Exercise, source: str, seed: int) -> Report:
-        """Grade `source` as a submission, on the virtual GPU. Raises `GradingError` when the judge breaks."""
-        request = GradeRequest(str(exercise.folder), source, f"{exercise.slug}.py", "virtual", seed=seed)
+    def grade(self, exercise: Exercise, source: str, seed: int, gpu: str | None = None) -> Report:
+        """Grade `source` as a submission, on the virtual GPU. Raises `GradingError` when the judge breaks.
+
+        `gpu` is a model that takes the place of the scenarios' own.
+        """
+        request = GradeRequest(str(exercise.folder), source, f"{exercise.slug}.py", "virtual", gpu, seed=seed)
         for event in self._client.grade(request):
             if isinstance(event, Graded):
                 return event.report

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import shlex
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Literal
 
 from gpututor.authoring.faults import Fault
 from gpututor.authoring.form import named_check
@@ -42,11 +44,25 @@ class Trial:
     after_solution: bool = False
     """It tells nothing of an exercise whose solution does not pass."""
     mutant: Mutant | None = None
+    gpu: str | None = None
+    """Model of the virtual GPU; None: the model of each scenario."""
+    counts: Literal["right", "wrong", ""] = ""
+    """`right` for a submission that must pass, `wrong` for a wrong solution: the gate's last line counts both."""
+
+    def is_kept(self, report: Report) -> bool:
+        """Return True if a submission that counts ended as it must."""
+        return report.outcome is Outcome.PASSED if self.counts == "right" else report.outcome in _REFUSED
+
+    @property
+    def file(self) -> str:
+        """Name of the submission, without seed and model."""
+        return self.name.partition(", ")[0]
 
 
 def first_trial(exercise: Exercise) -> Trial:
     """The solution, with the first seed."""
-    return Trial(f"solution, seed {SEEDS[0]}", exercise.solution, partial(_solution, exercise, SEEDS[0]))
+    judge = partial(_solution, exercise, SEEDS[0])
+    return Trial(f"solution, seed {SEEDS[0]}", exercise.solution, judge, counts="right")
 
 
 def further_trials(exercise: Exercise, examined: Examined, *, with_mutants: bool) -> Iterator[Trial]:
@@ -55,11 +71,11 @@ def further_trials(exercise: Exercise, examined: Examined, *, with_mutants: bool
     yield Trial("starter", exercise.starter, partial(_starter, exercise))
     for path in exercise.right_solutions:
         name = f"right/{path.name}"
-        yield Trial(name, exercise.file(name), partial(_passes, exercise, path, SEEDS[0]))
+        yield Trial(name, exercise.file(name), partial(_passes, exercise, path, SEEDS[0]), counts="right")
     for path in exercise.wrong_solutions:
         name = f"wrong/{path.name}"
         source = exercise.file(name)
-        yield Trial(name, source, partial(_wrong, exercise, path, named_check(source)))
+        yield Trial(name, source, partial(_wrong, exercise, path, named_check(source)), counts="wrong")
     for name in examined.baselines:
         yield Trial(name, exercise.file(name), partial(_baseline, exercise, name, examined.of_values))
     if exercise.entry:
@@ -71,7 +87,29 @@ def further_trials(exercise: Exercise, examined: Examined, *, with_mutants: bool
     for mutant in mutants_of(solution) if with_mutants else ():
         yield Trial(f"{mutant.change}, line {mutant.line}", mutant.source, _nothing, SEEDS[0], True, mutant)
     for seed in SEEDS[1:]:
-        yield Trial(f"solution, seed {seed}", solution, partial(_solution, exercise, seed), seed, after_solution=True)
+        judge = partial(_solution, exercise, seed)
+        yield Trial(f"solution, seed {seed}", solution, judge, seed, after_solution=True, counts="right")
+
+
+def trials_on(models: Iterable[str], exercise: Exercise) -> Iterator[Trial]:
+    """Yield the solution, the right variants and the wrong solutions on each of `models` but the exercise's own.
+
+    The right ones must pass there. A wrong solution must fail; on another GPU the first check to fail may differ.
+    """
+    own = {scenario.gpu for scenario in exercise.scenarios if scenario.gpus}
+    files = [exercise.folder / "solution.py", *exercise.right_solutions]
+    for model in models if own else ():
+        if own == {model}:
+            continue
+        for path in files:
+            name = str(path.relative_to(exercise.folder))
+            judge = partial(_passes, exercise, path, SEEDS[0], model=model)
+            words = f"{name.removesuffix('.py') if name == 'solution.py' else name}, {model}"
+            yield Trial(words, exercise.file(name), judge, SEEDS[0], True, gpu=model, counts="right")
+        for path in exercise.wrong_solutions:
+            name = f"wrong/{path.name}"
+            judge = partial(_wrong_on, path, model)
+            yield Trial(f"{name}, {model}", exercise.file(name), judge, SEEDS[0], True, gpu=model, counts="wrong")
 
 
 def examined_faults(exercise: Exercise, examined: Examined) -> Iterator[Fault]:
@@ -132,12 +170,14 @@ def shown(report: Report) -> tuple[str, ...]:
     return (*lines, *(f"to look at: {suspicion}" for suspicion in report.suspicions))
 
 
-def _passes(exercise: Exercise, file: Path, seed: int, report: Report) -> Iterator[Fault]:
+def _passes(exercise: Exercise, file: Path, seed: int, report: Report, model: str = "") -> Iterator[Fault]:
     """Report a solution or a right variant that does not pass, or is not graded in every scenario."""
     if report.outcome is not Outcome.PASSED:
         name = file.relative_to(exercise.folder)
-        again = f"`gpututor grade {exercise.slug} --file {name} --device virtual --seed {seed}` shows all of it."
-        yield Fault(file, f"it does not pass, with seed {seed}", again, details=shown(report))
+        on = f" --gpu {shlex.quote(model)}" if model else ""
+        again = f"`gpututor grade {exercise.slug} --file {name} --device virtual{on} --seed {seed}` shows all of it."
+        where = f" on {model}" if model else ""
+        yield Fault(file, f"it does not pass{where}, with seed {seed}", again, details=shown(report))
         return
     for note in report.source_notes:
         advice = f"Do without it, or add {note.name!r} to `allowed_names` in exercise.toml."
@@ -190,6 +230,12 @@ def _wrong(exercise: Exercise, file: Path, named: str, report: Report) -> Iterat
     if verdict.line is None:
         advice = f"Let the check {named} find the line, or write the mistake so that one line does it."
         yield Fault(file, "its learner is not told the line", advice, details=shown(report))
+
+
+def _wrong_on(file: Path, model: str, report: Report) -> Iterator[Fault]:
+    if report.outcome is Outcome.PASSED:
+        advice = "Let work grow until the mistake shows on every GPU, or check for it by the trace."
+        yield Fault(file, f"it passes on {model}", advice, line=1)
 
 
 def _baseline(exercise: Exercise, name: str, of_values: frozenset[str], report: Report) -> Iterator[Fault]:

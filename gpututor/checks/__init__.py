@@ -7,7 +7,7 @@ from gpututor.checks.files import Wanted, files
 from gpututor.checks.identity import aliasing, identity
 from gpututor.checks.launches import launches
 from gpututor.checks.laws import Sampled, exponential, few_values, normal, uniform
-from gpututor.checks.measurement import copies, launch_to_end, measurement, taken
+from gpututor.checks.measurement import UNKNOWN, Taken, copies, enclosed, launch_to_end, measurement, taken
 from gpututor.checks.memory import memory
 from gpututor.checks.overlap import overlap
 from gpututor.checks.parity import parity
@@ -23,12 +23,14 @@ from gpututor.checks.unmodified import unmodified
 from gpututor.checks.value import value
 
 __all__ = [
+    "UNKNOWN",
     "Call",
     "Check",
     "Finding",
     "Machine",
     "Run",
     "Sampled",
+    "Taken",
     "Wanted",
     "after_call",
     "aliasing",
@@ -37,6 +39,7 @@ __all__ = [
     "copies",
     "determinism",
     "distribution",
+    "enclosed",
     "exponential",
     "few_values",
     "files",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from gpututor.checks.core import Applies, Call, Check, Finding, Machine, Run, named
 from gpututor.errors import CourseError
@@ -16,8 +16,20 @@ ADVICE = "Each time you read the clock: is the device idle then? And does the ti
 LAUNCHES_ONLY = "Nothing in your code waits for this work. A launch returns at once, so the clock was read too early."
 
 Range = tuple[float, float]
-Truth = Callable[[Call], float | Range]
-"""Seconds; or the least and the most seconds that a right measurement can give, see `taken`."""
+
+
+class Taken(NamedTuple):
+    """Seconds that some work took, as a right measurement can give them."""
+
+    least: float
+    most: float
+    """More than the least by the launch and the wait around the work, which on a fast GPU take longer than the work."""
+    end: int = -1
+    """Moment after which the host must wait for the device, on the trace's clock; -1 when it need not."""
+
+
+UNKNOWN = Taken(math.nan, math.nan)
+Truth = Callable[[Call], float | Taken]
 
 VIRTUAL: Range = (0.9, 1.2)
 """The learner's figure over the trace's, on the virtual GPU: both are exact."""
@@ -25,18 +37,20 @@ REAL: Range = (0.7, 1.5)
 """The same on real devices, where the trace's own events take time too."""
 LARGEST_S = 1e18
 """Above that it is no time: the universe is younger."""
+UNITS = (1e3, 1e6)
+"""Milliseconds and microseconds in a second."""
 _WORK = (Kind.KERNEL, Kind.TRANSFER, Kind.COLLECTIVE)
 
 
-def taken(call: Call, events: Sequence[Event], times: int = 1) -> Range:
-    """Return the least and the most seconds, divided by `times`, that a right measurement of `events` can give.
+def taken(call: Call, events: Sequence[Event], times: int = 1) -> Taken:
+    """Return what `events` took, divided by `times`; `UNKNOWN` when their times are not known.
 
     The least is the time from the first launch, or from the end of the work before it, until the last event is done.
     The most begins when the work and the waits before `events` are over, and ends with the waits or the launch right
-    after them: so it holds a launch and a wait, which on a fast GPU take longer than the work. `nan` when unknown.
+    after them.
     """
     if not events or any(event.launched < 0 or event.end < 0 for event in events):
-        return math.nan, math.nan
+        return UNKNOWN
     launched, end = min(event.launched for event in events), max(event.end for event in events)
     last = max(event.launched for event in events)
     places = {"cpu", *(event.device for event in events)}
@@ -52,7 +66,30 @@ def taken(call: Call, events: Sequence[Event], times: int = 1) -> Range:
             waited = max(waited, event.launched)
             break
     least = end - max(launched, free)
-    return least / 1e9 / times, max(least, waited - max(idle, free)) / 1e9 / times
+    return Taken(least / 1e9 / times, max(least, waited - max(idle, free)) / 1e9 / times, end)
+
+
+def enclosed(call: Call, landmarks: Sequence[Event], last: int) -> Taken:
+    """Return what the work around the `last` last `landmarks` took; `UNKNOWN` when there are fewer.
+
+    Landmarks are kernels that each round of the work has, such as its products; other kernels of the round may come
+    before and after them. The least is the time that the landmarks enclose. The most lies between the landmarks and
+    waits before and the wait after.
+    """
+    events = landmarks[-last:]
+    if len(events) < last or any(event.start < 0 or event.end < 0 for event in landmarks):
+        return UNKNOWN
+    waits = [event for event in call.trace if event.kind is Kind.SYNCHRONISE]
+    idle = [event.end for event in waits if event.end <= events[0].launched]
+    idle += [event.end for event in landmarks[:-last]]
+    waited = [event.end for event in waits if event.end >= events[-1].end]
+    least, most = (
+        events[-1].end - events[0].start,
+        min(waited, default=events[-1].end) - max([call.span.started, *idle]),
+    )
+    until = min((event.launched for event in waits if event.launched >= events[-1].launched), default=math.inf)
+    end = max(event.end for event in call.trace if event.kind in _WORK and event.launched <= until)
+    return Taken(least / 1e9, max(least, most) / 1e9, end)
 
 
 def launch_to_end(pattern: str, kernels: int = 1) -> Truth:
@@ -61,7 +98,7 @@ def launch_to_end(pattern: str, kernels: int = 1) -> Truth:
     The name is an operator's, such as `aten::mm`; `nan` when there are fewer of them, or their times are not known.
     """
 
-    def truth(call: Call) -> Range:
+    def truth(call: Call) -> Taken:
         events = [event for event in call.trace if event.kind is Kind.KERNEL and event.name == pattern]
         return taken(call, events[-kernels:] if len(events) >= kernels else (), kernels)
 
@@ -71,7 +108,7 @@ def launch_to_end(pattern: str, kernels: int = 1) -> Truth:
 def copies(source: str, target: str, times: int = 1) -> Truth:
     """Take the last `times` copies from one kind of device to another, such as `cpu` to `cuda`, as the work."""
 
-    def truth(call: Call) -> Range:
+    def truth(call: Call) -> Taken:
         events = [
             event
             for event in call.trace
@@ -104,7 +141,7 @@ def measurement(
     def find(run: Run) -> Finding | None:
         low, high = virtual if run.machine.virtual else real
         for call in run.calls:
-            least, most = _asked(truth, call, name)
+            least, most, end = _asked(truth, call, name)
             reported = _number(_at(call.output, part))
             if not abs(reported) <= LARGEST_S:
                 got = f"{named(part)} is no such number{run.which(call)}"
@@ -113,32 +150,43 @@ def measurement(
                 return Finding("work to be measured", f"none was done{run.which(call)}", run.line_of(call), why, advice)
             if not low * least <= reported <= high * most:
                 ratio = reported / (least if reported < least else most)
+                is_unit = any(low * least <= reported / unit <= high * most for unit in UNITS)
                 return Finding(
                     expected=f"{low:g} to {high:g} times the {_in_words(least, most)} that it took, "
                     f"{_label(run.machine)}",
                     got=f"{named(part)} says {duration(reported * 1e9)}, {_ratio(ratio)}{run.which(call)}",
                     line=run.line_of(call),
                     why=why,
-                    advice=_advice(ratio, call, advice),
+                    advice=_advice(ratio, call, advice, is_unit),
                 )
+            if not _is_waited_for(end, call, run.source):
+                # on a fast GPU, launches may take as long as the work: the figure is right there by chance
+                got = f"none{run.which(call)}"
+                return Finding("a wait for the device after the work", got, run.line_of(call), why, advice)
         return None
 
     sentence = "The time that it reports is the time that the work took"
     return Check(name, lambda _: sentence, find, (), why, "", on, kind="values")
 
 
-def _asked(truth: Truth, call: Call, name: str) -> Range:
+def _asked(truth: Truth, call: Call, name: str) -> Taken:
     try:
         took = truth(call)
-        least, most = took if isinstance(took, tuple) else (took, took)
-        least, most = float(least), float(most)
+        least, most, end = took if isinstance(took, Taken) else (float(took), float(took), -1)
     except Exception as error:
         problem = f"check {name!r}: its truth failed: {type(error).__name__}: {error}"
         raise CourseError(problem, "Fix the exercise's checks.py.") from error
     if least <= 0 or most < least:
         problem = f"check {name!r}: the work took {least} to {most} s"
         raise CourseError(problem, "Let its truth give the seconds of some work.")
-    return least, most
+    return Taken(least, most, end)
+
+
+def _is_waited_for(end: int, call: Call, source: str) -> bool:
+    """Return False if the host cannot know that the work was done. `Event.query()` asks, and leaves no trace."""
+    if end < 0 or "query(" in source:
+        return True
+    return any(event.kind is Kind.SYNCHRONISE and event.end >= end for event in call.trace)
 
 
 def _at(output: Any, part: str) -> Any:
@@ -162,9 +210,9 @@ def _number(value: Any) -> float:
         return math.inf
 
 
-def _advice(ratio: float, call: Call, advice: str) -> str:
+def _advice(ratio: float, call: Call, advice: str, is_unit: bool) -> str:
     """Name a cause only when the trace or the figure shows it."""
-    if 800 < ratio < 1200 or 8e5 < ratio < 1.2e6:
+    if is_unit:
         return "The unit is off: report seconds."
     if ratio < 1 and not any(event.kind is Kind.SYNCHRONISE for event in call.trace):
         return f"{LAUNCHES_ONLY} {advice}"

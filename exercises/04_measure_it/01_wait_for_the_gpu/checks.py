@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 
 import torch
 
-from gpututor.checks import Call, launches, measurement, structure, syncs, taken
+from gpututor.checks import UNKNOWN, Call, Taken, launches, measurement, structure, syncs, taken
 from gpututor.trace.events import Event, Kind
 
 
@@ -23,20 +22,20 @@ def timed(call: Call) -> list[Event]:
     return products[-times:] if len(products) >= times else []
 
 
-def working(call: Call) -> tuple[float, float]:
+def working(call: Call) -> Taken:
     """Seconds for a product, from the first launch until all are done."""
     return taken(call, timed(call), call.drawn["times"])
 
 
-def launching(call: Call) -> tuple[float, float]:
+def launching(call: Call) -> Taken:
     """Seconds for a launch: at least from the first to the last, at most from the wait before them."""
     products = timed(call)
     if not products:
-        return math.nan, math.nan
+        return UNKNOWN
     first, last = products[0].launched, products[-1].launched
     waits = [event.end for event in call.trace if event.kind is Kind.SYNCHRONISE and event.end <= first]
     times = call.drawn["times"]
-    return (last - first) / 1e9 / times, (last - max([call.span.started, *waits])) / 1e9 / times
+    return Taken((last - first) / 1e9 / times, (last - max([call.span.started, *waits])) / 1e9 / times)
 
 
 warm_up = launches(

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from gpututor.checks import Call, launches, measurement, parity, placement, structure, syncs, taken
+from gpututor.checks import Call, Taken, launches, measurement, parity, placement, structure, syncs, taken
 from gpututor.trace.events import Event
 
 
@@ -22,12 +22,12 @@ def products(call: Call) -> list[Event]:
     return found[-2:] if len(found) > 1 else []
 
 
-def first_product(call: Call) -> tuple[float, float]:
+def first_product(call: Call) -> Taken:
     """Seconds from its launch, or from the moment at which the device was idle before it, to its end."""
     return taken(call, products(call)[:1])
 
 
-def second_product(call: Call) -> tuple[float, float]:
+def second_product(call: Call) -> Taken:
     """Seconds from the end of the first, or from its own launch when that was later, to its end."""
     return taken(call, products(call)[1:])
 

@@ -8,7 +8,19 @@ from typing import Any
 
 import torch
 
-from gpututor.checks import Call, Check, Finding, Run, measurement, parity, placement, structure, taken, transfers
+from gpututor.checks import (
+    Call,
+    Check,
+    Finding,
+    Run,
+    Taken,
+    measurement,
+    parity,
+    placement,
+    structure,
+    taken,
+    transfers,
+)
 
 
 def reference(a: torch.Tensor, b: torch.Tensor) -> dict[str, Any]:
@@ -29,7 +41,7 @@ def on_the_cpu(call: Call) -> float:
     return found[-1].duration / 1e9 if found else math.nan
 
 
-def on_the_gpu(call: Call) -> tuple[float, float]:
+def on_the_gpu(call: Call) -> Taken:
     """Seconds of the last product on the device, from its launch until it was done."""
     return taken(call, [event for event in call.trace if event.name == "aten::mm" and event.device != "cpu"][-1:])
 

@@ -6,7 +6,19 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from gpututor.checks import Call, Check, Finding, Machine, Run, after_call, measurement, structure, unmodified
+from gpututor.checks import (
+    Call,
+    Check,
+    Finding,
+    Machine,
+    Run,
+    Taken,
+    after_call,
+    enclosed,
+    measurement,
+    structure,
+    unmodified,
+)
 from gpututor.checks.waits import causes
 from gpututor.trace.events import Event, Kind
 
@@ -31,14 +43,9 @@ def products(call: Call, dtype: str) -> list[Event]:
     ]
 
 
-def last_step(dtype: str) -> Callable[[Call], float]:
-    """Seconds from the start of the first product of the last step in this type to the end of its last product."""
-
-    def seconds(call: Call) -> float:
-        found = products(call, dtype)[-PRODUCTS:]
-        return (found[-1].end - found[0].start) / 1e9 if len(found) == PRODUCTS else math.nan
-
-    return seconds
+def last_step(dtype: str) -> Callable[[Call], Taken]:
+    """Seconds of the last step in this type: its products, and all that lies between the waits around them."""
+    return lambda call: enclosed(call, products(call, dtype), PRODUCTS)
 
 
 def find_cold(run: Run) -> Finding | None:

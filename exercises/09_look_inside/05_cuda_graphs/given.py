@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import nn
 
-SIZES = ((24, 8, 16, 24, 5), (17, 3, 7, 17, 4), (20, 1, 12, 20, 3))
+SIZES = ((64, 8, 16, 24, 5), (47, 3, 7, 17, 4), (50, 1, 12, 20, 3))
 """Steps, rows of a batch, features, hidden units and classes for each case."""
 BLOCKS = 4
 

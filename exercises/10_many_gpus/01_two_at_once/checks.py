@@ -39,7 +39,7 @@ checks = [
         on=several,
     ),
     speed(
-        0.75,
+        0.85,
         beside="one GPU after the other",
         why="Two GPUs side by side should take little more than half of the time.",
         advice="Let nothing wait between the launches: no .item(), .cpu(), print or synchronize.",

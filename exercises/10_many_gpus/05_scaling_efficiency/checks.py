@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from gpututor.checks import Call, Check, Finding, measurement, overlap, structure
+from gpututor.checks import Call, Check, Finding, Taken, measurement, overlap, structure, taken
 from gpututor.trace.events import Event, Kind
 
 PRODUCT = "aten::mm"
@@ -33,25 +33,12 @@ def products(call: Call, least: float, most: float) -> list[Event]:
     return list(last.values())
 
 
-def seconds(call: Call, events: list[Event]) -> float:
-    """From the first launch to the last end; in a loop that does not wait, from the end of the round before."""
-    if not events:
-        return math.nan
-    launched = min(event.launched for event in events)
-    earlier = [
-        event.end
-        for event in call.trace
-        if event.launched < launched and (event.between_devices or event.name == PRODUCT)
-    ]
-    return (max(event.end for event in events) - max([launched, *earlier])) / 1e9
-
-
-def on_one(call: Call) -> float:
+def on_one(call: Call) -> Taken:
     """The last whole product on cuda:0."""
-    return seconds(call, [event for event in products(call, 1, 1) if event.device == "cuda:0"])
+    return taken(call, [event for event in products(call, 1, 1) if event.device == "cuda:0"])
 
 
-def on_all(call: Call) -> float:
+def on_all(call: Call) -> Taken:
     """The last parts of the product, and the copies of them to cuda:0 that came after; all of it where one GPU is."""
     parts = products(call, 0, 0.9)
     if not parts:
@@ -62,7 +49,7 @@ def on_all(call: Call) -> float:
         for event in call.trace
         if event.between_devices and event.target == "cuda:0" and event.launched >= launched
     ]
-    return seconds(call, parts + gathered)
+    return taken(call, parts + gathered)
 
 
 def brought_together(run: Any) -> Finding | None:

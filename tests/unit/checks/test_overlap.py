@@ -44,13 +44,16 @@ def work(streams):
 
 
 def trace_of(*events: tuple[Any, ...]) -> Trace:
-    """(up, down, kernel or its stream; start; end; line)"""
+    """(up, down, wait, kernel or its stream; start; end; line; launch, when it is not the start)"""
     trace = Trace()
-    for what, start, end, line in events:
-        times = {"launched": max(start, 0), "start": start, "end": end, "line": line, "file": "work.py"}
+    for what, start, end, line, *launch in events:
+        launched = launch[0] if launch else max(start, 0)
+        times = {"launched": launched, "start": start, "end": end, "line": line, "file": "work.py"}
         if what in ("up", "down"):
             source, target = ("cpu", "cuda:0") if what == "up" else ("cuda:0", "cpu")
             trace.add(Kind.TRANSFER, "aten::_to_copy", "cuda:0", source=source, target=target, size_bytes=8, **times)
+        elif what == "wait":
+            trace.add(Kind.SYNCHRONISE, "torch.cuda.synchronize", "cuda:0", **times)
         else:
             device, stream = what
             trace.add(Kind.KERNEL, "aten::mm", device, stream=stream, **times)
@@ -94,12 +97,20 @@ def test_without_copies_or_with_one_stream_nothing_overlaps() -> None:
 
 
 def test_kernels_save_what_they_run_together() -> None:
-    apart = trace_of((("cuda:0", 0), 0, 100, 4), (("cuda:0", 7), 100, 200, 5))
-    half = trace_of((("cuda:0", 0), 0, 100, 4), (("cuda:1", 0), 50, 150, 5))
+    apart = trace_of((("cuda:0", 0), 0, 100, 4), (("cuda:0", 7), 100, 200, 5, 0))
+    half = trace_of((("cuda:0", 0), 0, 100, 4), (("cuda:1", 0), 50, 150, 5, 0))
 
     assert found(overlap(kernels=0.5), run_of(None, trace=apart)).got.startswith("0 %: 0 ns of 100 ns, on 2 streams")
     assert overlap(kernels=0.5).find(run_of(None, trace=half)) is None
     assert overlap(kernels=0.51).find(run_of(None, trace=half)) is not None
+
+
+@pytest.mark.parametrize(("waits", "passes"), [((), True), ((("wait", 20, 110, 6),), False)])
+def test_kernels_that_end_before_the_next_launch_can_save_nothing_unless_the_host_waits(
+    waits: tuple[tuple[Any, ...], ...], passes: bool
+) -> None:
+    trace = trace_of((("cuda:0", 0), 0, 100, 4), *waits, (("cuda:1", 0), 120, 220, 5))
+    assert (overlap(kernels=0.5).find(run_of(None, trace=trace)) is None) is passes
 
 
 def test_streams_that_work_together_pass_and_streams_that_wait_do_not() -> None:
