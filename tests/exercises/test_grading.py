@@ -1,20 +1,22 @@
 """Every exercise is graded on its idea, by the rules of the author's gate: `gpututor verify` tries the same.
 
-With one seed and without mutants; all of it is tried by the long tests, a lesson each.
+With one seed, without mutants, and for some exercises on two GPUs that are far apart; all of it, on every GPU, is tried
+by the long tests, a lesson each.
 """
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterable
 
 import pytest
 
 from gpututor.authoring.faults import Fault
 from gpututor.authoring.stations import Examined, Station
-from gpututor.authoring.trials import Trial, examined_faults, first_trial, further_trials
+from gpututor.authoring.trials import Trial, examined_faults, first_trial, further_trials, trials_on
 from gpututor.cli.main import main
 from gpututor.course.exercise import Exercise, Lesson
-from tests.exercises.courses import LESSONS, ONE_OF_EACH_LESSON, ONE_OF_SOME_LESSONS
+from tests.exercises.courses import LESSONS, ONE_OF_EACH_LESSON, ONE_OF_SOME_LESSONS, SAMPLE
 
 
 def not_so(exercise: Exercise, faults: list[Fault]) -> list[str]:
@@ -31,7 +33,7 @@ def is_quick(trial: Trial) -> bool:
 def faults_of(exercise: Exercise, station: Station, trials: Iterable[Trial]) -> list[Fault]:
     faults: list[Fault] = []
     for trial in trials:
-        report = station.grade(exercise, trial.source, trial.seed)
+        report = station.grade(exercise, trial.source, trial.seed, trial.gpu)
         faults += trial.judge(report)
         assert {run.placement for run in report.runs} <= {"traced", ""}  # empty where nothing ran
     return faults
@@ -53,8 +55,19 @@ def test_an_exercise_refuses_what_is_wrong(exercise: Exercise, station: Station)
     assert not_so(exercise, faults) == []
 
 
+@pytest.mark.parametrize("exercise", SAMPLE)
+def test_right_code_passes_and_wrong_code_fails_on_gpus_that_are_far_apart(
+    exercise: Exercise, station: Station
+) -> None:
+    trials = list(trials_on(("T4", "H100"), exercise))
+    right = [trial for trial in trials if trial.counts == "right"]
+    wrong = [trial for trial in trials if trial.counts == "wrong"]
+    chosen = [*right, random.Random(exercise.key).choice(wrong)]
+    assert not_so(exercise, faults_of(exercise, station, chosen)) == []
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("lesson", LESSONS)
 def test_the_gate_is_green_over_a_lesson_and_its_exercises(lesson: Lesson, capsys: pytest.CaptureFixture[str]) -> None:
-    code = main(["verify", str(lesson.folder), "--workers", "1"])
+    code = main(["verify", str(lesson.folder), "--workers", "1", "--models", "all"])
     assert code == 0, capsys.readouterr().out

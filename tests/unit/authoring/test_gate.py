@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from gpututor.authoring import stations
-from gpututor.authoring.gate import Subject, example_faults
+from gpututor.authoring.gate import Gate, Listener, Subject, example_faults
 from gpututor.authoring.stations import Job, Station, do_all
+from gpututor.authoring.targets import targets_of
 from gpututor.authoring.trials import first_trial
 from gpututor.course.catalogue import load_course
 from tests.unit.authoring.skeletons import Change, looked_at, skeleton, titles
@@ -20,6 +21,7 @@ WAITING = Change(
     f"    return {PRODUCT}\n",
     f"    product = {PRODUCT}\n    torch.cuda.synchronize()\n    return product\n",
 )
+FIRST = "import torch\ndef first(batch, weights, device):\n    return "
 SEVERAL = "def several(batch, weights, device):\n    return "
 OWN_CHECK = "Check('own', lambda _: 'It is so', lambda run: Finding('a', 'b') if 'abs' in run.source else None),"
 EXCUSE = '[[excused_mutant]]\nchange = "{}"\nreason = "It is here to be excused."\n'
@@ -157,6 +159,40 @@ def test_what_is_as_it_should_be_is_green(looked: dict[str, Subject]) -> None:
     assert titles(subject) == []
     assert subject.gradings > 20
     assert (subject.tally.survivors, subject.tally.killed, subject.tally.excused) == ((), 5, 1)
+
+
+def test_right_and_wrong_submissions_are_counted(looked: dict[str, Subject]) -> None:
+    counted = {slug: (looked[slug].counted("right"), looked[slug].counted("wrong")) for slug in ("several", "excused")}
+    assert counted["several"] == ({"kept": 2, "of": 3}, {"kept": 3, "of": 4})
+    assert counted["excused"] == ({"kept": 1, "of": 1}, {"kept": 4, "of": 4})
+
+
+MODEL = "torch.cuda.get_device_name().endswith('T4')"
+
+
+@pytest.mark.long
+def test_on_another_gpu_right_code_must_pass_and_wrong_code_must_fail(tmp_path: Path) -> None:
+    skeleton(
+        tmp_path,
+        "first",
+        Change("right/there.py", "", f"# It is right on a T4.\n{FIRST}torch.mm(batch.to(device), weights * {MODEL})\n"),
+        Change("wrong/signs_lost.py", ".abs()", f".abs() if {MODEL} else {PRODUCT}"),
+    )
+    lines: list[str] = []
+    gate = Gate(
+        targets_of(tmp_path, ()),
+        Listener(lambda subject, what: lines.append(what), lambda subject: None),
+        with_mutants=False,
+        models=("T4", "H100"),
+    )
+    gate.work(1)
+    (subject,) = (one for one in gate.subjects if one.exercise is not None)
+    assert sorted(titles(subject)) == [
+        "right/there.py: it does not pass on H100, with seed 1",
+        "wrong/signs_lost.py:1: it passes on H100",
+    ]
+    assert (subject.counted("right"), subject.counted("wrong")) == ({"kept": 1, "of": 2}, {"kept": 3, "of": 4})
+    assert not any(line.endswith("T4") for line in lines)
 
 
 def test_a_solution_that_takes_over_half_of_its_limit_is_noted(looked: dict[str, Subject]) -> None:
