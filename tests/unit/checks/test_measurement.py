@@ -47,10 +47,10 @@ def test_the_time_of_the_last_product_passes(seconds: float) -> None:
 @pytest.mark.parametrize(
     ("seconds", "words"),
     [
-        (0.000_01, "synchronise"),
+        (0.000_01, "idle"),
         (0.04, "Something else"),
         (4.0, "report seconds"),
-        (0.0035, "synchronise"),
+        (0.0035, "idle"),
     ],
 )
 def test_another_time_does_not_and_the_advice_fits(seconds: float, words: str) -> None:
