@@ -83,6 +83,11 @@ def run_of_file(
             raise broke
         given = str(exercise.folder / "given.py")
         raise fault_at([Frame(given, *frame) for frame in broke.given.frames], broke.given.said, Path(given))
+    if observation.trouble is not None and observation.trouble.exited:
+        problem = f"it or {name} ended the worker's process: {observation.trouble.finding.got}"
+        raise CourseError(
+            f"{exercise.folder / 'given.py'}: {problem}", "Remove os._exit() and the like from both files."
+        )
     if observation.trouble is not None:
         raise CourseError(
             f"{exercise.folder / name}: it does not run: {observation.trouble.finding.got}",

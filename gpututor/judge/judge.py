@@ -169,7 +169,7 @@ class _Grading:
             trouble = observation.trouble
             if trouble is not None and trouble.killed and self._doubts_kills:
                 raise WorkerLost("The worker was killed in the middle of a grading.", "Grade once more.")
-            if trouble is not None and trouble.worker_broke:
+            if trouble is not None and (trouble.worker_broke is not None or trouble.exited):
                 solution.run()  # raises where it breaks with that one too
             if trouble is None and plan.baselines:
                 parts = (self._pool, self.exercise, spec, plan, lambda: self._inputs(code), self.seed, code)

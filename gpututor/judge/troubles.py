@@ -34,6 +34,8 @@ class Trouble:
     """The same worker can serve the next scenario."""
     worker_broke: WorkerBroke | None = None
     """The worker says that it broke by itself."""
+    exited: bool = False
+    """The worker's process ended itself: the submission ended it, or the exercise's `given.py`."""
     killed: bool = False
     """By a signal that anybody may have sent: the system where memory ran short, a person, or the submission."""
 
@@ -239,7 +241,7 @@ def from_exit(stage: str, exercise: Exercise, status: int) -> Trouble:
         "A function that ends the program takes its caller with it.",
         "Remove os._exit; return a value instead.",
     )
-    return Trouble(stage, Outcome.ERROR, finding)
+    return Trouble(stage, Outcome.ERROR, finding, exited=True)
 
 
 def from_bad_answer(stage: str, exercise: Exercise, words: str) -> Trouble:

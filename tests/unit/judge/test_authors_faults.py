@@ -8,6 +8,7 @@ import pytest
 
 from gpututor.errors import GradingError
 from gpututor.grading.report import Outcome
+from gpututor.judge.answers import WorkerBroke
 from tests.unit.judge.conftest import Grade
 from tests.unit.judge.test_grading import RIGHT
 
@@ -101,6 +102,16 @@ def test_a_fault_that_only_the_submission_has_is_its_own(grade: Grade, exercise_
     assert report.outcome is Outcome.NEEDS_REVIEW
 
 
+def test_a_build_that_ends_the_worker_is_the_authors(grade: Grade, exercise_folder: Path) -> None:
+    given = exercise_folder / "given.py"
+    given.write_text(f"import os\n{DRAW}def build(drawn, device):\n    os._exit(3)\n")
+
+    report = grade(RIGHT)
+
+    assert report.outcome is Outcome.INTERNAL_ERROR
+    assert report.reason.startswith(f"{given}: ")
+
+
 def test_checks_that_end_the_judge_are_named(grade: Grade, exercise_folder: Path) -> None:
     (exercise_folder / "checks.py").write_text("import os\n\nos._exit(3)\n")
 
@@ -109,3 +120,9 @@ def test_checks_that_end_the_judge_are_named(grade: Grade, exercise_folder: Path
 
     assert str(exercise_folder) in broke.value.title
     assert "checks.py" in broke.value.advice
+
+
+def test_a_worker_that_broke_by_itself_says_why_in_its_first_line() -> None:
+    broke = WorkerBroke("Traceback (most recent call last):\n  somewhere\nValueError: no such thing")
+    assert broke.title.endswith("ValueError: no such thing")
+    assert "somewhere" in broke.advice

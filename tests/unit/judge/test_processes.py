@@ -115,6 +115,16 @@ def test_a_right_step_passes(grade: Grade) -> None:
     assert report.outcome is Outcome.PASSED, (report.first_failure, report.reason)
 
 
+def test_a_fault_of_build_in_a_rank_is_the_authors(grade: Grade, exercise_folder: Path) -> None:
+    (exercise_folder / "solution.py").write_text(RIGHT)
+    (exercise_folder / "given.py").write_text(f"{GIVEN}\n\ndef build(drawn, device):\n    return drawn['y']\n")
+
+    report = grade(RIGHT)
+
+    assert report.outcome is Outcome.INTERNAL_ERROR
+    assert report.reason.startswith(f"{exercise_folder / 'given.py'}:9: KeyError: 'y'")
+
+
 @pytest.mark.long
 def test_each_scenario_has_ranks_of_its_own_and_a_file_of_one_rank_is_the_calls(
     grade: Grade, exercise_folder: Path
