@@ -26,7 +26,7 @@ class LanguageModel(nn.Module):
 
     def forward(self, tokens: torch.Tensor) -> torch.Tensor:
         # TODO: the table of positions (above), its use, and the causal
-        # mask; then the function below.
+        # mask, without a copy or a wait.
         return self.head(self.encoder(self.embed(tokens)))
 
 
@@ -44,7 +44,11 @@ def transformer_lm(
     vocabulary, width = weights["embed.weight"].shape
     hidden = weights["encoder.layers.0.linear1.weight"].shape[0]
     model = LanguageModel(vocabulary, width, heads, hidden)
-    return {"model": model, "scores": model(tokens)}
+    model.load_state_dict(weights)
+    model.to(device).eval()
+    with torch.inference_mode():
+        scores = model(tokens.to(device))
+    return {"model": model, "scores": scores}
 
 
 if __name__ == "__main__":

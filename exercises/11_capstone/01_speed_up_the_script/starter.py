@@ -9,7 +9,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-# TODO: this works. Ten faults make it slow: find them, and mend them
+# TODO: this works. Ten faults make it slow: find them, and fix them
 # one by one.
 
 CLASSES = 10
