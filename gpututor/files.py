@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import re
 import stat
 import tempfile
 from collections.abc import Callable, Iterator
@@ -15,6 +16,7 @@ from datetime import datetime
 from pathlib import Path
 
 _MOST_TRIES = 10
+_PART = re.compile(r"\.(\d+)-\w+\.part$")
 _NO_REPLACE, _EXCHANGE = 1, 2  # of renameat2
 _HERE = -100  # its AT_FDCWD: relative to the working directory
 
@@ -226,7 +228,7 @@ def _rename(source: Path, target: Path, how: int) -> None:
 def written_beside(target: Path, text: str | bytes) -> Iterator[Path]:
     """A file in the folder of `target` (made when it is not there) that holds `text` on the disk, and is gone after."""
     target.parent.mkdir(parents=True, exist_ok=True)
-    descriptor, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".part", dir=target.parent)
+    descriptor, name = tempfile.mkstemp(prefix=f".{target.name}.{os.getpid()}-", suffix=".part", dir=target.parent)
     part = Path(name)
     try:
         with os.fdopen(descriptor, "wb") as stream:
@@ -237,6 +239,15 @@ def written_beside(target: Path, text: str | bytes) -> Iterator[Path]:
     finally:
         with contextlib.suppress(FileNotFoundError):
             part.unlink()
+
+
+def sweep_parts(folder: Path, is_alive: Callable[[int], bool]) -> None:
+    """Remove what `written_beside` left in `folder`, or one level below, when its process was killed."""
+    for part in (*folder.glob(".*.part"), *folder.glob("*/.*.part")):
+        process = _PART.search(part.name)
+        if process is not None and not is_alive(int(process[1])):
+            with contextlib.suppress(OSError):
+                part.unlink()
 
 
 def back_up(path: Path, folder: Path) -> Path:

@@ -10,7 +10,9 @@ from gpututor.app.app import GpututorApp
 from gpututor.app.escape import know_escape
 from gpututor.app.idle import IdleCollector
 from gpututor.errors import CourseError, UsageError
-from gpututor.paths import builtin_course, progress_file
+from gpututor.files import sweep_parts
+from gpututor.paths import builtin_course, drafts_folder, progress_file
+from gpututor.processes import is_alive
 from gpututor.progress.store import ProgressStore
 
 if TYPE_CHECKING:
@@ -41,6 +43,8 @@ def run(course_folder: Path | None = None, workspace_folder: Path | None = None)
     workspace = find_workspace(workspace_folder, course)
     if workspace is None and workspace_folder is None:
         check_not_missing(course)
+    for folder in (drafts_folder(), *([workspace.folder] if workspace is not None else [])):
+        sweep_parts(folder, is_alive)
     take_in(path := progress_file(course.place))
     progress = ProgressStore(path)
     client = GradingClient(workers=QUICKEST)

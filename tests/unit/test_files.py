@@ -21,8 +21,10 @@ from gpututor.files import (
     create_atomically,
     replace_backed_up,
     replace_known,
+    sweep_parts,
     write_atomically,
 )
+from gpututor.processes import is_alive
 from tests.unit.patience import no_waiting
 
 exchanging = pytest.mark.skipif(sys.platform != "linux", reason="only Linux exchanges two files in one step")
@@ -357,3 +359,31 @@ def test_backups_of_the_same_second_get_names_of_their_own(tmp_path: Path) -> No
         copies.append(back_up(path, tmp_path / "backups"))
     assert [copy.read_text() for copy in copies] == ["0", "1", "2"]
     assert all(copy.name.startswith("file.2") and copy.suffix == ".py" for copy in copies)
+
+
+def test_parts_of_a_process_that_is_gone_are_swept_and_no_others(tmp_path: Path) -> None:
+    (tmp_path / "lesson").mkdir()
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    gone = [tmp_path / f".a.py.{ended.pid}-x1_.part", tmp_path / "lesson" / f".a.py.{ended.pid}-x2.part"]
+    kept = [tmp_path / f".a.py.{os.getpid()}-x3.part", tmp_path / ".download.part", tmp_path / "a.py"]
+    for path in (*gone, *kept):
+        path.touch()
+
+    sweep_parts(tmp_path, is_alive)
+
+    assert not any(path.exists() for path in gone)
+    assert all(path.exists() for path in kept)
+
+
+def test_what_a_killed_writer_leaves_is_swept(tmp_path: Path) -> None:
+    path = tmp_path / "a.py"
+    with subprocess.Popen([sys.executable, "-c", WRITER, path, str(LETTERS)], stdout=subprocess.PIPE) as writer:
+        assert writer.stdout is not None
+        writer.stdout.readline()
+        with no_waiting():
+            while not any(tmp_path.glob(".*.part")):
+                pass
+        writer.kill()
+    sweep_parts(tmp_path, is_alive)
+    assert not any(tmp_path.glob(".*.part"))

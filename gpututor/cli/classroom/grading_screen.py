@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import shutil
 import threading
 from collections.abc import Iterator, Mapping, Sequence
@@ -28,7 +29,11 @@ MOST_TOLD = 10
 LIVE_EVERY_S, PLAIN_EVERY_S = 0.5, 15.0
 
 
-_OPEN = "Submissions run as you: they can read and change what you can, class.secret and the journal with it."
+_OPEN = (
+    "Submissions run as you: they can read and change what you can, such as class.secret, the journal, the other "
+    "submissions, and the environment of your shell."
+)
+_OPEN_AS_ROOT = "You are root, so they can change all of this machine. Grade in bubblewrap, or as another user."
 
 
 class Screen:
@@ -57,6 +62,8 @@ class Screen:
             self._say(f"{count(len(begun.jobs), 'grading')} to do{already}: {how}.")
             if isolation == "process":
                 self._say(_OPEN)
+                if hasattr(os, "geteuid") and os.geteuid() == 0:
+                    self._say(_OPEN_AS_ROOT)
         elif begun.already:
             self._say(f"Nothing is left to grade{already}.")
         else:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import errno
 import io
+from dataclasses import replace
 from pathlib import Path
+
+import pytest
 
 from gpututor.classroom.batch import Options
 from gpututor.classroom.handed_in import Class
@@ -106,3 +109,15 @@ def test_a_terminal_that_is_gone_ends_no_grading(tmp_path: Path) -> None:
     with ProgressLine(work, screen.stream):
         screen.tell_meanwhile("One line.")
     screen.tell_end(start, work, is_stopped=False)
+
+
+@pytest.mark.parametrize(("user", "isolation", "told"), [(0, "process", 3), (1000, "process", 2), (0, "bubblewrap", 1)])
+def test_a_class_that_is_graded_as_you_is_warned_and_more_so_as_root(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, user: int, isolation: str, told: int
+) -> None:
+    monkeypatch.setattr("os.geteuid", lambda: user)
+    start, _ = begun(tmp_path, 1)
+    stream = io.StringIO()
+    Screen(stream, "").tell_start(replace(start, options=replace(OPTIONS, isolation=isolation)))
+    said = stream.getvalue()
+    assert ("class.secret" in said, "root" in said) == (told > 1, told > 2)

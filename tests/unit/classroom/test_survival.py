@@ -24,6 +24,7 @@ from gpututor.classroom.keys import exercise_version
 from gpututor.classroom.work import Work, is_in_journal
 from gpututor.cli.main import main
 from gpututor.course.catalogue import load_course, load_exercise
+from gpututor.grading import judge_process
 from gpututor.grading.client import GradingClient
 from gpututor.grading.events import GradeRequest, GradingEvent, RunStarted
 from gpututor.grading.inventory import torch_version
@@ -171,6 +172,33 @@ def test_a_judge_that_stands_still_is_ended_and_its_submission_graded_by_another
     assert work.progress.outcomes == {Outcome.PASSED: 4}
     assert work.progress.retried == 1
     assert all(is_in_journal(job) for job in jobs)
+
+
+STOPS_ITS_JUDGE = """
+import os, signal
+with open(f"/proc/{os.getppid()}/stat") as status:
+    above = int(status.read().rpartition(")")[2].split()[1])
+for process in (above, os.getppid()):
+    os.kill(process, signal.SIGSTOP)
+
+
+def twice(number):
+    return 2 * number
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks for its parents in /proc")
+def test_a_submission_that_stops_every_judge_keeps_no_other_from_being_graded(
+    exercise_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(judge_process, "SLACK_S", 5.0)
+    text = "def twice(number):\n    return 2 * number\n"
+    hostile = real_job(exercise_folder, tmp_path, STOPS_ITS_JUDGE)
+    jobs = [hostile, *(real_job(exercise_folder, tmp_path, f"{text}# {number}\n") for number in range(3))]
+    work = Work(jobs)
+    LocalExecutor.of("process", 1, RealDevices((), dict), lambda line: None).run(work)
+    assert work.progress.outcomes == {Outcome.PASSED: 3}
+    assert [trouble.key for trouble in work.troubles] == [hostile.key]
 
 
 def real_job(exercise_folder: Path, folder: Path, text: str) -> Job:
