@@ -57,7 +57,7 @@ def refusal_of(content: bytes) -> str:
     for mark, name in _OTHER_ENCODINGS:
         if content.startswith(mark):
             return f"The file is {name}, and must be UTF-8."
-    if not content.strip():
+    if not content.removeprefix(codecs.BOM_UTF8).strip():
         return "The file is empty."
     if (at := content.find(b"\0")) >= 0:
         return f"The file holds NUL bytes (the first is byte {at + 1}): it is no Python file."

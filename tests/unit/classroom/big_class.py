@@ -168,7 +168,7 @@ class _Kinds:
             "UTF-16": (text.encode("utf-16"), _REFUSED),
             "Latin-1": (f"# caf\xe9 {number}\n{text}".encode("latin-1", "replace"), _REFUSED),
             "too big": (right.content + b"#" * MAX_SUBMISSION_BYTES, _REFUSED),
-            "empty": (b"", NOT_PASSED),
+            "empty": (b"", _REFUSED),
             "no Python": (f"{text}\ndef (:  # {number}\n".encode(), frozenset({Outcome.ERROR})),
             "cut": (f"{text.rstrip()}\nvalue_{number} = (1,\n".encode(), frozenset({Outcome.ERROR})),
         }

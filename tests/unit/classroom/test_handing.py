@@ -231,7 +231,7 @@ def test_no_link_is_followed_and_what_cannot_be_packed_is_told(
     told = said.err.splitlines()
     assert [line.split(" ")[1] for line in told] == ["1.2", "1.3", "2.1", "2.2", "2.3"]
     assert all("is NOT in it" in line for line in told)
-    assert [word in line for word, line in zip(("link", "link", "UTF-8", "zero", "1 MiB"), told, strict=True)] == [
+    assert [word in line for word, line in zip(("link", "link", "UTF-8", "NUL", "1 MiB"), told, strict=True)] == [
         True
     ] * 5
 

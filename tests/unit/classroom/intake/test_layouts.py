@@ -117,16 +117,16 @@ def test_what_is_kept_is_what_was_handed_in_once_for_the_same_text(
     laid_out: LaidOut, reading: Reader, kept: ClassFolder
 ) -> None:
     content = "a = 'é'\r\n".encode()
-    found = reading(laid_out({"kim/5.1.py": content, "ana/5.1.py": b"\xef\xbb\xbf" + content, "lee/5.2.py": b""}))
-    one, other, empty = (kept.submission(one.sha256) for one in found.handed_in)
+    found = reading(laid_out({"kim/5.1.py": content, "ana/5.1.py": b"\xef\xbb\xbf" + content, "lee/5.2.py": b"#"}))
+    one, other, short = (kept.submission(one.sha256) for one in found.handed_in)
     assert one == other
     assert one.read_bytes() == content
-    assert empty.read_bytes() == b""
+    assert short.read_bytes() == b"#"
     one.write_bytes(b"spoilt in a power cut")
     one.with_name(".x.part").write_bytes(b"of a reader that was killed")
     reading(laid_out({}))
     assert one.read_bytes() == content
-    assert sorted(path for path in kept.folder.rglob("*") if path.is_file()) == sorted({one, empty})
+    assert sorted(path for path in kept.folder.rglob("*") if path.is_file()) == sorted({one, short})
     kept.write_class(found)
     assert kept.read_class() == found
 

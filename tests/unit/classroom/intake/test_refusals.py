@@ -44,6 +44,8 @@ def refused(reading: Reader, source: Path) -> dict[str, str]:
         ("a = 1\n".encode("utf-32"), "The file is UTF-32, and must be UTF-8."),
         (b"a = 1\n\0", "The file holds NUL bytes (the first is byte 7): it is no Python file."),
         (b"\xed\xa0\x80", "The file is not UTF-8: byte 1, in line 1, is 0xed."),
+        (b"", "The file is empty."),
+        (b"\xef\xbb\xbf \n", "The file is empty."),
     ],
 )
 @pytest.mark.parametrize("is_zip", [False, True])
