@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from types import ModuleType
+
 import pytest
 
 from gpututor.authoring.form import exercise_faults, lesson_faults
@@ -19,6 +22,25 @@ def test_the_course_has_no_mistakes() -> None:
 @pytest.mark.parametrize("exercise", EXERCISES)
 def test_an_exercise_has_the_form_that_the_gate_asks_for(exercise: Exercise) -> None:
     assert [fault.title(COURSE.folder) for fault in exercise_faults(exercise, COURSE)] == []
+
+
+CODE = re.compile(r"[A-Za-z_][\w.]*\(|\w+=[\w.]+|[a-z_]+\.[a-z_.]+[a-z_]")
+"""A call, a keyword with its value, or a dotted name."""
+
+
+@pytest.mark.parametrize("exercise", EXERCISES)
+def test_no_advice_shows_code_that_only_the_last_hint_shows(exercise: Exercise) -> None:
+    *earlier, last = ("".join(text.split()) for text in exercise.hints)
+    known = "".join("".join([exercise.task, exercise.starter, *earlier]).split())
+    course_checks = ModuleType("checks")
+    exec(compile(exercise.checks, "checks.py", "exec"), course_checks.__dict__)
+    given_away = {
+        (check.name, code)
+        for check in course_checks.checks
+        for code in CODE.findall(check.advice)
+        if code in last and code not in known
+    }
+    assert given_away == set()
 
 
 @pytest.mark.parametrize("lesson", LESSONS)

@@ -95,7 +95,7 @@ gpu_time = measurement(
 checks = [
     structure(
         reference,
-        advice="A dict of the five names; the product is a float32 tensor, .item() makes a float of a tensor.",
+        advice="A dict of the five names; the product is a float32 tensor, the others are Python floats.",
     ),
     placement(outputs={"product": "cpu"}),
     transfers(
@@ -121,6 +121,6 @@ checks = [
         wrong_difference,
         needs=("structure",),
         why="A comparison in the narrow type rounds the exact values first, and cannot tell how far off others are.",
-        advice="(exact - product.double()).abs().max(): widen first, then subtract, then the largest magnitude.",
+        advice="Widen the product first, then subtract, then take the largest magnitude.",
     ),
 ]

@@ -23,7 +23,7 @@ checks = [
     placement(
         "cpu",
         why="The norms come from several GPUs. The host's memory is where the caller wants them together.",
-        advice="Bring each norm home with .cpu() after the last launch, then join them with torch.stack.",
+        advice="Bring the norms home after the last launch, then join them.",
     ),
     transfers(
         between=lambda drawn, machine: (0, len(drawn["pairs"])),
