@@ -72,7 +72,7 @@ def fault_of(error: BaseException, file: Path | None = None, lead: str = "") -> 
     return fault_at(authors_frames(error), f"{lead}{in_words(error)}", file)
 
 
-def check_fits(function: Callable[..., Any], wanted: str, *values: Any, **named: Any) -> None:
+def check_fits(function: Callable[..., Any], wanted: str, /, *values: Any, **named: Any) -> None:
     """Raise `CourseError` if `function` cannot be called so; `wanted` is the signature that it should have."""
     try:
         signature = inspect.signature(function)

@@ -10,6 +10,7 @@ from typing import Any
 from gpututor.checks.authors import authors_frames, fault_of, in_words
 from gpututor.checks.core import Check, Finding, Run
 from gpututor.course.exercise import Exercise
+from gpututor.errors import GradingError, TutorError
 from gpututor.grading.report import Status, Verdict
 from gpututor.judge.baselines import run_of_file
 from gpututor.judge.exercise_code import ExerciseCode
@@ -58,7 +59,10 @@ class Solution:
             try:
                 verdict_of(check, own)
             except Exception:
-                raise fault_of(error, self._exercise.folder / "checks.py", f"check {check.name!r}: ") from None
+                if isinstance(error, TutorError) or authors_frames(error):
+                    raise fault_of(error, self._exercise.folder / "checks.py", f"check {check.name!r}: ") from None
+                problem = f"Check {check.name!r} broke with the exercise's own solution, too: {in_words(error)}"
+                raise GradingError(problem, "Report this with the exercise, if its checks.py is right.") from error
             finding = broke(error)
             return replace(found(check.name, check.sentence(run.machine), finding, run.machine), of=check.points)
 
