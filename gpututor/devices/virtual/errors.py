@@ -156,6 +156,15 @@ def unsupported(call: str, instead: str = "") -> NotImplementedError:
     return NotImplementedError(f"The virtual GPU does not support {call}." + (f" {instead}" if instead else ""))
 
 
+def no_kernel(operator: str, backend: str) -> NotImplementedError:
+    """Say that an operator has no kernel for a backend, as the dispatcher does (OperatorEntry.cpp)."""
+    return NotImplementedError(
+        f"Could not run '{operator}' with arguments from the '{backend}' backend. This could be because the operator "
+        "doesn't exist for this backend, or was omitted during the selective/custom build process (if using custom "
+        "build)."
+    )
+
+
 class NoValues(RuntimeError):
     """A value was wanted of a tensor on a virtual GPU without values (`virtual_gpu(values=False)`)."""
 

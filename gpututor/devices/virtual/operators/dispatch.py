@@ -9,7 +9,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from gpututor.devices.virtual import errors, private, work
 from gpututor.devices.virtual.machine import active, is_on, python_device
-from gpututor.devices.virtual.operators import mixing, replaying, second_ways, without_values
+from gpututor.devices.virtual.operators import custom, mixing, replaying, second_ways, without_values
 from gpututor.devices.virtual.operators.drawing import draw
 from gpututor.devices.virtual.operators.forecast import WIDEST, could_fill, could_grow, forecast
 from gpututor.devices.virtual.operators.inputs import Inputs, bytes_of
@@ -73,8 +73,7 @@ class DeviceMode(TorchDispatchMode):
             return _make_pinned(func, args, kwargs)
         op = OPERATORS.get(id(func)) or describe(func)
         if op.composite:
-            with self:
-                return func.decompose(*args, **kwargs)
+            return _composed(func, op, args, kwargs)
         try:
             out = op.call(*args, **kwargs)
         except (TypeError, RuntimeError):
@@ -121,6 +120,14 @@ def _device_of(out: Any, args: tuple[Any, ...]) -> str:
     return ""
 
 
+def _composed(func: Any, op: Operator, args: Any, kwargs: dict[str, Any]) -> Any:
+    """Run an operator that calls others: the calls are seen, and this one is no kernel."""
+    if op.custom:
+        return custom.run(func, tuple(args), kwargs)
+    with DeviceMode():
+        return func.decompose(*args, **kwargs)
+
+
 def run(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """One operator that has at least one virtual tensor among its arguments."""
     op = OPERATORS.get(id(func)) or describe(func)
@@ -130,8 +137,7 @@ def run(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
                 active().home(value._device)
         return op.rule(func, args, kwargs)
     if op.composite:
-        with DeviceMode():
-            return func.decompose(*args, **kwargs)
+        return _composed(func, op, args, kwargs)
     if op.is_view:
         first, *rest = args
         if type(first) is VirtualTensor and first._layout is _STRIDED:
@@ -257,8 +263,7 @@ def make(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     if op.rule is not None:
         return op.rule(func, args, kwargs)
     if op.composite:
-        with DeviceMode():
-            return func.decompose(*args, **kwargs)
+        return _composed(func, op, args, kwargs)
     machine = active()
     gpu = machine.gpus[python_device(kwargs["device"]).index]
     named = {**kwargs, "device": machine.host_device}

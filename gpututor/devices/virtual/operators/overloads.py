@@ -141,6 +141,15 @@ _CUDA_NAMES = {
 _MULTIPLYING = frozenset(
     {"matmul", "convolution", "convolution_backward", "attention", "attention_backward", "contraction"}
 )
+# fmt: off
+TORCHS_OWN = frozenset({
+    "_", "_c10d_functional", "_c10d_functional_autograd", "_dtensor", "_native", "_quantized", "_test", "aten", "c10d",
+    "debug_mode_ops", "debugprims", "export", "inductor", "inductor_prims", "mkl", "mkldnn", "mkldnn_prepacked",
+    "onednn", "prim", "prims", "profiler", "quantization", "quantized", "rngprims", "sparse", "static_runtime",
+    "symm_mem",
+})
+# fmt: on
+"""The namespaces of PyTorch's own operators."""
 _COLLECTIVES = frozenset({"c10d", "_c10d_functional"})
 
 
@@ -162,6 +171,7 @@ class Operator:
         "checks_scalars",
         "composite",
         "cuda_kernel",
+        "custom",
         "func",
         "growth",
         "hidden_view",
@@ -248,7 +258,10 @@ class Operator:
         self.checks_scalars = short in _CHECKS_SCALARS
         """A CPU tensor without dimensions is as wrong there as any."""
         self.waits = _waits_of(short, func._overloadname)
-        self.composite = func.namespace == "aten" and private.has_composite_kernel(func.name())
+        self.custom = func.namespace not in TORCHS_OWN and self.rule is None
+        """It comes from outside of torch: `custom` runs its body."""
+        self.composite = self.custom or (func.namespace == "aten" and private.has_composite_kernel(func.name()))
+        """It calls other operators, each of which is recorded."""
         self.made_of_others = private.explicit_composite(func)
         """Runs one that PyTorch writes in terms of others with a gradient of its own; None for a kernel."""
 

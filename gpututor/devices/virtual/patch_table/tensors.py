@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from gpututor.devices.virtual.face import host_types, refusals, types, warned
+from gpututor.devices.virtual.operators import custom
 from gpututor.devices.virtual.patch_table.rows import each, refuse
 from gpututor.devices.virtual.patches import Patch
 from gpututor.devices.virtual.tensors import gradients, sources, storage
@@ -30,6 +31,13 @@ PATCHES: tuple[Patch, ...] = (
         apply=gradients.custom_backward,
     ),
     *each("torch.UntypedStorage", "C++ knows no such device", __new__=staticmethod(storage.new_storage)),
+    *each(
+        "torch.library.Library",
+        "the kernels that compute a GPU's values are not to be replaced",
+        impl=custom.impl,
+        fallback=custom.fallback,
+    ),
+    *each("torch._ops.OperatorBase", "the same by its other name", py_impl=custom.py_impl),
     *refuse("torch.func", "linearize"),
     *each("torch.autograd", "device names in hooks and custom Functions", _engine_run_backward=refusals.run_backward),
 )

@@ -7,7 +7,7 @@ looked up at import, so that one that is missing is known, and named, before any
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from importlib import import_module
 from typing import Any
@@ -45,6 +45,7 @@ def without_cuda_autocast() -> Any:
     return torch._C._ExcludeDispatchKeyGuard(CUDA_AUTOCAST)
 
 
+_below_autograd: Any = torch._C._AutoDispatchBelowAutograd
 _set_conj: Any = torch._C._set_conj
 _set_neg: Any = torch._C._set_neg
 _excluded_keys: Any = torch._C._dispatch_tls_local_exclude_set
@@ -142,6 +143,29 @@ def run_composite(operator: Any, *args: Any) -> Any:
     return operator._op_dk(torch._C.DispatchKey.CompositeImplicitAutograd, *args)
 
 
+_has_computed_kernel: Any = torch._C._dispatch_has_computed_kernel_for_dispatch_key
+_get_kernel: Any = torch.library.get_kernel
+_key_set: Any = torch._C.DispatchKeySet
+_dispatch_keys: Any = torch._C.DispatchKey
+
+
+def kernel_of(operator: Any, key: str) -> Any:
+    """The kernel that torch runs for tensors of that backend; None where it has none."""
+    if not _has_computed_kernel(operator.name(), key):
+        return None
+    return _get_kernel(operator, key)
+
+
+def keys(key: str) -> Any:
+    """The set of that one dispatch key."""
+    return _key_set(getattr(_dispatch_keys, key))
+
+
+def below_autograd_of(operator: Any) -> Any:
+    """A block in which autograd does not see a kernel's calls, if the operator has a gradient of its own."""
+    return _below_autograd() if _has_kernel(operator.name(), "Autograd") else nullcontext()
+
+
 def with_memory(tensor: torch.Tensor) -> torch.Tensor:
     """A tensor of zeros that has no memory, given memory: below a mode, kernels would read address 0."""
     if not tensor._is_zerotensor():
@@ -199,6 +223,8 @@ ordinals_of_uuids: Any = torch.cuda._transform_uuid_to_ordinals
 function_mode_is_on: Any = torch._C._is_torch_function_mode_enabled
 no_function_modes: Any = torch._C.DisableTorchFunction
 """A block in which torch's Python calls are not seen by function modes."""
+function_modes_seen: Any = torch._C._EnableTorchFunction
+"""A block in which they are, within such a block too."""
 
 
 _count_function_modes: Any = torch._C._len_torch_function_stack

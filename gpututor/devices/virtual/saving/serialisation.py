@@ -136,6 +136,10 @@ def reduce(tensor: VirtualTensor) -> tuple[Any, ...]:
         host = tensor._host.detach()
     is_parameter = bool(getattr(tensor, "_is_param", False))
     if not _session.depth:
+        # A pickler of the program's own sees what is given here: a copy, as on CUDA.
+        _record(tensor._device, CPU, host.nbytes, "pickle.dumps")
+        with private.host_only():
+            host = host.clone()
         return _rebuild_pickled, (host, str(tensor._device), tensor.requires_grad, is_parameter)
     active().home(tensor._device)
     untyped = host.untyped_storage()
