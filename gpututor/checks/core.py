@@ -61,6 +61,16 @@ class Span:
 
 
 @dataclass(frozen=True)
+class Unpriced:
+    """Work of the host in a call that the virtual GPU's clock cannot price, such as NumPy's."""
+
+    nanoseconds: int = 0
+    """Of processor time, measured: no part of any `Span`."""
+    line: int | None = None
+    """The line before which most of it was, where that is known."""
+
+
+@dataclass(frozen=True)
 class MemoryUse:
     """What tensors held on one device around a call, in bytes as its allocator counts them."""
 
@@ -116,6 +126,7 @@ class Call:
     return_line: int | None = None
     """The line at which the learner's function returned."""
     span: Span = field(default_factory=Span)
+    unpriced: Unpriced = field(default_factory=Unpriced)
     memory: dict[str, MemoryUse] = field(default_factory=dict)
     """By device; the CPU is not among them."""
     before: dict[str, str] = field(default_factory=dict)
@@ -202,6 +213,8 @@ class Check:
     speed: SpeedLimit | None = None
     baselines: tuple[str, ...] = ()
     """Files of the exercise's folder whose calls it needs beside the submission's, in `Run.baselines`."""
+    timed: bool = False
+    """It judges times: on the virtual GPU it is inconclusive where much of the work has no modelled price."""
     results_only: bool = False
     """It looks at nothing but inputs and results: timed calls, which nobody observes, are verified by it."""
     measured: Callable[[Run], str] | None = None

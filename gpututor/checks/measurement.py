@@ -166,7 +166,7 @@ def measurement(
         return None
 
     sentence = "The time that it reports is the time that the work took"
-    return Check(name, lambda _: sentence, find, (), why, "", on, kind="values")
+    return Check(name, lambda _: sentence, find, (), why, "", on, kind="values", timed=True)
 
 
 def _asked(truth: Truth, call: Call, name: str) -> Taken:

@@ -64,7 +64,7 @@ def overlap(
                 return finding
         return None
 
-    return Check(name, sentence, find, (), why, advice, on)
+    return Check(name, sentence, find, (), why, advice, on, timed=True)
 
 
 def _copies(run: Run, call: Call, rows: Rows, direction: str, least: float) -> Finding | None:

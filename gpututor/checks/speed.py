@@ -129,7 +129,7 @@ def speed(
         return _modelled_figures(*_modelled(run, baseline), len(run.calls))
 
     needs = ("structure", "value", "parity")
-    return Check(name, sentence, find, needs, why, advice, applies, speed=limit, measured=measured)
+    return Check(name, sentence, find, needs, why, advice, applies, speed=limit, measured=measured, timed=True)
 
 
 def in_words(at_most: float, beside: str = "") -> str:

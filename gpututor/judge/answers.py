@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gpututor.checks.core import Call, MemoryUse, Span
+from gpututor.checks.core import Call, MemoryUse, Span, Unpriced
 from gpututor.errors import GradingError
 from gpututor.plain_text import visible
 from gpututor.trace.columns import Trace, TraceError
@@ -75,8 +75,9 @@ def read_call(frame: Frame, drawn: dict[str, Any], source: str, sizes: Sizes, wa
         output=output,
         state=unpacker.unpack(header["state"]) if "state" in header else None,
         trace=trace,
-        return_line=line if type(line) is int and 0 < line <= source.count("\n") + 1 else None,
+        return_line=_line(line, source),
         span=_span(header.get("span")),
+        unpriced=_unpriced(header.get("unpriced"), source),
         memory=_memory(header.get("memory")),
         before=_digests(header.get("before")),
         after=_digests(header.get("after")),
@@ -108,6 +109,15 @@ def _span(data: object) -> Span:
     if not span.started <= span.returned <= span.finished:
         raise FrameError("a call that ended before it began")
     return span
+
+
+def _unpriced(data: object, source: str) -> Unpriced:
+    fields = _object(data, {"nanoseconds", "line"})
+    return Unpriced(_amount(fields["nanoseconds"]), _line(fields["line"], source))
+
+
+def _line(line: object, source: str) -> int | None:
+    return line if type(line) is int and 0 < line <= source.count("\n") + 1 else None
 
 
 def _memory(data: object) -> dict[str, MemoryUse]:

@@ -71,6 +71,7 @@ def together(calls: Sequence[Call]) -> Call:
             max(call.span.returned for call in calls),
             max(call.span.finished for call in calls),
         ),
+        unpriced=max((call.unpriced for call in calls), key=lambda work: work.nanoseconds),
         memory={device: _sum([call.memory.get(device) for call in calls]) for device in calls[0].memory},
         before=_by_rank([call.before for call in calls]),
         after=_by_rank([call.after for call in calls]),

@@ -12,6 +12,7 @@ from gpututor.grading.report import Outcome, Status, Verdict
 from gpututor.judge import troubles
 from gpututor.judge.conduct import Observation
 from gpututor.plain_text import shortened
+from gpututor.trace.units import duration
 
 OWN = ("loads", "runs", "prints")
 """The grader's own checks: they are worth no points, and passing them alone is no pass."""
@@ -19,6 +20,10 @@ LONGEST = 4000
 """Characters of each text of a verdict: an author's check may show a whole result."""
 VALUES_ARE_WRONG = "held back: the values are wrong"
 _VALUES_FIRST = "Make the values right: then this earns its points."
+UNPRICED_NS = 50_000_000
+"""Processor time of a call without a modelled price, from which on modelled times are not judged …"""
+UNPRICED_FOR_EACH_NS = 20_000
+"""… and as much more for each event: benchmarks/unpriced.py shows what honest programs need."""
 _WORST_FIRST = (
     (Status.FAILED, Outcome.FAILED),
     (Status.TOO_SLOW, Outcome.TOO_SLOW),
@@ -43,6 +48,8 @@ def own_verdicts(observation: Observation, exercise: Exercise) -> Iterator[Verdi
 def verdict_of(check: Check, run: Run) -> Verdict:
     """What a check says about a run that came to its end."""
     finding = check.find(run)
+    if finding is None and check.timed and run.machine.virtual:
+        finding = _not_timed(run)
     figures = check.measured(run) if check.measured is not None else ""
     if finding is not None:
         verdict = found(check.name, check.sentence(run.machine), finding, run.machine, check.why, check.advice)
@@ -56,6 +63,24 @@ def verdict_of(check: Check, run: Run) -> Verdict:
         of=check.points,
         measured=figures,
     )
+
+
+def _not_timed(run: Run) -> Finding | None:
+    """What keeps a modelled time from being judged: much work of the host that is no part of it."""
+    for call in run.calls:
+        work, elapsed_ns = call.unpriced, call.span.finished - call.span.started
+        if work.nanoseconds > max(UNPRICED_NS + UNPRICED_FOR_EACH_NS * len(call.trace), elapsed_ns):
+            most = f", most of it before line {work.line}" if work.line is not None else ""
+            return Finding(
+                "work that the modelled clock can price",
+                f"not timed: {duration(work.nanoseconds)} of work on the host that it cannot price{most}"
+                f"{run.which(call)}",
+                line=work.line,
+                why="NumPy, loops over values and child processes take no modelled time.",
+                advice="Do that work with torch, on the device.",
+                status=Status.INCONCLUSIVE,
+            )
+    return None
 
 
 def not_run(check: Check, machine: Machine) -> Verdict:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import gc
+from collections.abc import Callable
+from dataclasses import asdict
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -24,7 +26,7 @@ class Gauge(Protocol):
         """The time, for the thread that asks."""
 
     def settle(self) -> int:
-        """Wait until all devices are idle; the time then."""
+        """Wait until all devices, and all threads of the virtual machine, are idle; the time then."""
 
     def handed_over(self, result: object) -> None:
         """The function returned this: from now on its caller reads it."""
@@ -37,6 +39,9 @@ class Gauge(Protocol):
 
     def begin_peaks(self) -> None:
         """Begin anew. A virtual GPU's own meters keep their peaks, so that a program has to reset them."""
+
+    def watch(self) -> Callable[[], dict[str, int | None]]:
+        """Begin to measure what the clock cannot price; what is given reads it."""
 
 
 class VirtualGauge:
@@ -52,7 +57,7 @@ class VirtualGauge:
 
     def settle(self) -> int:
         clock = self._machine.clock
-        clock.host.wait_until(clock.finish())
+        clock.host.wait_until(max(clock.finish(), clock.host.last_work()))
         return clock.host.now
 
     def handed_over(self, result: object) -> None:
@@ -69,6 +74,12 @@ class VirtualGauge:
     def begin_peaks(self) -> None:
         for gpu in self._machine.gpus:
             gpu.memory.begin_peaks()
+
+    def watch(self) -> Callable[[], dict[str, int | None]]:
+        from gpututor.devices.virtual.work.unpriced import Watch
+
+        watch = Watch()
+        return lambda: asdict(watch.read())
 
 
 class RealGauge:
@@ -106,6 +117,9 @@ class RealGauge:
             for index in self._indices():
                 reset(index)
 
+    def watch(self) -> Callable[[], dict[str, int | None]]:
+        return lambda: {"nanoseconds": 0, "line": None}  # its clock measures everything
+
     def _indices(self) -> range:
         return range(self._module.device_count() if self._backend is not None else 0)
 
@@ -119,6 +133,8 @@ class Around:
         self._after: dict[str, int] = {}
         self._peaks: dict[str, int] = {}
         self.span = {"started": 0, "returned": 0, "finished": 0}
+        self.unpriced: dict[str, int | None] = {}
+        """Work of the host that the clock cannot price."""
 
     def begin(self) -> None:
         gauge = self._gauge
@@ -126,9 +142,11 @@ class Around:
         self._before = gauge.allocated()
         gauge.begin_peaks()
         self.span["started"] = gauge.now()
+        self._watched = gauge.watch()
 
     def returned(self, result: object) -> None:
         gauge = self._gauge
+        self.unpriced = self._watched()
         self.span["returned"] = gauge.now()
         gauge.handed_over(result)
         self.span["finished"] = gauge.settle()

@@ -159,7 +159,7 @@ def _answer_to_call(
         packed = _packed(packer, output, arguments, path, with_state="arguments" in wants)
         header = {"event": "returned", "line": line, **packed}
         del packed
-        header |= {"before": dict(digests), "span": around.span}
+        header |= {"before": dict(digests), "span": around.span, "unpriced": around.unpriced}
         header["fp32_precision"] = str(torch.backends.cuda.matmul.fp32_precision)
     except SubmissionFailed as error:
         header = {"event": "failed", "failure": error.failure.to_json()}

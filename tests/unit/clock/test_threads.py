@@ -48,6 +48,14 @@ def test_a_thread_that_low_level_code_starts_has_a_clock_too(machine: VirtualMac
     assert items.get() == machine.clock.host.now == 5 * S
 
 
+def test_work_of_a_thread_that_nobody_joins_is_known(machine: VirtualMachine) -> None:
+    done: list[int] = []
+    _thread.start_new_thread(lambda: done.append(machine.clock.host.spend(7 * S)), ())  # type: ignore[func-returns-value]
+    while not done:
+        pass
+    assert (machine.clock.host.now, machine.clock.host.last_work()) == (0, 7 * S)
+
+
 def test_an_older_thread_reads_the_real_clock() -> None:
     asked, answers = queue.Queue[None](), queue.Queue[float]()
 

@@ -28,7 +28,7 @@ class MachineClock:
     """Time on a machine: each host thread's, and each GPU's. Safe to use from several threads."""
 
     def __init__(self, gpus: int) -> None:
-        self.host = HostClocks()
+        self.host = HostClocks([])
         self.order = Order()
         """What is done before what, whatever the times are."""
         self.gpus = [Timeline(index) for index in range(gpus)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Hashable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 READING = 50
 """Nanoseconds that reading a clock takes, so that `while perf_counter() < end` ends."""
@@ -34,9 +34,16 @@ class HostClocks(threading.local):
     """How much of the time the thread slept: the processor was free."""
     latest: int = 0
     """The latest time of any work of the thread. A pool's thread goes back where a job began before it was free."""
+    worked: int = 0
+    """When the processor was last busy for the thread: waits and sleep do not count."""
     _run_began: int = 0
     _last_reading: int = -1
     _site: Hashable = None
+
+    def __init__(self, threads: list[dict[str, Any]]) -> None:
+        """Run in each thread at its first use, with the same list: its attributes become part of that."""
+        self._threads = threads
+        threads.append(self.__dict__)
 
     def begin(self, stamp: Stamp | None) -> None:
         """This thread is on the machine from now on; it goes on from `stamp`, where that is the machine's."""
@@ -46,7 +53,7 @@ class HostClocks(threading.local):
 
     def spend(self, nanoseconds: int) -> None:
         """The thread worked for that long."""
-        self.now += nanoseconds
+        self.now = self.worked = self.now + nanoseconds
 
     def wait_until(self, moment: int) -> None:
         """The thread goes on at `moment`, if that is not past."""
@@ -82,6 +89,10 @@ class HostClocks(threading.local):
         """The thread got what another had ready at `stamp`; None, or one of another machine, changes nothing."""
         if stamp is not None and stamp.clocks is self and stamp.time > self.now:
             self.now = stamp.time
+
+    def last_work(self) -> int:
+        """When the processor was last busy for any thread, those that nobody has waited for included."""
+        return max(int(one.get("worked", 0)) for one in [*self._threads])
 
     def end(self) -> Stamp:
         """When all that the thread did was done."""

@@ -16,6 +16,7 @@ from gpututor.devices.virtual import errors, private
 from gpututor.devices.virtual.machine import active
 from gpututor.devices.virtual.operators.overloads import TORCHS_OWN
 from gpututor.devices.virtual.tensors.tensor import VirtualTensor
+from gpututor.devices.virtual.work.unpriced import meter
 
 
 def run(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -33,7 +34,10 @@ def run(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     if kernel is None:
         raise errors.no_kernel(func.name(), key)
     with private.function_modes_seen(), private.below_autograd_of(func), ThreadModes():
-        return kernel.call_boxed(private.keys(key), *args, **kwargs)
+        try:
+            return kernel.call_boxed(private.keys(key), *args, **kwargs)
+        finally:
+            meter().resume()
 
 
 def _backend(given: list[Any]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from time import perf_counter_ns  # bound here: inside a machine, that of `time` is its clock's
 from typing import Any
 
 import torch
@@ -21,6 +22,7 @@ from gpututor.devices.virtual.operators.sparse import run_sparse
 from gpututor.devices.virtual.tensors.moves import pin
 from gpututor.devices.virtual.tensors.tensor import VirtualTensor, on_device
 from gpututor.devices.virtual.work.prices import tensors_of
+from gpututor.devices.virtual.work.unpriced import SHORT_NS, SLOW_NS, meter
 
 Tensor = torch.Tensor
 _STRIDED = torch.strided
@@ -37,6 +39,7 @@ class DeviceMode(TorchDispatchMode):
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
+        self._meter = meter()
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
@@ -44,14 +47,24 @@ class DeviceMode(TorchDispatchMode):
         return False
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if type(types) is list:
-            # A higher-order operator, for which torch lists no types. Some compute under no mode at all.
-            raise errors.unsupported(f"torch.ops.higher_order.{func.name()}")
-        if private.function_mode_is_on():
-            # In a backward pass: else each size and stride that is asked for below would go through the function mode.
-            with private.no_function_modes():
-                return self._operator(func, types, args, kwargs or {})
-        return self._operator(func, types, args, kwargs or {})
+        mine, now = self._meter, perf_counter_ns()
+        if now - mine.last > SHORT_NS:
+            mine.pause(now)
+        mine.last = now
+        try:
+            if type(types) is list:
+                # A higher-order operator, for which torch lists no types. Some compute under no mode at all.
+                raise errors.unsupported(f"torch.ops.higher_order.{func.name()}")
+            if private.function_mode_is_on():
+                # In a backward pass: else the function mode would see each size and stride that is asked for below.
+                with private.no_function_modes():
+                    return self._operator(func, types, args, kwargs or {})
+            return self._operator(func, types, args, kwargs or {})
+        finally:
+            now = perf_counter_ns()
+            length = now - mine.last
+            mine.within += length if length < SLOW_NS else mine.slow(length)
+            mine.last = now
 
     def _operator(self, func: Any, types: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         if func is _ZERO_TENSOR:

@@ -139,7 +139,12 @@ def reduce(tensor: VirtualTensor) -> tuple[Any, ...]:
         # A pickler of the program's own sees what is given here: a copy, as on CUDA.
         _record(tensor._device, CPU, host.nbytes, "pickle.dumps")
         with private.host_only():
-            host = host.clone()
+            untyped = host.untyped_storage().clone()
+            alias = host
+            host = torch.empty((0,), dtype=alias.dtype).set_(
+                untyped, alias.storage_offset(), alias.size(), alias.stride()
+            )
+            private.follow_bits(host, alias)
         return _rebuild_pickled, (host, str(tensor._device), tensor.requires_grad, is_parameter)
     active().home(tensor._device)
     untyped = host.untyped_storage()
