@@ -49,8 +49,13 @@ def test_a_thread_that_low_level_code_starts_has_a_clock_too(machine: VirtualMac
 
 
 def test_work_of_a_thread_that_nobody_joins_is_known(machine: VirtualMachine) -> None:
-    done: list[int] = []
-    _thread.start_new_thread(lambda: done.append(machine.clock.host.spend(7 * S)), ())  # type: ignore[func-returns-value]
+    done = []
+
+    def work() -> None:
+        machine.clock.host.spend(7 * S)
+        done.append(True)
+
+    _thread.start_new_thread(work, ())
     while not done:
         pass
     assert (machine.clock.host.now, machine.clock.host.last_work()) == (0, 7 * S)
