@@ -13,7 +13,7 @@ from gpututor.classroom.gradebook.cells import number, number_of
 from gpututor.classroom.gradebook.model import Attempt, CheckMark, ExerciseSummary, Mark, Standing, StudentMarks
 from gpututor.classroom.rules import Rules
 from gpututor.grading.report import Outcome, Report, Status, Verdict
-from gpututor.grading.words import DOES_NOT_RUN, OUTCOME_TITLES, count, mark
+from gpututor.grading.words import DOES_NOT_RUN, OUTCOME_TITLES, count, mark, own_gpu
 from gpututor.plain_text import shortened
 
 MORE_CHECKS = "There are more checks than are shown here; they count for the mark."
@@ -193,6 +193,8 @@ def _notes(given: Mark, attempt: Attempt | None, is_hiding: bool) -> Iterable[st
         yield "It is not graded yet."
     elif given.standing is Standing.OPEN:
         yield NO_MARK_YET
+    if attempt.report is not None and (own := own_gpu(attempt.report)):
+        yield f"The exercise is made for a {own}, and was graded on another GPU model."
     if attempt.lateness.words:
         yield attempt.lateness.words
         if given.standing is Standing.FINAL and attempt.deduction:

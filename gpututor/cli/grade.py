@@ -33,7 +33,7 @@ from gpututor.grading.events import (
     VerdictReached,
 )
 from gpututor.grading.report import Environment, Outcome, Report, Verdict
-from gpututor.grading.words import count, device_words, elapsed, evidence, mark, outcome_line, to_look_at
+from gpututor.grading.words import count, device_words, elapsed, evidence, mark, other_gpu, outcome_line, to_look_at
 from gpututor.plain_text import lines_of, visible
 
 SEEDS = 2**32
@@ -217,7 +217,7 @@ def _print_end(report: Report) -> None:
             print(f"  … {count(run.output_dropped_bytes, 'byte')} more were not kept")
     environment = report.environment
     print(fitting(f"\n{outcome_line(report)}"))
-    for text in filter(None, [report.reason, *to_look_at(report)]):
+    for text in filter(None, [report.reason, *other_gpu(report), *to_look_at(report)]):
         print(fitting(textwrap.indent(visible(text), "  ")))
     known = evidence(report)
     print(fitting(f"  device {visible(device_words(report.device))}{'; ' + known if known else ''}", 4))

@@ -149,6 +149,8 @@ class RunSummary:
     synchronisations: int = 0
     times: Times = ""
     """Where times come from: the virtual GPU's clock, or the wall; empty where nothing was timed."""
+    own_gpu: str = ""
+    """The exercise's own GPU model, when the run was on another model of the virtual GPU; else empty."""
     placement: Placement = ""
     """How it is known where tensors lived: from the trace kept in the worker, with the driver's own figures to
     support it, or only by what the worker said; empty where nothing ran."""

@@ -114,6 +114,22 @@ def evidence(report: Report) -> str:
     return "; ".join(parts)
 
 
+def own_gpu(report: Report) -> str:
+    """Return the exercise's own GPU model if a run was on another one of the virtual GPU; else an empty text."""
+    return " and ".join(dict.fromkeys(run.own_gpu for run in report.runs if run.own_gpu))
+
+
+def other_gpu(report: Report) -> list[str]:
+    """Return what to know of a run on another GPU model than the exercise's own: a sentence, or none."""
+    own = own_gpu(report)
+    if not own:
+        return []
+    words = f"The exercise is made for a {own}, and this run was on another GPU model."
+    if report.outcome is not Outcome.PASSED:
+        words += f" Grade it on a {own}, too, before you look for the mistake: leave out --gpu, or change the setting."
+    return [words]
+
+
 def to_look_at(report: Report) -> list[str]:
     """Return a line for each thing that a person should look at, then one for each note on the source."""
     lines = [f"For a person to look at: {suspicion}" for suspicion in report.suspicions]

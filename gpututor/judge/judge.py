@@ -182,7 +182,7 @@ class _Grading:
             self._suspicions += outside_in_words(observation.outside)
             self._judge(observation, spec, code, solution)
             placement = placement_of(observation.run, spec, worker.pid)
-            self._runs.append(replace(_summary(spec, device, observation), placement=placement))
+            self._runs.append(replace(_summary(spec, device, observation, self.exercise), placement=placement))
             if trouble is not None and (trouble.stage == "loads" or not trouble.worker_lives):
                 break
 
@@ -270,7 +270,9 @@ def _to_be_earned(checks: Iterable[Check], machines: Sequence[Machine]) -> float
     return math.fsum(check.points for check in checks if any(check.applies(machine) for machine in machines))
 
 
-def _summary(spec: MachineSpec, device: str, observation: Observation) -> RunSummary:
+def _summary(spec: MachineSpec, device: str, observation: Observation, exercise: Exercise) -> RunSummary:
+    own = next((scenario.gpu for scenario in exercise.scenarios if scenario.name == spec.scenario), "")
+    is_another = spec.kind == "virtual" and spec.device != "cpu" and own != spec.gpu
     return RunSummary(
         scenario=spec.scenario,
         device=device,
@@ -281,6 +283,7 @@ def _summary(spec: MachineSpec, device: str, observation: Observation) -> RunSum
         kernels=observation.kinds.get(Kind.KERNEL, 0),
         transfers=observation.kinds.get(Kind.TRANSFER, 0),
         synchronisations=observation.kinds.get(Kind.SYNCHRONISE, 0),
+        own_gpu=own if is_another else "",
         times="modelled" if spec.kind == "virtual" else "measured",
     )
 

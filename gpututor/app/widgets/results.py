@@ -295,6 +295,7 @@ def _where(report: Report) -> str:
         case ():
             return ""
         case (run,):
-            return f"On {device_words(run.device)}, in {elapsed(report)}"
+            instead = f" instead of {run.own_gpu}" if run.own_gpu else ""
+            return f"On {device_words(run.device)}{instead}, in {elapsed(report)}"
         case runs:
             return f"On {len(runs)} machines, in {elapsed(report)}"

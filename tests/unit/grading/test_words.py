@@ -14,6 +14,7 @@ from gpututor.grading.words import (
     elapsed,
     evidence,
     mark,
+    other_gpu,
     outcome_line,
     points_line,
     to_look_at,
@@ -103,6 +104,16 @@ def test_how_times_and_placement_are_known_is_told_once() -> None:
     assert evidence(replace(none, runs=(ran("modelled", "traced"),) * 2)) == "times modelled; placement traced"
     both = replace(none, runs=(ran("modelled", "traced"), ran("measured", "corroborated"), ran("", "")))
     assert evidence(both) == "times modelled and measured; placement traced and corroborated"
+
+
+def test_a_run_on_another_gpu_than_the_exercise_s_own_is_told_with_advice_after_a_failure() -> None:
+    runs = (replace(ran("modelled", "traced"), own_gpu="T4"), ran("modelled", "traced"))
+    assert other_gpu(replace(report(Outcome.FAILED), runs=runs[1:])) == []
+    (passed,) = other_gpu(replace(report(Outcome.PASSED), runs=runs))
+    (failed,) = other_gpu(replace(report(Outcome.FAILED, said("parity", Status.FAILED)), runs=runs))
+    assert "T4" in passed
+    assert failed.startswith(passed)
+    assert "--gpu" in failed
 
 
 def test_what_is_only_modelled_says_so_also_without_a_gpu() -> None:

@@ -276,6 +276,11 @@ def test_a_file_over_one_mebibyte_is_rejected(grade: Grade) -> None:
     assert "1 MiB" in report.reason
 
 
+@pytest.mark.parametrize(("gpu", "own"), [(None, ""), ("T4", ""), ("H100", "T4")])
+def test_a_run_on_another_gpu_than_the_exercise_s_own_says_so(grade: Grade, gpu: str | None, own: str) -> None:
+    assert [run.own_gpu for run in grade(RIGHT, gpu=gpu).runs] == [own]
+
+
 def test_an_unknown_gpu_is_rejected_with_the_nearest_name(grade: Grade) -> None:
     report = grade(RIGHT, gpu="T44")
 
