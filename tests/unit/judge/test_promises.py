@@ -96,11 +96,12 @@ def test_a_judge_that_does_not_hear_the_cancel_is_killed(exercise_folder: Path) 
         next(events)
         judge = client._judge
         assert judge is not None
-        os.kill(judge.pid, signal.SIGSTOP)
+        pid = judge.pid
+        os.kill(pid, signal.SIGSTOP)
         client.cancel()
 
         assert isinstance(list(events)[-1], Cancelled)
-        assert gone(judge.pid)
+        assert gone(pid)
         assert graded(client, RIGHT, exercise_folder).outcome is Outcome.PASSED
     finally:
         client.close()
@@ -115,7 +116,7 @@ def test_a_worker_dies_with_its_judge(exercise_folder: Path) -> None:
         assert judge is not None
         workers = descendants(judge.pid)
         assert workers
-        judge.kill()
+        os.kill(judge.pid, signal.SIGKILL)
 
         wait_for(lambda: all(gone(worker) for worker in workers))
         client.cancel()
