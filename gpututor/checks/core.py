@@ -163,6 +163,8 @@ class Run:
     """The same calls of a baseline, by its file's name; for speed limits only on the virtual GPU."""
     timings: dict[str, Timing] = field(default_factory=dict)
     """What was measured beside a baseline, by the name of the check. Only on real devices."""
+    reference_flops: tuple[float, ...] = ()
+    """For each call: floating-point operations of the author's reference, as the judge counts them."""
 
     def line_of(self, call: Call) -> int | None:
         """The line at which a wrong result left the learner's function, else that of its last `return`."""

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from gpututor.checks.core import Applies, Call, Check, Finding, Machine, Run, named
+from gpututor.checks.work import missing_work
 from gpututor.errors import CourseError
 from gpututor.trace.events import Event, Kind
 from gpututor.trace.units import duration
@@ -140,6 +141,8 @@ def measurement(
 
     def find(run: Run) -> Finding | None:
         low, high = virtual if run.machine.virtual else real
+        if (missing := missing_work(run)) is not None:
+            return missing
         for call in run.calls:
             least, most, end = _asked(truth, call, name)
             reported = _number(_at(call.output, part))

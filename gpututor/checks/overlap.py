@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from gpututor.checks.core import Applies, Call, Check, Finding, Machine, Run
+from gpututor.checks.work import missing_work
 from gpututor.errors import CourseError
 from gpututor.grading.report import Status
 from gpututor.trace.events import Kind
@@ -53,6 +54,8 @@ def overlap(
         return ", and ".join(both)
 
     def find(run: Run) -> Finding | None:
+        if (missing := missing_work(run)) is not None:
+            return missing
         for call in run.calls:
             rows = Rows(call.trace)
             for direction, least in wanted.items():

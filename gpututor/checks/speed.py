@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gpututor.checks.core import Applies, Call, Check, Finding, Machine, Run, SpeedLimit
+from gpututor.checks.work import missing_work
 from gpututor.errors import CourseError
 from gpututor.grading.report import Status
 from gpututor.trace.events import Event, Kind
@@ -111,6 +112,8 @@ def speed(
         if not run.machine.virtual:
             return _measured(_timing(run, name), limit_here)
         submission_s, baseline_s = _modelled(run, baseline)
+        if (missing := missing_work(run, baseline)) is not None:
+            return missing
         if submission_s <= limit_here * baseline_s * ROUNDING:
             return None
         line, cost = _slowest_line(run.calls)

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from gpututor.checks.core import Check, Machine
+from gpututor.checks.work import reference_flops
 from gpututor.course.catalogue import load_exercise
 from gpututor.course.exercise import MAX_SUBMISSION_BYTES, Exercise
 from gpututor.errors import NotGradableHere
@@ -177,6 +178,9 @@ class _Grading:
                 observation.run = replace(observation.run, baselines=baselines)
             if trouble is None:
                 observation.run = self._opener.opened(plan, observation.run)
+            if trouble is None and spec.kind == "virtual" and spec.gpus:
+                flops = reference_flops(code.checks, observation.run)
+                observation.run = replace(observation.run, reference_flops=flops)
             recorder.add(observation.run, device, submission.file_name, observation.stopped)
             self._suspicions += suspicions_of(observation.run, spec, observation.changed)
             self._suspicions += outside_in_words(observation.outside)

@@ -1,0 +1,90 @@
+"""Work: the floating-point operations that results need, and how many of them the devices did.
+
+The modelled clock sees PyTorch's operators only: a product that NumPy computes on the host costs it nothing. So a time
+counts only if the devices did the work. Operations are those of matrix products and convolutions, as PyTorch's
+`FlopCounterMode` counts them, too.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from torch.utils.flop_counter import FlopCounterMode
+
+from gpututor.checks.core import Call, Check, Finding, Run
+from gpututor.checks.references import Reference, run_reference
+from gpututor.errors import CourseError
+from gpututor.trace.units import operations
+
+LEAST_SHARE = 0.9
+"""Of the operations that the reference needs."""
+WHY = "Work that a device does not do takes no time there: such a time says nothing about the device."
+ADVICE = "Compute on the device, with PyTorch: what NumPy or Python compute on the host cannot be timed here."
+
+
+def reference_flops(checks: Sequence[Check], run: Run) -> tuple[float, ...]:
+    """Count for each call the operations of the author's references on its inputs; 0 if nobody knows them.
+
+    Of several references the one that needs least counts. The judge runs them: the worker is not asked.
+    """
+    references = [check.tolerance.reference for check in checks if check.tolerance and check.applies(run.machine)]
+    return tuple(min((_flops(each, call.drawn) for each in references), default=0.0) for call in run.calls)
+
+
+def _flops(reference: Reference, drawn: dict[str, Any]) -> float:
+    counter = FlopCounterMode(display=False)
+    try:
+        with counter:
+            run_reference(reference, drawn, in_float64=False)
+    except CourseError:
+        return 0.0  # such as an operator that the CPU lacks in half precision; parity runs it in float64
+    return float(counter.get_total_flops())
+
+
+def flops_by_device(call: Call) -> dict[str, float]:
+    """Count the operations that a call did, by device."""
+    flops: dict[str, float] = {}
+    for event in call.trace:
+        if event.flops:
+            flops[event.device] = flops.get(event.device, 0.0) + event.flops
+    return flops
+
+
+def missing_work(run: Run, baseline: str = "") -> Finding | None:
+    """The first call of a virtual run whose devices did less than the reference needs.
+
+    `baseline` names the file whose honest run may need less than the reference; then it is the measure.
+    """
+    if not run.machine.virtual or run.machine.device == "cpu" or not run.reference_flops:
+        return None
+    others = run.baselines.get(baseline, ())
+    for position, (call, needed) in enumerate(zip(run.calls, run.reference_flops, strict=True)):
+        if position < len(others):
+            needed = min(needed, _on_devices(flops_by_device(others[position])))
+        flops = flops_by_device(call)
+        if _on_devices(flops) < LEAST_SHARE * needed:
+            devices = f"{run.machine.device} and the other devices" if run.machine.gpus > 1 else run.machine.device
+            host = f"; PyTorch did {operations(flops['cpu'])} on the CPU" if "cpu" in flops else ""
+            return Finding(
+                expected=f"at least {LEAST_SHARE:.0%} of the work, {operations(needed)}, done on {devices}",
+                got=f"{operations(_on_devices(flops))} there{host}{run.which(call)}",
+                line=_line_on_the_host(call) or run.line_of(call),
+                why=WHY,
+                advice=ADVICE,
+            )
+    return None
+
+
+def _on_devices(flops: dict[str, float]) -> float:
+    return sum(done for device, done in flops.items() if device != "cpu")
+
+
+def _line_on_the_host(call: Call) -> int | None:
+    """The line with most operations on the CPU."""
+    lines: Counter[int] = Counter()
+    for event in call.trace:
+        if event.device == "cpu" and event.flops and event.line is not None:
+            lines[event.line] += int(event.flops)
+    return lines.most_common(1)[0][0] if lines else None
