@@ -101,17 +101,17 @@ checks = [
         "A list of losses that are part of their graphs keeps something of every step alive.",
         "Append loss.detach().",
     ),
-    speed(
-        1.25,
-        beside="a good solution",
-        why="All steps are small, so the time is the number of launches: each operator that is not needed counts.",
-        advice="One forward and one backward pass for each batch, and no work whose result nobody looks at.",
-    ),
     launches(
         by_name={"aten::*conv*": convolutions_needed},
         why="Each step belongs on the device. Without convolutions there, the CPU did the training.",
         advice="Move the model, the images and the labels before the loop.",
         on=lambda machine: machine.virtual and machine.device != "cpu",
+    ),
+    speed(
+        1.25,
+        beside="a good solution",
+        why="All steps are small, so the time is the number of launches: each operator that is not needed counts.",
+        advice="One forward and one backward pass for each batch, and no work whose result nobody looks at.",
     ),
     parity(
         reference,
