@@ -41,6 +41,8 @@ class Between:
         self._callbacks = list(gc.callbacks)
         self._tools = _tools()
         self._handlers = _handlers()
+        self._theirs: dict[int, Any] = {}
+        """The submission's own handlers, which hold only while it runs."""
         self._stands = False
         self._collects = True
         gc.enable()
@@ -49,6 +51,9 @@ class Between:
     def go(self) -> None:
         """From here on the submission runs, with garbage collected as it wants it."""
         self._stands = False
+        for number, handler in self._theirs.items():
+            signal.signal(number, handler)
+        self._theirs.clear()
         if self._collects:
             gc.enable()
 
@@ -89,7 +94,8 @@ class Between:
                 self.hooks["signal.setitimer"] = None
         if (now := _handlers()) != self._handlers and threading.current_thread() is threading.main_thread():
             for number, handler in self._handlers.items():
-                if now[number] is not handler and not _is_of_torch(now[number]):
+                if (current := now.get(number, handler)) is not handler and not _is_of_torch(current):
+                    self._theirs[number] = current
                     signal.signal(number, handler)
                     self.hooks["signal.signal"] = None
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import signal
 import sys
 import threading
 from collections.abc import Iterator
@@ -62,6 +63,20 @@ def test_what_is_left_on_is_taken_off_and_named(between: Between, leave: Any, na
         if kept[1] is not None:
             threading.settrace(kept[1])
     assert name in between.hooks
+
+
+def test_timers_and_handlers_of_the_submission_hold_only_while_it_runs(between: Between) -> None:
+    before = signal.getsignal(signal.SIGALRM)
+    between.go()
+    signal.signal(signal.SIGALRM, _nothing)
+    signal.setitimer(signal.ITIMER_REAL, 1000)
+    between.stand()
+    assert (signal.getsignal(signal.SIGALRM), signal.getitimer(signal.ITIMER_REAL)) == (before, (0, 0))
+    assert {"signal.signal", "signal.setitimer"} <= between.hooks.keys()
+    between.go()
+    assert signal.getsignal(signal.SIGALRM) is _nothing
+    between.stand()
+    assert signal.getsignal(signal.SIGALRM) == before
 
 
 def test_nothing_is_collected_while_it_stands_and_its_own_choice_is_kept(between: Between) -> None:
