@@ -95,6 +95,7 @@ def trials_on(models: Iterable[str], exercise: Exercise) -> Iterator[Trial]:
     """Yield the solution, the right variants and the wrong solutions on each of `models` but the exercise's own.
 
     The right ones must pass there. A wrong solution must fail; on another GPU the first check to fail may differ.
+    If scenarios name several models, only the right ones are tried.
     """
     own = {scenario.gpu for scenario in exercise.scenarios if scenario.gpus}
     files = [exercise.folder / "solution.py", *exercise.right_solutions]
@@ -106,7 +107,8 @@ def trials_on(models: Iterable[str], exercise: Exercise) -> Iterator[Trial]:
             judge = partial(_passes, exercise, path, SEEDS[0], model=model)
             words = f"{name.removesuffix('.py') if name == 'solution.py' else name}, {model}"
             yield Trial(words, exercise.file(name), judge, SEEDS[0], True, gpu=model, counts="right")
-        for path in exercise.wrong_solutions:
+        # Where scenarios compare GPU models, a mistake on one of them may be right on another.
+        for path in exercise.wrong_solutions if len(own) == 1 else ():
             name = f"wrong/{path.name}"
             judge = partial(_wrong_on, path, model)
             yield Trial(f"{name}, {model}", exercise.file(name), judge, SEEDS[0], True, gpu=model, counts="wrong")

@@ -16,7 +16,7 @@ ONE_OF_EACH_LESSON = [
     for exercise in COURSE.exercises
 ]
 """The others where there is time."""
-ONE_OF_SOME_SAMPLE = [
+SAMPLE = [
     pytest.param(exercise, id=exercise.slug)
     for exercise in sorted(
         random.Random(16).sample([each for each in COURSE.exercises if any(s.gpus for s in each.scenarios)], 10),
@@ -24,7 +24,7 @@ ONE_OF_SOME_SAMPLE = [
     )
 ]
 """Exercises that `make test` grades on two GPU models; `make test-all` grades every exercise on every model."""
-LESSONS = [
+ONE_OF_SOME_LESSONS = [
     pytest.param(exercise, id=exercise.slug)
     for exercise in COURSE.exercises
     if exercise.label in ("1.1", "5.1", "7.1", "9.1")

@@ -16,7 +16,7 @@ from gpututor.authoring.stations import Examined, Station
 from gpututor.authoring.trials import Trial, examined_faults, first_trial, further_trials, trials_on
 from gpututor.cli.main import main
 from gpututor.course.exercise import Exercise, Lesson
-from tests.exercises.courses import LESSONS, ONE_OF_EACH_LESSON, ONE_OF_SOME_LESSONS, SAMPLE
+from tests.exercises.courses import COURSE, LESSONS, ONE_OF_EACH_LESSON, ONE_OF_SOME_LESSONS, SAMPLE
 
 
 def not_so(exercise: Exercise, faults: list[Fault]) -> list[str]:
@@ -55,6 +55,12 @@ def test_an_exercise_refuses_what_is_wrong(exercise: Exercise, station: Station)
     assert not_so(exercise, faults) == []
 
 
+def test_an_exercise_that_compares_gpu_models_tries_only_right_code_on_one_of_them() -> None:
+    compares, does_not = (COURSE.find(label) for label in ("7.3", "6.5"))
+    assert {trial.counts for trial in trials_on(("H100",), compares)} == {"right"}
+    assert {trial.counts for trial in trials_on(("H100",), does_not)} == {"right", "wrong"}
+
+
 @pytest.mark.parametrize("exercise", SAMPLE)
 def test_right_code_passes_and_wrong_code_fails_on_gpus_that_are_far_apart(
     exercise: Exercise, station: Station
@@ -62,7 +68,7 @@ def test_right_code_passes_and_wrong_code_fails_on_gpus_that_are_far_apart(
     trials = list(trials_on(("T4", "H100"), exercise))
     right = [trial for trial in trials if trial.counts == "right"]
     wrong = [trial for trial in trials if trial.counts == "wrong"]
-    chosen = [*right, random.Random(exercise.key).choice(wrong)]
+    chosen = [*right, *random.Random(exercise.key).sample(wrong, min(1, len(wrong)))]
     assert not_so(exercise, faults_of(exercise, station, chosen)) == []
 
 
