@@ -13,6 +13,8 @@ from gpututor.trace.units import duration, size
 
 REPEATED = 3
 """So often, and a line is taken to be in a loop."""
+LEAST_WON = 0.05
+"""Share of the program's time: work on the CPU that costs less is not worth a change."""
 SMALL_COPY = 64 << 10
 """Bytes: below that a copy is mostly latency, on PCIe as on NVLink."""
 MANY_COPIES = 8
@@ -183,8 +185,9 @@ def work_on_the_cpu(rows: Rows, device: str, rates: Rates | None) -> Iterator[Ad
         place = rows.place_of(number)
         sentence = f"{place} computes on the CPU for {duration(times.total)}, while {device} has nothing to do."
         what_to_do = "Move the tensors to the device first, or prepare them in DataLoader workers (`num_workers`)."
-        if group.size >= REPEATED:
-            yield found(rows, "work on the CPU", sentence, place, times.total - common(times, busy), what_to_do)
+        won = times.total - common(times, busy)
+        if group.size >= REPEATED and won >= LEAST_WON * rows.span:
+            yield found(rows, "work on the CPU", sentence, place, won, what_to_do)
 
 
 def copies_to(rows: Rows, device: str) -> Mask:

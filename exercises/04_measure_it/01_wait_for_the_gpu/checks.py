@@ -28,14 +28,19 @@ def working(call: Call) -> Taken:
 
 
 def launching(call: Call) -> Taken:
-    """Seconds for a launch: at least from the first to the last, at most from the wait before them."""
+    """Seconds for a launch: at least from the first to the last, at most from the wait before them to the wait after.
+
+    Memory for products that are kept is taken in that time, too.
+    """
     products = timed(call)
     if not products:
         return UNKNOWN
     first, last = products[0].launched, products[-1].launched
-    waits = [event.end for event in call.trace if event.kind is Kind.SYNCHRONISE and event.end <= first]
+    waits = [event for event in call.trace if event.kind is Kind.SYNCHRONISE]
+    began = max([call.span.started, *(wait.end for wait in waits if wait.end <= first)])
+    ended = min((wait.start for wait in waits if wait.start >= last), default=last)
     times = call.drawn["times"]
-    return Taken((last - first) / 1e9 / times, (last - max([call.span.started, *waits])) / 1e9 / times)
+    return Taken((last - first) / 1e9 / times, (ended - began) / 1e9 / times)
 
 
 warm_up = launches(
