@@ -142,6 +142,13 @@ def preparing_on_the_cpu(p: Program) -> None:
         p.kernel(4, MS)
 
 
+def preparing_little_on_the_cpu(p: Program) -> None:
+    for _ in range(5):
+        p.compute(3, MS // 25)
+        p.kernel(4, MS)
+        p.wait(5)
+
+
 def preparing_while_the_device_works(p: Program) -> None:
     p.kernel(4, 6 * MS)
     for _ in range(5):
@@ -198,6 +205,7 @@ def asking_enough(p: Program) -> None:
         ("launches", 4, tiny_kernels, tiny_kernels_beside_work_of_the_host),
         ("same bytes again", 4, weights_again, batches_that_differ),
         ("work on the CPU", 3, preparing_on_the_cpu, preparing_while_the_device_works),
+        ("work on the CPU", 3, preparing_on_the_cpu, preparing_little_on_the_cpu),
         ("float32 products", 4, products(7e9), products(40e9)),
         ("float32 products", 4, products(7e9), products(1e9)),
         ("float32 products", 4, products(7e9), products(7e9, "aten::add")),
