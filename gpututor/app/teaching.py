@@ -17,6 +17,7 @@ OWN_KINDS = {
 """The grader's own checks: every exercise has them, so no lesson is about them."""
 _KINDS = OWN_KINDS | {
     "aliasing": "What shares memory with what",
+    "after_call": "What becomes of the arguments",
     "determinism": "The same inputs give the same result each time",
     "distribution": "Random results have the right distribution",
     "files": "What is written to files",

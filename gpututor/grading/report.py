@@ -296,7 +296,10 @@ def upgraded(data: dict[str, Any]) -> dict[str, Any]:
         known = " and ".join(map(str, READABLE_VERSIONS))
         raise ValueError(f"schema_version is {version}, from {age} gpututor; this one reads {known}: grade once more")
     if version == 2:
-        return {**data, "schema_version": SCHEMA_VERSION, "source_notes": []}
+        runs = data.get("runs")
+        if isinstance(runs, list):
+            runs = [{"own_gpu": "", **run} if isinstance(run, dict) else run for run in runs]
+        return {**data, "schema_version": SCHEMA_VERSION, "source_notes": [], "runs": runs}
     return data
 
 

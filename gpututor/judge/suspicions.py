@@ -65,6 +65,9 @@ def _devices(events: list[Event], machine: MachineSpec) -> Iterator[str]:
         if not {event.device, event.source, event.target} <= known:
             yield "the trace has a device that the machine has not"
             return
+        if event.kind is Kind.KERNEL and not event.name:
+            yield "the trace has a kernel that no operator launched"
+            return
 
 
 def _lines(events: list[Event], source: str) -> Iterator[str]:

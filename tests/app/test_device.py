@@ -307,6 +307,7 @@ async def test_what_no_line_of_the_file_caused_says_so(desk: Desk) -> None:
 # What it is of
 
 
+@pytest.mark.long
 async def test_the_call_with_most_work_comes_first_and_the_others_are_a_key_away(desk: Desk) -> None:
     desk.client.traces = lambda request: [small_trace(file=request.file_name, factor=factor) for factor in (1, 3, 2)]
     async with desk.start() as pilot:
@@ -379,6 +380,7 @@ async def test_more_lanes_than_fit_are_counted_and_come_into_sight(desk: Desk) -
         assert " stream 19 " in text
 
 
+@pytest.mark.long
 async def test_times_that_nobody_knows_are_told_and_nothing_is_drawn_at_0(desk: Desk) -> None:
     def untimed(_: GradeRequest) -> list[Trace]:
         trace = Trace()

@@ -104,6 +104,7 @@ async def test_in_a_conflict_a_diff_can_be_seen_first(desk: Desk) -> None:
         await until(pilot, lambda: desk.file().read_text().startswith("m=1def"), "for my text")
 
 
+@pytest.mark.long
 async def test_in_a_conflict_escape_decides_nothing_and_the_next_save_asks_again(desk: Desk) -> None:
     async with desk.start() as pilot:
         screen = main_screen(pilot)
@@ -216,6 +217,7 @@ async def test_a_terminal_that_is_closed_in_a_conflict_keeps_both_texts(desk: De
         assert backups(desk) == ["theirs = 1\n"]
 
 
+@pytest.mark.long
 async def test_where_nothing_can_be_kept_taking_theirs_costs_nobody_s_text(desk: Desk) -> None:
     async with desk.start() as pilot:
         (desk.workspace_folder / ".backups").write_text("in the way")

@@ -35,6 +35,7 @@ def widgets(pilot: Pilot[None]) -> int:
     return len(pilot.app.screen.query("*"))
 
 
+@pytest.mark.long
 async def test_a_flood_of_verdicts_and_lines_is_shown_in_a_bounded_number_of_widgets(desk: Desk) -> None:
     desk.client = ScriptedClient(judge)
     async with desk.start((100, 30)) as pilot:

@@ -272,6 +272,7 @@ def test_moving_there_and_back_changes_nothing(lines: list[str], data: st.DataOb
 # Undo
 
 
+@pytest.mark.long
 async def test_undo_after_a_reload_brings_the_learner_s_text_back(desk: Desk) -> None:
     async with desk.start() as pilot:
         screen = main_screen(pilot)
@@ -299,6 +300,7 @@ async def test_undo_of_lines_that_needed_a_scroll_bar_takes_the_cursor_back_with
         assert (editor.text, editor.cursor_location) == ("a = 1\n", (0, 5))
 
 
+@pytest.mark.long
 async def test_undo_after_a_reset_brings_the_learner_s_text_back(desk: Desk) -> None:
     async with desk.start() as pilot:
         screen = main_screen(pilot)

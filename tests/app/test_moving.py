@@ -106,6 +106,7 @@ async def test_escape_shows_the_whole_list_again_with_the_cursor_on_its_row(long
         assert main_screen(pilot).panes.current is Pane.TASK
 
 
+@pytest.mark.long
 async def test_the_cursor_goes_to_the_next_row_that_is_left_and_comes_back(long_desk: Desk) -> None:
     keys = {exercise.label: f"exercise {exercise.key}" for exercise in long_desk.course.exercises}
     async with long_desk.start() as pilot:
@@ -122,6 +123,7 @@ async def test_the_cursor_goes_to_the_next_row_that_is_left_and_comes_back(long_
         assert cursor_row(pilot), "a cursor is there"
 
 
+@pytest.mark.long
 async def test_the_arrows_move_the_cursor_while_words_are_typed(long_desk: Desk) -> None:
     async with long_desk.start() as pilot:
         await pilot.press("1", "slash", *"twice", "down", "down", "up", "enter")
@@ -138,6 +140,7 @@ async def test_a_lesson_that_is_read_from_a_narrowed_list_leaves_it_whole_and_v_
         await until_shown(pilot, "Esc Show all")
 
 
+@pytest.mark.long
 async def test_nothing_found_is_said(long_desk: Desk) -> None:
     async with long_desk.start() as pilot:
         await pilot.press("1", "slash", *"[/x]")

@@ -62,6 +62,7 @@ def colours_in(graphics: str) -> list[str]:
     return [number for number in numbers if number and (30 <= int(number) <= 49 or 90 <= int(number) <= 107)]
 
 
+@pytest.mark.long
 def test_without_colours_no_colour_goes_to_the_terminal(tmp_path: Path) -> None:
     course = write_course(tmp_path / "course", exercises=2, lessons=2)
     workspace, _ = make_workspace(tmp_path / "workspace", load_course(course))

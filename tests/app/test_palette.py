@@ -137,6 +137,7 @@ async def test_it_takes_the_place_of_jump_letters(desk: Desk) -> None:
         await until(pilot, lambda: pilot.app.screen is main_screen(pilot), "for the end of both")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("key", ["a", "d", "V"])
 async def test_on_another_screen_it_leaves_that_for_what_is_chosen(desk: Desk, key: str) -> None:
     async with desk.start() as pilot:

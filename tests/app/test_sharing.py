@@ -142,6 +142,7 @@ async def test_escape_in_a_conflict_leaves_the_command_undone(desk: Desk) -> Non
         await until(pilot, lambda: main_screen(pilot).exercise.label == "1.2", "for the next exercise")
 
 
+@pytest.mark.long
 async def test_quitting_while_a_question_is_open_waits_for_the_answer_to_that_question(desk: Desk) -> None:
     async with desk.start() as pilot:
         await start_conflict(desk, pilot)
@@ -183,6 +184,7 @@ async def test_what_waits_behind_a_command_that_asks_is_not_done_under_its_dialo
         await pilot.press("n")
 
 
+@pytest.mark.long
 async def test_beginning_an_exercise_anew_never_asks_about_another_one(desk: Desk) -> None:
     """The exercise that is left has a conflict, which comes first."""
     async with desk.start() as pilot:

@@ -27,7 +27,7 @@ SAMPLE = [
 ONE_OF_SOME_LESSONS = [
     pytest.param(exercise, id=exercise.slug)
     for exercise in COURSE.exercises
-    if exercise.label in ("1.1", "5.1", "7.1", "9.1")
+    if exercise.label in ("1.1", "5.1", "7.1", "9.4")
 ]
 """The gate tries the others, where there is time."""
 LESSONS = [pytest.param(lesson, id=lesson.slug) for lesson in COURSE.lessons]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from gpututor.authoring.stations import Station
 from gpututor.grading.report import Status
 from tests.exercises.courses import COURSE
@@ -10,6 +12,7 @@ CAPSTONE = next(exercise for exercise in COURSE.exercises if exercise.label == "
 FAULTS = {"rows", "round_trip", "constants", "mask", "branches", "numbers", "synchronize", "averages", "validation"}
 
 
+@pytest.mark.long
 def test_the_untouched_script_has_each_of_its_ten_faults(station: Station) -> None:
     report = station.grade(CAPSTONE, CAPSTONE.starter, seed=1)
     failed = {verdict.check for verdict in report.verdicts if verdict.status is Status.FAILED}

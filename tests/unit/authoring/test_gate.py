@@ -232,6 +232,7 @@ def test_what_the_catalogue_cannot_read_is_told_beside_the_rest(looked: dict[str
     assert {fault.file.name for fault in missing} >= {"exercise.toml", "task.md", "wrong"}
 
 
+@pytest.mark.long
 def test_examples_run_on_as_many_gpus_as_the_lesson_says(tmp_path: Path) -> None:
     course = tmp_path / "course"
     lesson = skeleton(course, "first").parent

@@ -38,7 +38,7 @@ def test_new_then_verify_is_green_and_says_what_to_write(tmp_path: Path, capsys:
     assert "✓ 1.1 one_product: 2" in out
     assert "(100 %)" in out
     assert "note: " in out
-    assert out.splitlines()[-1].startswith("1 exercise, ")
+    assert out.splitlines()[-1].startswith("1 exercise: 1 of 1 solutions and right variants passed")
     assert out.splitlines()[-1].endswith("; all is so")
 
 

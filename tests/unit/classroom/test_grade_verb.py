@@ -64,7 +64,7 @@ def test_a_class_is_graded_and_gone_on_with(tmp_path: Path, capsys: pytest.Captu
 
     assert main([*words, "--json"]) == 0
     said = capsys.readouterr()
-    assert "they can read and change what you can, class.secret" in said.err
+    assert "class.secret" in said.err
     summary = json.loads(said.out)
     assert (summary["handed_in"], summary["gradings"], summary["done"], summary["already"]) == (4, 3, 3, 0)
     assert summary["outcomes"] == {"passed": 1, "failed": 1, "error": 1}

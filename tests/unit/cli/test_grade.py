@@ -159,6 +159,7 @@ def test_every_verb_tells_the_truth_about_an_own_file_that_is_none(
     assert "not there" not in done.stderr
 
 
+@pytest.mark.long
 def test_an_own_file_may_be_a_link(course: Path, solution: Path, tmp_path: Path) -> None:
     home = {"GPUTUTOR_HOME": str(tmp_path / "home")}
     assert gpututor("--course", course, "init", **home).returncode == 0
@@ -184,6 +185,7 @@ def test_the_help_says_which_seeds_there_are(capsys: pytest.CaptureFixture[str])
     assert "0 to 4294967295" in " ".join(capsys.readouterr().out.split())
 
 
+@pytest.mark.long
 def test_the_largest_seed_is_graded(course: Path, solution: Path) -> None:
     done = gpututor("--course", course, "grade", "1.1", "--file", solution, *TRUSTED, "--seed", 2**32 - 1)
     assert done.returncode == 0, done.stderr

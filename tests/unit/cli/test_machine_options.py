@@ -77,6 +77,7 @@ def test_a_setting_that_cannot_be_is_told_and_does_not_hold(settings: Path, caps
     assert 'line 1: device cannot be "gpu"' in capsys.readouterr().err
 
 
+@pytest.mark.long
 def test_ones_own_file_is_graded_as_in_the_app_and_the_work_of_others_is_not(
     gpututor: Call, course_folder: Path, settings: Path, tmp_path: Path
 ) -> None:

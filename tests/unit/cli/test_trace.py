@@ -150,6 +150,7 @@ def test_the_timeline_is_a_file_for_viewers(folder: Path) -> None:
     assert sum(event["name"] == "aten::mm" and event["ph"] == "X" and event["pid"] == 1 for event in events) == 12
 
 
+@pytest.mark.long
 def test_without_values_the_shapes_are_enough_for_time_and_memory(tmp_path: Path) -> None:
     (tmp_path / "script.py").write_text("import torch\nx = torch.empty(1 << 33, device='cuda')\nx *= 2\n")
     done = trace(tmp_path, "--no-values", "--gpu", "A100", "script.py")
@@ -166,6 +167,7 @@ def test_time_is_virtual_unless_it_is_asked_to_be_real(tmp_path: Path) -> None:
     assert float(real) > 0.2
 
 
+@pytest.mark.long
 def test_on_a_real_device_what_was_done_is_counted(tmp_path: Path) -> None:
     (tmp_path / "script.py").write_text("import torch\nx = torch.ones(4)\nprint((x @ x).item())\n")
     done = trace(tmp_path, "--device", "cpu", "script.py")

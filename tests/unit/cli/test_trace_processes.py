@@ -166,6 +166,7 @@ def test_processes_that_use_devices_are_told_too(tmp_path: Path) -> None:
     assert any(event["name"] == "aten::sum" for event in events)
 
 
+@pytest.mark.long
 def test_what_a_script_leaves_for_the_end_is_in_the_trace(tmp_path: Path) -> None:
     (tmp_path / "script.py").write_text(
         "import atexit, sys, threading, torch\n"

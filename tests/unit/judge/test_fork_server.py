@@ -240,6 +240,7 @@ def test_a_judge_that_is_killed_leaves_no_server_that_was_stopped(client: Gradin
         other.close()
 
 
+@pytest.mark.long
 def test_cancel_while_the_server_still_starts(exercise_folder: Path, client: GradingClient) -> None:
     with contextlib.ExitStack() as stack:
         other = GradingClient(*client._arguments[1::2])

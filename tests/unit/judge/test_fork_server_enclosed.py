@@ -95,6 +95,7 @@ except ConnectionRefusedError:
 """
 
 
+@pytest.mark.long
 @pytest.mark.isolation
 def test_inside_bubblewrap_each_child_has_a_loopback_of_its_own(exercise_folder: Path) -> None:
     source = ForkServer(Bubblewrap())
@@ -112,6 +113,7 @@ def test_inside_bubblewrap_each_child_has_a_loopback_of_its_own(exercise_folder:
     source._server.close()
 
 
+@pytest.mark.long
 @pytest.mark.isolation
 def test_inside_bubblewrap_ranks_talk_over_that_loopback(exercise_folder: Path) -> None:
     for name, text in {"exercise.toml": ranks.MANIFEST, "given.py": ranks.GIVEN, "checks.py": ranks.CHECKS}.items():

@@ -188,6 +188,7 @@ def test_a_rank_that_ends_is_named(grade: Grade, end: str, words: str) -> None:
     assert f"rank 1 of 2 {words}" in got
 
 
+@pytest.mark.long
 def test_a_rank_that_waits_for_ever_is_named_with_its_line(grade: Grade, exercise_folder: Path) -> None:
     (exercise_folder / "exercise.toml").write_text(MANIFEST.replace("wall_s = 40", "wall_s = 12"))
     hanging = wrong(

@@ -48,7 +48,7 @@ def got(report: Report) -> str:
         (FORKS, Outcome.ERROR, "it was stopped"),
         pytest.param(QUIET_FORKS, Outcome.ERROR, "it was stopped", marks=pytest.mark.long),
         pytest.param(THREADS, Outcome.ERROR, "it was stopped", marks=pytest.mark.long),
-        (MEMORY, Outcome.OUT_OF_MEMORY, "GiB; it was stopped"),
+        pytest.param(MEMORY, Outcome.OUT_OF_MEMORY, "GiB; it was stopped", marks=pytest.mark.long),
         pytest.param(SPREAD_MEMORY, Outcome.OUT_OF_MEMORY, "GiB; it was stopped", marks=pytest.mark.long),
         (FILES, Outcome.ERROR, "MiB; it was stopped"),
         (SMALL_FILES, Outcome.ERROR, "more; it was stopped"),

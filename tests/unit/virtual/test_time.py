@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 import contextlib
 import os
 import subprocess
@@ -209,6 +211,7 @@ with virtual_gpu(2, "T4"):
 """
 
 
+@pytest.mark.long
 def test_figures_are_the_same_in_every_process_whatever_its_threads_and_hash_seed() -> None:
     def run(**environment: str) -> str:
         done = subprocess.run(

@@ -56,7 +56,7 @@ def _is_virtual(value: Any) -> bool:
 
 _real_impl: Any = torch.library.Library.impl
 _real_fallback: Any = torch.library.Library.fallback
-_real_py_impl: Any = torch._ops.OperatorBase.py_impl
+_real_py_impl: Any = private.OPERATOR_BASE.py_impl
 
 
 def impl(self: Any, op_name: Any, fn: Any, dispatch_key: str = "", **options: Any) -> Any:
@@ -78,7 +78,7 @@ def fallback(self: Any, fn: Any, dispatch_key: str = "", **options: Any) -> Any:
 
 def py_impl(self: Any, k: Any) -> Any:
     """Stand in for `OpOverload.py_impl`, which could replace the CPU's kernels too."""
-    if isinstance(self, torch._ops.OpOverload) and self.namespace in TORCHS_OWN and not _torch_asks(sys._getframe(1)):
+    if isinstance(self, private.OPERATOR) and self.namespace in TORCHS_OWN and not _torch_asks(sys._getframe(1)):
         raise errors.unsupported(f"py_impl of torch.ops.{self}", "Define an operator in a namespace of your own.")
     return _real_py_impl(self, k)
 

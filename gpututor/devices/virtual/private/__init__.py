@@ -28,6 +28,12 @@ make_subclass: Any = torch.Tensor._make_subclass
 plain_function: Any = torch._C._disabled_torch_function_impl
 """As a class's `__torch_function__`: results do not become that class."""
 
+OPERATOR_BASE: Any = torch._ops.OperatorBase
+"""The class that `py_impl` belongs to."""
+
+OPERATOR: Any = torch._ops.OpOverload
+"""The class of one overload of an operator."""
+
 set_only_lift_cpu_tensors = torch._C._set_only_lift_cpu_tensors
 """With True, `torch.tensor(values, device=...)` builds on the CPU and moves, as CUDA does."""
 

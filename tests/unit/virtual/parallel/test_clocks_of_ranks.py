@@ -38,6 +38,7 @@ def _meet(one: Interval, other: Interval) -> bool:
     return max(one[0], other[0]) < min(one[1], other[1])
 
 
+@pytest.mark.long
 def test_all_ranks_begin_when_the_slowest_is_ready(told: Told) -> None:
     slow, fast = (rank["slower_rank"] for rank in told)
     assert fast["ready"] < slow["ready"]

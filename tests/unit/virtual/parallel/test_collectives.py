@@ -22,6 +22,7 @@ def _both(zero: Any, one: Any | None = None) -> list[Any]:
     return [("cuda:0", zero), ("cuda:1", zero if one is None else one)]
 
 
+@pytest.mark.long
 def test_the_backend_calls_itself_nccl(told: Told) -> None:
     assert [rank["backend"] for rank in told] == [["nccl", True]] * 2
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 import subprocess
 import sys
 
@@ -21,6 +23,7 @@ with virtual_gpu():
 """
 
 
+@pytest.mark.long
 def test_the_bfloat16_hook_is_taken_and_no_warning_is_about_our_kind_of_device() -> None:
     done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=False)
     assert done.stdout.strip() == "[[6.0, 6.0]]", done.stderr
@@ -44,6 +47,7 @@ with virtual_gpu():
 """
 
 
+@pytest.mark.long
 def test_a_collective_is_in_a_profile_and_what_carries_it_is_not() -> None:
     done = subprocess.run([sys.executable, "-c", PROFILED], capture_output=True, text=True, check=False)
     assert done.stdout.split() == ["True", "True", "False", "True"], done.stderr

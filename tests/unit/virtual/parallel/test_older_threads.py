@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 import queue
 import subprocess
 import sys
@@ -92,6 +94,7 @@ given.put(None)
 """
 
 
+@pytest.mark.long
 def test_another_thread_that_is_older_says_what_to_do() -> None:
     # In a process of its own: once C++ has started CUDA with success, it does not ask any more.
     ended = subprocess.run([sys.executable, "-c", _OLDER], capture_output=True, text=True, timeout=120, check=False)
