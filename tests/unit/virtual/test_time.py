@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import pytest
-
 import contextlib
 import os
 import subprocess
 import sys
 import time
 
+import pytest
 import torch
 
 from gpututor.devices.recorder import Recorder

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 import queue
 import subprocess
 import sys
@@ -13,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from multiprocessing.pool import ThreadPool
 from typing import Any
 
+import pytest
 import torch
 
 from gpututor.devices.virtual import virtual_gpu
