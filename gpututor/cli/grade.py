@@ -33,7 +33,7 @@ from gpututor.grading.events import (
     VerdictReached,
 )
 from gpututor.grading.report import Environment, Outcome, Report, Verdict
-from gpututor.grading.words import count, device_words, elapsed, evidence, mark, other_gpu, outcome_line, to_look_at
+from gpututor.grading.words import count, device_words, elapsed, evidence, mark, outcome_line, remarks
 from gpututor.plain_text import lines_of, visible
 
 SEEDS = 2**32
@@ -194,7 +194,7 @@ def _print_verdict(verdict: Verdict, lines: list[str]) -> None:
         ("why", verdict.why),
         ("try", verdict.advice),
     )
-    for label, text in (*(details if verdict.status.has_details else ()), ("figures", verdict.measured)):
+    for label, text in (*(details if verdict.status.is_finding else ()), ("figures", verdict.measured)):
         if text:
             print(_labelled(label, text))
 
@@ -217,7 +217,7 @@ def _print_end(report: Report) -> None:
             print(f"  … {count(run.output_dropped_bytes, 'byte')} more were not kept")
     environment = report.environment
     print(fitting(f"\n{outcome_line(report)}"))
-    for text in filter(None, [report.reason, *other_gpu(report), *to_look_at(report)]):
+    for text in remarks(report):
         print(fitting(textwrap.indent(visible(text), "  ")))
     known = evidence(report)
     print(fitting(f"  device {visible(device_words(report.device))}{'; ' + known if known else ''}", 4))

@@ -88,11 +88,6 @@ class Status(StrEnum):
         """True if something is wrong, or a person has to look: the first such verdict is shown to the learner."""
         return self not in (Status.PASSED, Status.NOT_RUN, Status.HELD_BACK)
 
-    @property
-    def has_details(self) -> bool:
-        """Whether there is more to say than the check's sentence."""
-        return self.is_finding or self is Status.HELD_BACK
-
 
 @dataclass(frozen=True)
 class Verdict:

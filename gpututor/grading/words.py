@@ -119,18 +119,32 @@ def own_gpu(report: Report) -> str:
     return " and ".join(dict.fromkeys(run.own_gpu for run in report.runs if run.own_gpu))
 
 
-def other_gpu(report: Report) -> list[str]:
+def remarks(report: Report) -> list[str]:
+    """Return what there is to say about a report as a whole, a line each, such as the reason for its outcome."""
+    lines = [report.reason, *_held_back(report), *_other_gpu(report), *_to_look_at(report)]
+    return [line for line in lines if line]
+
+
+def _held_back(report: Report) -> list[str]:
+    if any(verdict.status is Status.HELD_BACK for verdict in report.verdicts):
+        return ["Held back: the values are wrong. Those checks earn their points once the values are right."]
+    return []
+
+
+def _other_gpu(report: Report) -> list[str]:
     """Return what to know of a run on another GPU model than the exercise's own: a sentence, or none."""
     own = own_gpu(report)
     if not own:
         return []
     words = f"The exercise is made for a {own}, and this run was on another GPU model."
     if report.outcome is not Outcome.PASSED:
-        words += f" Grade it on a {own}, too, before you look for the mistake: leave out --gpu, or change the setting."
+        words += (
+            f" Grade it on a {own}, too, before you look for the mistake: leave out --model, or change the setting."
+        )
     return [words]
 
 
-def to_look_at(report: Report) -> list[str]:
+def _to_look_at(report: Report) -> list[str]:
     """Return a line for each thing that a person should look at, then one for each note on the source."""
     lines = [f"For a person to look at: {suspicion}" for suspicion in report.suspicions]
     notes = [note.words for note in report.source_notes if note.words not in report.suspicions]

@@ -18,8 +18,7 @@ OWN = ("loads", "runs", "prints")
 """The grader's own checks: they are worth no points, and passing them alone is no pass."""
 LONGEST = 4000
 """Characters of each text of a verdict: an author's check may show a whole result."""
-VALUES_ARE_WRONG = "held back: the values are wrong"
-_VALUES_FIRST = "Make the values right: then this earns its points."
+VALUES_ARE_WRONG = "the values are wrong"
 UNPRICED_NS = 50_000_000
 """Processor time of a call without a modelled price, from which on modelled times are not judged …"""
 UNPRICED_FOR_EACH_NS = 20_000
@@ -111,7 +110,7 @@ _HELD_BACK_BY: dict[CheckKind, tuple[CheckKind, ...]] = {
 
 def held_back(verdict: Verdict) -> Verdict:
     """Return a verdict that passed as one that earns nothing, as the values are wrong."""
-    return replace(verdict, status=Status.HELD_BACK, points=0.0, why=VALUES_ARE_WRONG, advice=_VALUES_FIRST)
+    return replace(verdict, status=Status.HELD_BACK, points=0.0, why=VALUES_ARE_WRONG)
 
 
 def outcome_of(verdicts: Sequence[Verdict], suspicions: Iterable[str]) -> Outcome:

@@ -62,7 +62,7 @@ class LearnScreen(ShowScreen):
                 return failure is not None and failure.verdict.line is not None
             case "open_check":
                 row = self.focused
-                return isinstance(row, VerdictRow) and row.verdict.status.has_details and not row.is_open
+                return isinstance(row, VerdictRow) and row.verdict.status.is_finding and not row.is_open
             case "history":
                 return self.panes.has_class("ran")
             case "next_exercise":

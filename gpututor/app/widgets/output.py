@@ -9,7 +9,7 @@ from textual.widget import Widget
 
 from gpututor.app.widgets.plain import PlainText
 from gpututor.grading.report import Report, RunSummary, Verdict
-from gpututor.grading.words import mark, other_gpu, outcome_line, to_look_at
+from gpututor.grading.words import mark, outcome_line, remarks
 
 SHOWN_LINES = 200
 """Of printed text, in the pane."""
@@ -42,7 +42,7 @@ def bounded(text: str, most_lines: int, most_characters: int) -> str:
 def output_blocks(report: Report) -> list[Widget]:
     """What stands below the checks: why there are none, where the file stopped, what it printed."""
     blocks: list[Widget] = []
-    for text in filter(None, [report.reason, *other_gpu(report), *to_look_at(report)]):
+    for text in remarks(report):
         blocks.append(PlainText(text, classes="reason"))
     for heading, text in _outputs(report, most_lines=SHOWN_LINES):
         blocks.append(PlainText(heading, classes="heading"))
@@ -52,7 +52,7 @@ def output_blocks(report: Report) -> list[Widget]:
 
 def everything(report: Report) -> list[Section]:
     """All that a run said, a section for each check in the order of the verdicts, then what was printed."""
-    first = "\n".join(filter(None, [report.reason, *other_gpu(report), *to_look_at(report)]))
+    first = "\n".join(remarks(report))
     several = len({verdict.scenario for verdict in report.verdicts}) > 1
     checks = [_check(verdict, several) for verdict in report.verdicts]
     return [Section(outcome_line(report), first), *checks, *_outputs(report, most_lines=None)]
@@ -70,7 +70,7 @@ def details_of(verdict: Verdict, source_lines: Sequence[str] = ()) -> list[tuple
         ("Why", verdict.why),
         ("Try", verdict.advice),
     ]
-    return [(label, text) for label, text in details if text] if verdict.status.has_details else []
+    return [(label, text) for label, text in details if text] if verdict.status.is_finding else []
 
 
 def _check(verdict: Verdict, several: bool) -> Section:
