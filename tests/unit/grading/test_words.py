@@ -14,10 +14,9 @@ from gpututor.grading.words import (
     elapsed,
     evidence,
     mark,
-    other_gpu,
     outcome_line,
     points_line,
-    to_look_at,
+    remarks,
 )
 from tests.unit.grading.test_report import report, said
 
@@ -108,12 +107,12 @@ def test_how_times_and_placement_are_known_is_told_once() -> None:
 
 def test_a_run_on_another_gpu_than_the_exercise_s_own_is_told_with_advice_after_a_failure() -> None:
     runs = (replace(ran("modelled", "traced"), own_gpu="T4"), ran("modelled", "traced"))
-    assert other_gpu(replace(report(Outcome.FAILED), runs=runs[1:])) == []
-    (passed,) = other_gpu(replace(report(Outcome.PASSED), runs=runs))
-    (failed,) = other_gpu(replace(report(Outcome.FAILED, said("parity", Status.FAILED)), runs=runs))
+    assert remarks(replace(report(Outcome.FAILED), runs=runs[1:])) == []
+    (passed,) = remarks(replace(report(Outcome.PASSED), runs=runs))
+    (failed,) = remarks(replace(report(Outcome.FAILED, said("parity", Status.FAILED)), runs=runs))
     assert "T4" in passed
     assert failed.startswith(passed)
-    assert "--gpu" in failed
+    assert "--model" in failed
 
 
 def test_what_is_only_modelled_says_so_also_without_a_gpu() -> None:
@@ -122,9 +121,9 @@ def test_what_is_only_modelled_says_so_also_without_a_gpu() -> None:
     assert device_words("cuda:0, NVIDIA H100") == "cuda:0, NVIDIA H100"
 
 
-def test_a_suspicion_is_for_a_person_to_look_at() -> None:
+def test_a_suspicion_is_for_a_person_remarks() -> None:
     found = report(Outcome.NEEDS_REVIEW, said("parity"), suspicions=("it moved 3 bytes in 1 ns",))
-    assert to_look_at(found) == ["For a person to look at: it moved 3 bytes in 1 ns"]
+    assert remarks(found) == ["For a person to look at: it moved 3 bytes in 1 ns"]
 
 
 def test_the_time_says_how_much_of_it_was_spent_on_loading_pytorch() -> None:
