@@ -1,4 +1,4 @@
-"""Submissions that nobody writes and no exercise may let pass: constants, and right results with other values."""
+"""Submissions that nobody writes and no exercise may let pass: constants, and right work with other results."""
 
 from __future__ import annotations
 
@@ -6,7 +6,10 @@ CONSTANTS: tuple[object, ...] = (None, True, 0, 1.0, "cuda:0", [], {}, ())
 """One for each call in turn."""
 
 SPOILED = {"zeros": "torch.zeros_like(tensor)", "ones": "torch.ones_like(tensor)", "flipped": "flipped(tensor)"}
-"""What becomes of each tensor of a result."""
+"""What becomes of each tensor of a result. With `zeros`, each number becomes 0, too."""
+
+REPLACED = "gpututor: the result was replaced"
+"""The line that these submissions print for each call whose result they change."""
 
 _SPOIL = """
 
@@ -29,6 +32,9 @@ def spoil(part):
         return change(torch.tensor(part)).numpy()
     if isinstance(part, torch.Tensor):
         return change(part)
+    if HOW == "zeros" and isinstance(part, (int, float)) and part and not isinstance(part, bool):
+        REPLACED.append(part)
+        return type(part)(0)
     return part
 
 
@@ -39,14 +45,50 @@ def flipped(tensor):
 
 
 def change(tensor):
+    if tensor.numel():
+        REPLACED.append(tensor)
     return CHANGED
 
 
 def then_spoil(function):
-    return lambda *values, **arguments: spoil(function(*values, **arguments))
+    def entry(*values, **arguments):
+        REPLACED.clear()
+        spoiled = spoil(function(*values, **arguments))
+        if REPLACED:
+            print(WORDS)
+        return spoiled
+
+    return entry
 
 
+HOW, REPLACED, WORDS = {how!r}, [], {words!r}
 ENTRY = then_spoil(ENTRY)
+"""
+
+_FIRST = """
+
+import torch
+
+
+def is_other(result, first):
+    if isinstance(result, torch.Tensor) and isinstance(first, torch.Tensor):
+        if (result.shape, result.dtype) == (first.shape, first.dtype):
+            return not torch.equal(result.detach().cpu(), first.detach().cpu())
+    return result is not first
+
+
+def then_first(function):
+    def entry(*values, **arguments):
+        first = [*values, *arguments.values()][0]
+        if is_other(function(*values, **arguments), first):
+            print(WORDS)
+        return first
+
+    return entry
+
+
+WORDS = {words!r}
+ENTRY = then_first(ENTRY)
 """
 
 
@@ -60,6 +102,16 @@ def constants(entry: str) -> str:
 
 
 def spoiled(solution: str, entry: str, how: str) -> str:
-    """A solution whose results have the same shapes in the same places, and other values; `how`: see `SPOILED`."""
+    """Return a solution whose results have other values in the same places and shapes; `how`: see `SPOILED`."""
+    code = _SPOIL.replace("CHANGED", SPOILED[how]).replace("{how!r}", repr(how))
+    return _changed(solution, entry, code)
+
+
+def first_argument(solution: str, entry: str) -> str:
+    """Return a solution that does its work and gives back its first argument."""
+    return _changed(solution, entry, _FIRST)
+
+
+def _changed(solution: str, entry: str, code: str) -> str:
     head = solution.partition("\nif __name__")[0]
-    return head + _SPOIL.replace("CHANGED", SPOILED[how]).replace("ENTRY", entry)
+    return head + code.replace("{words!r}", repr(REPLACED)).replace("ENTRY", entry)

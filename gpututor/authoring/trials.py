@@ -12,10 +12,10 @@ from typing import Literal
 from gpututor.authoring.faults import Fault
 from gpututor.authoring.form import named_check
 from gpututor.authoring.mutants import Mutant, mutants_of
-from gpututor.authoring.spoiling import SPOILED, constants, spoiled
+from gpututor.authoring.spoiling import REPLACED, SPOILED, constants, first_argument, spoiled
 from gpututor.authoring.stations import Examined
 from gpututor.course.exercise import Exercise
-from gpututor.grading.report import Outcome, Report
+from gpututor.grading.report import Outcome, Report, Status
 from gpututor.grading.words import count
 
 SEEDS = (1, 2, 3, 4, 5, 6, 7, 8, 9, 2**32 - 1)
@@ -80,15 +80,26 @@ def further_trials(exercise: Exercise, examined: Examined, *, with_mutants: bool
         yield Trial(name, exercise.file(name), partial(_baseline, exercise, name, examined.of_values))
     if exercise.entry:
         yield Trial("constants", constants(exercise.entry), partial(_constants, exercise))
-        if examined.of_values.intersection(examined.tolerant):
-            for how in SPOILED:
-                judge = partial(_spoiled, exercise, how, examined.of_values)
-                yield Trial(f"{how} instead of results", spoiled(solution, exercise.entry, how), judge, SEEDS[0], True)
+        yield from _other_results(exercise, examined)
     for mutant in mutants_of(solution) if with_mutants else ():
         yield Trial(f"{mutant.change}, line {mutant.line}", mutant.source, _nothing, SEEDS[0], True, mutant)
     for seed in SEEDS[1:]:
         judge = partial(_solution, exercise, seed)
         yield Trial(f"solution, seed {seed}", solution, judge, seed, after_solution=True, counts="right")
+
+
+def _other_results(exercise: Exercise, examined: Examined) -> Iterator[Trial]:
+    """Yield the solution with other results; ones and flipped values only where a check allows a tolerance."""
+    solution, entry = exercise.solution, exercise.entry
+    is_tolerant = bool(examined.of_values.intersection(examined.tolerant))
+    for how in SPOILED if is_tolerant else ("zeros",):
+        name = f"{how} instead of results"
+        judges: list[Judge] = [partial(_spoiled, exercise, how, examined.of_values)] if is_tolerant else []
+        judges += [partial(_earns_nothing, exercise, name)] if how == "zeros" else []
+        yield Trial(name, spoiled(solution, entry, how), partial(_each_of, judges), SEEDS[0], True)
+    name = "the first argument instead of results"
+    judge = partial(_earns_nothing, exercise, name)
+    yield Trial(name, first_argument(solution, entry), judge, SEEDS[0], True)
 
 
 def trials_on(models: Iterable[str], exercise: Exercise) -> Iterator[Trial]:
@@ -268,6 +279,23 @@ def _spoiled(exercise: Exercise, how: str, of_values: frozenset[str], report: Re
         )
         advice = "Let a check of values see every part of the result; draw inputs that differ in every element."
         yield Fault(exercise.folder / "checks.py", problem, advice, details=shown(report))
+
+
+def _earns_nothing(exercise: Exercise, name: str, report: Report) -> Iterator[Fault]:
+    """Report checks that give points for results that were replaced."""
+    if not report.points or not any(REPLACED in run.output for run in report.runs):
+        return
+    passed = {verdict.check: True for verdict in report.verdicts if verdict.of}
+    passed |= {verdict.check: False for verdict in report.verdicts if verdict.status is not Status.PASSED}
+    checks = ", ".join(check for check, is_passed in passed.items() if is_passed)
+    problem = f"the solution with {name} earns {report.points:g} of {report.of:g} points: {checks}"
+    advice = 'Declare kind="values" for the check that sees the wrong result, or let these checks name it in needs=.'
+    yield Fault(exercise.folder / "checks.py", problem, advice, details=shown(report))
+
+
+def _each_of(judges: Iterable[Judge], report: Report) -> Iterator[Fault]:
+    for judge in judges:
+        yield from judge(report)
 
 
 def _nothing(report: Report) -> Iterator[Fault]:

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from gpututor.checks.authors import fault_at
-from gpututor.checks.core import Applies, Check, Finding, Run
+from gpututor.checks.core import OF_RESULTS, Applies, Check, Finding, Run
 from gpututor.checks.parity import OwnDtype, check_widening, disagreement
 from gpututor.checks.parity_gates import Tolerance
 from gpututor.checks.references import Reference, run_reference
@@ -62,7 +62,7 @@ def after_call(
         name,
         lambda _: "What was passed has the right values afterwards",
         find,
-        (),
+        OF_RESULTS,
         why,
         advice,
         on,

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 Applies = Callable[["Machine"], bool] | str
 CheckKind = Literal["values", "structure", "other"]
+OF_RESULTS = ("structure", "value", "parity")
+"""The `needs` of checks that tell nothing of a submission with a wrong result."""
 _ONE_LINE = 100
 _MOST_WORDS = 200
 """Characters."""

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from gpututor.checks.core import Applies, Call, Check, Finding, Machine, Run, named
+from gpututor.checks.core import OF_RESULTS, Applies, Call, Check, Finding, Machine, Run, named
 from gpututor.checks.work import missing_work
 from gpututor.errors import CourseError
 from gpututor.trace.events import Event, Kind
@@ -169,7 +169,7 @@ def measurement(
         return None
 
     sentence = "The time that it reports is the time that the work took"
-    return Check(name, lambda _: sentence, find, (), why, "", on, kind="values", timed=True)
+    return Check(name, lambda _: sentence, find, OF_RESULTS, why, "", on, kind="values", timed=True)
 
 
 def _asked(truth: Truth, call: Call, name: str) -> Taken:

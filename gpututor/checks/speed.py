@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from gpututor.checks.core import Applies, Call, Check, Finding, Machine, Run, SpeedLimit
+from gpututor.checks.core import OF_RESULTS, Applies, Call, Check, Finding, Machine, Run, SpeedLimit
 from gpututor.checks.work import missing_work
 from gpututor.errors import CourseError
 from gpututor.grading.report import Status
@@ -131,8 +131,7 @@ def speed(
             return _timing(run, name).figures
         return _modelled_figures(*_modelled(run, baseline), len(run.calls))
 
-    needs = ("structure", "value", "parity")
-    return Check(name, sentence, find, needs, why, advice, applies, speed=limit, measured=measured, timed=True)
+    return Check(name, sentence, find, OF_RESULTS, why, advice, applies, speed=limit, measured=measured, timed=True)
 
 
 def in_words(at_most: float, beside: str = "") -> str:

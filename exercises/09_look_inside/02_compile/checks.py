@@ -145,10 +145,10 @@ checks = [
         advice="Wait by torch.cuda.synchronize(), before and after what you time.",
         on=virtual,
     ),
+    parity(reference, why="A compiled model has to give what the model gives.", advice="Return compiled(batch)."),
     measurement(any_call, "first_seconds", name="first", why=WHY, advice=ADVICE, on=virtual),
     measurement(warm_call, "seconds", name="compiled", why=WHY, advice=ADVICE, on=virtual),
     measurement(warm_call, "eager_seconds", name="eager", why=WHY, advice=ADVICE, on=virtual),
-    parity(reference, why="A compiled model has to give what the model gives.", advice="Return compiled(batch)."),
     Check(
         "compilation",
         compiled_sentence,

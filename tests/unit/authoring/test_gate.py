@@ -90,6 +90,16 @@ MISTAKES: dict[str, tuple[tuple[Change, ...], tuple[str, ...]]] = {
         ),
         ("checks.py: a function that returns None, True, 0, 1.0, 'cuda:0', [] and so on is not refused",),
     ),
+    "unguarded": (
+        (
+            Change("checks.py", "import parity, ", "import Check, parity, "),
+            Change("checks.py", "\n]", "\n    Check('own', lambda _: 'It ends', lambda _: None, kind='values'),\n]"),
+        ),
+        (
+            "checks.py: the solution with zeros instead of results earns 1 of 4 points: own",
+            "checks.py: the solution with the first argument instead of results earns 1 of 4 points: own",
+        ),
+    ),
     "endless": (
         (
             Change("starter.py", "raise NotImplementedError", "while True: pass"),
@@ -148,7 +158,9 @@ def test_a_mistake_is_told_and_how_to_mend_it(slug: str, words: str, looked: dic
     assert all("\n" not in fault.problem for fault in subject.faults)
 
 
-@pytest.mark.parametrize("slug", ["several", "endless", "now_and_then", "broken", "breaks", "unseeded", "unbuilt"])
+@pytest.mark.parametrize(
+    "slug", ["several", "endless", "now_and_then", "broken", "breaks", "unseeded", "unbuilt", "unguarded"]
+)
 def test_a_mistake_is_told_alone(slug: str, looked: dict[str, Subject]) -> None:
     different = {title.partition("with seed")[0] for title in titles(looked[slug])}
     assert len(different) == len(MISTAKES[slug][1])
