@@ -163,7 +163,7 @@ checks = [
         lambda **drawn: {"model.*.grad": None},
         why="Gradients that stay take memory in the next step, and backward() adds to them: it is another step.",
         advice="End each step with model.zero_grad(), the last one too.",
-    ),
+    ).with_kind("other"),
     unmodified(
         why="A measurement must leave the model as it was: weights that went through float16 have lost their digits.",
         advice="Autocast casts for the moment; model.half() changes the model itself.",

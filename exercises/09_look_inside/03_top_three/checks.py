@@ -63,6 +63,6 @@ checks = [
         lambda **drawn: {"model.*.grad": None},
         why="A step that keeps its gradients makes the next one add to them, and other operators run.",
         advice="End each step with model.zero_grad(), the last one too.",
-    ),
+    ).with_kind("other"),
     unmodified(may_change=("model.*running*", "model.*num_batches_tracked")),
 ]
