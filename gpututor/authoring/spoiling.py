@@ -79,10 +79,11 @@ def is_other(result, first):
 
 def then_first(function):
     def entry(*values, **arguments):
-        first = [*values, *arguments.values()][0]
-        if is_other(function(*values, **arguments), first):
+        passed, result = [*values, *arguments.values()], function(*values, **arguments)
+        if passed and is_other(result, passed[0]):
             print(WORDS)
-        return first
+            return passed[0]
+        return result
 
     return entry
 

@@ -96,8 +96,8 @@ MISTAKES: dict[str, tuple[tuple[Change, ...], tuple[str, ...]]] = {
             Change("checks.py", "\n]", "\n    Check('own', lambda _: 'It ends', lambda _: None, kind='values'),\n]"),
         ),
         (
-            "checks.py: the solution with zeros instead of results earns 1 of 4 points: own",
-            "checks.py: the solution with the first argument instead of results earns 1 of 4 points: own",
+            "checks.py: the solution with zeros instead of results earns 1 of 5 points: own",
+            "checks.py: the solution with the first argument instead of results earns 1 of 5 points: own",
         ),
     ),
     "endless": (
