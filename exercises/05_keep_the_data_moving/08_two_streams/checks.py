@@ -20,9 +20,9 @@ def reference(features: torch.Tensor, left: list[torch.Tensor], right: list[torc
     return torch.einsum("nc,nc->n", *results)
 
 
-def work_is_long_enough(machine: Machine) -> bool:
-    """On a B200 these kernels take less time than their launches, and hardly meet anything; on real devices, too."""
-    return machine.virtual and machine.gpus > 0 and "B200" not in machine.gpu_name
+def is_modelled(machine: Machine) -> bool:
+    """Accept virtual GPUs: on a real one these kernels may take less time than their launches."""
+    return machine.virtual and machine.gpus > 0
 
 
 checks = [
@@ -45,7 +45,7 @@ checks = [
     ),
     overlap(
         kernels=0.35,
-        on=work_is_long_enough,
+        on=is_modelled,
         why="Each kernel uses a part of the device only. The other tower could use the rest.",
         advice="Launch both towers before either stream waits for the other.",
     ),
