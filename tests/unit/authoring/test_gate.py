@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 
 from gpututor.authoring import stations
+from gpututor.authoring.form import named_check
 from gpututor.authoring.gate import Gate, Listener, Subject, example_faults
 from gpututor.authoring.stations import Job, Station, do_all
 from gpututor.authoring.targets import targets_of
-from gpututor.authoring.trials import first_trial
+from gpututor.authoring.trials import first_trial, trials_on
 from gpututor.course.catalogue import load_course
 from tests.unit.authoring.skeletons import Change, looked_at, skeleton, titles
 
@@ -205,6 +206,19 @@ def test_on_another_gpu_right_code_must_pass_and_wrong_code_must_fail(tmp_path: 
     ]
     assert (subject.counted("right"), subject.counted("wrong")) == ({"kept": 1, "of": 2}, {"kept": 3, "of": 4})
     assert not any(line.endswith("T4") for line in lines)
+
+
+def test_a_wrong_solution_may_pass_on_a_gpu_on_which_its_check_does_not_apply(looked: dict[str, Subject]) -> None:
+    exercise, passed = looked["excused"].exercise, looked["excused"].solution
+    assert exercise is not None
+    assert passed is not None
+    wrong = [trial for trial in trials_on(["B200"], exercise) if trial.counts == "wrong"]
+    assert wrong
+    for trial in wrong:
+        assert [fault.line for fault in trial.judge(passed)] == [1]
+        named = named_check(trial.source)
+        others = tuple(verdict for verdict in passed.verdicts if verdict.check != named)
+        assert list(trial.judge(replace(passed, verdicts=others))) == []
 
 
 def test_a_solution_that_takes_over_half_of_its_limit_is_noted(looked: dict[str, Subject]) -> None:
