@@ -10,7 +10,7 @@ import pytest
 from gpututor import paths
 from gpututor.course.catalogue import load_course
 from gpututor.grading.report import Outcome
-from gpututor.grading.words import to_look_at
+from gpututor.grading.words import remarks
 from gpututor.judge.source_review import MOST_NOTES, UNREADABLE, names_of, review, suspicions_in
 from tests.hostile.members import FOLDER as HOSTILE
 from tests.unit.judge.conftest import Grade
@@ -147,7 +147,7 @@ def test_a_class_looks_at_a_noted_file_and_a_learner_gets_a_note(grade: Grade) -
     assert for_learner.suspicions == ()
     for report in (for_class, for_learner):
         assert [(note.line, note.name) for note in report.source_notes] == [(1, "gc")]
-        assert len(to_look_at(report)) == 1
+        assert len(remarks(report)) == 1
 
 
 def test_a_file_that_names_the_grader_is_looked_at_whoever_asks(grade: Grade) -> None:
