@@ -90,6 +90,8 @@ def _without_points(node: ast.expr) -> tuple[ast.expr, float | None]:
             return inner, float(points)
         case ast.Call(func=ast.Attribute(attr="with_points")):
             return node, None
+        case ast.Call(func=ast.Attribute(value=inner, attr="with_kind")):
+            return _without_points(inner)
     return node, 1.0
 
 

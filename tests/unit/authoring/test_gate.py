@@ -218,7 +218,8 @@ def test_a_wrong_solution_may_pass_on_a_gpu_on_which_its_check_does_not_apply(lo
         assert [fault.line for fault in trial.judge(passed)] == [1]
         named = named_check(trial.source)
         others = tuple(verdict for verdict in passed.verdicts if verdict.check != named)
-        assert list(trial.judge(replace(passed, verdicts=others))) == []
+        worth = sum(verdict.of for verdict in others)
+        assert list(trial.judge(replace(passed, verdicts=others, of=worth))) == []
 
 
 def test_a_solution_that_takes_over_half_of_its_limit_is_noted(looked: dict[str, Subject]) -> None:

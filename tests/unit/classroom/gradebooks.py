@@ -28,7 +28,7 @@ def verdict(check: str, status: Status = Status.PASSED, of: float = 1.0, **more:
 def report(*verdicts: Verdict, exercise: str = EXERCISE, suspicions: tuple[str, ...] = ()) -> Report:
     """With the outcome that fits the verdicts."""
     statuses = [each.status for each in verdicts]
-    order = (Status.FAILED, Status.TOO_SLOW, Status.NEEDS_REVIEW, Status.INCONCLUSIVE, Status.NOT_RUN)
+    order = (Status.FAILED, Status.TOO_SLOW, Status.NEEDS_REVIEW, Status.INCONCLUSIVE, Status.NOT_RUN, Status.HELD_BACK)
     worst = next((status for status in order if status in statuses), Status.PASSED)
     outcome = WORDS.get(worst, Outcome.INCONCLUSIVE if worst is Status.INCONCLUSIVE else Outcome.NEEDS_REVIEW)
     if suspicions and outcome is Outcome.PASSED:
