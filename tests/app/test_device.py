@@ -80,6 +80,7 @@ async def test_a_function_key_opens_it_from_the_editor(desk: Desk) -> None:
         assert main_screen(pilot).is_current
 
 
+@pytest.mark.long
 async def test_what_was_recorded_on_another_day_is_found_again(desk: Desk) -> None:
     async with desk.start() as pilot:
         await run_checks(pilot)
@@ -128,6 +129,7 @@ async def test_an_attempt_without_a_recording_says_so(desk: Desk) -> None:
         assert "Of attempt 1 nothing was recorded" in screen_text(pilot.app)
 
 
+@pytest.mark.long
 async def test_a_trace_that_is_not_there_any_more_is_told(desk: Desk) -> None:
     async with desk.start() as pilot:
         await run_checks(pilot)
@@ -190,6 +192,7 @@ async def test_the_lane_and_the_event_are_marked_without_colours(desk: Desk) -> 
         assert row[mark.index("┝") : mark.index("┥")].strip("█! ") == "add"
 
 
+@pytest.mark.long
 async def test_zooming_panning_and_back_to_the_whole(desk: Desk) -> None:
     async with desk.start() as pilot:
         screen = await run_and_open(pilot)
@@ -248,6 +251,7 @@ async def test_space_leads_from_a_launch_to_its_work_and_back(desk: Desk) -> Non
         assert "1 of 4 in this row" in one_line(pilot)
 
 
+@pytest.mark.long
 async def test_a_click_chooses_too(desk: Desk) -> None:
     async with desk.start() as pilot:
         screen = await run_and_open(pilot)

@@ -152,6 +152,7 @@ async def test_nothing_found_is_said(long_desk: Desk) -> None:
         await until(pilot, lambda: len(listed_labels(pilot)) == 20, "for the whole list")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("size", mostly_long(SIZES, [(80, 24)]), ids=str)
 async def test_v_shows_what_is_to_do_started_passed_and_all(long_desk: Desk, size: tuple[int, int]) -> None:
     async with long_desk.start(size) as pilot:
@@ -181,6 +182,7 @@ async def test_a_list_of_what_is_to_do_loses_what_was_passed_and_keeps_its_curso
         assert cursor_row(pilot) == f"exercise {long_desk.course.exercises[1].key}"
 
 
+@pytest.mark.long
 async def test_letters_typed_in_the_filter_are_no_commands(long_desk: Desk) -> None:
     async with long_desk.start() as pilot:
         await pilot.press("1", "slash", *"qnp?;/v")
@@ -324,6 +326,7 @@ async def test_the_app_opens_the_exercise_the_pane_and_the_line_of_the_last_time
         assert main_screen(pilot).panes.current is Pane.LESSON
 
 
+@pytest.mark.long
 async def test_the_cursor_that_was_left_is_in_sight(desk: Desk) -> None:
     desk.file().write_text("".join(f"line_{number} = 0\n" for number in range(300)))
     async with desk.start() as pilot:

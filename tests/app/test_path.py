@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from textual.pilot import Pilot
 
 from gpututor.app.commands import Pane
@@ -71,6 +72,7 @@ async def test_finishing_a_lesson_is_noticed(desk: Desk) -> None:
         assert "# Lesson 2" in screen.panes.reader.text
 
 
+@pytest.mark.long
 async def test_finishing_the_course_is_noticed(desk: Desk) -> None:
     async with desk.start() as pilot:
         screen = main_screen(pilot)

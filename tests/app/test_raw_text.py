@@ -157,6 +157,7 @@ async def test_texts_of_the_course_are_harmless(marked: Desk) -> None:
             assert_harmless(pilot)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("words", ["[red]x[/]", "[/]", "\\[", "[@click=app.quit]"])
 async def test_words_that_are_typed_are_shown_as_they_are(desk: Desk, words: str) -> None:
     async with desk.start((140, 40)) as pilot:

@@ -110,6 +110,7 @@ def judge_all(desk: Desk) -> None:
     )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("theme", mostly_long(LEAST, ["day"]))
 async def test_text_can_be_read(desk: Desk, theme: str) -> None:
     write(f'theme = "{theme}"\n')

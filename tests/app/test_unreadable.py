@@ -69,6 +69,7 @@ SPOILT = [
 ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("spoil", "words", "advice"), SPOILT)
 async def test_a_file_that_becomes_unreadable_is_told_once_with_its_name_and_what_to_do(
     desk: Desk, spoil: Callable[[Path], None], words: str, advice: str

@@ -16,6 +16,9 @@ from gpututor.authoring.trials import first_trial, trials_on
 from gpututor.course.catalogue import load_course
 from tests.unit.authoring.skeletons import Change, looked_at, skeleton, titles
 
+pytestmark = pytest.mark.long
+"""The gate looks at all exercises below once a process: a minute. `make test` runs it in test_new and test_grading."""
+
 PRODUCT = "batch.to(device) @ weights"
 WAITING = Change(
     "solution.py",

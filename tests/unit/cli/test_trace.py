@@ -158,6 +158,7 @@ def test_without_values_the_shapes_are_enough_for_time_and_memory(tmp_path: Path
     assert "at most 32.0 GiB of memory, reached at script.py:2" in done.stderr
 
 
+@pytest.mark.long
 def test_time_is_virtual_unless_it_is_asked_to_be_real(tmp_path: Path) -> None:
     (tmp_path / "script.py").write_text(
         "import time\nbegan = time.perf_counter()\ntime.sleep(0.2)\nprint(time.perf_counter() - began)\n"

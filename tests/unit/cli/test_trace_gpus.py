@@ -20,6 +20,7 @@ torch.cuda.synchronize()
 """
 
 
+@pytest.mark.long
 def test_gpus_are_compared_in_one_table_and_out_of_memory_is_a_row(tmp_path: Path) -> None:
     (tmp_path / "script.py").write_text(NEEDS_20_GIB)
     words = ("--no-values", "--json", "found.json", "--gpu", "A100 80, T4,H100", "script.py")

@@ -41,6 +41,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.long
 def test_ranks_are_in_one_timeline_and_waiting_for_the_slowest_is_told(tmp_path: Path) -> None:
     (tmp_path / "script.py").write_text(RANKS)
     words = ("--gpu", "A100", "--gpus", "2", "--json", "found.json", "--chrome", "timeline.json", "script.py", tmp_path)

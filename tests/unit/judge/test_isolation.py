@@ -171,6 +171,7 @@ def test_nothing_can_be_written_outside_the_scratch(grade: Grade) -> None:
     assert sorted(set(printed(grade(looking(code)))) - set(harmless)) == []
 
 
+@pytest.mark.long
 @isolated
 @pytest.mark.parametrize("folder", mostly_long(["/scratch", "/dev/shm"], ["/scratch"]))
 def test_a_full_disk_is_a_verdict(grade: Grade, folder: str) -> None:
