@@ -67,7 +67,7 @@ class Unpriced:
     """Work of the host in a call that the virtual GPU's clock cannot price, such as NumPy's."""
 
     nanoseconds: int = 0
-    """Of processor time, measured: no part of any `Span`."""
+    """Measured processor time; not part of any `Span`."""
     line: int | None = None
     """The line before which most of it was, where that is known."""
 
@@ -138,7 +138,7 @@ class Call:
     fp32_precision: str = ""
     """`torch.backends.cuda.matmul.fp32_precision` after it: `tf32` where products of float32 may now use TF32."""
     state: Any = None
-    """What became of the arguments, by name, if a check wants `arguments`: tensors, modules, optimizers as dicts."""
+    """The arguments after the call, by name, if a check wants `arguments`: tensors, modules, optimizers as dicts."""
     files: dict[str, bytes] = field(default_factory=dict)
     """What the call wrote of the files that a check wants, by name; those that are not there are left out."""
     folder: dict[str, str] = field(default_factory=dict)
@@ -166,7 +166,7 @@ class Run:
     timings: dict[str, Timing] = field(default_factory=dict)
     """What was measured beside a baseline, by the name of the check. Only on real devices."""
     reference_flops: tuple[float, ...] = ()
-    """For each call: floating-point operations of the author's reference, as the judge counts them."""
+    """Floating-point operations of the author's reference, one figure a call, counted by the judge."""
 
     def line_of(self, call: Call) -> int | None:
         """The line at which a wrong result left the learner's function, else that of its last `return`."""

@@ -19,7 +19,7 @@ from gpututor.errors import CourseError
 from gpututor.trace.units import operations
 
 LEAST_SHARE = 0.9
-"""Of the operations that the reference needs."""
+"""Share of the operations that the reference needs."""
 WHY = "Work that a device does not do takes no time there: such a time says nothing about the device."
 ADVICE = "Compute on the device, with PyTorch: what NumPy or Python compute on the host cannot be timed here."
 
