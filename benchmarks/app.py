@@ -145,7 +145,7 @@ def show_cancel(runs: int = 5) -> None:
 
 def prepare_endless(home: str) -> None:
     os.environ["GPUTUTOR_HOME"] = home
-    from gpututor.course.catalogue import load_course
+    from gpututor.course.loader import load_course
     from gpututor.course.workspace import make_workspace
     from gpututor.paths import builtin_course, default_workspace, progress_file
     from gpututor.progress.store import ProgressStore

@@ -87,8 +87,8 @@ class StreamingClient:
 def gpututor_app(verdicts: int = 12, pause_s: float = 0.02, events: int = 0) -> App[None]:
     """The app on the built-in course, the first exercise's file of two hundred lines, with a client that streams."""
     from gpututor.app.app import GpututorApp
-    from gpututor.app.idle import IdleCollector
-    from gpututor.course.catalogue import load_course
+    from gpututor.app.runtime import IdleCollector
+    from gpututor.course.loader import load_course
     from gpututor.course.workspace import make_workspace
     from gpututor.paths import builtin_course, default_workspace, progress_file
     from gpututor.progress.store import ProgressStore

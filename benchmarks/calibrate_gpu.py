@@ -20,7 +20,7 @@ import torch
 from gpu_figures import bandwidths, entry, facts_of, launch_us, link, matching, matrix_rates, toml_of
 from micro import MIB, Case, CudaTimer, Timer, calibration_cases, measure, modelled
 
-from gpututor.devices.virtual.specs import GpuSpec
+from gpututor.hardware.gpus import GpuSpec
 
 
 def report(measured: Mapping[Case, float], model: Mapping[Case, float]) -> list[str]:

@@ -17,8 +17,8 @@ from statistics import median
 from fit import fit
 from programs import MODELS, Measured, measured, ratios, within, within_quarter
 
-from gpututor.devices.virtual.clock.attainable import fitted
-from gpututor.devices.virtual.clock.kinds import FREE, kind_of
+from gpututor.devices.virtual.cost.calibration import fitted
+from gpututor.devices.virtual.operator_facts import FREE, kind_of
 
 FOLDS = 10
 

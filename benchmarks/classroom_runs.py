@@ -17,7 +17,7 @@ from gpututor.processes import descendants
 LOOKS_EVERY_S = 1.0
 ROWS = 10
 KINDS = {"judge": b"gpututor.judge", "fork server": b"fork_server"}
-RAY_KINDS = {"Ray's driver": b"ray_driver", "raylet": b"raylet/raylet", "Ray's head": b"gcs_server", **KINDS}
+RAY_KINDS = {"raylet": b"raylet/raylet", "Ray's head": b"gcs_server", **KINDS}
 
 
 @dataclass

@@ -14,9 +14,9 @@ from math import prod
 
 import torch
 
-from gpututor.devices.virtual.clock.cpu import CpuSpec, cpu_price_s, cpu_spec
-from gpututor.devices.virtual.clock.shapes import Tensor
-from gpututor.devices.virtual.operators.flops import flops_of
+from gpututor.devices.virtual.cost.cpu import CpuSpec, cpu_price_s, cpu_spec
+from gpututor.devices.virtual.cost.registry import Tensor
+from gpututor.devices.virtual.execution.prices import flops_of
 
 aten = torch.ops.aten
 _ROUNDS, _LEAST_S = 7, 0.01

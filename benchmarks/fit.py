@@ -15,9 +15,9 @@ from pathlib import Path
 import numpy as np
 from programs import MODELS, Measured, measured, modelled_s
 
-from gpututor.devices.virtual.clock import attainable as rates
-from gpututor.devices.virtual.clock.attainable import attainable, fitted
-from gpututor.devices.virtual.specs import spec
+from gpututor.devices.virtual.cost import calibration as rates
+from gpututor.devices.virtual.cost.calibration import attainable, fitted
+from gpututor.hardware.gpus import gpu_spec
 
 FILE = Path(rates.__file__).parent / "calibration.toml"
 _START = {
@@ -64,7 +64,7 @@ def free_factors() -> list[str]:
 
 def _losses(programs: Sequence[Measured], factors: Mapping[str, float]) -> np.ndarray:
     """What each program adds: most between 10 % and 40 % of error, little more beyond, so that outliers do not pull."""
-    gpus = {model: attainable(spec(model), factors) for model in MODELS.values()}
+    gpus = {model: attainable(gpu_spec(model), factors) for model in MODELS.values()}
     found = np.array([np.log(modelled_s(one, gpus[one.model]) / one.seconds) for one in programs])
     weights = np.array([_LARGE_WEIGHT if one.size == "large" else 1.0 for one in programs])
     square = found**2

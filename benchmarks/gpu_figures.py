@@ -9,9 +9,9 @@ from typing import Any
 
 from micro import DTYPES, Case
 
-from gpututor.devices.virtual.clock.cost import price
-from gpututor.devices.virtual.specs import GpuSpec, all_specs, spec, spec_of
+from gpututor.devices.virtual.cost.kernel import price
 from gpututor.errors import UsageError
+from gpututor.hardware.gpus import GpuSpec, gpu_spec, gpu_specs, parse_gpu_spec
 
 Measured = Mapping[Case, float]
 _FIELDS = {
@@ -82,13 +82,13 @@ def matching(reported_name: str, memory_bytes: int) -> GpuSpec | None:
     """The spec of gpus.toml that this device is, by its name and its memory; None for one that it does not have."""
     alike = [
         one
-        for one in all_specs().values()
+        for one in gpu_specs().values()
         if one.reported_name == reported_name and 0.85 < memory_bytes / one.memory_bytes < 1.05
     ]
     if alike:
         return alike[0]
     try:
-        return spec(reported_name)
+        return gpu_spec(reported_name)
     except UsageError:
         return None
 
@@ -116,7 +116,7 @@ def entry(facts: Mapping[str, Any], measured: Measured, known: GpuSpec | None) -
     found["rate_source"] = "peaks with which the model gives the times measured by benchmarks/calibrate_gpu.py"
     found["flops_t"] = published
     for _ in range(3):
-        model = spec_of("measured", found)
+        model = parse_gpu_spec("measured", found)
         for dtype, name in {**_FIELDS, "float64": "float64"}.items():
             if published[name] and dtype in rates:
                 published[name] *= rates[dtype] * 1e12 / _modelled_rate(model, dtype, _largest(measured, dtype))

@@ -8,11 +8,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from gpututor.devices.virtual.clock.attainable import Attainable, attainable
-from gpututor.devices.virtual.clock.cost import launches, price
-from gpututor.devices.virtual.clock.kinds import FREE, kind_of
-from gpututor.devices.virtual.clock.shapes import Tensor
-from gpututor.devices.virtual.specs import spec
+from gpututor.devices.virtual.cost.calibration import Attainable, attainable
+from gpututor.devices.virtual.cost.kernel import launches, price
+from gpututor.devices.virtual.cost.registry import Tensor
+from gpututor.devices.virtual.operator_facts import FREE, kind_of
+from gpututor.hardware.gpus import gpu_spec
 
 DATA = Path(__file__).parent / "data" / "measured_gpu_times.json"
 MODELS = {"H100 PCIe": "H100 PCIe", "T4": "T4", "A100 SXM 40GB": "A100 40", "H100 SXM": "H100"}
@@ -82,7 +82,7 @@ def modelled_s(one: Measured, gpu: Attainable) -> float:
 
 def ratios(programs: Iterable[Measured], factors: Mapping[str, float]) -> list[float]:
     """Modelled over measured time of each."""
-    gpus = {model: attainable(spec(model), factors) for model in MODELS.values()}
+    gpus = {model: attainable(gpu_spec(model), factors) for model in MODELS.values()}
     return [modelled_s(one, gpus[one.model]) / one.seconds for one in programs]
 
 

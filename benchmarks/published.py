@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gpututor.devices.virtual.clock.cost import price
-from gpututor.devices.virtual.clock.shapes import Tensor
-from gpututor.devices.virtual.specs import spec
+from gpututor.devices.virtual.cost.kernel import price
+from gpututor.devices.virtual.cost.registry import Tensor
+from gpututor.hardware.gpus import gpu_spec
 
 _BEST = "at most {}, at the best shape: ml-engineering, Maximum Achievable Matmul FLOPS; the range begins at 0.8 of it"
 _FLASH2 = "FlashAttention-2, Dao, 2023: {} of an A100's peak"
@@ -86,10 +86,10 @@ KNOWN = [
 
 def found(one: Known) -> float:
     """TFLOPS, or the share of the peak bandwidth, that the model gives."""
-    modelled = price(spec(one.gpu), one.name, one.inputs, one.outputs)
+    modelled = price(gpu_spec(one.gpu), one.name, one.inputs, one.outputs)
     if one.flops:
         return one.flops / modelled.seconds / 1e12
-    return modelled.bytes / modelled.seconds / spec(one.gpu).bytes_per_s
+    return modelled.bytes / modelled.seconds / gpu_spec(one.gpu).bytes_per_s
 
 
 def main() -> None:

@@ -17,7 +17,7 @@ from calibrate_gpu import report
 from gpu_figures import matching
 from micro import CudaTimer, calibration_cases, measure, modelled, other_cases
 
-from gpututor.devices.virtual.specs import spec
+from gpututor.hardware.gpus import gpu_spec
 
 
 def main() -> None:
@@ -28,7 +28,7 @@ def main() -> None:
     asked = parser.parse_args()
     cases = [*calibration_cases(), *other_cases()]
     if asked.modelled:
-        name = spec(asked.model or "T4").name
+        name = gpu_spec(asked.model or "T4").name
         print(f"virtual {name}: modelled, nothing was measured")
         for case, seconds in modelled(name, cases).items():
             print(f"{case.words:52} {seconds * 1e6:9.1f} µs")
@@ -37,7 +37,7 @@ def main() -> None:
         print("This machine has no CUDA GPU: there is nothing to compare with. Try --modelled.", file=sys.stderr)
         sys.exit(2)
     properties = torch.cuda.get_device_properties(torch.cuda.current_device())
-    known = spec(asked.model) if asked.model else matching(properties.name, properties.total_memory)
+    known = gpu_spec(asked.model) if asked.model else matching(properties.name, properties.total_memory)
     if known is None:
         print(f"gpus.toml has no {properties.name}. Choose one with --model.", file=sys.stderr)
         sys.exit(2)

@@ -33,7 +33,7 @@ Bare().run()
 """
 APP = "from gpututor.cli.main import main; main([])"
 PREPARE = """
-from gpututor.course.catalogue import load_course
+from gpututor.course.loader import load_course
 from gpututor.course.workspace import make_workspace
 from gpututor.paths import builtin_course, default_workspace
 make_workspace(default_workspace(), load_course(builtin_course()))

@@ -23,12 +23,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from gpututor import paths
-from gpututor.course.catalogue import load_course
-from gpututor.course.exercise import Exercise
+from gpututor.course.loader import load_course
+from gpututor.course.model import Exercise
 from gpututor.grading.client import GradingClient
 from gpututor.grading.events import Graded, GradeRequest
 from gpututor.grading.report import Outcome
-from gpututor.judge.exercise_code import load_code
+from gpututor.judge.author_code import load_code
 from gpututor.processes import descendants
 
 NAIVE = """

@@ -25,16 +25,17 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from gpututor.checks.core import SpeedLimit
-from gpututor.course.exercise import Exercise, Limits
+from gpututor.checks.model import SpeedLimit
+from gpututor.course.model import Exercise, Limits
 from gpututor.grading.report import Status
-from gpututor.judge.conversation import Conversation
-from gpututor.judge.exercise_code import load_code
+from gpututor.hardware.scenario import Scenario
+from gpututor.judge.author_code import load_code
+from gpututor.judge.channel import Conversation
 from gpututor.judge.isolation import Process
-from gpututor.judge.timing.measuring import measure
+from gpututor.judge.timing.measure import measure
 from gpututor.judge.workers import Worker, WorkerPool
-from gpututor.judge.workers.spares import Spares
-from gpututor.wire.messages import MachineSpec
+from gpututor.judge.workers.pool import Spares
+from gpututor.protocol.messages import MachineSpec
 
 GIVEN = """\
 import torch
@@ -163,7 +164,7 @@ def run(pool: WorkerPool, exercise: Exercise, kind: str, at_most: float, seed: i
     """One timing: what was decided, and the figures."""
     started = time.monotonic()
     limit = SpeedLimit("baseline.py", at_most, at_most)
-    machine = MachineSpec("the CPU", "cpu", 0, 0, (), "", None)
+    machine = MachineSpec(Scenario("the CPU", 0, (), ""), "cpu", 0)
     source, _ = SUBMISSIONS[kind]
     timing = measure(pool, exercise, machine, source, SAME, load_code(exercise), limit, seed)
     return {

@@ -14,7 +14,7 @@ import torch
 
 from gpututor.devices.recorder import Recorder
 from gpututor.devices.virtual import virtual_gpu
-from gpututor.devices.virtual.work.unpriced import SHORT_NS, SLOW_NS, Meter
+from gpututor.devices.virtual.execution.host_work import SHORT_NS, SLOW_NS, Meter
 
 REPEATS = 2_000
 

@@ -11,8 +11,8 @@ from statistics import median
 
 from programs import DATA, Measured, Operator, measured, modelled_s, tensors, within, within_quarter
 
-from gpututor.devices.virtual.clock.attainable import calibrated
-from gpututor.devices.virtual.specs import spec
+from gpututor.devices.virtual.cost.calibration import calibrated
+from gpututor.hardware.gpus import gpu_spec
 
 ELSEWHERE = DATA.with_name("measured_elsewhere.json")
 MODELS = {"H100 SXM": "H100"}
@@ -40,7 +40,7 @@ def unseen() -> list[Measured]:
 
 def ratio(one: Measured) -> float:
     """Modelled over measured time, with the fitted factors."""
-    return modelled_s(one, calibrated(spec(one.model))) / one.seconds
+    return modelled_s(one, calibrated(gpu_spec(one.model))) / one.seconds
 
 
 def main() -> None:

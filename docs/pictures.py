@@ -14,8 +14,8 @@ from textual.pilot import Pilot
 from gpututor import paths
 from gpututor.app.app import GpututorApp
 from gpututor.app.main.screen import MainScreen
-from gpututor.course.catalogue import load_course
-from gpututor.course.exercise import Course, Exercise
+from gpututor.course.loader import load_course
+from gpututor.course.model import Course, Exercise
 from gpututor.course.workspace import Workspace, make_workspace
 from gpututor.grading.client import GradingClient
 from gpututor.grading.events import Graded, GradeRequest

@@ -17,8 +17,6 @@ from pathlib import Path
 
 _MOST_TRIES = 10
 _PART = re.compile(r"\.(\d+)-\w+\.part$")
-_NO_REPLACE, _EXCHANGE = 1, 2  # of renameat2
-_HERE = -100  # its AT_FDCWD: relative to the working directory
 
 
 def ordinary(path: str, flags: int, *, folder: int | None = None) -> int:
@@ -79,106 +77,40 @@ def sync_folder(folder: Path) -> None:
 
 
 class ChangedMeanwhile(Exception):
-    """The file is not the one that was to be replaced."""
+    """The content of the file is not what was to be replaced."""
 
 
-class Replaced:
-    """A file that another took the place of, held open: whoever has it open, too, may go on writing it."""
+def replace_known(path: Path, text: str, is_known: Callable[[bytes], bool]) -> None:
+    """Replace `path` as `write_atomically` does, but only if its content is known.
 
-    def __init__(self, descriptor: int) -> None:
-        self._descriptor = descriptor
-        self.content = self._read()
-        """What it held when it was replaced, or when that was last kept."""
-
-    def __del__(self) -> None:
-        os.close(self._descriptor)
-
-    @property
-    def status(self) -> os.stat_result:
-        return os.fstat(self._descriptor)
-
-    def back_up_newer(self, name: str, folder: Path) -> Path | None:
-        """Keep in `folder` what somebody wrote into it since; None where nobody did, or it is about to be written.
-
-        Where that raises `OSError` it is as new at the next call.
-        """
-        content = self._read()
-        if content in (self.content, b""):
-            return None
-        copy = back_up_content(content, name, folder)
-        self.content = content
-        return copy
-
-    def _read(self) -> bytes:
-        with open(os.dup(self._descriptor), "rb") as stream:
-            stream.seek(0)
-            return stream.read()
-
-
-def replace_known(path: Path, text: str, is_known: Callable[[bytes], bool]) -> Replaced | None:
-    """Replace `path` as `write_atomically` does, but only if what stands there is known; returns what stood there.
-
-    That is looked at when the new text is on the disk already. What another program writes between this look and the
-    move, into the file or as a new one in its place, is in what is returned, for `back_up_newer`. Only where two files
-    cannot be exchanged in one step (other systems than Linux, exFAT, some network disks) is a new one lost that comes
-    in the time of two calls to the system. Where nothing is, nothing that appears is replaced.
-    Raises `ChangedMeanwhile` for what is not known, and `OSError`.
+    The content is compared when the new text is on the disk already. Where there is no file, one that appears
+    meanwhile stays. Raises `ChangedMeanwhile` for an unknown content, and `OSError`.
     """
     target = path.resolve()
     with written_beside(target, text) as part:
         try:
-            replaced = Replaced(ordinary(str(target), os.O_RDONLY | os.O_CLOEXEC))
+            with open(target, "rb", opener=ordinary) as stream:
+                content, mode = stream.read(), os.fstat(stream.fileno()).st_mode
         except FileNotFoundError:
             if not _put_where_nothing_is(part, target):
                 raise ChangedMeanwhile from None
-            return None
-        if not is_known(replaced.content):
+            return
+        if not is_known(content):
             raise ChangedMeanwhile
-        before = replaced.status
-        part.chmod(before.st_mode & 0o777)
-        try:
-            is_same = os.path.samestat(before, target.stat())
-        except FileNotFoundError:
-            is_same = False
-        if not is_same:
-            raise ChangedMeanwhile
-        return _replace(part, target, replaced)
-
-
-def _replace(part: Path, target: Path, known: Replaced) -> Replaced:
-    """Move `part` to `target`, where `known` is; returns what was there in this moment."""
-    try:
-        _rename(part, target, _EXCHANGE)
-    except FileNotFoundError:
-        raise ChangedMeanwhile from None
-    except OSError:  # the system or the file system cannot
+        part.chmod(mode & 0o777)
         part.replace(target)
-        return known
-    try:
-        replaced = Replaced(ordinary_and_no_link(str(part), os.O_RDONLY | os.O_CLOEXEC))
-    except OSError:
-        _rename(part, target, _EXCHANGE)  # a link, a folder: they stay
-        raise ChangedMeanwhile from None
-    replaced.content = known.content
-    return replaced
 
 
-def replace_backed_up(path: Path, text: str, folder: Path) -> tuple[Path, Replaced | None]:
-    """Replace what stands at `path`, whatever it is.
+def replace_backed_up(path: Path, text: str, folder: Path) -> Path:
+    """Replace the file at `path`, whatever it holds; return where in `folder` that is kept, as by `back_up`.
 
-    Returns where in `folder` it is kept, as `back_up` keeps it, and the file that was replaced, which may have newer
-    content by now. Raises `OSError`, also where nothing stands, or another program writes it again and again.
+    Raises `OSError`, also where there is no file, or where another program writes it again and again.
     """
     for _ in range(_MOST_TRIES):
         copy = back_up(path, folder)
-        try:
-            replaced = replace_known(path, text, copy.read_bytes().__eq__)
-        except ChangedMeanwhile:
-            continue
-        if replaced is not None:
-            with contextlib.suppress(OSError):  # it is replaced: whoever has `replaced` tries again
-                copy = replaced.back_up_newer(path.name, folder) or copy
-        return copy, replaced
+        with contextlib.suppress(ChangedMeanwhile):
+            replace_known(path, text, copy.read_bytes().__eq__)
+            return copy
     raise OSError(errno.EBUSY, "Another program writes it all the time", str(path))
 
 
@@ -201,32 +133,18 @@ def _put_where_nothing_is(part: Path, target: Path) -> bool:
     except FileExistsError:
         return False
     except OSError:  # a file system without hard links, such as exFAT
-        try:
-            _rename(part, target, _NO_REPLACE)
-        except FileExistsError:
+        if target.exists():
             return False
-        except OSError:  # nor that: what appears in the time of two calls to the system is replaced
-            if target.exists():
-                return False
-            part.replace(target)
+        part.replace(target)
     return True
 
 
-def _rename(source: Path, target: Path, how: int) -> None:
-    """Linux's renameat2, of which Python knows nothing. Raises `OSError`, also where there is no such thing."""
-    import ctypes
-
-    libc = ctypes.CDLL(None, use_errno=True)
-    if not hasattr(libc, "renameat2"):
-        raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
-    if libc.renameat2(_HERE, os.fsencode(source), _HERE, os.fsencode(target), how) != 0:
-        number = ctypes.get_errno()
-        raise OSError(number, os.strerror(number), str(source), None, str(target))
-
-
 @contextlib.contextmanager
-def written_beside(target: Path, text: str | bytes) -> Iterator[Path]:
-    """A file in the folder of `target` (made when it is not there) that holds `text` on the disk, and is gone after."""
+def written_beside(target: Path, text: str | bytes, *, sync: bool = True) -> Iterator[Path]:
+    """A file in the folder of `target` (made when it is not there) that holds `text`, and is gone after.
+
+    `sync`: it is flushed to the disk.
+    """
     target.parent.mkdir(parents=True, exist_ok=True)
     descriptor, name = tempfile.mkstemp(prefix=f".{target.name}.{os.getpid()}-", suffix=".part", dir=target.parent)
     part = Path(name)
@@ -234,7 +152,8 @@ def written_beside(target: Path, text: str | bytes) -> Iterator[Path]:
         with os.fdopen(descriptor, "wb") as stream:
             stream.write(text.encode() if isinstance(text, str) else text)
             stream.flush()
-            os.fsync(stream.fileno())
+            if sync:
+                os.fsync(stream.fileno())
         yield part
     finally:
         with contextlib.suppress(FileNotFoundError):

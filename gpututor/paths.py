@@ -58,6 +58,11 @@ def devices_cache_file() -> Path:
     return cache_folder() / "devices.json"
 
 
+def descriptions_folder() -> Path:
+    """Descriptions of exercises' checks, a file for each version of an exercise."""
+    return cache_folder() / "descriptions"
+
+
 def device_locks_folder() -> Path:
     """Where gradings on real devices keep out of each other's way, whoever runs them: the same for all of a machine."""
     return Path("/tmp/gpututor-devices")

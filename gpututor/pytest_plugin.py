@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gpututor import __version__
-from gpututor.devices.virtual import versions
+from gpututor.devices.virtual import options as versions
 from gpututor.devices.virtual.options import DEFAULT_MODEL, MAX_GPUS, bytes_in, count_in
-from gpututor.devices.virtual.specs import GpuSpec, spec
 from gpututor.errors import TutorError
+from gpututor.hardware.gpus import GpuSpec, gpu_spec
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -154,7 +154,7 @@ def virtual_gpu(request: pytest.FixtureRequest) -> Iterator[VirtualMachine]:
     if machine.is_on():
         yield machine.active()
         return
-    with Wanted(1, spec(DEFAULT_MODEL), None).switched_on() as made:
+    with Wanted(1, gpu_spec(DEFAULT_MODEL), None).switched_on() as made:
         yield made
 
 
@@ -224,7 +224,7 @@ def _wanted(count: object = 1, model: object = None, memory: object = None) -> W
     except ValueError as error:
         raise _Refused("count", str(error)) from error
     try:
-        chosen = spec(DEFAULT_MODEL if model is None else str(model))
+        chosen = gpu_spec(DEFAULT_MODEL if model is None else str(model))
     except TutorError as error:
         raise _Refused("model", str(error).replace("\n", " ")) from error
     try:

@@ -91,11 +91,11 @@ def _device_fault(name: str) -> str:
 
 
 def _gpu_fault(name: str) -> str:
-    from gpututor.grading.models import model_names  # reads a file: only where somebody chose a model
+    from gpututor.hardware.gpus import gpu_names  # reads a file: only where somebody chose a model
 
-    if name in model_names():
+    if name in gpu_names():
         return ""
-    return f"a virtual GPU is {OWN_GPU} (each exercise has its own) or one of {', '.join(model_names())}"
+    return f"a virtual GPU is {OWN_GPU} (each exercise has its own) or one of {', '.join(gpu_names())}"
 
 
 SETTINGS = (

@@ -1,47 +1,40 @@
-"""The app itself: which screen comes first, and what all screens share."""
+"""The learner's app, its palette, and what it rescues when it crashes."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
+from rich.text import Text
 from textual import events
 from textual.screen import Screen
 
-from gpututor.app import style_sheets
+from gpututor.app import runtime
 from gpututor.app.base import BaseApp
-from gpututor.app.grader import Client
-from gpututor.app.idle import IdleCollector
-from gpututor.app.main.saving import Learner
+from gpututor.app.main.host import LearnerContext
 from gpututor.app.main.screen import MainScreen
-from gpututor.course.exercise import Course, Exercise
+from gpututor.app.runtime import IdleCollector, write_log
+from gpututor.app.textual_private import error_of
+from gpututor.course.model import Course, Exercise
 from gpututor.course.workspace import Workspace, make_workspace
 from gpututor.errors import TutorError
-from gpututor.paths import default_workspace
+from gpututor.paths import default_workspace, log_file
 from gpututor.progress.database import briefly
 from gpututor.progress.store import ProgressStore
 from gpututor.settings import SettingsFile
 
 if TYPE_CHECKING:
-    from textual.command import Provider
-
-    from gpututor.grading.inventory import Inventory
-
-
-def palette_provider() -> type[Provider]:
-    """What fills the palette; imported when it is first opened."""
-    from gpututor.app.palette import Everything
-
-    return Everything
+    from gpututor.app.screens.palette import Entry
+    from gpututor.grading.client import GradingService
+    from gpututor.hardware.inventory import Inventory
 
 
 class GpututorApp(BaseApp):
     """A terminal trainer. Everything that it works on is handed in."""
 
     TITLE = "gpututor"
-    COMMANDS: ClassVar[set[type[Provider] | Callable[[], type[Provider]]]] = {palette_provider}
 
     def __init__(
         self,
@@ -49,7 +42,7 @@ class GpututorApp(BaseApp):
         course: Course,
         workspace: Workspace | None,
         progress: ProgressStore,
-        client: Client,
+        client: GradingService,
         new_workspace: Path | None = None,
         find_devices: Callable[[], Inventory] | None = None,
         settings: SettingsFile | None = None,
@@ -63,7 +56,7 @@ class GpututorApp(BaseApp):
         self._course = course
         self._workspace = workspace
         self._progress = progress
-        progress.patience = briefly  # it is read where keys are answered; what writes is the main screen's keeper
+        progress.patience = briefly  # it is read where keys are answered; the main screen's writer writes
         self._new_workspace = new_workspace or default_workspace(course.place)
         self._remembers = new_workspace is None
         """Whether a workspace that is made here is used from then on where none is named."""
@@ -78,7 +71,7 @@ class GpututorApp(BaseApp):
     def leave_at_once(self) -> None:
         """As before, and nothing may be lost."""
         for desk in self._desks:
-            desk.rescue()
+            desk.files.rescue()
         super().leave_at_once()
 
     @property
@@ -87,16 +80,20 @@ class GpututorApp(BaseApp):
 
     def _fatal_error(self) -> None:
         """A fault of ours that nobody foresaw: what is open is saved, and the log has what Textual would print."""
-        from gpututor.app.last_words import last_words
 
         self.bell()
-        self.panic(last_words(sys.exc_info()[1] or self._exception, self._desks))
+        self.panic(last_words(sys.exc_info()[1] or error_of(self), self._desks))
+
+    def palette_entries(self, screen: Screen[Any], query: str) -> Iterator[Entry]:
+        from gpututor.app.palette import learner_entries  # with the first use of the palette
+
+        return learner_entries(screen)
 
     def get_default_screen(self) -> Screen[Any]:
         return self._welcome() if self._workspace is None else self._main(self._workspace)
 
     def _main(self, workspace: Workspace) -> MainScreen:
-        learner = Learner(self._course, workspace, self._progress, self.settings)
+        learner = LearnerContext(self._course, workspace, self._progress, self.settings)
         return MainScreen(learner, self._first_exercise(), self._client, find_devices=self._find_devices)
 
     def _first_exercise(self) -> Exercise:
@@ -108,7 +105,7 @@ class GpututorApp(BaseApp):
     def _welcome(self) -> Screen[Any]:
         from gpututor.app.screens.welcome import WelcomeScreen
 
-        style_sheets.read_later(self.stylesheet)
+        runtime.read_later(self.stylesheet)
         first = self._first_exercise()
         return WelcomeScreen(
             self._new_workspace, len(self._course.lessons), len(self._course.exercises), f"{first.label} {first.title}"
@@ -129,6 +126,32 @@ class GpututorApp(BaseApp):
         """Leave, from wherever: what is open is saved first, and may ask."""
         for desk in self._desks:
             await desk.caught_up()
-            desk.action_quit()
+            desk.leave()
             return
         self.exit()
+
+
+def last_words(error: BaseException | None, desks: Sequence[MainScreen]) -> Text:
+    """Write the log, save what is open on `desks`, and say what became of it."""
+    if error is not None:
+        write_log(error)
+    return Text(
+        f"gpututor stopped in an unexpected way: {error!r}\n"
+        f"{_rescued(desks)} Start gpututor again to go on. The log is {log_file()}"
+    )
+
+
+def _rescued(desks: Sequence[MainScreen]) -> str:
+    """Save what is open, whatever else is broken; what became of it."""
+    try:
+        for desk in desks:
+            desk.files.rescue()
+    except Exception as error:
+        write_log(error)
+        return "Your last edits could not be kept."
+    with_file = [desk for desk in desks if desk.files.is_open]
+    if not with_file:
+        return "No file was open."
+    if all(desk.files.is_saved for desk in with_file):
+        return "Your file is saved."
+    return "Your last edits are kept apart, and are offered when you open the exercise again."

@@ -4,42 +4,55 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import PurePath
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual import events, on
 from textual.app import App
 from textual.binding import BindingType
+from textual.driver import Driver
 from textual.filter import LineFilter
 from textual.theme import Theme
 
-from gpututor.app import style_sheets, themes
-from gpututor.app.chosen import ChosenReversed
-from gpututor.app.escape import escape_took
-from gpututor.app.idle import LOOK_EVERY_S, START_AFTER_S, IdleCollector
+from gpututor.app import runtime, themes
+from gpututor.app.escape_key import escape_took, quick_driver
 from gpututor.app.messages import SettingsChanged
-from gpututor.app.without_colours import WithoutColours
+from gpututor.app.runtime import LOOK_EVERY_S, START_AFTER_S, IdleCollector
+from gpututor.app.themes import ChosenReversed, WithoutColours
 from gpututor.errors import TutorError
 from gpututor.settings import SettingsFile
 
 if TYPE_CHECKING:
-    from gpututor.app.grader import Client
+    from textual.command import Provider
+    from textual.screen import Screen
+
+    from gpututor.app.screens.palette import Entry
+    from gpututor.grading.client import GradingService
 
 _WITHOUT_COLOURS = (WithoutColours(),)
 _SIXTEEN_COLOURS = (ChosenReversed(),)
 
 
+def palette_provider() -> type[Provider]:
+    """Import the palette's provider when the palette is first opened."""
+    from gpututor.app.screens.palette import CommandProvider
+
+    return CommandProvider
+
+
 class BaseApp(App[None]):
     """An app whose looks are those of the settings."""
 
-    CSS_PATH: ClassVar[list[str | PurePath]] = [style_sheets.path_of(name) for name in style_sheets.FIRST]
+    COMMANDS: ClassVar[set[type[Provider] | Callable[[], type[Provider]]]] = {palette_provider}
+
+    CSS_PATH: ClassVar[list[str | PurePath]] = [runtime.path_of(name) for name in runtime.FIRST]
     ENABLE_COMMAND_PALETTE = True
     BINDINGS: ClassVar[list[BindingType]] = []
     no_color = False
 
     def __init__(
-        self, *, client: Client, settings: SettingsFile | None = None, collector: IdleCollector | None = None
+        self, *, client: GradingService, settings: SettingsFile | None = None, collector: IdleCollector | None = None
     ) -> None:
         """`collector`: for a process of the app's own."""
         super().__init__()
@@ -67,6 +80,13 @@ class BaseApp(App[None]):
     def current_theme(self) -> Theme:
         """The chosen one; without colours, that which has none."""
         return themes.WITHOUT_COLOURS if self.no_color else super().current_theme
+
+    def palette_entries(self, screen: Screen[Any], query: str) -> Iterator[Entry]:
+        """List the entries of the palette while `screen` is shown."""
+        raise NotImplementedError
+
+    def get_driver_class(self) -> type[Driver]:
+        return quick_driver(super().get_driver_class())
 
     def get_line_filters(self) -> Sequence[LineFilter]:
         """What changes the styles of all that is drawn."""
@@ -132,6 +152,6 @@ class BaseApp(App[None]):
 
     def show_error(self, error: TutorError) -> None:
         """Say in a dialog what went wrong."""
-        from gpututor.app.screens.dialogs import error_dialog
+        from gpututor.app.screens.base import error_dialog
 
         self.push_screen(error_dialog(error))

@@ -14,14 +14,12 @@ from textual.message import Message
 
 from gpututor.app.commands import Pane
 from gpututor.errors import TutorError
-from gpututor.grading.report import Report, Verdict
+from gpututor.grading.events import GradingEvent
 
 if TYPE_CHECKING:
-    from gpututor.app.text_index import TextIndex
-    from gpututor.app.widgets.device.view import RunView
-    from gpututor.app.widgets.verdict_row import VerdictRow
-    from gpututor.grading.inventory import Inventory
     from gpututor.grading.recording import Recording
+    from gpututor.hardware.inventory import Inventory
+    from gpututor.progress.recordings import StoredAttempt
 
 
 @dataclass(eq=False, repr=False)
@@ -41,11 +39,6 @@ class LessonChosen(Message):
 
 
 @dataclass(eq=False, repr=False)
-class ListNarrowed(Message):
-    """The course list shows other exercises, or its line of words got or lost the keys."""
-
-
-@dataclass(eq=False, repr=False)
 class RowChosen(Message):
     """The learner pressed the letter of a row of the course list."""
 
@@ -53,31 +46,10 @@ class RowChosen(Message):
 
 
 @dataclass(eq=False, repr=False)
-class CheckChosen(Message):
-    """The learner pressed the letter of a check."""
-
-    row: VerdictRow
-
-
-@dataclass(eq=False, repr=False)
-class TextsIndexed(Message):
-    """All texts of the course are read and can be searched."""
-
-    index: TextIndex
-
-
-@dataclass(eq=False, repr=False)
 class PaneChosen(Message):
-    """The learner clicked a tab."""
+    """The learner pressed the letter of a pane."""
 
     pane: Pane
-
-
-@dataclass(eq=False, repr=False)
-class CommandChosen(Message):
-    """The learner clicked a command in the footer."""
-
-    id: str
 
 
 @dataclass(eq=False, repr=False)
@@ -87,11 +59,6 @@ class LineChosen(Message):
     line: int
     of: str | None = None
     """The text that it is a line of, and that was edited since; None: the file as it is."""
-
-
-@dataclass(eq=False, repr=False)
-class CheckOpened(Message):
-    """The learner opened a check's details, or closed them."""
 
 
 @dataclass(eq=False, repr=False)
@@ -139,77 +106,12 @@ class ReplaceWanted(Message):
 
 
 @dataclass(eq=False, repr=False)
-class SearchClosed(Message):
-    """The learner is done with searching."""
-
-
-@dataclass(eq=False, repr=False)
-class ScenarioStarted(Message):
-    """A run has begun in one scenario."""
+class GradingProgressed(Message):
+    """Something happened in a run."""
 
     run: int
-    scenario: str
-    device: str
-    number: int = 1
-    """Of the scenarios, from 1."""
-    of: int = 1
-
-
-@dataclass(eq=False, repr=False)
-class CallBegan(Message):
-    """The learner's function is being called: call `number` of so many on this machine."""
-
-    run: int
-    number: int
-    of: int
-
-
-@dataclass(eq=False, repr=False)
-class DeviceWaitedFor(Message):
-    """Another grading is on the real device; this one goes on after it."""
-
-    run: int
-    device: str
-
-
-@dataclass(eq=False, repr=False)
-class PairTimed(Message):
-    """One more pair of calls was timed on a real device; the first message comes before any."""
-
-    run: int
-    pairs: int
-    most_pairs: int
-
-
-@dataclass(eq=False, repr=False)
-class CheckAnswered(Message):
-    """One check has said its verdict."""
-
-    run: int
-    verdict: Verdict
-
-
-@dataclass(eq=False, repr=False)
-class SubmissionGraded(Message):
-    """A run came to its end."""
-
-    run: int
-    report: Report
-
-
-@dataclass(eq=False, repr=False)
-class RunCancelled(Message):
-    """A run was stopped. Nothing is recorded."""
-
-    run: int
-
-
-@dataclass(eq=False, repr=False)
-class RunBroke(Message):
-    """The grader itself broke."""
-
-    run: int
-    error: TutorError
+    event: GradingEvent | TutorError
+    """The error is the grader's own, and ends the run."""
 
 
 @dataclass(eq=False, repr=False)
@@ -233,32 +135,26 @@ class SettingsChanged(Message):
 
 
 @dataclass(eq=False, repr=False)
-class AttemptKept(Message):
-    """A graded attempt is in the progress file; its recording, if there is one, has its folder."""
+class AttemptStored(Message):
+    """A graded attempt is in the progress file, and its recording, if there is one, in its folder."""
 
     run: int
-    report: Report
-    id: int
-    """The attempt's, for `ProgressStore.attempt` and `Recordings.path`."""
-
-    @property
-    def exercise(self) -> str:
-        """The exercise's key."""
-        return self.report.exercise
+    exercise: str
+    """The exercise's key."""
+    stored: StoredAttempt
 
 
 @dataclass(eq=False, repr=False)
-class AttemptLost(Message):
-    """A graded attempt could not be kept."""
+class AttemptNotStored(Message):
+    """A graded attempt is not in the progress file yet."""
 
-    run: int
-    report: Report
     error: TutorError
+    """`NotYetStored` while it is in the spool."""
 
 
 @dataclass(eq=False, repr=False)
-class NoteLost(Message):
-    """Something of the learner's way, such as a hint that was opened, could not be noted."""
+class EventLost(Message):
+    """A progress event, such as an opened hint, could not be saved."""
 
     error: TutorError
 
@@ -282,14 +178,3 @@ class FileExported(Message):
     error: TutorError | None
     tell: Callable[[str], object]
     """Shows where it is to who asked for it."""
-
-
-@dataclass(eq=False, repr=False)
-class RecordingLoaded(Message):
-    """What the devices did in an attempt has been read."""
-
-    exercise: str
-    """The exercise's key."""
-    attempt: int
-    """The attempt's id."""
-    view: RunView

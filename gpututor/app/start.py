@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpututor.app.app import GpututorApp
-from gpututor.app.escape import know_escape
-from gpututor.app.idle import IdleCollector
+from gpututor.app.runtime import IdleCollector
 from gpututor.errors import CourseError, UsageError
 from gpututor.files import sweep_parts
 from gpututor.paths import builtin_course, drafts_folder, progress_file
@@ -16,13 +15,13 @@ from gpututor.processes import is_alive
 from gpututor.progress.store import ProgressStore
 
 if TYPE_CHECKING:
-    from gpututor.grading.inventory import Inventory
+    from gpututor.hardware.inventory import Inventory
 
 
 def _find_devices() -> Inventory:
-    from gpututor.grading.inventory import known_devices
+    from gpututor.hardware.inventory import load_inventory
 
-    return known_devices()
+    return load_inventory()
 
 
 def run(course_folder: Path | None = None, workspace_folder: Path | None = None) -> int:
@@ -32,10 +31,10 @@ def run(course_folder: Path | None = None, workspace_folder: Path | None = None)
             "The app needs a terminal, and this is none.",
             "Without one there are plain verbs, such as `gpututor list` and `gpututor grade EXERCISE`.",
         )
-    from gpututor.course.catalogue import load_course
+    from gpututor.course.loader import load_course
     from gpututor.course.workspace import check_not_missing, find_workspace
     from gpututor.grading.client import QUICKEST, GradingClient
-    from gpututor.progress.unkept import take_in
+    from gpututor.progress.attempt_writer import drain_spool
 
     course = load_course(course_folder or builtin_course())
     if not course.exercises:
@@ -45,10 +44,9 @@ def run(course_folder: Path | None = None, workspace_folder: Path | None = None)
         check_not_missing(course)
     for folder in (drafts_folder(), *([workspace.folder] if workspace is not None else [])):
         sweep_parts(folder, is_alive)
-    take_in(path := progress_file(course.place))
+    drain_spool(path := progress_file(course.place))
     progress = ProgressStore(path)
     client = GradingClient(workers=QUICKEST)
-    know_escape()
     try:
         GpututorApp(
             course=course,

@@ -1,10 +1,17 @@
-"""The app's own colours: dark, light, the terminal's own sixteen, and high contrast.
+"""Themes, the terminal's sixteen colors, and NO_COLOR.
 
 Text has a contrast of at least 4.5:1 on what it stands on, in `contrast` 7:1; a test measures it on every screen.
 """
 
 from __future__ import annotations
 
+from functools import lru_cache
+
+from rich.color import Color as RichColour
+from rich.segment import Segment
+from rich.style import Style
+from textual.color import Color
+from textual.filter import LineFilter
 from textual.theme import Theme
 
 CHOSEN = "bold $text on $primary-muted"
@@ -131,3 +138,66 @@ WITHOUT_COLOURS = Theme(
 
 OWN = (NIGHT, DAY, TERMINAL, CONTRAST)
 """Those that can be chosen."""
+
+
+_BRIGHT = 0.18
+"""A background of more light than this is drawn reversed. Below a dialog nothing is: all there is darkened."""
+_PALE = 0.4
+"""Text of less light than this is drawn dim."""
+_DIM = Style(dim=True)
+
+
+class WithoutColours(LineFilter):
+    """Says by bold, dim and reverse what the theme `WITHOUT_COLOURS` says by white, grey and black.
+
+    Textual's own filters send greys, which assume a dark terminal, or leave nothing of what is chosen.
+    """
+
+    def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
+        """The segments in the terminal's own two colours; applied to what it made, it changes nothing."""
+        return [Segment(text, _plain(style) if style else None, control) for text, style, control in segments]
+
+
+class Dim(LineFilter):
+    """Draws everything dim."""
+
+    def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
+        """The segments, and nothing that stands out."""
+        return [Segment(text, _DIM if style else None, control) for text, style, control in segments]
+
+
+@lru_cache(1024)
+def _plain(style: Style) -> Style:
+    text, background = _light(style.color, 1.0), _light(style.bgcolor, 0.0)
+    if style.reverse:
+        text, background = background, text
+    reverse = background > _BRIGHT
+    dim = not reverse and (bool(style.dim) or text < _PALE)
+    return style.without_color + Style(reverse=reverse, dim=dim, meta=style.meta or None)
+
+
+def _light(colour: RichColour | None, otherwise: float) -> float:
+    """How much light a colour gives, from 0 to 1."""
+    if colour is None or colour.is_default:
+        return otherwise
+    red, green, blue = ((part / 255) * (part / 255) for part in colour.get_truecolor())
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+_BLUE = 4
+"""What the theme `terminal` puts behind what is chosen."""
+
+
+class ChosenReversed(LineFilter):
+    """Text on blue loses its colours and is reversed, whatever it says."""
+
+    def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
+        """The segments without any background of blue."""
+        return [Segment(text, _reversed(style) if style else None, control) for text, style, control in segments]
+
+
+@lru_cache(1024)
+def _reversed(style: Style) -> Style:
+    if style.reverse or style.bgcolor is None or style.bgcolor.number != _BLUE:
+        return style
+    return style.without_color + Style(reverse=True, dim=False, meta=style.meta or None)

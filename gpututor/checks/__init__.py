@@ -1,25 +1,21 @@
 """The vocabulary of exercise authors: each word makes a check, and reads as a sentence."""
 
 from gpututor.checks.after_call import after_call
-from gpututor.checks.core import Call, Check, Finding, Machine, Run
-from gpututor.checks.determinism import determinism, races
 from gpututor.checks.files import Wanted, files
-from gpututor.checks.identity import aliasing, identity
+from gpututor.checks.identity import aliasing, identity, unmodified
 from gpututor.checks.launches import launches
-from gpututor.checks.laws import Sampled, exponential, few_values, normal, uniform
 from gpututor.checks.measurement import UNKNOWN, Taken, copies, enclosed, launch_to_end, measurement, taken
 from gpututor.checks.memory import memory
-from gpututor.checks.overlap import overlap
+from gpututor.checks.model import Call, Check, Finding, Machine, Run
 from gpututor.checks.parity import parity
 from gpututor.checks.placement import placement
 from gpututor.checks.precision import precision
 from gpututor.checks.processes import processes
-from gpututor.checks.randomness import distribution
 from gpututor.checks.source import attribute, called, imported, in_loop, source, within
 from gpututor.checks.speed import speed
+from gpututor.checks.streams import overlap, races
 from gpututor.checks.structure import structure
 from gpututor.checks.transfers import syncs, transfers
-from gpututor.checks.unmodified import unmodified
 from gpututor.checks.value import value
 
 __all__ = [
@@ -29,7 +25,6 @@ __all__ = [
     "Finding",
     "Machine",
     "Run",
-    "Sampled",
     "Taken",
     "Wanted",
     "after_call",
@@ -37,11 +32,7 @@ __all__ = [
     "attribute",
     "called",
     "copies",
-    "determinism",
-    "distribution",
     "enclosed",
-    "exponential",
-    "few_values",
     "files",
     "identity",
     "imported",
@@ -50,7 +41,6 @@ __all__ = [
     "launches",
     "measurement",
     "memory",
-    "normal",
     "overlap",
     "parity",
     "placement",
@@ -63,7 +53,6 @@ __all__ = [
     "syncs",
     "taken",
     "transfers",
-    "uniform",
     "unmodified",
     "value",
     "within",

@@ -10,13 +10,12 @@ from typing import Any
 import torch
 
 from gpututor.checks.authors import fault_at
-from gpututor.checks.core import OF_RESULTS, Applies, Check, Finding, Run
+from gpututor.checks.model import OF_RESULTS, Applies, Check, Finding, Reference, Run, run_reference
 from gpututor.checks.parity import OwnDtype, check_widening, disagreement
-from gpututor.checks.parity_gates import Tolerance
-from gpututor.checks.references import Reference, run_reference
 from gpututor.checks.structure import describe
+from gpututor.checks.tolerances import Tolerance
 from gpututor.checks.trees import joined, opened
-from gpututor.wire.observed import ObservedModule, ObservedTensor
+from gpututor.protocol.values import ObservedModule, ObservedTensor
 
 WHY = "A training step is what it leaves behind: weights, gradients and the optimizer's state."
 ADVICE = "Follow one parameter through your function: what is its value, and its .grad, when the function returns?"

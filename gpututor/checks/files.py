@@ -13,17 +13,16 @@ from typing import Any, Literal, get_args
 
 import torch
 
-from gpututor.checks.core import Applies, Call, Check, Finding, Run, tensors_by_path
+from gpututor.checks.model import Applies, Call, Check, Finding, Reference, Run, run_reference, tensors_by_path
 from gpututor.checks.parity import disagreement
-from gpututor.checks.references import Reference, run_reference
-from gpututor.checks.source_lines import naming_line
+from gpututor.checks.python_syntax import naming_line
 from gpututor.checks.structure import describe
 from gpututor.checks.trees import as_tree, first_difference
 from gpututor.checks.value import shorten
 from gpututor.errors import CourseError
-from gpututor.plain_text import visible
-from gpututor.wire.frames import FrameError, check_parts
-from gpututor.wire.observed import ObservedTensor
+from gpututor.protocol.frames import FrameError, check_parts
+from gpututor.protocol.values import ObservedTensor
+from gpututor.text import visible
 
 WHY = "A file is what is left when the program has ended: whoever opens it has nothing else."
 MOST_TEXT_BYTES = 16 << 20

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from fnmatch import fnmatchcase
 
-from gpututor.checks.amounts import Amount, bounds, in_words, line_with_most, names, where
-from gpututor.checks.core import Applies, Call, Check, Finding, Machine, Run
+from gpututor.checks.bounds import Amount, bounds, in_words, line_with_most, names, where
+from gpututor.checks.model import Applies, Call, Check, Finding, Machine, Run
 from gpututor.errors import CourseError
 from gpututor.trace.events import Event, Kind
 

@@ -6,11 +6,11 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from gpututor.checks.core import OF_RESULTS, Applies, Call, Check, Finding, Machine, Run, named
+from gpututor.checks.model import OF_RESULTS, Applies, Call, Check, Finding, Machine, Run, named
 from gpututor.checks.work import missing_work
 from gpututor.errors import CourseError
 from gpututor.trace.events import Event, Kind
-from gpututor.trace.units import duration
+from gpututor.trace.formatting import duration
 
 WHY = "The time of the work lies between two moments at which the device is idle: before it, and after it."
 ADVICE = "Each time you read the clock: is the device idle then? And does the timed part hold only the work itself?"

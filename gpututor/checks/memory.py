@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 
-from gpututor.checks.amounts import Amount, bounds
-from gpututor.checks.core import Applies, Call, Check, Finding, Machine, Run
+from gpututor.checks.bounds import Amount, bounds
+from gpututor.checks.model import Applies, Call, Check, Finding, Machine, Run
 from gpututor.errors import CourseError
 from gpututor.grading.report import Status
 from gpututor.trace.events import Event, Kind
-from gpututor.trace.units import exact_size, size
+from gpututor.trace.formatting import exact_size, size
 
 WHY = "A device's memory is small. What a call holds at its peak decides how large a model or a batch can be."
 PEAK_ADVICE = "Let go of what is no longer needed before you make the next thing; work in place, or piece by piece."

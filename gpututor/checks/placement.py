@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from gpututor.checks.authors import called
-from gpututor.checks.core import Applies, Check, Finding, Machine, Run, named, tensors_by_path
+from gpututor.checks.model import Applies, Check, Finding, Machine, Run, named, tensors_by_path
 from gpututor.trace.events import Event
 
 WHY = "Work runs where its tensors live. A tensor on the wrong device is copied again and again, or stops the program."

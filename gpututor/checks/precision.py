@@ -6,13 +6,12 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 
-from gpututor.checks.amounts import line_with_most, where
-from gpututor.checks.core import Applies, Call, Check, Finding, Machine, Run
+from gpututor.checks.bounds import line_with_most, where
+from gpututor.checks.model import Applies, Call, Check, Finding, Machine, Run
 from gpututor.errors import CourseError
 from gpututor.grading.report import Status
-from gpututor.trace.dtypes import DTYPES, HALVES
-from gpututor.trace.events import Event, Kind
-from gpututor.trace.units import share
+from gpututor.trace.events import DTYPES, HALVES, Event, Kind
+from gpututor.trace.formatting import share
 
 Types = str | tuple[str, ...]
 WHY = "Half precision moves half the bytes and uses the fast units; sums and exponents need the range of float32."

@@ -9,8 +9,8 @@ from collections.abc import Iterator, Sequence
 
 import torch
 
-from gpututor.checks.amounts import NO_LIMIT, in_words
-from gpututor.checks.core import Applies, Call, Check, Finding, Run, count, named, tensors_by_path
+from gpututor.checks.bounds import NO_LIMIT, in_words
+from gpututor.checks.model import Applies, Call, Check, Finding, Run, count, named, tensors_by_path
 from gpututor.checks.trees import Alike
 from gpututor.errors import CourseError
 from gpututor.trace.events import Kind

@@ -6,9 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from gpututor.checks.core import Applies, Check, Finding, Machine, Run
-from gpututor.checks.source_lines import return_line
-from gpututor.checks.syntax import UNKNOWN, Kind, Use, uses_of
+from gpututor.checks.model import Applies, Check, Finding, Machine, Run
+from gpututor.checks.python_syntax import UNKNOWN, Kind, Use, return_line, uses_of
 from gpututor.errors import CourseError
 from gpututor.grading.report import Status
 

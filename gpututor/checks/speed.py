@@ -8,68 +8,31 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
-from gpututor.checks.core import OF_RESULTS, Applies, Call, Check, Finding, Machine, Run, SpeedLimit
+from gpututor.checks.model import (
+    OF_RESULTS,
+    Applies,
+    Call,
+    Check,
+    Finding,
+    Machine,
+    Run,
+    SpeedLimit,
+    Timing,
+    ratio_in_words,
+)
 from gpututor.checks.work import missing_work
 from gpututor.errors import CourseError
 from gpututor.grading.report import Status
 from gpututor.trace.events import Event, Kind
-from gpututor.trace.units import duration, share
+from gpututor.trace.formatting import duration, share
 
 WHY = "Code that is right can still waste most of the device: what it takes, beside what is possible, tells."
 
 
 ROUNDING = 1 + 1e-9
 """Of times in seconds and of ratios: who takes exactly what is allowed passes."""
-
-
-@dataclass(frozen=True)
-class Spread:
-    """A time in seconds for one call: the median, and between what the middle half of the measurements lies."""
-
-    median_s: float
-    low_s: float
-    high_s: float
-
-    def __str__(self) -> str:
-        """`2.61 ms (2.58 ms to 2.70 ms)`"""
-        low, high = duration(self.low_s * 1e9), duration(self.high_s * 1e9)
-        middle = duration(self.median_s * 1e9)
-        return middle if low == high else f"{middle} ({low} to {high})"
-
-
-@dataclass(frozen=True)
-class Timing:
-    """What was measured on a real device beside one baseline."""
-
-    decision: Status
-    """`PASSED`, `TOO_SLOW`, `INCONCLUSIVE`, `NEEDS_REVIEW`, or `FAILED` where a timed result was wrong."""
-    why: str = ""
-    """For a decision that the ratio alone does not explain: in words."""
-    ratio: float | None = None
-    """The median over the pairs of the submission's time over the baseline's; None where no pair came to an end."""
-    ratio_low: float = 0.0
-    """The middle half of the ratios begins …"""
-    ratio_high: float = 0.0
-    """… and ends here."""
-    submission: Spread | None = None
-    baseline: Spread | None = None
-    pairs: int = 0
-    calls: int = 0
-    """How many calls each timed batch had."""
-    wrong: Finding | None = None
-    """For `FAILED`, and where the code stopped: what was found."""
-
-    @property
-    def figures(self) -> str:
-        """The ratio with its spread, and both absolute times with theirs; empty when nothing was measured."""
-        if self.ratio is None:
-            return ""
-        spread = f"{self.ratio_low:.2f} to {self.ratio_high:.2f} in the middle half of {self.pairs} pairs"
-        times = f"{self.submission} a call against {self.baseline}, measured"
-        return f"{_ratio(self.ratio)} ({spread}): {times}"
 
 
 def speed(
@@ -120,7 +83,7 @@ def speed(
         most = f"; line {line} costs most: {share(cost)} of it" if line is not None else ""
         return Finding(
             expected=_expected(limit_here, baseline_s),
-            got=_ratio(submission_s / baseline_s) + most,
+            got=ratio_in_words(submission_s / baseline_s) + most,
             line=line,
             advice="Look at what that line makes the host or the device do, and how often; `gpututor trace` shows it.",
             status=Status.TOO_SLOW,
@@ -154,7 +117,7 @@ def _measured(timing: Timing, at_most: float) -> Finding | None:
     expected = f"at most {at_most:g} × the baseline's time"
     if timing.baseline is not None:
         expected += f", which is {duration(timing.baseline.median_s * 1e9)} a call here (measured)"
-    ratio = "" if timing.ratio is None else _ratio(timing.ratio)
+    ratio = "" if timing.ratio is None else ratio_in_words(timing.ratio)
     got = "; ".join(filter(None, (ratio, timing.why)))
     if timing.wrong is not None:
         wrong = timing.wrong
@@ -192,11 +155,7 @@ def _expected(at_most: float, baseline_s: float) -> str:
 def _modelled_figures(submission_s: float, baseline_s: float, calls: int) -> str:
     times = f"{duration(submission_s * 1e9)} against {duration(baseline_s * 1e9)}"
     every = f" for all {calls} calls" if calls > 1 else ""
-    return f"{_ratio(submission_s / baseline_s)}: {times}{every} (modelled)"
-
-
-def _ratio(ratio: float) -> str:
-    return f"{ratio:.2f} × the baseline's time"
+    return f"{ratio_in_words(submission_s / baseline_s)}: {times}{every} (modelled)"
 
 
 def _slowest_line(calls: Sequence[Call]) -> tuple[int | None, float]:

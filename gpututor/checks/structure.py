@@ -6,11 +6,21 @@ from typing import Any, Literal
 
 import torch
 
-from gpututor.checks.core import Applies, Call, Check, Finding, Run, expected_words, named, tensors_by_path
-from gpututor.checks.references import Reference, run_reference
+from gpututor.checks.model import (
+    Applies,
+    Call,
+    Check,
+    Finding,
+    Reference,
+    Run,
+    expected_words,
+    named,
+    run_reference,
+    tensors_by_path,
+)
 from gpututor.checks.trees import first_difference, key_in_words, opened, type_name
 from gpututor.errors import CourseError
-from gpututor.wire.observed import ObservedTensor, TensorFact
+from gpututor.protocol.values import ObservedTensor, TensorFact
 
 MemoryFormat = Literal["contiguous", "channels_last"]
 

@@ -1,15 +1,60 @@
-"""Transfers and waits: how often a call copies between devices, how many bytes, and how often the host waits."""
+"""Transfers and waits: copies between devices, bytes, and host synchronizations with their causes."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from gpututor.checks.amounts import Amount, bounds, in_words, line_of, line_with_most, where
-from gpututor.checks.core import Applies, Call, Check, Finding, Run, count
-from gpututor.checks.waits import causes
+from gpututor.checks.bounds import Amount, bounds, in_words, line_of, line_with_most, where
+from gpututor.checks.model import Applies, Call, Check, Finding, Run, count
+from gpututor.checks.python_syntax import Use, uses_of
 from gpututor.trace.events import Event, Kind
-from gpututor.trace.units import exact_size
+from gpututor.trace.formatting import exact_size
+
+_READS = ("item", "tolist", "float", "int", "bool", "print")
+"""What is likely to stand at a line that reads a value of a device."""
+_COPIES = ("cpu", "numpy", "tolist", "to", "copy_", "print")
+_WORDS = {
+    "aten::_local_scalar_dense": "a value of the device that is read",
+    "aten::_to_copy": "a copy to the host",
+    "aten::copy_": "a copy to the host",
+    "cudaFree": "memory that is given back to the driver",
+}
+_LIKELY = {"aten::_local_scalar_dense": _READS, "aten::_to_copy": _COPIES, "aten::copy_": _COPIES}
+
+
+def causes(waits: Sequence[Event], source: str, most: int = 4) -> str:
+    """The lines with most waits, each with its cause, in the file's order."""
+    uses = _uses(source)
+    counted = Counter((event.line, event.name) for event in waits if event.line is not None)
+    chosen = sorted(counted.most_common(most))
+    words = [
+        f"{_cause(name, line, uses)} at line {line}" + (f", {times:,} times" if times > 1 else "")
+        for (line, name), times in chosen
+    ]
+    others = len(waits) - sum(times for _, times in chosen)
+    return "; ".join([*words, *([f"{others:,} elsewhere" if words else "outside your file"] if others else [])])
+
+
+def _cause(name: str, line: int | None, uses: Sequence[Use]) -> str:
+    """What the learner wrote at that line, where it is one of the usual things; else the operator in words."""
+    here = {use.names[0].rpartition(".")[2]: use for use in uses if use.line == line and use.kind == "call"}
+    for likely in _LIKELY.get(name, ()):
+        if likely in here:
+            is_method = len(here[likely].names[0]) > len(likely) or likely not in ("print", "float", "int", "bool")
+            return f"`{'.' if is_method else ''}{likely}()`"
+    if name in _WORDS:
+        return _WORDS[name]
+    return f"`{name.removeprefix('aten::')}`" if name.startswith("aten::") else f"`{name}()`"
+
+
+def _uses(source: str) -> list[Use]:
+    try:
+        return uses_of(source, "")
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return []
+
 
 WHY_TRANSFERS = "A copy over the bus is far slower than work on the device. Each one should be needed."
 WHY_SYNCS = "While the host waits for the device, it launches nothing, and the device soon stands idle."

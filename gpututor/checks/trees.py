@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import numpy
 import torch
 
-from gpututor.plain_text import shortened
-from gpututor.wire.observed import ObservedArray, ObservedModule, ObservedObject, ObservedTensor
+from gpututor.protocol.values import ObservedArray, ObservedModule, ObservedObject, ObservedTensor
+from gpututor.text import shortened
 
 LONGEST_KEY = 80
 """Characters of a key that are shown."""

@@ -9,10 +9,10 @@ from typing import Any
 import torch
 
 from gpututor.checks.authors import called
-from gpututor.checks.core import Applies, Check, Finding, Machine, Run, expected_words, named
+from gpututor.checks.model import Applies, Check, Finding, Machine, Run, expected_words, named
 from gpututor.checks.trees import as_tree, first_difference, key_in_words
-from gpututor.plain_text import shortened
-from gpututor.wire.observed import ObservedArray, ObservedModule, ObservedObject, ObservedTensor
+from gpututor.protocol.values import ObservedArray, ObservedModule, ObservedObject, ObservedTensor
+from gpututor.text import shortened
 
 WHY = "The function is only useful when its answer is right on every machine."
 RELATIVE = 1e-6

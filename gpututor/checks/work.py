@@ -13,10 +13,9 @@ from typing import Any
 
 from torch.utils.flop_counter import FlopCounterMode
 
-from gpututor.checks.core import Call, Check, Finding, Run
-from gpututor.checks.references import Reference, run_reference
+from gpututor.checks.model import Call, Check, Finding, Reference, Run, run_reference
 from gpututor.errors import CourseError
-from gpututor.trace.units import operations
+from gpututor.trace.formatting import operations
 
 LEAST_SHARE = 0.9
 """Share of the operations that the reference needs."""

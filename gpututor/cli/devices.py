@@ -17,8 +17,8 @@ import json
 import sys
 from dataclasses import asdict
 
-from gpututor.grading.inventory import device_line, known_devices
-from gpututor.plain_text import visible
+from gpututor.hardware.inventory import device_line, load_inventory
+from gpututor.text import visible
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -28,7 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(arguments: argparse.Namespace) -> int:
     """Exit code 1 when the devices could not be found out."""
-    inventory = known_devices(refresh=arguments.refresh)
+    inventory = load_inventory(refresh=arguments.refresh)
     if arguments.json:
         print(json.dumps({"schema_version": 1, **asdict(inventory)}, indent=2))
     elif not inventory.error:

@@ -8,9 +8,9 @@ from __future__ import annotations
 import argparse
 import difflib
 
-from gpututor.cli.places import chosen_course, chosen_workspace
+from gpututor.cli.options import chosen_course, chosen_workspace
 from gpututor.cli.solution import insist_or_passed
-from gpututor.plain_text import visible
+from gpututor.text import visible
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

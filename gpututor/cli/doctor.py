@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import argparse
 
-from gpututor.health import WRONG, findings
-from gpututor.plain_text import visible
+from gpututor.doctor import WRONG, findings
+from gpututor.text import visible
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -8,20 +8,20 @@ import os
 import platform
 import sys
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from gpututor import __version__
-from gpututor.cli.fitting import columns, fitting
-from gpututor.cli.keeping import Keeping
-from gpututor.cli.machine_options import add_device_arguments, check_one_model, settle_device, tell_settings
-from gpututor.cli.places import check_own_file, chosen_course, chosen_workspace
-from gpututor.cli.still_grading import StillGrading
-from gpututor.course.exercise import Course, Exercise
-from gpututor.course.solution_file import read_submission
-from gpututor.course.workspace import find_workspace
-from gpututor.errors import WorkspaceError
+from gpututor.cli.device_options import add_device_arguments, check_one_model, settle_device, tell_settings
+from gpututor.cli.options import attempt_writer, check_own_file, chosen_course, chosen_workspace, tell
+from gpututor.cli.terminal import StillGrading, columns, fitting
+from gpututor.course.model import Course, Exercise
+from gpututor.course.workspace import find_workspace, read_submission
+from gpututor.errors import TutorError, WorkspaceError
 from gpututor.grading.client import GradingClient, IsolationName
 from gpututor.grading.events import (
     DeviceAwaited,
@@ -33,8 +33,11 @@ from gpututor.grading.events import (
     VerdictReached,
 )
 from gpututor.grading.report import Environment, Outcome, Report, Verdict
-from gpututor.grading.words import count, device_words, elapsed, evidence, mark, outcome_line, remarks
-from gpututor.plain_text import lines_of, visible
+from gpututor.grading.report_text import count, device_words, elapsed, evidence, mark, outcome_line, remarks
+from gpututor.text import lines_of, visible
+
+if TYPE_CHECKING:
+    from gpututor.progress.attempt_writer import AttemptWriter
 
 SEEDS = 2**32
 """How many seeds there are: the judge draws from these, and every generator takes them."""
@@ -85,25 +88,51 @@ def main(arguments: argparse.Namespace) -> int:
         seed=arguments.seed,
         reviews_source=arguments.json,
     )
-    keeping = Keeping(course) if own_file else None
-    if keeping is not None:
-        request = keeping.asked(request)
+    writer = attempt_writer(course) if own_file else None
+    pending = writer.recordings.create_pending() if writer else None
+    if pending is not None:
+        request = replace(request, recording_folder=str(pending))
     client = GradingClient(isolation_for(arguments, course), once=True)
     try:
         with StillGrading() as still:
             events = still.heard(client.grade(request))
-            report = _follow(events, exercise, request.submission, quiet=arguments.json)
+            graded = _follow(events, exercise, request.submission, quiet=arguments.json)
+        show = partial(_print_json if arguments.json else _print_end, graded.report)
+        if writer is None:
+            show()
+        else:
+            save_attempt(writer, graded.report, request.submission, pending, show)
     except BaseException:
-        if keeping is not None:
-            keeping.discard()
+        if writer is not None:
+            writer.recordings.discard(pending)
         raise
     finally:
         client.close()
-    if keeping is not None:
-        keeping.keep(report, request.submission)
-    if arguments.json:
-        print(json.dumps(report.to_json(), indent=2))
-    return report.outcome.exit_code
+    return graded.report.outcome.exit_code
+
+
+def save_attempt(
+    writer: AttemptWriter, report: Report, source: str, recording: Path | None, show: Callable[[], object]
+) -> None:
+    """Save an attempt, show its outcome, then wait for the database and say on stderr what it did not take."""
+    from gpututor.progress.attempt_writer import FinishedRun
+
+    errors: list[TutorError] = []
+    writer.save(
+        FinishedRun(report, source, recording),
+        lambda stored: errors.append(stored) if isinstance(stored, TutorError) else None,
+    )
+    show()
+    sys.stdout.flush()
+    writer.wait()
+    for error in errors:
+        tell(error)
+    if notice := writer.take_notice():
+        print(f"gpututor: {visible(notice)}", file=sys.stderr)
+
+
+def _print_json(report: Report) -> None:
+    print(json.dumps(report.to_json(), indent=2))
 
 
 def _tell_refused(exercise: Exercise, error: WorkspaceError) -> int:
@@ -126,7 +155,7 @@ def _tell_refused(exercise: Exercise, error: WorkspaceError) -> int:
         elapsed_s=0.0,
         reason=str(error),
     )
-    print(json.dumps(report.to_json(), indent=2))
+    _print_json(report)
     return report.outcome.exit_code
 
 
@@ -152,15 +181,15 @@ def _seed(word: str) -> int:
     return seed
 
 
-def _follow(events: Iterator[GradingEvent], exercise: Exercise, source: str, *, quiet: bool) -> Report:
-    """Print what happens as it happens; returns the report."""
+def _follow(events: Iterator[GradingEvent], exercise: Exercise, source: str, *, quiet: bool) -> Graded:
+    """Print what happens as it happens, but for the end; return that."""
     if not quiet:
         print(fitting(f"{exercise.label} {exercise.title}"), flush=True)
     for event in events:
+        if isinstance(event, Graded):
+            return event
         if not quiet:
             print_event(event, source)
-        if isinstance(event, Graded):
-            return event.report
     raise KeyboardInterrupt  # cancelled: only Ctrl-C does that here
 
 

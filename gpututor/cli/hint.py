@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import argparse
 
-from gpututor.cli.places import chosen_course, open_progress
-from gpututor.course.exercise import Course, Exercise
+from gpututor.cli.options import chosen_course, open_progress
+from gpututor.course.model import Course, Exercise
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

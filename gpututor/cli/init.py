@@ -12,7 +12,7 @@ import argparse
 from pathlib import Path
 
 from gpututor import paths
-from gpututor.cli.places import chosen_course, tell
+from gpututor.cli.options import chosen_course, tell
 from gpututor.course.workspace import check_not_missing, find_workspace, make_workspace
 
 

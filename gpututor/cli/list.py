@@ -18,12 +18,12 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from gpututor.app.standing import lesson_rows
-from gpututor.cli.places import chosen_course, open_progress, tell
-from gpututor.course.exercise import Course
+from gpututor.cli.options import chosen_course, open_progress, tell
+from gpututor.course.model import Course
 from gpututor.errors import CourseError, ProgressError
-from gpututor.plain_text import visible
+from gpututor.progress.overview import lesson_rows
 from gpututor.progress.store import ExerciseProgress
+from gpututor.text import visible
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

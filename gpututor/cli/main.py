@@ -9,10 +9,11 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING
 
 from gpututor import __version__
-from gpututor.cli.places import tell
+from gpututor.cli.options import tell
 from gpututor.errors import GradingError, TutorError, UsageError
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ class Verb:
     """A plain verb. Its module has `add_arguments(parser)` and `main(arguments) -> exit code`."""
 
     name: str
+    """`grade`; `classroom grade` for a verb that follows `classroom`."""
     help: str
     """One line; the module's docstring is the long form."""
     takes_words: bool = False
@@ -37,7 +39,7 @@ class Verb:
     @property
     def module(self) -> str:
         """Imported only when the verb is asked for."""
-        return f"gpututor.cli.{self.name.replace('-', '_')}"
+        return f"gpututor.cli.{self.name.replace('-', '_').replace(' ', '.')}"
 
 
 VERBS = (
@@ -58,7 +60,13 @@ VERBS = (
     Verb("new", "for authors: begin an exercise, with all of its files"),
     Verb("pack-course", "for instructors: the course as students get it, without checks and solutions"),
     Verb("classroom", "for instructors: grade a whole class, and report on it"),
+    Verb("classroom grade", "grade what a class handed in, or go on with it"),
+    Verb("classroom report", "the gradebook: a table here, and files for other programs"),
+    Verb("classroom review", "what a person should look at: odd figures, texts that are alike, what was not graded"),
+    Verb("classroom feedback", "a Markdown report for each student"),
+    Verb("classroom open", "look at the class here: students, exercises, each submission with its report and trace"),
 )
+FIRST_VERBS = tuple(verb for verb in VERBS if " " not in verb.name)
 
 _OPTIONS_WITH_A_FOLDER = {
     "--course": "use the exercises in this folder, or of the installed course of this name, not the built-in ones",
@@ -108,19 +116,15 @@ def _forget_output() -> None:
 def _do(words: list[str]) -> int:
     if not words:
         return _start_app()  # by far the most frequent: argparse and a parser for each verb are 15 ms
-    import argparse
 
     verb = _verb_in(words)
     module = importlib.import_module(verb.module) if verb else None
     parser = _parser()
     subparsers = parser.add_subparsers(title="verbs", metavar="VERB")
-    for one in VERBS:
-        chosen = subparsers.add_parser(one.name, help=one.help, allow_abbrev=False)
-        if module is not None and one is verb:
-            chosen.description = module.__doc__
-            chosen.formatter_class = argparse.RawDescriptionHelpFormatter
-            add_common_options(chosen, default=argparse.SUPPRESS)
-            module.add_arguments(chosen)
+    for each in FIRST_VERBS:
+        chosen = subparsers.add_parser(each.name, help=each.help, allow_abbrev=False)
+        if module is not None and each is verb:
+            add_verb_arguments(chosen, module)
     ours = words.index("--") if verb and verb.takes_words and "--" in words else len(words)
     arguments = parser.parse_args(words[:ours])
     arguments.words = words[ours + 1 :]
@@ -157,6 +161,16 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
+def add_verb_arguments(parser: argparse.ArgumentParser, module: ModuleType) -> None:
+    """Add what a verb's module takes, and the options that every verb takes."""
+    import argparse
+
+    parser.description = module.__doc__
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    add_common_options(parser, default=argparse.SUPPRESS)
+    module.add_arguments(parser)
+
+
 def add_common_options(parser: argparse.ArgumentParser, *, default: str | None) -> None:
     """What every verb takes. `default`: `argparse.SUPPRESS` where an outer parser takes them too."""
     for option, help_line in _OPTIONS_WITH_A_FOLDER.items():
@@ -170,7 +184,7 @@ def _folder(word: str) -> Path:
 
 
 def _course(word: str) -> Path:
-    from gpututor.course.packs import course_folder
+    from gpututor.course.loader import course_folder
 
     return course_folder(word)
 
@@ -185,12 +199,12 @@ def _verb_in(words: list[str]) -> Verb | None:
             break
     else:
         return None
-    for verb in VERBS:
+    for verb in FIRST_VERBS:
         if verb.name == word:
             return verb
     import difflib
 
-    near = difflib.get_close_matches(word, [verb.name for verb in VERBS], n=1, cutoff=0.5)
+    near = difflib.get_close_matches(word, [verb.name for verb in FIRST_VERBS], n=1, cutoff=0.5)
     question = f"Did you mean {near[0]!r}? " if near else ""
     raise UsageError(f"There is no verb {word!r}.", f"{question}`gpututor --help` names them all.")
 

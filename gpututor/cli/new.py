@@ -10,8 +10,8 @@ from __future__ import annotations
 import argparse
 
 from gpututor import paths
-from gpututor.authoring.new import make_exercise
-from gpututor.plain_text import visible
+from gpututor.authoring.scaffold import make_exercise
+from gpututor.text import visible
 
 _WHAT_TO_WRITE = {
     "lesson.md": "the idea, with examples that run; `gpututor verify` says what its form has to be",

@@ -15,13 +15,13 @@ import textwrap
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from gpututor.classroom.handing.pack import Pack, checked_out, named, pack_of
-from gpututor.classroom.intake.manifest import MANIFEST
-from gpututor.cli.places import chosen_course, chosen_workspace
-from gpututor.course.exercise import Exercise
+from gpututor.classroom.intake.archive import MANIFEST
+from gpututor.classroom.packing import Pack, checked_out, named, pack_of
+from gpututor.cli.options import chosen_course, chosen_workspace
+from gpututor.course.model import Exercise
 from gpututor.errors import UsageError
-from gpututor.grading.words import count
-from gpututor.plain_text import visible
+from gpututor.grading.report_text import count
+from gpututor.text import visible
 
 LONGEST_NAME = 100
 

@@ -10,11 +10,11 @@ import argparse
 import shlex
 from pathlib import Path
 
-from gpututor.authoring.texts import UNWRITTEN
-from gpututor.classroom.handing.student_course import write_student_course
-from gpututor.cli.places import chosen_course
-from gpututor.grading.words import count
-from gpututor.plain_text import visible
+from gpututor.authoring.lint import UNWRITTEN
+from gpututor.classroom.packing import write_student_course
+from gpututor.cli.options import chosen_course
+from gpututor.grading.report_text import count
+from gpututor.text import visible
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 import sys
 
-from gpututor.cli.places import chosen_course, chosen_workspace
+from gpututor.cli.options import chosen_course, chosen_workspace
 from gpututor.errors import UsageError
-from gpututor.plain_text import visible
+from gpututor.text import visible
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -11,10 +11,10 @@ import argparse
 import subprocess
 from pathlib import Path
 
-from gpututor.cli.machine_options import add_device_arguments, settle_device, tell_settings
-from gpututor.cli.places import check_own_file, chosen_course, chosen_workspace
-from gpututor.course.exercise import Course, Exercise
-from gpututor.course.solution_file import read_submission
+from gpututor.cli.device_options import add_device_arguments, settle_device, tell_settings
+from gpututor.cli.options import check_own_file, chosen_course, chosen_workspace
+from gpututor.course.model import Course, Exercise
+from gpututor.course.workspace import read_submission
 from gpututor.errors import UsageError
 from gpututor.processes import python_module
 

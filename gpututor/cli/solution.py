@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import argparse
 
-from gpututor.cli.places import chosen_course, open_progress
-from gpututor.course.exercise import Course, Exercise
+from gpututor.cli.options import chosen_course, open_progress
+from gpututor.course.model import Course, Exercise
 from gpututor.errors import TutorError
-from gpututor.plain_text import visible
+from gpututor.text import visible
 
 
 class NotPassedYet(TutorError):

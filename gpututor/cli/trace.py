@@ -29,9 +29,8 @@ from pathlib import Path
 from typing import Any
 
 from gpututor import __version__
-from gpututor.cli.machine_options import add_device_arguments, settle_device
-from gpututor.cli.trace_words import compared, told
-from gpututor.cli.traced import Run, read_run
+from gpututor.cli.device_options import add_device_arguments, settle_device
+from gpututor.cli.trace_report import Run, compared, read_run, told
 from gpututor.errors import TutorError, UsageError
 
 _SECOND_INTERRUPT_S = 0.5

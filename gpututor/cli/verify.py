@@ -35,14 +35,12 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from gpututor import paths
-from gpututor.authoring.faults import Fault, seen_from
-from gpututor.authoring.gate import Gate, Listener, Subject
-from gpututor.authoring.survivors import Tally
-from gpututor.authoring.targets import targets_of
-from gpututor.course.keys import nearest
-from gpututor.course.manifest import gpu_models
-from gpututor.grading.words import count
-from gpututor.plain_text import visible
+from gpututor.authoring.problems import Fault, seen_from
+from gpututor.authoring.verify import Gate, Listener, Subject, Tally, targets_of
+from gpututor.grading.report_text import count
+from gpututor.hardware.gpus import gpu_names
+from gpututor.text import visible
+from gpututor.toml_schema import nearest
 
 MOST_WORKERS = 64
 MOST_BY_DEFAULT = 8
@@ -87,7 +85,7 @@ def _workers(word: str) -> int:
 
 
 def _models(word: str) -> tuple[str, ...]:
-    known = gpu_models()
+    known = gpu_names()
     if word == "all":
         return known
     wanted = tuple(dict.fromkeys(name.strip() for name in word.split(",")))

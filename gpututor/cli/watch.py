@@ -1,4 +1,4 @@
-"""Grade your file now, and again each time you save it in your own editor.
+"""`gpututor watch`: grades a file each time it is saved.
 
 While it watches, type a letter and Enter: n opens the next exercise, h shows a hint, r grades again, q leaves.
 Every grading is recorded as `gpututor grade` records it. Without EXERCISE: the one that was open last, here or in the
@@ -9,29 +9,192 @@ from __future__ import annotations
 
 import argparse
 import os
+import queue
 import sys
+import threading
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from enum import Enum, auto
 from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
 
-from gpututor.cli.fitting import fitting
-from gpututor.cli.grade import print_event
-from gpututor.cli.gradings import Client, Gradings
+from gpututor.cli.device_options import add_device_arguments, check_one_model, settle_device
+from gpututor.cli.grade import print_event, save_attempt
 from gpututor.cli.hint import show_hints
-from gpututor.cli.keeping import Keeping
-from gpututor.cli.keyboard import Keyboard
-from gpututor.cli.machine_options import add_device_arguments, check_one_model, settle_device
-from gpututor.cli.places import check_own_file, chosen_course, chosen_workspace, open_progress, tell
-from gpututor.cli.watched_file import Happened, WatchedFile
-from gpututor.course.exercise import Course, Exercise
+from gpututor.cli.options import attempt_writer, check_own_file, chosen_course, chosen_workspace, open_progress, tell
+from gpututor.cli.terminal import Keyboard, StillGrading, fitting
+from gpututor.course.model import Course, Exercise
 from gpututor.course.workspace import Workspace
-from gpututor.errors import TutorError
+from gpututor.errors import GradingError, TutorError
 from gpututor.grading.client import QUICKEST, GradingClient
-from gpututor.grading.events import Graded, GradeRequest
+from gpututor.grading.events import Cancelled, Graded, GradeRequest, GradingEvent
 from gpututor.grading.report import Outcome, Report
-from gpututor.plain_text import visible
 from gpututor.progress.database import briefly
+from gpututor.text import visible
+
+if TYPE_CHECKING:
+    from gpututor.progress.recordings import Recordings
+
+
+class Client(Protocol):
+    """What is needed of `gpututor.grading.client.GradingClient`."""
+
+    def grade(self, request: GradeRequest) -> Iterator[GradingEvent]: ...
+
+    def cancel(self) -> None: ...
+
+
+@dataclass(frozen=True)
+class Grading:
+    """One submission that is being graded."""
+
+    number: int
+    request: GradeRequest
+    recording: Path | None
+    """The pending folder of its recording."""
+
+
+class Gradings:
+    """Begun, stopped and heard by one thread."""
+
+    def __init__(self, client: Client, recordings: Recordings) -> None:
+        self._client = client
+        self._recordings = recordings
+        self._newest = 0
+        """The number of the newest grading; what older ones say is not heard."""
+        self._is_on = False
+        """Whether its end is still to come."""
+        self._events: queue.SimpleQueue[tuple[Grading, GradingEvent | TutorError]] = queue.SimpleQueue()
+        self._turn = threading.Lock()
+
+    def begin(self, request: GradeRequest) -> None:
+        """Grade from now on; none is on, see `stop`."""
+        self._is_on = True
+        pending = self._recordings.create_pending()
+        if pending is not None:
+            request = replace(request, recording_folder=str(pending))
+        grading = Grading(self._newest, request, pending)
+        threading.Thread(target=self._grade, args=(grading,), daemon=True).start()
+
+    def stop(self) -> bool:
+        """Let nobody hear any more of the grading that is on; whether there was one."""
+        was_on, self._is_on = self._is_on, False
+        self._newest += 1
+        self._client.cancel()
+        return was_on
+
+    def heard(self) -> Iterator[tuple[Grading, GradingEvent | TutorError]]:
+        """What came since; a `Graded` or an error is the grading's end. Whoever hears `Graded` saves the attempt."""
+        while True:
+            try:
+                grading, event = self._events.get_nowait()
+            except queue.Empty:
+                return
+            if grading.number != self._newest or not self._is_on:
+                if isinstance(event, Graded):
+                    self._recordings.discard(grading.recording)
+                continue
+            if isinstance(event, Graded | TutorError):
+                self._is_on = False
+            yield grading, event
+
+    def _grade(self, grading: Grading) -> None:
+        with self._turn:
+            try:
+                ended = self._follow(grading)
+            except TutorError as error:
+                ended = error
+            except Exception as error:
+                ended = GradingError(f"The grader stopped in an unexpected way: {error!r}", "Save again.")
+        if isinstance(ended, Graded) and grading.number == self._newest:
+            self._events.put((grading, ended))
+            return
+        self._recordings.discard(grading.recording)
+        if isinstance(ended, TutorError):
+            self._events.put((grading, ended))
+
+    def _follow(self, grading: Grading) -> GradingEvent | TutorError:
+        """Pass on what happens; returns how it ended."""
+        if grading.number != self._newest:
+            return Cancelled()
+        with StillGrading() as still:
+            for event in still.heard(self._client.grade(grading.request)):
+                if isinstance(event, Graded | Cancelled):
+                    return event
+                self._events.put((grading, event))
+                if grading.number != self._newest:
+                    self._client.cancel()  # stopped in the moment before the client had begun
+        return GradingError("The grader ended without a report.", "Save again.")
+
+
+REST_S = 0.2
+"""How long the file must rest after a change: editors write in several steps."""
+GONE_AFTER_S = 0.5
+"""How long the file must be away to be called gone: some editors take it away when they save."""
+
+Stamp = tuple[int, int, int]
+
+
+class Happened(Enum):
+    """What became of the file since the last look."""
+
+    CHANGED = auto()
+    """It is another one than at the last look."""
+    RESTED = auto()
+    """It changed, and then rested: now it can be read."""
+    GONE = auto()
+    BACK = auto()
+
+
+class WatchedFile:
+    """Looked at now and then; each look costs one stat. How the file is at first is no change."""
+
+    def __init__(self, path: Path, clock: Callable[[], float] = time.monotonic) -> None:
+        self.path = path
+        self._clock = clock
+        self._stamp = _stamp(path)
+        self._changed_at: float | None = None
+        """When it was last seen to change; None where nobody waits for it to rest."""
+        self._gone_at: float | None = None
+        self._is_gone = False
+        """Whether that was told."""
+
+    def look(self) -> tuple[Happened, ...]:
+        """What happened, in this order; mostly nothing."""
+        now, stamp = self._clock(), _stamp(self.path)
+        if stamp is None:
+            return self._absent(now)
+        happened = [Happened.BACK] if self._is_gone else []
+        self._gone_at, self._is_gone = None, False
+        if stamp != self._stamp:
+            self._stamp, self._changed_at = stamp, now
+            happened.append(Happened.CHANGED)
+        if self._changed_at is not None and now - self._changed_at >= REST_S:
+            self._changed_at = None
+            happened.append(Happened.RESTED)
+        return tuple(happened)
+
+    def was_read(self) -> None:
+        """Somebody read it: a change of before need not rest any more."""
+        self._changed_at = None
+
+    def _absent(self, now: float) -> tuple[Happened, ...]:
+        self._gone_at = now if self._gone_at is None else self._gone_at
+        if self._is_gone or now - self._gone_at < GONE_AFTER_S:
+            return ()
+        self._is_gone, self._stamp = True, None
+        return (Happened.GONE,)
+
+
+def _stamp(path: Path) -> Stamp | None:
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_mtime_ns, status.st_size, status.st_ino
+
 
 LOOK_EVERY_S = 0.05
 CLEAR = "\x1b[H\x1b[2J"
@@ -90,7 +253,8 @@ class Watcher:
         self, desk: Desk, client: Client, *, clears: bool = False, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._desk = desk
-        self._gradings = Gradings(client)
+        self._writer = attempt_writer(desk.course)
+        self._gradings = Gradings(client, self._writer.recordings)
         self._clears = clears
         self._clock = clock
 
@@ -184,7 +348,7 @@ class Watcher:
         request = GradeRequest(
             str(self._exercise.folder), source, self._file.path.name, device=desk.device, gpu=desk.gpu, gpus=desk.gpus
         )
-        self._gradings.begin(request, Keeping(desk.course))
+        self._gradings.begin(request)
 
     def _tell_of_grading(self) -> None:
         for grading, event in self._gradings.heard():
@@ -192,10 +356,13 @@ class Watcher:
                 tell(event)
                 self._tell_how_to_go_on(None)
                 continue
-            print_event(event, grading.request.submission)
+            show = partial(print_event, event, grading.request.submission)
             if isinstance(event, Graded):
-                self._guarded(partial(grading.keeping.keep, event.report, grading.request.submission))
+                source = grading.request.submission
+                save_attempt(self._writer, event.report, source, grading.recording, show)
                 self._tell_how_to_go_on(event.report)
+            else:
+                show()
 
     def _tell_how_to_go_on(self, report: Report | None) -> None:
         print()

@@ -1,9 +1,10 @@
-"""The learner's folder: one editable file per exercise. Nothing of the learner's is ever overwritten unasked."""
+"""The learner's workspace: its folder, and how a solution file is read safely."""
 
 from __future__ import annotations
 
 import codecs
 import contextlib
+import errno
 import fcntl
 import json
 import os
@@ -12,17 +13,49 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gpututor import paths
-from gpututor.course.exercise import OWN_ID, Course, Exercise
-from gpututor.course.solution_file import read_submission
+from gpututor.course.model import MAX_SUBMISSION_BYTES, OWN_ID, Course, Exercise
 from gpututor.errors import WorkspaceError
 from gpututor.files import (
-    Replaced,
     create_atomically,
     ordinary,
+    ordinary_and_no_link,
     replace_backed_up,
     replace_known,
     write_atomically,
 )
+
+
+def read_submission(path: Path, *, follow_links: bool) -> str:
+    """The text of a solution file, newlines as they are, without a byte order mark.
+
+    Raises `WorkspaceError` for what is no ordinary file, is over `MAX_SUBMISSION_BYTES`, is not UTF-8, cannot be read,
+    or, unless `follow_links`, is a symbolic link.
+    """
+    try:
+        with open(path, "rb", opener=ordinary if follow_links else ordinary_and_no_link) as stream:
+            content = stream.read(MAX_SUBMISSION_BYTES + 1)
+    except FileNotFoundError as error:
+        raise WorkspaceError(f"{path} is not there.", "It may have been moved, or have another name.") from error
+    except PermissionError as error:
+        raise WorkspaceError(
+            f"{path} cannot be read: {error.strerror}.", "Give yourself the right to read it."
+        ) from error
+    except OSError as error:
+        if error.errno == errno.ELOOP and not follow_links and path.is_symlink():
+            raise WorkspaceError(f"{path} is a link.", "Name the file that it leads to.") from error
+        reason = "Not an ordinary file" if isinstance(error, IsADirectoryError) else error.strerror
+        raise WorkspaceError(
+            f"{path} cannot be read: {reason}.", "A solution is a Python file; move this away."
+        ) from error
+    if len(content) > MAX_SUBMISSION_BYTES:
+        advice = "A solution is a short Python file."
+        raise WorkspaceError(f"{path} is larger than {MAX_SUBMISSION_BYTES >> 20} MiB.", advice)
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise WorkspaceError(f"{path} is not UTF-8 text (line {line}).", "Save it as UTF-8 in your editor.") from error
+
 
 MARKER = ".gpututor.json"
 """The file that makes a folder a workspace: which starter was handed out for each exercise, by its SHA-256."""
@@ -55,11 +88,11 @@ class Workspace:
         """Where what a learner wrote is kept when something else takes its place."""
         return self.folder / ".backups"
 
-    def write(self, exercise: Exercise, text: str, *, over: str | None = None) -> Replaced | None:
+    def write(self, exercise: Exercise, text: str, *, over: str | None = None) -> None:
         """Put `text` in the learner's file, all of it or nothing; the file and its folder are made if need be.
 
         A byte order mark stays where there is one. `over`: the text that it may take the place of; for any other one
-        that others wrote `ChangedMeanwhile` is raised. Returns the file that was replaced.
+        that others wrote `ChangedMeanwhile` is raised.
         """
 
         def is_known(content: bytes) -> bool:
@@ -67,7 +100,7 @@ class Workspace:
 
         path = self.path_of(exercise)
         with _told(path, "written"):
-            return replace_known(path, BYTE_ORDER_MARK + text if _has_byte_order_mark(path) else text, is_known)
+            replace_known(path, BYTE_ORDER_MARK + text if _has_byte_order_mark(path) else text, is_known)
 
     def write_new(self, exercise: Exercise, text: str) -> bool:
         """Put `text` in the learner's file where there is none; whether there was none."""
@@ -75,11 +108,8 @@ class Workspace:
         with _told(path, "written"):
             return create_atomically(path, text)
 
-    def write_over_any(self, exercise: Exercise, text: str) -> tuple[Path, Replaced | None]:
-        """Put `text` in the place of what others wrote into the learner's file.
-
-        Returns where that is kept, and the file that was replaced.
-        """
+    def write_over_any(self, exercise: Exercise, text: str) -> Path:
+        """Replace what others wrote into the learner's file; return where that is kept."""
         path = self.path_of(exercise)
         with _told(path, "written"):
             marked = BYTE_ORDER_MARK + text if _has_byte_order_mark(path) else text
@@ -94,9 +124,7 @@ class Workspace:
         """Put the starter in the learner's file, and return where the text that stood there is kept."""
         path, starter = self.ensure(exercise), exercise.starter
         with _told(path, "reset"):
-            backup, replaced = replace_backed_up(path, starter, self.backups)
-            if replaced is not None:  # nobody looks at it later
-                backup = replaced.back_up_newer(path.name, self.backups) or backup
+            backup = replace_backed_up(path, starter, self.backups)
         self._remember_starters({exercise.key: _digest(starter)})
         return backup
 

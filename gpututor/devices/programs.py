@@ -18,7 +18,7 @@ from importlib.machinery import SourceFileLoader
 from types import ModuleType, TracebackType
 from typing import TypeVar
 
-from gpututor.devices.virtual.clock.callers import is_installed
+from gpututor.devices.virtual.clock.python_time import is_installed
 from gpututor.errors import UsageError
 from gpututor.paths import PACKAGE
 

@@ -7,10 +7,11 @@ import itertools
 import sys
 import threading
 from collections.abc import Iterator
-from typing import Literal
+from typing import Literal, Protocol
 
 from gpututor import paths
 from gpututor.errors import GradingError
+from gpututor.grading.description import CheckDescription, description_from_json
 from gpututor.grading.events import (
     Cancelled,
     Graded,
@@ -20,7 +21,7 @@ from gpututor.grading.events import (
     request_to_json,
 )
 from gpututor.grading.judge_process import JudgeProcess
-from gpututor.wire.frames import FrameError
+from gpututor.protocol.frames import FrameError
 
 CANCEL_GRACE_S = 0.5
 """How long the judge may take to answer a cancel before it is killed with everything that it started."""
@@ -30,6 +31,18 @@ WorkersName = Literal["spare", "fork server"]
 QUICKEST: WorkersName = "fork server" if sys.platform == "linux" else "spare"
 """For who grades more than once: PyTorch is imported once, and a second worker, for a baseline or for files that are
 opened, is there in milliseconds."""
+
+
+class GradingService(Protocol):
+    """A grader as the app needs it: a judge of its own, or a script in tests."""
+
+    def warm(self) -> None: ...
+
+    def grade(self, request: GradeRequest) -> Iterator[GradingEvent]: ...
+
+    def cancel(self) -> None: ...
+
+    def close(self) -> None: ...
 
 
 class GradingClient:
@@ -72,6 +85,21 @@ class GradingClient:
                 self._current = None
                 self._cancelled.discard(number)
 
+    def describe(self, exercise_folder: str) -> tuple[CheckDescription, ...]:
+        """Return what the judge knows of an exercise's checks. Blocks, and waits for a grading to end.
+
+        Raises `CourseError` for a broken exercise, and `GradingError` as `grade` does.
+        """
+        with self._turn:
+            number = next(self._numbers)
+            judge = self._running_judge()
+            try:
+                judge.write({"op": "describe", "id": number, "exercise_folder": exercise_folder})
+                return description_from_json(next(each for each in judge.answers() if each.get("id") == number))
+            except (FrameError, OSError, ValueError) as error:
+                self._forget(judge)
+                raise _stopped(judge, exercise_folder) from error
+
     def cancel(self) -> None:
         """End the running grading, from any thread. Its iterator ends with `Cancelled`."""
         number, judge = self._current, self._judge
@@ -106,7 +134,7 @@ class GradingClient:
         except (FrameError, OSError, ValueError) as error:
             self._forget(judge)
             if number not in self._cancelled:
-                raise _stopped(judge, request) from error
+                raise _stopped(judge, request.exercise_folder) from error
             yield Cancelled()
         finally:
             if not ended and number not in self._cancelled:
@@ -129,12 +157,12 @@ class GradingClient:
                 self._judge = None
 
 
-def _stopped(judge: JudgeProcess, request: GradeRequest) -> GradingError:
+def _stopped(judge: JudgeProcess, exercise_folder: str) -> GradingError:
     advice = f"Try again. If it stays so, run `gpututor doctor` and look at {paths.log_file()}."
     title = "The judge stopped in the middle of a grading."
     if judge.silent_s:
         title = f"The judge said nothing for {judge.silent_s:.0f} s, so it was ended: it hangs, or was stopped."
     elif judge.has_ended_itself:
-        title = f"The judge stopped in the middle of a grading of {request.exercise_folder}: it ended itself."
+        title = f"The judge stopped in the middle of a grading of {exercise_folder}: it ended itself."
         advice = f"Remove os._exit() and the like from checks.py and given.py of that folder. {advice}"
     return GradingError(title, advice)

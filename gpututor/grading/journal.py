@@ -11,12 +11,13 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from gpututor.errors import GradingError
+from gpututor.errors import CourseError, GradingError
 from gpututor.files import ordinary, sync_folder, write_atomically
-from gpututor.grading.reading import read
 from gpututor.grading.report import Report, upgraded
+from gpututor.json_dataclasses import read
 
 VERSION = 1
+_LEFT_OUT = ("__pycache__",)
 
 
 @dataclass(frozen=True)
@@ -28,7 +29,7 @@ class GradingKey:
     exercise: str
     """`lesson/exercise`."""
     exercise_version: str
-    """The SHA-256 of all files in the exercise's folder; see `gpututor.classroom.keys`."""
+    """The SHA-256 of all files in the exercise's folder; see `exercise_digest`."""
     gpututor: str
     """The grader's version."""
     torch: str
@@ -47,6 +48,27 @@ class GradingKey:
 
     def file_in(self, journal: Path) -> Path:
         return journal / self.name[:2] / f"{self.name}.json"
+
+
+def exercise_digest(folder: Path) -> str:
+    """Return the SHA-256 of all files of an exercise and of their paths.
+
+    Raises `CourseError` for a file that cannot be read.
+    """
+    import hashlib  # with OpenSSL, 4 ms
+
+    whole = hashlib.sha256()
+    for path in sorted(folder.rglob("*")):
+        relative = path.relative_to(folder)
+        if any(part in _LEFT_OUT or part.startswith(".") for part in relative.parts) or path.is_dir():
+            continue
+        try:
+            with open(path, "rb", opener=ordinary) as stream:
+                digest = hashlib.file_digest(stream, "sha256").hexdigest()
+        except OSError as error:
+            raise CourseError(f"{path}: cannot be read ({error})", "Restore the file, then try again.") from error
+        whole.update(f"{relative.as_posix()}\n{digest}\n".encode("utf-8", "surrogateescape"))
+    return whole.hexdigest()
 
 
 @dataclass(frozen=True)

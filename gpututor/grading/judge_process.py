@@ -12,7 +12,7 @@ from typing import Any
 from gpututor import paths
 from gpututor.errors import GradingError
 from gpututor.processes import children, hide_environment, hide_from_others, kill_tree, python_module
-from gpututor.wire.frames import read_frame, write_frame
+from gpututor.protocol.frames import read_frame, write_frame
 
 SILENCE_S = 300.0
 """Seconds for which a judge may say nothing while it works by itself: it imports PyTorch, or a check computes."""

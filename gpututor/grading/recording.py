@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from gpututor.grading.reading import read
+from gpututor.json_dataclasses import read
 
 FILE = "recording.json"
 VERSION = 1
@@ -152,7 +152,7 @@ class Recording:
         return max((run.peak_bytes for run in self.runs), default=0)
 
     def trace_path(self, call: CallRecording) -> Path | None:
-        """The file of the call's trace, for `gpututor.trace.files.read_trace`; None where it was left out."""
+        """The file of the call's trace, for `gpututor.trace.serialization.read_trace`; None where it was left out."""
         return Path(self.folder) / call.trace if call.trace else None
 
     def to_json(self) -> dict[str, Any]:

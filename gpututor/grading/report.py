@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Any, Literal
 
-from gpututor.grading.reading import read
+from gpututor.json_dataclasses import read
 
 SCHEMA_VERSION = 3
 READABLE_VERSIONS = (2, 3)

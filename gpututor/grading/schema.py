@@ -15,8 +15,8 @@ from functools import lru_cache
 from typing import Any, Literal, Union, cast, get_args, get_origin
 
 from gpututor.grading import report as reports
-from gpututor.grading.reading import hints
 from gpututor.grading.report import SCHEMA_VERSION, Outcome, Report, Status
+from gpututor.json_dataclasses import hints
 
 _PLAIN = {str: "string", int: "integer", float: "number", bool: "boolean"}
 

@@ -26,11 +26,10 @@ from gpututor.judge.isolation import Isolation, Process
 from gpututor.judge.isolation.bubblewrap import Bubblewrap
 from gpututor.judge.workers import WorkerPool, WorkerSource
 from gpututor.judge.workers.fork_server import ForkServer
-from gpututor.judge.workers.scratch import sweep_scratch
-from gpututor.judge.workers.spares import Spares
-from gpututor.judge.workers.worker import WorkerLost
+from gpututor.judge.workers.pool import Spares
+from gpututor.judge.workers.worker import WorkerLost, sweep_scratch
 from gpututor.processes import adopt_orphans, hide_from_others
-from gpututor.wire.frames import FrameError, read_frame, write_frame
+from gpututor.protocol.frames import FrameError, read_frame, write_frame
 
 ISOLATIONS: dict[str, type[Isolation]] = {"process": Process, "bubblewrap": Bubblewrap}
 SOURCES: dict[str, Callable[[Isolation], WorkerSource]] = {"spare": Spares, "fork server": ForkServer}
@@ -52,7 +51,8 @@ class Server:
         self._requests = requests
         self._answers = answers
         self._keeper = keeper
-        self._waiting: queue.SimpleQueue[tuple[int, GradeRequest]] = queue.SimpleQueue()
+        # What is to be graded, or the folder of an exercise whose checks are to be described.
+        self._waiting: queue.SimpleQueue[tuple[int, GradeRequest | str]] = queue.SimpleQueue()
         self._pool = WorkerPool(workers, is_last=once, waits=self._waits)
         self._number = -1
         """Of the grading that is on."""
@@ -69,19 +69,20 @@ class Server:
         with contextlib.suppress(TutorError):
             self._pool.warm()
         sweep_scratch()
-        importlib.import_module("gpututor.judge.judge")  # 1.1 s: torch, while the first worker imports it too
+        importlib.import_module("gpututor.judge.grader")  # 1.1 s: torch, while the first worker imports it too
         gc.freeze()  # torch's 170,000 objects stay: what a grading leaves is collected without looking at them
 
         while True:
             number, request = self._waiting.get()
             self._number = number
-            self._grade(number, request)
+            if isinstance(request, str):
+                self._describe(number, request)
+            else:
+                self._grade(number, request)
             gc.collect()  # 3 ms. Left to itself it would come late, and memory grow by 5 KiB with each grading
 
     def _grade(self, number: int, request: GradeRequest) -> None:
-        from gpututor.judge.about import broken_report, with_seed
-        from gpututor.judge.judge import grade
-        from gpututor.judge.keeping import keep
+        from gpututor.judge.grader import broken_report, grade, keep, with_seed
 
         def emit(event: GradingEvent) -> None:
             if not self._is_cancelled(number):
@@ -109,6 +110,12 @@ class Server:
             report = broken_report(request, error, self._pool.isolation)
         self._answer(number, Cancelled() if self._is_cancelled(number) else Graded(report))
 
+    def _describe(self, number: int, exercise_folder: str) -> None:
+        from gpututor.judge.description import answer_describe
+
+        with contextlib.suppress(BrokenPipeError):
+            write_frame(self._answers, {"id": number, **answer_describe(exercise_folder)})
+
     def _is_cancelled(self, number: int) -> bool:
         return number <= self._cancelled_up_to
 
@@ -128,6 +135,8 @@ class Server:
                 if header["op"] == "cancel":
                     self._cancelled_up_to = header["id"]
                     self._pool.kill_current()
+                elif header["op"] == "describe":
+                    self._waiting.put((header["id"], str(header["exercise_folder"])))
                 else:
                     self._waiting.put((header["id"], request_from_json(header["request"])))
         except (FrameError, OSError):

@@ -7,14 +7,16 @@ makes while it runs; docs/integrity.md says what remains.
 from __future__ import annotations
 
 import ast
+import functools
 import re
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 
-from gpututor.checks.names import aliases, check_names, dotted_name, imported
+from gpututor.checks.python_syntax import aliases, check_names, dotted_name, imported
 from gpututor.grading.report import SourceNote
 
 MOST_NOTES = 20
+STARTERS_KEPT = 128
 GRADER = "gpututor"
 UNREADABLE = "unreadable"
 """The name of a note on a text that is too deep to be read."""
@@ -106,6 +108,12 @@ def review(source: str, allowed: Collection[str] = ()) -> tuple[SourceNote, ...]
 
     A text that is no Python has no notes, as it cannot run.
     """
+    return tuple(note for note in _notes(source) if note.name not in allowed)[:MOST_NOTES]
+
+
+@functools.lru_cache(maxsize=2)
+def _notes(source: str) -> tuple[SourceNote, ...]:
+    """Read a text once, though each scenario of a grading reviews it."""
     try:
         tree = ast.parse(source)
         check_names(tree)
@@ -115,12 +123,13 @@ def review(source: str, allowed: Collection[str] = ()) -> tuple[SourceNote, ...]
     except (ValueError, RecursionError, MemoryError):
         notes = [SourceNote(1, UNREADABLE, _TOO_DEEP)]
     notes.sort(key=lambda note: note.line)
-    return tuple(dict.fromkeys(note for note in notes if note.name not in allowed))[:MOST_NOTES]
+    return tuple(dict.fromkeys(notes))
 
 
-def names_of(source: str) -> frozenset[str]:
-    """Return all names in `source` that `review` notes."""
-    return frozenset(note.name for note in review(source))
+@functools.lru_cache(maxsize=STARTERS_KEPT)
+def names_of(starter: str) -> frozenset[str]:
+    """Return all names in an author's file that `review` notes."""
+    return frozenset(note.name for note in review(starter))
 
 
 def suspicions_in(notes: Iterable[SourceNote], *, all_count: bool) -> list[str]:

@@ -9,14 +9,14 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Iterator
 
-from gpututor.checks.core import Call, Run, tensors_by_path
-from gpututor.devices.virtual.clock.attainable import fitted
-from gpututor.devices.virtual.specs import GpuSpec, spec
+from gpututor.checks.model import Call, Run, tensors_by_path
+from gpututor.devices.virtual.cost.calibration import fitted
+from gpututor.hardware.gpus import GpuSpec, gpu_spec
 from gpututor.judge.source_review import review, suspicions_in
+from gpututor.protocol.encode import Packer
+from gpututor.protocol.messages import MachineSpec
+from gpututor.protocol.values import DTYPES, TensorFact
 from gpututor.trace.events import Event, Kind
-from gpututor.wire.messages import MachineSpec
-from gpututor.wire.observed import DTYPES, TensorFact
-from gpututor.wire.packer import Packer
 
 _MEMORY = (Kind.ALLOCATE, Kind.FREE, Kind.OUT_OF_MEMORY)
 _WORK = (Kind.KERNEL, Kind.TRANSFER)
@@ -43,7 +43,7 @@ def suspicions_of(run: Run, machine: MachineSpec, changed: Iterable[str] = ()) -
     for rank, own in enumerate(ranks):
         place = f"rank {rank}, " if len(ranks) > 1 else ""
         if machine.kind == "virtual":
-            gpu = spec(machine.gpu)
+            gpu = gpu_spec(machine.scenario.gpu)
             for number, call in enumerate(own, 1):
                 found += [f"{place}call {number}: {words}" for words in _of_call(call, run, machine, gpu)]
         if any(later.span.started < before.span.finished for before, later in itertools.pairwise(own)):
@@ -60,7 +60,7 @@ def _of_call(call: Call, run: Run, machine: MachineSpec, gpu: GpuSpec) -> Iterat
 
 
 def _devices(events: list[Event], machine: MachineSpec) -> Iterator[str]:
-    known = {"", "cpu", *(f"cuda:{index}" for index in range(machine.gpus))}
+    known = {"", "cpu", *(f"cuda:{index}" for index in range(machine.scenario.gpus))}
     for event in events:
         if not {event.device, event.source, event.target} <= known:
             yield "the trace has a device that the machine has not"
@@ -77,7 +77,7 @@ def _lines(events: list[Event], source: str) -> Iterator[str]:
 
 def _memory(call: Call, events: list[Event], machine: MachineSpec) -> Iterator[str]:
     """Each storage that is taken or given back says what is taken then; one that says nothing leaves a gap."""
-    if machine.gpus and "cuda" in machine.backends and not call.memory:
+    if machine.scenario.gpus and "cuda" in machine.scenario.backends and not call.memory:
         yield "the report leaves out the memory of all devices"
     for device, use in call.memory.items():
         now = use.before

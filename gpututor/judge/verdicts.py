@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
-from gpututor.checks.core import Check, CheckKind, Finding, Machine, Run
-from gpututor.course.exercise import Exercise
+from gpututor.checks.model import Check, CheckKind, Finding, Machine, Run
+from gpututor.course.model import Exercise
 from gpututor.errors import TutorError
 from gpututor.grading.report import Outcome, Status, Verdict
-from gpututor.judge import troubles
-from gpututor.judge.conduct import Observation
-from gpututor.plain_text import shortened
-from gpututor.trace.units import duration
+from gpututor.judge import failures
+from gpututor.judge.runner import Observation
+from gpututor.text import shortened
+from gpututor.trace.formatting import duration
 
 OWN = ("loads", "runs", "prints")
 """The grader's own checks: they are worth no points, and passing them alone is no pass."""
@@ -35,11 +35,11 @@ def own_verdicts(observation: Observation, exercise: Exercise) -> Iterator[Verdi
     """`loads`, then `runs`, as far as it came, then `prints` where it printed too much."""
     trouble, machine = observation.trouble, observation.run.machine
     for stage in ("loads", "runs"):
-        words = troubles.sentence(stage, exercise)
+        words = failures.sentence(stage, exercise)
         if trouble is not None and trouble.stage == stage:
             yield found(stage, words, trouble.finding, machine)
             return
-        yield Verdict(stage, words, Status.PASSED, machine.scenario)
+        yield Verdict(stage, words, Status.PASSED, machine.scenario.name)
     if observation.printed_dropped_bytes:
         yield _printed_too_much(observation, exercise.limits.output_kib)
 
@@ -57,7 +57,7 @@ def verdict_of(check: Check, run: Run) -> Verdict:
         check.name,
         check.sentence(run.machine),
         Status.PASSED,
-        run.machine.scenario,
+        run.machine.scenario.name,
         points=check.points,
         of=check.points,
         measured=figures,
@@ -84,7 +84,7 @@ def _not_timed(run: Run) -> Finding | None:
 
 def not_run(check: Check, machine: Machine) -> Verdict:
     """Something that the check depends on broke first."""
-    return Verdict(check.name, check.sentence(machine), Status.NOT_RUN, machine.scenario, of=check.points)
+    return Verdict(check.name, check.sentence(machine), Status.NOT_RUN, machine.scenario.name, of=check.points)
 
 
 def with_held_back(judged: Sequence[tuple[Check, Verdict]]) -> Iterator[Verdict]:
@@ -132,7 +132,7 @@ def found(name: str, sentence: str, finding: Finding, machine: Machine, why: str
         check=name,
         sentence=sentence,
         status=finding.status,
-        scenario=machine.scenario,
+        scenario=machine.scenario.name,
         expected=shortened(finding.expected, LONGEST),
         got=shortened(finding.got, LONGEST),
         line=finding.line,
@@ -147,7 +147,7 @@ def _printed_too_much(observation: Observation, limit_kib: int) -> Verdict:
         "prints",
         f"It prints at most {limit_kib} KiB",
         Status.FAILED,
-        observation.run.machine.scenario,
+        observation.run.machine.scenario.name,
         expected=f"at most {limit_kib} KiB of text",
         got=f"{total / 1024:,.0f} KiB; only the first {limit_kib} were kept",
         why="A flood of text hides what a program has to say, and each print of a device tensor is a wait.",

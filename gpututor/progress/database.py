@@ -29,6 +29,10 @@ MIGRATIONS: list[tuple[str, ...]] = [
         "ALTER TABLE attempts ADD COLUMN run_ns INTEGER",
         "ALTER TABLE attempts ADD COLUMN peak_bytes INTEGER",
     ),
+    (
+        "ALTER TABLE attempts ADD COLUMN spooled_as TEXT",
+        "CREATE UNIQUE INDEX attempts_by_spool_entry ON attempts (spooled_as)",
+    ),
 ]
 """The statements that bring a file from version n (`PRAGMA user_version`) to n + 1. Only ever added to."""
 
@@ -56,7 +60,7 @@ def until(moment: float) -> Patience:
 
 
 _TABLES = {
-    "exercise, outcome, counted, report, source, run_ns, peak_bytes": "attempts",
+    "exercise, outcome, counted, report, source, run_ns, peak_bytes, spooled_as": "attempts",
     "exercise, used": "hints",
     "name, value": "choices",
 }

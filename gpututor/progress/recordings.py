@@ -11,11 +11,13 @@ import itertools
 import os
 import shutil
 from collections.abc import Collection, Iterable
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from gpututor.grading.recording import FILE, Recording, read_recording
 from gpututor.grading.report import Report
-from gpututor.progress.store import ProgressStore
+from gpututor.processes import is_alive
+from gpututor.progress.store import Attempt, ProgressStore
 
 KEPT_NEWEST = 5
 """How many recordings of each exercise are kept, beside that of the best attempt."""
@@ -39,8 +41,8 @@ class Recordings:
         """Those of the attempts in a progress file."""
         return cls(progress.path.with_name("recordings"))
 
-    def begin(self) -> Path | None:
-        """A new, empty folder to record into, to be given to `keep` or `discard`; None where there can be none."""
+    def create_pending(self) -> Path | None:
+        """Make an empty folder for a recording, to adopt or discard; return None where that fails."""
         part = self.folder / f"{_NEW}{os.getpid()}-{next(_numbers)}"
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
@@ -53,6 +55,7 @@ class Recordings:
     def adopt(self, part: Path, attempt: int | str) -> bool:
         """Make what was recorded in `part` the recording of the attempt, in one step; whether it is there now."""
         try:
+            self.folder.mkdir(parents=True, exist_ok=True)
             self.drop(attempt)
             part.rename(self._of(attempt))
         except OSError:
@@ -119,7 +122,7 @@ class Recordings:
         for entry in list(os.scandir(self.folder)):
             kind, _, rest = entry.name.partition("-")
             process = rest.partition("-")[0]
-            if f"{kind}-" in (_NEW, _OLD) and process.isdigit() and not is_running(int(process)):
+            if f"{kind}-" in (_NEW, _OLD) and process.isdigit() and not is_alive(int(process)):
                 shutil.rmtree(entry.path, ignore_errors=True)
 
     def _of(self, attempt: int | str) -> Path:
@@ -130,39 +133,52 @@ class Recordings:
             self.drop(attempt)
 
 
-def keep_attempt(
+@dataclass(frozen=True)
+class StoredAttempt:
+    """An attempt in the progress file, with its recording."""
+
+    id: int
+    attempt: Attempt | None
+    """None for one that does not count, such as a broken grading."""
+    recording: Recording | None
+
+
+def store_attempt(
     progress: ProgressStore,
     recordings: Recordings,
     report: Report,
     source: str,
     part: Path | None,
     *,
-    once: bool = False,
-) -> int:
-    """Record an attempt, and make what the judge recorded in `part` its recording; the attempt's id.
+    spooled_as: str | None = None,
+) -> StoredAttempt:
+    """Store an attempt, once if it has a name in the spool, and adopt what the judge recorded in `part`.
 
-    Raises `ProgressError` where the attempt cannot be kept, and `part` is as it was; that a recording cannot be is no
-    reason. `once`: nothing is done where the same report is kept already, and 0 returned.
+    Raises `ProgressError` and leaves `part` as it was where the attempt cannot be stored. A recording may fail.
     """
     recording = None if part is None else _read(part)
-    run_ns = recording.elapsed_ns or None if recording else None
-    peak_bytes = recording.peak_bytes if recording else None
-    attempt = progress.record(report, source, run_ns=run_ns, peak_bytes=peak_bytes, once=once)
-    if not attempt:
-        return 0
-    if part is not None and recording is not None:
-        recordings.adopt(part, attempt)
-    else:
+    attempt = progress.id_of_entry(spooled_as) if spooled_as is not None else None
+    is_new = attempt is None
+    if attempt is None:
+        run_ns = recording.elapsed_ns or None if recording else None
+        peak_bytes = recording.peak_bytes if recording else None
+        attempt = progress.record(report, source, run_ns=run_ns, peak_bytes=peak_bytes, spooled_as=spooled_as)
+    if part is not None and recording is not None and recordings.adopt(part, attempt):
+        recording = replace(recording, folder=str(recordings.path(attempt)))
+    elif is_new:
+        recording = None
         recordings.discard(part)
         with contextlib.suppress(OSError):
             recordings.drop(attempt)  # of a progress file that was set aside, whose attempts had the same ids
-    return attempt
+    else:
+        recording = recordings.read(attempt)
+    return StoredAttempt(attempt, progress.attempt(attempt), recording)
 
 
 def prune_recordings(progress: ProgressStore, recordings: Recordings, key: str) -> None:
     """Keep what is worth keeping of one exercise, the last that was recorded. Raises `ProgressError`."""
     best = progress.best(key)
-    ids = [id_ for (id_,) in progress.rows("SELECT id FROM attempts WHERE exercise = ? ORDER BY id DESC", key)]
+    ids = progress.all_ids(key)
     known = set(recordings.ids())
     newest = [attempt for attempt in ids if attempt in known][:KEPT_NEWEST]
     recordings.prune(set(ids), [*newest, *([best.id] if best else [])])
@@ -183,14 +199,3 @@ def _sizes(folder: Path) -> Iterable[int]:
     with contextlib.suppress(OSError):
         for entry in os.scandir(folder):
             yield entry.stat(follow_symlinks=False).st_size
-
-
-def is_running(process: int) -> bool:
-    """Whether there is a process with this id."""
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except OSError:
-        return True
-    return True

@@ -1,4 +1,4 @@
-"""What a learner has done so far, in SQLite: every attempt with its report, hints used, the current exercise.
+"""Progress queries: attempts, hints, notes and the history of an exercise.
 
 The file is in WAL mode with `synchronous=FULL`: an attempt that was acknowledged survives kill -9 and loss of power;
 it costs a few milliseconds of a grading that takes hundreds. A damaged file is set aside and a new one is begun.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import math
+import shutil
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator
@@ -17,9 +18,37 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from gpututor.errors import ProgressError
-from gpututor.grading.report import Outcome, Report
+from gpututor.grading.report import Outcome, Report, Status
 from gpututor.progress import database
-from gpututor.progress.records import read_record
+
+_SINCE_2: dict[str, dict[str, Any]] = {
+    "verdicts": {"points": 0.0, "of": 0.0, "measured": ""},
+    "runs": {"times": "", "placement": ""},
+    "environment": {"driver": "", "workers": ""},
+}
+"""Keys that version 2 added, by the part of the report, with what stands for "nobody wrote it down"."""
+
+
+def read_record(text: str) -> Report:
+    """The report that was kept as `text`. Raises `ValueError` for what no gpututor up to this one wrote."""
+    data = json.loads(text)
+    if isinstance(data, dict) and data.get("schema_version") == 1:
+        data = _from_version_1(data)
+    return Report.from_json(data)
+
+
+def _from_version_1(data: dict[str, Any]) -> dict[str, Any]:
+    def widened(part: Any, name: str) -> Any:
+        return {**_SINCE_2[name], **part} if isinstance(part, dict) else part
+
+    parts = {name: data.get(name) for name in _SINCE_2}
+    for name, part in parts.items():
+        parts[name] = [widened(item, name) for item in part] if isinstance(part, list) else widened(part, name)
+    outcome = data.get("outcome")
+    final = outcome in list(Outcome) and Outcome(outcome).is_of_the_submission
+    since = {"schema_version": 2, "waited_s": 0.0, "suspicions": [], "points": 0.0, "of": 0.0}
+    return {**data, **parts, **since, "final": final}
+
 
 NOT_COUNTED = (Outcome.NOT_GRADABLE_HERE, Outcome.INTERNAL_ERROR, Outcome.INCONCLUSIVE)
 """Outcomes that are kept, but are no attempt of the learner's."""
@@ -33,11 +62,8 @@ SELECT exercise, SUM(attempts), MAX(passed), SUM(used) FROM (
 """
 
 _RECORD = """
-INSERT INTO attempts (exercise, outcome, counted, report, source, run_ns, peak_bytes) VALUES (?, ?, ?, ?, ?, ?, ?)
-"""
-_RECORD_ONCE = """
-INSERT INTO attempts (exercise, outcome, counted, report, source, run_ns, peak_bytes) SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7
-WHERE NOT EXISTS (SELECT 1 FROM attempts WHERE exercise = ?1 AND report = ?4)
+INSERT INTO attempts (exercise, outcome, counted, report, source, run_ns, peak_bytes, spooled_as)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?)
 """
 _ATTEMPT = """
 SELECT report, (SELECT COUNT(*) FROM attempts AS other WHERE other.exercise = own.exercise AND other.counted
@@ -45,6 +71,10 @@ SELECT report, (SELECT COUNT(*) FROM attempts AS other WHERE other.exercise = ow
 FROM attempts AS own WHERE id = ? AND counted
 """
 _PASSED = "SELECT id, run_ns FROM attempts WHERE exercise = ? AND outcome = 'passed'"
+_LEAST_FREE_BYTES = 64 << 10
+"""With less free space SQLite can fail to write, and says nothing of that but `disk I/O error`."""
+_SOLUTION, _REPEAT = "solution opened ", "begun again "
+_FAILURES = (Status.FAILED, Status.TOO_SLOW)
 _AFTER_ALL = 1 << 62
 """No attempt has an id like this."""
 
@@ -83,6 +113,28 @@ class ExerciseProgress:
     hints_used: int = 0
 
 
+@dataclass(frozen=True)
+class FailedCheck:
+    """A check that failed."""
+
+    check: str
+    """Its name, such as `transfers`."""
+    sentence: str
+
+
+@dataclass(frozen=True)
+class AttemptSummary:
+    """One counted attempt, without its whole report."""
+
+    id: int
+    """Grows with time."""
+    exercise: str
+    passed: bool
+    failed: tuple[FailedCheck, ...]
+    measured: tuple[str, ...]
+    """The figures of its checks, such as those of a speed check."""
+
+
 class ProgressStore:
     """The learner's progress in the file at `path`. May be used from several threads and several processes at once.
 
@@ -106,17 +158,22 @@ class ProgressStore:
         *,
         run_ns: int | None = None,
         peak_bytes: int | None = None,
-        once: bool = False,
+        spooled_as: str | None = None,
     ) -> int:
-        """Keep `report` on the text `source`, and what was recorded; the attempt's id. Then it is on the disk.
+        """Store `report` on the text `source`, and what was recorded, on the disk; return the attempt's id.
 
-        `once`: but not where the same report is kept already; then it is 0.
+        `spooled_as`: its name in the spool, which no other attempt has.
         """
         counted = report.outcome not in NOT_COUNTED
-        kept = None if source is None else source.encode("utf-8", "replace").decode()
-        row = (report.exercise, str(report.outcome), counted, json.dumps(report.to_json()), kept, run_ns, peak_bytes)
-        done = self._do(lambda connection: connection.execute(_RECORD_ONCE if once else _RECORD, row))
-        return int(done.lastrowid or 0) if done.rowcount else 0
+        text = None if source is None else source.encode("utf-8", "replace").decode()
+        content = json.dumps(report.to_json())
+        row = (report.exercise, str(report.outcome), counted, content, text, run_ns, peak_bytes, spooled_as)
+        return int(self._do(lambda connection: connection.execute(_RECORD, row)).lastrowid or 0)
+
+    def id_of_entry(self, spooled_as: str) -> int | None:
+        """Return the id of the attempt that had this name in the spool, if it is stored."""
+        id_ = self._one("SELECT id FROM attempts WHERE spooled_as = ?", spooled_as)
+        return None if id_ is None else int(id_)
 
     def attempts(self, key: str, *, newest: int = -1, before: int = _AFTER_ALL) -> list[Attempt]:
         """The counted attempts at the exercise, newest last; reading one takes up to a millisecond.
@@ -198,6 +255,31 @@ class ProgressStore:
         )
         self.rows(statement, key, number)
 
+    def attempt_summaries(self) -> list[AttemptSummary]:
+        """Return every counted attempt at any exercise, oldest first; 50 µs each."""
+        rows = self.rows("SELECT id, exercise, outcome, report FROM attempts WHERE counted ORDER BY id")
+        return [_summarize(*row) for row in rows]
+
+    def all_ids(self, key: str) -> list[int]:
+        """Return the ids of all attempts at the exercise, newest first, also of those that do not count."""
+        return [id_ for (id_,) in self.rows("SELECT id FROM attempts WHERE exercise = ? ORDER BY id DESC", key)]
+
+    def mark_solution_opened(self, key: str) -> None:
+        """Record that the solution was opened before a pass."""
+        self._mark(_SOLUTION + key)
+
+    def solutions_opened(self) -> frozenset[str]:
+        """Return the keys of the exercises whose solution was opened before a pass."""
+        return frozenset(self._marked(_SOLUTION))
+
+    def mark_begun_again(self, key: str) -> None:
+        """Record that the exercise starts anew: earlier attempts do not count against it any more."""
+        self._mark(_REPEAT + key)
+
+    def begun_again(self) -> dict[str, int]:
+        """Return by exercise key the id of the last attempt before the learner started it anew."""
+        return self._marked(_REPEAT)
+
     def close(self) -> None:
         with self._lock:
             if self._connection is not None:
@@ -207,6 +289,14 @@ class ProgressStore:
     def rows(self, statement: str, *values: str | int) -> list[tuple[Any, ...]]:
         """What one statement answers; it is its own transaction."""
         return self._do(lambda connection: connection.execute(statement, values).fetchall())
+
+    def _mark(self, name: str) -> None:
+        statement = "INSERT OR REPLACE INTO choices (name, value) SELECT ?, COALESCE(MAX(id), 0) FROM attempts"
+        self.rows(statement, name)
+
+    def _marked(self, prefix: str) -> dict[str, int]:
+        rows = self.rows("SELECT name, value FROM choices WHERE substr(name, 1, ?) = ?", len(prefix), prefix)
+        return {name.removeprefix(prefix): int(value) for name, value in rows if str(value).isdigit()}
 
     def _choose(self, name: str, value: str) -> None:
         self.rows("INSERT OR REPLACE INTO choices (name, value) VALUES (?, ?)", name, value)
@@ -257,11 +347,40 @@ class ProgressStore:
         try:
             yield
         except sqlite3.Error as error:
-            advice = "Close other gpututors and look at the rights and the free space there; GPUTUTOR_HOME moves it."
-            raise ProgressError(f"Progress in {self.path} cannot be read or written: {error}.", advice) from error
+            reason, advice = str(error), "Close other gpututors and look at the rights and the free space there"
+            if _is_disk_full(self.path.parent):
+                reason, advice = "the disk is full", f"Free space in {self.path.parent}"
+            title = f"Progress in {self.path} cannot be read or written: {reason}."
+            raise ProgressError(title, f"{advice}; GPUTUTOR_HOME moves it.") from error
         except OSError as error:
             advice = f"Give yourself the right to write in {self.path.parent}; GPUTUTOR_HOME moves it elsewhere."
             raise ProgressError(f"Progress in {self.path} cannot be kept: {error.strerror}.", advice) from error
+
+
+def _summarize(id: int, exercise: str, outcome: str, report: str) -> AttemptSummary:
+    """Read no more than needed: a report of a newer gpututor counts as an attempt all the same."""
+    failed: list[FailedCheck] = []
+    measured: list[str] = []
+    for verdict in _verdicts(report):
+        if verdict.get("status") in _FAILURES:
+            failed.append(FailedCheck(str(verdict.get("check")), str(verdict.get("sentence"))))
+        if text := verdict.get("measured"):
+            measured.append(str(text))
+    return AttemptSummary(id, exercise, outcome == Outcome.PASSED, tuple(failed), tuple(measured))
+
+
+def _verdicts(report: str) -> list[dict[str, Any]]:
+    try:
+        verdicts = json.loads(report)["verdicts"]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return []
+    return [verdict for verdict in verdicts if isinstance(verdict, dict)] if isinstance(verdicts, list) else []
+
+
+def _is_disk_full(folder: Path) -> bool:
+    with contextlib.suppress(OSError):
+        return shutil.disk_usage(folder).free < _LEAST_FREE_BYTES
+    return False
 
 
 def _elapsed_s(report: str) -> float:

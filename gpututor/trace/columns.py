@@ -14,8 +14,7 @@ from collections.abc import Iterator
 from itertools import compress, count
 from typing import Any
 
-from gpututor.trace.dtypes import DTYPES, NUMBERS
-from gpututor.trace.events import Event, Kind
+from gpututor.trace.events import DTYPES, NUMBERS, Event, Kind
 
 LIMIT = 1_000_000
 """How many events a trace holds where nobody says more or less."""
@@ -262,19 +261,6 @@ class Trace:
                 getattr(block, name)[: len(part)] = part
         made._numbers = count(length)
         return made
-
-    def to_json(self) -> dict[str, Any]:
-        """As plain data for another process; see `gpututor.trace.exchange`."""
-        from gpututor.trace import exchange
-
-        return exchange.to_json(self)
-
-    @classmethod
-    def from_json(cls, data: object, *, limit: int = LIMIT) -> Trace:
-        """Read what `to_json` wrote; raises `TraceError` for anything else, however strange."""
-        from gpututor.trace import exchange
-
-        return exchange.from_json(data, limit=limit)
 
     def _grow(self, number: int) -> Any:
         # Two threads may come here at once: then there is a block too many, which is the next one's.

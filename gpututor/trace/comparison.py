@@ -1,19 +1,38 @@
-"""What two recorded calls differ in: the same amounts of both, and the difference in words."""
+"""Differences between two recorded calls: the same amounts of both, and each difference in words."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 
+from gpututor.trace.arrays import Rows, merged
 from gpututor.trace.events import Kind
-from gpututor.trace.rows import Rows, merged
-from gpututor.trace.units import duration, same_time, size
+from gpututor.trace.formatting import duration, same_time, size
+
+SAME, AS_LONG = "the same", "as long"
+NO_DIFFERENCE = "no difference that counts in what the devices did"
+_ROWS = (
+    ("kernels", "kernels", "kernel"),
+    ("  their time", "kernel_time", "time"),
+    ("copies to device", "to_device", "copy"),
+    ("  their bytes", "to_device_bytes", "bytes"),
+    ("copies to host", "to_host", "copy"),
+    ("  their bytes", "to_host_bytes", "bytes"),
+    ("copies between", "between", "copy"),
+    ("  their bytes", "between_bytes", "bytes"),
+    ("waits of the host", "waits", "wait"),
+    ("  their time", "wait_time", "time"),
+    ("device busy", "busy", "busy"),
+    ("peak of memory", "peak_bytes", "bytes"),
+    ("hazards", "hazards", "hazard"),
+)
+"""Name, field of `Amounts`, and the unit or what is counted."""
 
 
 @dataclass(frozen=True, slots=True)
 class Amounts:
-    """What the devices did in one call, in all its processes together. Times are nanoseconds, sizes bytes."""
+    """Work of the devices in one call, in all its processes together. Times are nanoseconds, sizes bytes."""
 
     elapsed: int
     """0 where there are no times."""
@@ -30,11 +49,8 @@ class Amounts:
     waits: int
     wait_time: int
     busy: int
-    """In which some device worked."""
+    """Time in which some device worked."""
     hazards: int
-
-
-_SUMMED = [one.name for one in fields(Amounts) if one.name not in ("elapsed", "peak_bytes")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,20 +67,20 @@ class Difference:
 
 
 def amounts_of(processes: Sequence[Rows], elapsed: int, peak_bytes: int) -> Amounts:
-    """Of one call; a trace for each process."""
+    """Add up the traces of one call, one for each process."""
     sums: Counter[str] = Counter()
     for rows in processes:
         sums.update(_of_process(rows))
-    return Amounts(elapsed, peak_bytes, **{name: sums[name] for name in _SUMMED})
+    names = [field.name for field in fields(Amounts)][2:]
+    return Amounts(elapsed, peak_bytes, **{name: sums[name] for name in names})
 
 
 def _of_process(rows: Rows) -> dict[str, int]:
-    host = rows.on("cpu")
-    kernels = rows.of(Kind.KERNEL, Kind.COLLECTIVE) & ~host
+    kernels = rows.of(Kind.KERNEL, Kind.COLLECTIVE) & ~rows.on("cpu")
     copies, waits = rows.of(Kind.TRANSFER), rows.of(Kind.SYNCHRONISE)
     cpu = rows.trace.devices.get("cpu", -1)
     up, down = copies & (rows.source == cpu), copies & (rows.target == cpu)
-    found = {
+    sums = {
         "kernels": kernels.sum(),
         "kernel_time": rows.duration[kernels].sum(),
         "waits": waits.sum(),
@@ -73,78 +89,47 @@ def _of_process(rows: Rows) -> dict[str, int]:
         "hazards": rows.of(Kind.HAZARD).sum(),
     }
     for name, mask in (("to_device", up), ("to_host", down), ("between", copies & ~up & ~down)):
-        found |= {name: mask.sum(), f"{name}_bytes": rows.size[mask].sum()}
-    return {name: int(value) for name, value in found.items()}
+        sums |= {name: mask.sum(), f"{name}_bytes": rows.size[mask].sum()}
+    return {name: int(value) for name, value in sums.items()}
 
 
 def differences(left: Amounts, right: Amounts) -> tuple[Difference, ...]:
-    """One for each amount that either of them has."""
-    return tuple(_differences(left, right))
-
-
-def _differences(left: Amounts, right: Amounts) -> Iterator[Difference]:
+    """Compare each amount that either of them has."""
+    rows = []
     if left.elapsed and right.elapsed:
-        yield _ratio("time", left.elapsed, right.elapsed)
-    yield from _counted("kernels", "kernel", left.kernels, right.kernels)
-    if left.kernel_time or right.kernel_time:
-        yield _time("  their time", left.kernel_time, right.kernel_time)
-    for name, ours, theirs, our_bytes, their_bytes in (
-        ("copies to device", left.to_device, right.to_device, left.to_device_bytes, right.to_device_bytes),
-        ("copies to host", left.to_host, right.to_host, left.to_host_bytes, right.to_host_bytes),
-        ("copies between", left.between, right.between, left.between_bytes, right.between_bytes),
-    ):
-        yield from _counted(name, "copy", ours, theirs)
-        if ours or theirs:
-            yield _bytes("  their bytes", our_bytes, their_bytes)
-    yield from _counted("waits of the host", "wait", left.waits, right.waits)
-    if left.wait_time or right.wait_time:
-        yield _time("  their time", left.wait_time, right.wait_time)
-    if left.busy or right.busy:
-        # Less is no merit here, and more is none either: the same work may be done in a shorter time.
-        here, there = _percent(left), _percent(right)
-        words = f"{here} of the time, not {there}" if here != there else f"{here} of the time in both"
-        yield Difference("device busy", duration(left.busy), duration(right.busy), words, 0)
-    if left.peak_bytes or right.peak_bytes:
-        yield _bytes("peak of memory", left.peak_bytes, right.peak_bytes)
-    yield from _counted("hazards", "hazard", left.hazards, right.hazards)
+        time, ratio = _difference("time", "time", left.elapsed, right.elapsed), ratio_words(left.elapsed, right.elapsed)
+        words = time.words if ratio == AS_LONG else f"{ratio}, {time.words}"
+        rows.append(Difference("time", time.left, time.right, words, time.better))
+    for name, field, unit in _ROWS:
+        ours, theirs = getattr(left, field), getattr(right, field)
+        if unit == "busy" and (ours or theirs):
+            # Less is no merit here, and more is none either: the same work may be done in a shorter time.
+            here, there = _percent(left), _percent(right)
+            words = f"{here} of the time, not {there}" if here != there else f"{here} of the time in both"
+            rows.append(Difference(name, duration(ours), duration(theirs), words, 0))
+        elif ours or theirs:
+            rows.append(_difference(name, unit, ours, theirs))
+    return tuple(rows)
 
 
-def _percent(amounts: Amounts) -> str:
-    return f"{100 * amounts.busy / amounts.elapsed:.0f} %" if amounts.elapsed else "-"
+def _difference(name: str, unit: str, left: int, right: int) -> Difference:
+    shown = {"time": duration, "bytes": size}.get(unit, "{:,}".format)
+    ours, theirs = shown(left), shown(right)
+    is_same = same_time(left, right) if unit == "time" else ours == theirs
+    if is_same:
+        words = AS_LONG if unit == "time" else SAME
+    elif unit in ("time", "bytes"):
+        words = f"{shown(abs(left - right))} {'less' if left < right else 'more'}"
+    else:
+        words = counted(unit, left, right)
+    return Difference(name, ours, theirs, words, 0 if is_same else 1 if left < right else -1)
 
 
-def _counted(name: str, one: str, left: int, right: int) -> Iterator[Difference]:
-    if not left and not right:
-        return
+def counted(noun: str, left: int, right: int) -> str:
+    """Say how many fewer or more the left has: `3 copies fewer`."""
     number = abs(left - right)
-    plural = {"copy": "copies"}.get(one, f"{one}s")
-    words = f"{number:,} {one if number == 1 else plural} {'fewer' if left < right else 'more'}" if number else SAME
-    yield Difference(name, f"{left:,}", f"{right:,}", words, _sign(left, right))
-
-
-def _time(name: str, left: int, right: int) -> Difference:
-    return _times(name, left, right, f"{duration(abs(left - right))} {'less' if left < right else 'more'}")
-
-
-def _ratio(name: str, left: int, right: int) -> Difference:
-    """A time and how many times the other it is."""
-    more = _time(name, left, right).words
-    ratio = ratio_words(left, right)
-    return _times(name, left, right, more if ratio == AS_LONG else f"{ratio}, {more}")
-
-
-def _times(name: str, left: int, right: int, words: str) -> Difference:
-    """With `words`, unless both take as long."""
-    is_same = same_time(left, right)
-    return Difference(
-        name, duration(left), duration(right), AS_LONG if is_same else words, 0 if is_same else _sign(left, right)
-    )
-
-
-def _bytes(name: str, left: int, right: int) -> Difference:
-    ours, theirs = size(left), size(right)
-    words = f"{size(abs(left - right))} {'less' if left < right else 'more'}" if ours != theirs else SAME
-    return Difference(name, ours, theirs, words, _sign(left, right) if ours != theirs else 0)
+    plural = {"copy": "copies"}.get(noun, f"{noun}s")
+    return f"{number:,} {noun if number == 1 else plural} {'fewer' if left < right else 'more'}"
 
 
 def ratio_words(left: int, right: int) -> str:
@@ -155,22 +140,16 @@ def ratio_words(left: int, right: int) -> str:
     return f"{ratio} × as {'fast' if left < right else 'long'}"
 
 
-def _sign(left: int, right: int) -> int:
-    return (left < right) - (left > right)
-
-
-SAME, AS_LONG = "the same", "as long"
-
-
-NO_DIFFERENCE = "no difference that counts in what the devices did"
-
-
-def in_one_sentence(found: Iterable[Difference]) -> str:
+def in_one_sentence(differences: Iterable[Difference]) -> str:
     """`11.4 × as fast, 3,118 kernels fewer, 24 waits fewer`: the counts that differ, without their bytes and times."""
     told = [
         # Of the copies there are several kinds, which their names tell apart.
-        one.words.replace("copies", one.name).replace("copy", one.name.replace("copies", "copy"))
-        for one in found
-        if one.better and not one.name.startswith("  ") and one.name != "peak of memory"
+        difference.words.replace("copies", difference.name).replace("copy", difference.name.replace("copies", "copy"))
+        for difference in differences
+        if difference.better and not difference.name.startswith("  ") and difference.name != "peak of memory"
     ]
     return ", ".join(told) or NO_DIFFERENCE
+
+
+def _percent(amounts: Amounts) -> str:
+    return f"{100 * amounts.busy / amounts.elapsed:.0f} %" if amounts.elapsed else "-"

@@ -1,8 +1,9 @@
-"""The events of a trace: what a device did, whichever device it was."""
+"""Trace events: kernels, copies, waits and memory, with the floating types that kernels compute in."""
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -61,7 +62,7 @@ class Event:
     flops: float
     """For a kernel: floating-point operations, where they are known; else 0."""
     dtype: str
-    """For a kernel: the floating type that it ran in, such as `float16`; else empty. See `gpututor.trace.dtypes`."""
+    """For a kernel: the floating type that it ran in, such as `float16`; else empty. See `gpututor.trace.events`."""
     asynchronous: bool
     """For a transfer: the host did not wait for it (pinned memory and `non_blocking=True`). True for a collective."""
     launched: int
@@ -102,3 +103,24 @@ class Event:
 def lines_of(events: list[Event]) -> list[tuple[int, int]]:
     """(line, how many events it caused), the line with most events first; events without a line are left out."""
     return Counter(event.line for event in events if event.line is not None).most_common()
+
+
+DTYPES = (
+    "",
+    *("float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu"),
+    *("float16", "bfloat16", "float32", "float64"),
+    *("complex32", "complex64", "complex128"),
+)
+"""From narrow to wide; the first is none, or one that is not among them. A trace keeps the position."""
+NUMBERS = {name: number for number, name in enumerate(DTYPES)}
+HALVES = ("float16", "bfloat16")
+
+
+def ran_in(inputs: Iterable[str], outputs: Iterable[str]) -> str:
+    """The wider of the first floating type among an operator's inputs and the first among its outputs; "" without.
+
+    Types are named as in PyTorch, without its name: `float32`. What reads half precision and gives float32, as a
+    softmax can, computes in float32; so does what reads float32 and rounds at its end.
+    """
+    first = [next((NUMBERS[name] for name in names if name in NUMBERS), 0) for names in (inputs, outputs)]
+    return DTYPES[max(first)]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 
+from gpututor.trace.arrays import Place, Rows
 from gpututor.trace.events import Kind
-from gpututor.trace.rows import Place, Rows
 
 _WORDS = {
     "read after write": "{later} reads what {earlier} writes on another stream",

@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 
 from gpututor.trace import advice
-from gpututor.trace.advice import Advice, Rates
+from gpututor.trace.advice_rules import Advice, Rates
+from gpututor.trace.arrays import NOWHERE, Mask, Place, Rows, merged
 from gpututor.trace.columns import Trace
 from gpututor.trace.events import Kind
 from gpututor.trace.hazards import HazardGroup, hazards_of
-from gpututor.trace.rows import NOWHERE, Mask, Place, Rows, merged
 
 WORK = (Kind.KERNEL, Kind.TRANSFER, Kind.COLLECTIVE)
 """What keeps a device busy."""

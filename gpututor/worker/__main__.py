@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from gpututor.processes import adopt_orphans, die_with_parent
-from gpututor.wire.frames import write_frame
-from gpututor.worker.refused import leave_keys, refuse_escapes, refuse_memory
+from gpututor.protocol.frames import write_frame
+from gpututor.worker.seccomp import leave_keys, refuse_escapes, refuse_memory
 
 WARMED = (
     "torch",
@@ -33,7 +33,7 @@ def main() -> int:
     leave_keys()
     sockets, stack, scratch, isolation = int(sys.argv[1]), int(sys.argv[2]), Path(sys.argv[3]), sys.argv[4]
     warm_up()
-    from gpututor.devices.inventory import describe_devices
+    from gpututor.devices.probe import describe_devices
 
     return begin(sockets, stack, scratch, describe_devices(), own_namespace=isolation == "bubblewrap")
 
@@ -42,12 +42,13 @@ def warm_up() -> None:
     """Import what a run needs and read its tables, so that it does not pay for it. Computes nothing, leaves nothing."""
     for name in WARMED:
         importlib.import_module(name)
-    from gpututor.wire.messages import MachineSpec
-    from gpututor.worker.machines import entered
-    from gpututor.worker.sealed import Sealed, code_of_worker
+    from gpututor.hardware.scenario import Scenario
+    from gpututor.protocol.messages import MachineSpec
+    from gpututor.worker.guard import Sealed, code_of_worker
+    from gpututor.worker.machine import entered
 
     code_of_worker()  # outside of a machine, which puts functions of ours into classes that are not
-    with entered(MachineSpec("", "virtual", 0, 1, ("cuda",), "T4", None), "") as machine:
+    with entered(MachineSpec(Scenario(""), "virtual", 0), "") as machine:
         Sealed(machine)
 
 
@@ -58,7 +59,7 @@ def begin(connected: int, stack: int, scratch: Path, devices: list[dict[str, Any
     """
     import torch
 
-    from gpututor.worker.limits import apply_limits
+    from gpututor.protocol.messages import apply_limits
     from gpututor.worker.service import serve
 
     sys.argv = ["submission"]

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from gpututor.devices.virtual.options import DEFAULT_MODEL, bytes_in, count_in
-from gpututor.devices.virtual.specs import GpuSpec, spec
 from gpututor.errors import UsageError
+from gpututor.hardware.gpus import GpuSpec, gpu_spec
 
 if TYPE_CHECKING:
     from gpututor.devices.recorder import Recorder
@@ -48,7 +48,7 @@ def wanted(device: str, gpu: str | None, gpus: str, memory: str | None, **option
         colon and not (kind == "cuda" and index.isdecimal())
     ):
         raise UsageError(f"There is no device {device!r}.", "Known: auto, virtual, cpu, cuda, cuda:N, mps, xpu.")
-    model = spec(DEFAULT_MODEL if gpu is None else gpu)
+    model = gpu_spec(DEFAULT_MODEL if gpu is None else gpu)
     try:
         count = count_in(gpus)
     except ValueError as error:
@@ -66,7 +66,7 @@ def on_device(asked: Wanted, recorder: Recorder | None = None) -> Iterator[Chose
 
     With `recorder`, what the device does is written down. Raises `UsageError` where this machine has no such device.
     """
-    from gpututor.devices.inventory import describe_devices
+    from gpututor.devices.probe import describe_devices
 
     kind, _, index = asked.device.partition(":")
     devices = describe_devices()
@@ -89,7 +89,7 @@ def on_device(asked: Wanted, recorder: Recorder | None = None) -> Iterator[Chose
         torch.cuda.set_device(name)
     with contextlib.ExitStack() as stack:
         if recorder is not None:
-            from gpututor.devices.observer import observe
+            from gpututor.devices.real import observe
 
             stack.enter_context(observe(recorder))
         yield Chosen(found["kind"], "the CPU" if kind == "cpu" else str(found["description"]), None)

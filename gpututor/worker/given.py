@@ -12,7 +12,7 @@ GIVEN = "given.py"
 
 
 class GivenBroke(Exception):
-    """The author's code broke. `fault` is `gpututor.wire.messages.GivenFault` as JSON."""
+    """The author's code broke. `fault` is `gpututor.protocol.messages.GivenFault` as JSON."""
 
     def __init__(self, fault: dict[str, Any]) -> None:
         super().__init__(fault["said"])

@@ -19,7 +19,7 @@ from typing import Any
 
 import torch
 
-OWN = ("gpututor.devices", "gpututor.errors", "gpututor.trace", "gpututor.wire", "gpututor.worker")
+OWN = ("gpututor.devices", "gpututor.errors", "gpututor.trace", "gpututor.protocol", "gpututor.worker")
 """Rooms of ours that a worker uses."""
 STANDARD = ("time", "json", "json.decoder", "json.encoder", "struct", "gc", "hashlib", "operator", "timeit")
 """Modules of Python's whose functions must stay as they are."""
@@ -225,7 +225,8 @@ def seal_of_machine(replaced: Iterable[tuple[object, str]]) -> Seal:
     return seal
 
 
-_NOT_WATCHED = frozenset({"__dict__", "__weakref__", "__doc__", "__module__", "__abstractmethods__"})
+_NOT_WATCHED = frozenset({"__dict__", "__weakref__", "__doc__", "__module__", "__abstractmethods__", "__slotnames__"})
+"""Names that Python itself writes; `copyreg` keeps `__slotnames__` in a class that it has copied or pickled."""
 
 
 def _own_modules() -> list[ModuleType]:

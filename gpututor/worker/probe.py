@@ -6,8 +6,8 @@ import json
 
 import torch
 
-from gpututor.devices.inventory import describe_devices
-from gpututor.worker.refused import refuse_escapes
+from gpututor.devices.probe import describe_devices
+from gpututor.worker.seccomp import refuse_escapes
 
 
 def main() -> None:

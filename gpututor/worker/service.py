@@ -1,4 +1,7 @@
-"""Serving a submission, scenario by scenario, as the judge asks. See `gpututor.wire.messages` for the conversation."""
+"""The worker's service: loads a submission, calls it, and answers the judge's requests scenario by scenario.
+
+Nothing is recorded or traced meanwhile, and no clock is read here: the judge has its own.
+"""
 
 from __future__ import annotations
 
@@ -11,25 +14,107 @@ from typing import Any, BinaryIO
 
 import torch
 
-from gpututor.wire.frames import EndOfFrames, FrameError
-from gpututor.wire.messages import Failure, MachineSpec
-from gpututor.wire.observed import ValueRefused
-from gpututor.wire.packer import Packer
-from gpututor.wire.sizes import Sizes
-from gpututor.wire.unpacker import Unpacker, materialise
-from gpututor.wire.walk import state_in
-from gpututor.worker.between import Between
-from gpututor.worker.gauges import Around
+from gpututor.protocol.decode import Unpacker, materialise
+from gpututor.protocol.encode import Packer
+from gpututor.protocol.frames import EndOfFrames, Frame, FrameError
+from gpututor.protocol.messages import Failure, MachineSpec, Sizes
+from gpututor.protocol.values import ValueRefused, state_in
+from gpututor.trace.serialization import trace_to_json
+from gpututor.worker.connection import Line
+from gpututor.worker.files import opened, remove_written, written
 from gpututor.worker.given import GIVEN, GivenBroke, authors_code
+from gpututor.worker.guard import Between, Sealed
 from gpututor.worker.integrity import MOST_NAMED
-from gpututor.worker.line import Line
-from gpututor.worker.machines import EnteredMachine, entered
-from gpututor.worker.opening import opened, remove_written, written
-from gpututor.worker.rank import device_of, let_go
-from gpututor.worker.ranks import serve_ranks
-from gpututor.worker.sealed import Sealed
+from gpututor.worker.machine import Around, EnteredMachine, entered
+from gpututor.worker.ranks import device_of, let_go, serve_ranks
 from gpututor.worker.submission import SubmissionFailed, call, describe, flush_printed, load
-from gpututor.worker.timed import TimedCalls
+
+FLUSHED_BYTES = 256 << 20
+"""More than any second-level cache holds; the largest of today has 126 MiB."""
+
+
+class TimedCalls:
+    """Answers `time`. One for a loaded submission."""
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        build: Callable[..., Any],
+        spec: MachineSpec,
+        machine: EnteredMachine,
+        between: Between,
+    ) -> None:
+        self._function = function
+        self._build = build
+        self._device = torch.device(spec.device)
+        self._machine = machine
+        self._between = between
+        self._kept: list[Any] = []
+        on_accelerator = self._device.type != "cpu"
+        self._flushed = torch.empty(FLUSHED_BYTES, dtype=torch.uint8, device=self._device) if on_accelerator else None
+
+    def answer(self, frame: Frame, path: Path) -> tuple[dict[str, Any], list[bytes]]:
+        """Call the function for each of the frame's inputs, which are built one after the other.
+
+        With `keep`, the results are kept; with `again`, the kept ones are the answer and nothing is called: that is
+        what bringing inputs and results costs by itself. Each result is packed before the next call, so that code
+        which returns one buffer again and again is right.
+        """
+        header = frame.header
+        unpacker = Unpacker(frame.buffers)
+        buffers: list[bytes] = []
+        nodes: list[dict[str, Any]] = []
+        if header["keep"]:
+            self._kept = []
+        if self._flushed is not None:
+            self._flushed.zero_()
+        try:
+            for position, node in enumerate(header["drawn"]):
+                arguments = self._build(materialise(unpacker.unpack(node)), self._device)
+                if header["again"]:
+                    output = self._kept[position]
+                else:
+                    output = self._called(arguments, path)
+                if header["keep"]:
+                    self._kept.append(output)
+                packer = Packer(self._machine.view)
+                packer.buffers = buffers
+                nodes.append(_packed_result(packer, output, path))
+            self._settle(path)
+            self._between.go()
+            flush_printed()
+            self._between.stand()
+        except SubmissionFailed as error:
+            return {"event": "failed", "failure": error.failure.to_json()}, []
+        return {"event": "timed", "outputs": nodes}, buffers
+
+    def _called(self, arguments: dict[str, Any], path: Path) -> Any:
+        try:
+            self._between.go()
+            return self._function(**arguments)
+        except BaseException as error:
+            raise SubmissionFailed(describe(error, path)) from None
+        finally:
+            self._between.stand()
+
+    def _settle(self, path: Path) -> None:
+        """Wait for all devices: work that nobody waited for counts too."""
+        try:
+            self._machine.gauge.settle()
+        except Exception as error:
+            raise SubmissionFailed(describe(error, path)) from None
+
+
+def _packed_result(packer: Packer, output: Any, path: Path) -> dict[str, Any]:
+    try:
+        return packer.pack(output)
+    except ValueRefused as error:
+        raise SubmissionFailed(Failure("refused", "", str(error), None, "")) from None
+    except Exception as error:
+        failure = describe(error, path)
+        message = f"the result cannot be brought back: {failure.type_name}: {failure.message}"
+        raise SubmissionFailed(Failure("refused", "", message, failure.line, failure.traceback)) from None
+
 
 Build = Callable[[dict[str, Any], torch.device], dict[str, Any]]
 
@@ -92,7 +177,7 @@ def _serve_scenario(line: Line, scratch: Path) -> None:
                 line.answer(*timed.answer(frame, path))
                 continue
             drawn = materialise(Unpacker(frame.buffers).unpack(frame.header["drawn"]))
-            arguments = build(drawn, device_of(rank, spec.device, spec.gpus)) | frame.header.get("more", {})
+            arguments = build(drawn, device_of(rank, spec.device, spec.scenario.gpus)) | frame.header.get("more", {})
             remove_written(scratch, request["files"], path.name)
             seen = _Seen(machine, sealed, between)
             header, buffers = _answer_to_call(function, arguments, seen, path, request["wants"], line.sizes)
@@ -163,12 +248,12 @@ def _answer_to_call(
         header["fp32_precision"] = str(torch.backends.cuda.matmul.fp32_precision)
     except SubmissionFailed as error:
         header = {"event": "failed", "failure": error.failure.to_json()}
-        return {**header, "trace": recorder.complete().since(before).to_json()}, []
+        return {**header, "trace": trace_to_json(recorder.complete().since(before))}, []
     buffers = packer.buffers
     # Whoever looks for what is left must not hold the result.
     del output, packer
     header |= {"memory": around.memory(left="left" in wants)}
-    return {**header, "trace": recorder.complete().since(before).to_json()}, buffers
+    return {**header, "trace": trace_to_json(recorder.complete().since(before))}, buffers
 
 
 def _settle(around: Around, output: object, path: Path) -> None:

@@ -1,28 +1,79 @@
-"""Loading and calling what the learner wrote, and putting words to what went wrong."""
+"""Loading and calling a submission or a script, and describing what went wrong."""
 
 from __future__ import annotations
 
 import contextlib
 import difflib
 import inspect
+import io
 import linecache
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import CodeType, FrameType, FunctionType, ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import Any, TextIO
 
 import torch
 
-from gpututor.wire.messages import Failure, FailureKind, mixes_devices
-from gpututor.worker.as_main import Script
-from gpututor.worker.meeting import tensors_in_words
+from gpututor.protocol.messages import Failure, FailureKind, mixes_devices
+from gpututor.worker.device_mismatch import tensors_in_words
+from gpututor.worker.guard import MODULE_NAME, Between
 
-if TYPE_CHECKING:
-    from gpututor.worker.between import Between
 
-MODULE_NAME = "submission"
+class Script:
+    """A file that is run afresh, with other arguments, in each call; what it prints is its result."""
+
+    def __init__(self, code: CodeType, path: Path) -> None:
+        self._script = code
+        self._path = path
+
+    def __call__(self, argv: Sequence[str] = ()) -> str:
+        """Run it with `sys.argv[1:]` as given. Raises what it raises, and `SystemExit` for any status but 0."""
+        main = ModuleType("__main__")
+        main.__file__ = str(self._path)
+        with _as_main(main, [self._path.name, *argv]), _printed() as printed:
+            try:
+                exec(self._script, main.__dict__)
+            except SystemExit as ended:
+                if ended.code not in (None, 0):
+                    raise
+        return printed.getvalue()
+
+
+@contextlib.contextmanager
+def _as_main(main: ModuleType, argv: list[str]) -> Iterator[None]:
+    before = sys.modules["__main__"], sys.argv
+    sys.modules["__main__"], sys.argv = main, argv
+    try:
+        yield
+    finally:
+        sys.modules["__main__"], sys.argv = before
+
+
+@contextlib.contextmanager
+def _printed() -> Iterator[io.StringIO]:
+    """What is printed goes on its way, and is kept."""
+    kept = io.StringIO()
+    with contextlib.redirect_stdout(_Both(sys.stdout, kept)):
+        yield kept
+
+
+class _Both(io.TextIOBase):
+    def __init__(self, stream: TextIO, kept: io.StringIO) -> None:
+        self._stream, self._kept = stream, kept
+
+    def write(self, text: str) -> int:
+        self._kept.write(text)
+        return self._stream.write(text)
+
+    def flush(self) -> None:
+        self._stream.flush()
+
+    def isatty(self) -> bool:
+        return False
+
+
 LONGEST_MESSAGE, LONGEST_TRACEBACK = 10_000, 40_000
 """Characters that are passed on: an exception's author decides how many there are."""
 

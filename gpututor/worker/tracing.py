@@ -2,7 +2,7 @@
 
 TASK is a JSON object, see `Task`. The program has stdin, stdout, stderr and the exit code for itself. What its devices
 did is written to a folder when Python ends, after the program's threads and what it registered with `atexit`; see
-`gpututor.devices.reports`.
+`gpututor.devices.process_report`.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ import threading
 from dataclasses import dataclass
 from typing import Any
 
-from gpututor.devices import reports
+from gpututor.devices import process_report
 from gpututor.devices.programs import Program, check, run_on, whose
-from gpututor.devices.virtual.specs import spec
 from gpututor.errors import UsageError
+from gpututor.hardware.gpus import gpu_spec
 from gpututor.processes import die_with_parent
 from gpututor.worker.chosen import Chosen, on_device, wanted
 
@@ -51,19 +51,19 @@ def main() -> None:
     try:
         asked = wanted(task.device, task.gpu, task.gpus, task.memory, **task.options)
         for name in task.others:
-            spec(name)
+            gpu_spec(name)
         check(program)
-        wish = reports.Wish(task.folder, whose(program), task.chrome)
-        report = reports.Report(wish)
+        wish = process_report.Wish(task.folder, whose(program), task.chrome)
+        report = process_report.Report(wish)
 
         def began(device: Chosen) -> None:
-            os.environ[reports.VARIABLE] = wish.to_json()
+            os.environ[process_report.VARIABLE] = wish.to_json()
             report.begin(device.kind, device.words if device.machine is None else asked.gpu.name, device.machine)
             _end_on_sigterm()
 
         run_on(on_device(asked, report.recorder), program, began=began, failed=report.failed)
     except UsageError as error:
-        reports.write(os.path.join(task.folder, reports.FIRST), {"refused": [error.title, error.advice]})
+        process_report.write(os.path.join(task.folder, process_report.FIRST), {"refused": [error.title, error.advice]})
         sys.exit(error.exit_code)
 
 

@@ -13,10 +13,10 @@ import pytest
 from textual.pilot import Pilot
 
 from gpututor.app.app import GpututorApp
-from gpututor.app.main import opening
+from gpututor.app.main import navigation
 from gpututor.app.main.screen import MainScreen
-from gpututor.course.catalogue import load_course
-from gpututor.course.exercise import Course
+from gpututor.course.loader import load_course
+from gpututor.course.model import Course
 from gpututor.course.workspace import Workspace, make_workspace
 from gpututor.progress.store import ProgressStore
 from tests.app.screen import screen_text
@@ -85,7 +85,7 @@ class Desk:
             new_workspace=self.workspace_folder,
         )
         app.animation_level = "none"
-        at_its_top = mock.patch.object(opening, "first_place", return_value=(0, 0))
+        at_its_top = mock.patch.object(navigation, "first_place", return_value=(0, 0))
         try:
             with at_its_top if at_top else contextlib.nullcontext():
                 async with app.run_test(size=size) as pilot:

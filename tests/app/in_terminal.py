@@ -12,9 +12,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from gpututor.app.app import GpututorApp
-from gpututor.app.escape import know_escape
 from gpututor.app.main.screen import MainScreen
-from gpututor.course.catalogue import load_course
+from gpututor.course.loader import load_course
 from gpututor.course.workspace import Workspace
 from gpututor.paths import progress_file
 from gpututor.progress.store import ProgressStore
@@ -57,7 +56,6 @@ def main() -> None:
         ready_file(workspace.folder).touch()
 
     threading.Thread(target=tell_when_ready, daemon=True).start()
-    know_escape()
     app.run()
     progress.close()
 

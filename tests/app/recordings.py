@@ -17,7 +17,7 @@ from gpututor.grading.recording import (
 )
 from gpututor.trace.columns import Trace
 from gpututor.trace.events import Event, Kind
-from gpututor.trace.files import write_trace
+from gpututor.trace.serialization import write_trace
 
 GPU = "cuda:0"
 FILE = "01_twice_1_1.py"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from textual.pilot import Pilot
 
-from gpututor.app.screens.device import DeviceScreen
+from gpututor.app.screens.trace import DeviceScreen
 from gpututor.grading.events import GradeRequest
 from gpututor.grading.report import Report
 from gpututor.trace.columns import Trace
@@ -100,10 +100,10 @@ def _judged(request: GradeRequest) -> Report:
 async def run(pilot: Pilot[None], desk: Desk, source: str = SOURCE) -> None:
     """Grade a text, and wait until what it did can be looked at."""
     screen = main_screen(pilot)
-    before = len(screen.recordings.ids())
+    before = len(screen.attempts.recordings.ids())
     screen.panes.editor.load_text(source)
     await run_checks(pilot)
-    await until(pilot, lambda: len(screen.recordings.ids()) > before, "for the recording")
+    await until(pilot, lambda: len(screen.attempts.recordings.ids()) > before, "for the recording")
 
 
 async def see(pilot: Pilot[None], tab: str) -> DeviceScreen:

@@ -18,12 +18,12 @@ from textual.pilot import OutOfBounds, Pilot
 from textual.widgets import TextArea
 
 from gpututor.app.commands import COMMANDS
+from gpututor.app.editor.editor import Editor
 from gpututor.app.main.screen import MainScreen
-from gpututor.app.widgets.editor.editor import Editor
-from gpututor.course.catalogue import load_course
+from gpututor.course.loader import load_course
 from gpututor.grading.events import GradeRequest
 from gpututor.grading.report import Outcome, Report, Status
-from gpututor.plain_text import with_newlines
+from gpututor.text import with_newlines
 from tests.app.conftest import Desk
 from tests.app.scripted import BROKEN, ScriptedClient, failure, report, verdict
 from tests.unit.course.tiny import write_course

@@ -13,11 +13,11 @@ async def test_a_run_is_recorded_with_its_text(desk: Desk) -> None:
     async with desk.start() as pilot:
         screen = main_screen(pilot)
         await pilot.press("r")
-        await until(pilot, lambda: len(screen.recordings.ids()) == 1, "for the recording")
+        await until(pilot, lambda: len(screen.attempts.recordings.ids()) == 1, "for the recording")
         attempt = screen.learner.progress.latest(screen.exercise.key)
         assert attempt is not None
         assert attempt.source == screen.editor_text
-        path = screen.recordings.path(attempt.id)
+        path = screen.attempts.recordings.path(attempt.id)
         assert path is not None
         assert read_recording(path).elapsed_ns == attempt.run_ns
         assert desk.client.requests[0].recording_folder != str(path), "it became the attempt's in one step"
@@ -29,8 +29,8 @@ async def test_a_run_that_records_nothing_counts_all_the_same(desk: Desk) -> Non
         screen = main_screen(pilot)
         await pilot.press("r")
         await until(pilot, lambda: screen.learner.progress.latest(screen.exercise.key) is not None, "for the attempt")
-        await until(pilot, lambda: not screen.running, "for the end")
-        assert list(screen.recordings.folder.iterdir()) == []
+        screen.attempts.writer.wait(20)
+        assert list(screen.attempts.recordings.folder.iterdir()) == []
 
 
 @pytest.mark.parametrize("by", ["escape", "another run", "a fault"])
@@ -49,6 +49,9 @@ async def test_a_run_that_does_not_count_leaves_no_recording(desk: Desk, by: str
                 desk.client.breaks = ZeroDivisionError()
             await pilot.press("r")
             await until(pilot, lambda: not screen.running, "for the end")
-        expected = {str(one) for one in screen.recordings.ids()}
+        screen.attempts.writer.wait(20)
+        expected = {str(one) for one in screen.attempts.recordings.ids()}
         assert len(expected) == (1 if by == "another run" else 0)
-        await until(pilot, lambda: {one.name for one in screen.recordings.folder.iterdir()} == expected, "for order")
+        await until(
+            pilot, lambda: {one.name for one in screen.attempts.recordings.folder.iterdir()} == expected, "for order"
+        )

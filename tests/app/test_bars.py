@@ -5,13 +5,11 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpututor.app.screens.device_help import ABOUT
-from gpututor.app.widgets.device.bars import ARROWS, columns_of, draw
-from gpututor.app.widgets.device.window import Window
+from gpututor.app.screens.trace_help import ABOUT
+from gpututor.app.trace_view.lanes import ARROWS, Window, columns_of, draw
+from gpututor.trace.arrays import Rows
 from gpututor.trace.events import Kind
-from gpututor.trace.lanes import Lane, Span
-from gpututor.trace.picture import Picture
-from gpututor.trace.rows import Rows
+from gpututor.trace.timeline import Lane, Picture, Span
 from tests.unit.trace.programs import US, Program
 
 

@@ -7,13 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from gpututor.app.screens.compare import why_not
-from gpututor.app.widgets.device.beside import baselines_of, pair_of
-from gpututor.app.widgets.device.line_pairs import line_pairs
-from gpututor.app.widgets.device.time_bars import TimeBar, all_bars, limit_of, nanoseconds
-from gpututor.app.widgets.device.times import TimesTab
-from gpututor.app.widgets.device.view import OtherAttempt, RunView, first_view
-from gpututor.checks.speed import Spread, Timing, in_words
+from gpututor.app.trace_view.comparison import baselines_of, line_pairs, pair_of, why_not
+from gpututor.app.trace_view.model import OtherAttempt, RunView, first_view
+from gpututor.app.trace_view.times_tab import TimeBar, all_bars, limit_of, nanoseconds, times_lines
+from gpututor.checks.model import Spread, Timing
+from gpututor.checks.speed import in_words
 from gpututor.grading.recording import LineCost
 from gpututor.grading.report import Status
 from tests.app.recordings import make_recording, small_trace
@@ -99,7 +97,7 @@ def test_of_a_run_in_which_no_device_did_anything_words_take_the_place_of_empty_
     runs = (replace(view.run, calls=calls),)
     view = replace(view, recording=replace(view.recording, runs=runs))
     assert all_bars(view) == ()
-    shown = "\n".join(line.plain for line in TimesTab().lines(view, 80))
+    shown = "\n".join(line.plain for line in times_lines(view, 80))
     assert "No device did anything in this call" in shown
     assert "█" not in shown
 

@@ -11,23 +11,23 @@ from pathlib import Path
 import pytest
 from textual.pilot import Pilot
 
-from gpututor.app.classroom.again import AgainClient
 from gpututor.app.classroom.app import ClassroomApp
 from gpututor.app.classroom.class_screen import ClassScreen
-from gpututor.app.classroom.palette import OfTheClass
-from gpututor.app.classroom.rows import Order, mark_words, points_of, shown_of, students_of, table_of
+from gpututor.app.classroom.class_table import Order, mark_words, points_of, shown_of, students_of, table_of
+from gpututor.app.classroom.regrade_client import AgainClient
 from gpututor.app.classroom.start import source_of
-from gpututor.app.classroom.submission import SubmissionScreen
-from gpututor.app.classroom.told import review_sections
-from gpututor.app.screens.device import DeviceScreen
-from gpututor.app.screens.dialogs import QuestionDialog
+from gpututor.app.classroom.submission_screen import SubmissionScreen
+from gpututor.app.classroom.wording import review_sections
+from gpututor.app.screens.base import QuestionDialog
 from gpututor.app.screens.help import TextScreen
-from gpututor.classroom.again import job_again
-from gpututor.classroom.batch import Options
+from gpututor.app.screens.palette import CommandProvider
+from gpututor.app.screens.trace import DeviceScreen
 from gpututor.classroom.folder import ClassFolder
 from gpututor.classroom.gradebook.terminal import lines_of
-from gpututor.classroom.handed_in import Unmatched
+from gpututor.classroom.jobs import Options
+from gpututor.classroom.regrade import job_again
 from gpututor.classroom.review import review_of
+from gpututor.classroom.submissions import Unmatched
 from gpututor.cli.main import main
 from gpututor.errors import UsageError
 from gpututor.grading.events import GradeRequest
@@ -36,13 +36,18 @@ from gpututor.grading.report import Outcome, Report, Status
 from tests.app.conftest import until, until_shown
 from tests.app.screen import TRIED_SIZES, assert_golden, screen_lines, screen_text
 from tests.app.scripted import ScriptedClient, failure, report, verdict
-from tests.unit.classroom.making import graded_class
+from tests.unit.classroom.making import describe_tiny_checks, graded_class
 from tests.unit.course.tiny import write_course
 
 RIGHT, WRONG = "def twice(number):\n    return 2 * number\n", "def twice(number):\n    return number\n"
 ONE, TWO, THREE = "lesson_1/twice_1_1", "lesson_1/twice_1_2", "lesson_2/twice_2_1"
 EVIL = "zoe[b]\x1b[2J"
 """A student."""
+
+
+@pytest.fixture(autouse=True)
+def judge_knows_the_tiny_checks(monkeypatch: pytest.MonkeyPatch) -> None:
+    describe_tiny_checks(monkeypatch)
 
 
 @pytest.fixture(scope="module")
@@ -217,9 +222,9 @@ def test_as_much_is_to_look_at_as_the_review_list_has(folder: ClassFolder) -> No
 async def test_the_palette_goes_to_the_one_student_who_is_meant(folder: ClassFolder) -> None:
     async with opened(folder) as pilot:
         screen = class_screen(pilot)
-        everything = OfTheClass(screen)
+        everything = CommandProvider(screen)
         assert "zoe" not in "".join(entry.title for entry in everything.entries()), "2,000 would be slow to list"
-        (evil,) = [entry for entry in everything.entries_for("zoe") if entry.title.startswith("zoe")]
+        (evil,) = [entry for entry in everything.entries("zoe") if entry.title.startswith("zoe")]
         screen.filter_by("ada")
         evil.act()
         await until_shown(pilot, "▸ zoe[b]")

@@ -14,14 +14,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from textual.pilot import OutOfBounds, Pilot
 
-from gpututor.app.classroom.again import AgainClient
 from gpututor.app.classroom.app import ClassroomApp
+from gpututor.app.classroom.regrade_client import AgainClient
 from gpututor.app.classroom.start import source_of
 from gpututor.classroom.folder import ClassFolder
 from tests.app.scripted import BROKEN, ScriptedClient
 from tests.app.storm import Answer, Click, Keys, Resize, Rest, key_event
 from tests.app.test_classroom import files, judged
-from tests.unit.classroom.making import graded_class
+from tests.unit.classroom.making import describe_tiny_checks, graded_class
 from tests.unit.course.tiny import write_course
 
 KEYS = (
@@ -110,6 +110,7 @@ def _damage(base: Path, how: str, name: str) -> None:
 def storm(size: tuple[int, int], actions: list[Action]) -> None:
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder, pytest.MonkeyPatch.context() as patch:
         patch.setenv("GPUTUTOR_HOME", f"{folder}/home")
+        describe_tiny_checks(patch)
         asyncio.run(blow(Path(folder), size, actions))
 
 

@@ -8,11 +8,10 @@ from textual.pilot import Pilot
 
 from gpututor.app.commands import BY_ID
 from gpututor.app.screens.compare import CompareScreen
-from gpututor.app.screens.device import DeviceScreen
-from gpututor.app.screens.device_tools import DeviceToolsScreen
 from gpututor.app.screens.history import HistoryScreen
-from gpututor.app.widgets.device.beside_timelines import TimelinesPage
-from gpututor.app.widgets.device.chart import Chart
+from gpututor.app.screens.trace import DeviceScreen
+from gpututor.app.trace_view.chart import Chart
+from gpututor.app.trace_view.comparison import TimelinesPage
 from gpututor.trace.columns import Trace
 from tests.app.conftest import Desk, main_screen, until, until_shown
 from tests.app.screen import TRIED_SIZES, assert_golden, screen_lines, screen_text
@@ -53,7 +52,7 @@ async def test_the_comparison_looks_as_agreed(timed: Desk, page: str, size: tupl
         await two_attempts(pilot, timed)
         screen = await compare(pilot)
         await pilot.press(str(["figures", "lines", "timelines"].index(page) + 1))
-        await until(pilot, lambda: len(screen.query("FiguresPage, PairLinesPage, TimelinesPage")) > 0, "for the page")
+        await until(pilot, lambda: len(screen.query("#figures-page, PairLinesPage, TimelinesPage")) > 0, "for the page")
         await assert_golden(pilot, f"compare_{page}")
 
 
@@ -244,13 +243,13 @@ async def test_an_attempt_of_the_history_is_compared_too(timed: Desk) -> None:
     [
         ("compare", {"compare", "choose('compare')", "close"}),
         ("show_device", {"choose('device')", "close"}),
-        ("history", {"close", "other(1)"}),
+        ("show_history", {"close", "other(1)"}),
         ("export_trace", {"export"}),
     ],
 )
 def test_a_command_has_the_same_keys_on_every_screen_that_knows_it(command: str, actions: set[str]) -> None:
     keys = {*BY_ID[command].keys, *BY_ID[command].letters}
-    for screen in (HistoryScreen, DeviceToolsScreen, CompareScreen):
+    for screen in (HistoryScreen, DeviceScreen, CompareScreen):
         bindings = [
             one for kind in screen.__mro__ for one in vars(kind).get("BINDINGS", ()) if isinstance(one, Binding)
         ]

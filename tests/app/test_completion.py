@@ -13,12 +13,10 @@ import pytest
 from textual.message import Message
 from textual.pilot import Pilot
 
-from gpututor.app.completion import completer as completion
-from gpututor.app.completion.completer import MOST_FAILURES, Completer, Question
-from gpututor.app.completion.names import file_names
+from gpututor.app.editor import completion
+from gpututor.app.editor.completion import MOST_FAILURES, Completer, CompletionList, Question, file_names
+from gpututor.app.editor.editor import Editor
 from gpututor.app.messages import NamesFound
-from gpututor.app.widgets.editor.completion_list import CompletionList
-from gpututor.app.widgets.editor.editor import Editor
 from gpututor.processes import is_alive
 from tests.app.conftest import PATIENCE_S, Desk, main_screen, until, until_shown
 from tests.app.screen import assert_golden, screen_lines, screen_text
@@ -181,7 +179,7 @@ def list_of(pilot: Pilot[None]) -> CompletionList:
 async def write(pilot: Pilot[None], text: str, *, command: list[str] | None = None) -> Editor:
     """The editor with a text, the cursor at its end, and a child of the test's own or none."""
     screen = main_screen(pilot)
-    screen._completer = Completer(screen.post_message, command or [])
+    screen.editing._completer = Completer(screen.post_message, command or [])
     editor = screen.panes.editor
     await pilot.press("e")
     await until(pilot, lambda: editor.has_focus, "for the editor")
@@ -285,11 +283,11 @@ async def test_late_names_are_dropped(desk: Desk) -> None:
         await write(pilot, "alpha = 1\nal")
         await open_list(pilot)
         screen = main_screen(pilot)
-        screen.post_message(NamesFound(screen._question - 1, ("almost",)))
+        screen.post_message(NamesFound(screen.editing._question - 1, ("almost",)))
         await pilot.pause()
         assert list_of(pilot).shown == ["alpha", "all"]
         await pilot.press("escape")
-        screen.post_message(NamesFound(screen._question, ("almost",)))
+        screen.post_message(NamesFound(screen.editing._question, ("almost",)))
         await pilot.pause()
         assert not list_of(pilot).is_open
 
@@ -299,7 +297,7 @@ async def test_the_child_ends_with_the_app(desk: Desk) -> None:
     async with desk.start() as pilot:
         await write(pilot, "alpha = 1\nal", command=command)
         await open_list(pilot)
-        completer = main_screen(pilot)._completer
+        completer = main_screen(pilot).editing._completer
         assert completer is not None
         await until(pilot, lambda: completer._child is not None, "for the child")
         assert completer._child is not None
@@ -339,7 +337,7 @@ async def test_the_list_of_names_looks_so(desk: Desk, size: tuple[int, int]) -> 
         await write(pilot, "import torch\n\nsigma = 1\n\ndef twice(number):\n    s")
         await open_list(pilot)
         await until_shown(pilot, "sigma")
-        await until(pilot, lambda: main_screen(pilot).is_saved, "for the text to be saved")
+        await until(pilot, lambda: main_screen(pilot).files.is_saved, "for the text to be saved")
         await assert_golden(pilot, "completion")
 
 

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from textual.pilot import Pilot
 
-from gpututor.app.widgets.editor.costs import LineCosts, cost_in_words, short_forms
-from gpututor.app.widgets.editor.editor import Editor
+from gpututor.app.editor.editor import Editor
+from gpututor.app.editor.line_costs import LineCosts, cost_in_words, short_forms
 from gpututor.grading.recording import LineCost
 from gpututor.grading.report import Status
 from tests.app.conftest import Desk, main_screen, until, until_shown
@@ -106,7 +106,7 @@ async def with_costs(pilot: Pilot[None], times: str = "modelled") -> Editor:
     await until(pilot, lambda: editor.has_focus, "for the editor")
     editor.show(TEXT)
     editor.show_costs({each.line: each for each in (COPY, KERNELS, HAZARD)}, times)
-    await until(pilot, lambda: main_screen(pilot).is_saved, "for the text to be saved")
+    await until(pilot, lambda: main_screen(pilot).files.is_saved, "for the text to be saved")
     return editor
 
 

@@ -10,8 +10,8 @@ import pytest
 from textual.pilot import Pilot
 
 from gpututor.app.commands import Pane
-from gpututor.app.screens.device import TABS, DeviceScreen
-from gpututor.app.widgets.device.chart import Chart
+from gpututor.app.screens.trace import TABS, DeviceScreen
+from gpututor.app.trace_view.chart import Chart
 from gpututor.grading.events import GradeRequest
 from gpututor.grading.recording import write_recording
 from gpututor.trace.columns import Trace
@@ -134,7 +134,7 @@ async def test_a_trace_that_is_not_there_any_more_is_told(desk: Desk) -> None:
     async with desk.start() as pilot:
         await run_checks(pilot)
         screen = main_screen(pilot)
-        for file in screen.recordings.folder.rglob("*.trace"):
+        for file in screen.attempts.recordings.folder.rglob("*.trace"):
             file.unlink()
     async with desk.start() as pilot:
         await open_device(pilot)
@@ -147,7 +147,7 @@ async def test_a_damaged_trace_is_told_or_drawn_and_breaks_nothing(desk: Desk, s
     chance = random.Random(seed)
     async with desk.start() as pilot:
         await run_checks(pilot)
-        folder = main_screen(pilot).recordings.folder
+        folder = main_screen(pilot).attempts.recordings.folder
     for file in folder.rglob("*.trace"):
         damaged = bytearray(file.read_bytes())
         for _ in range(1 + seed):
@@ -438,7 +438,7 @@ async def test_every_tab_is_a_digit_away_and_gets_the_keys(desk: Desk) -> None:
             assert tab is not None
             assert type(tab).__name__ == entry.widget
             await until(pilot, lambda tab=tab: tab.has_focus_within or tab.has_focus, "for the focus")  # type: ignore[misc]
-            assert [each.display for each in screen._tabs.values()].count(True) == 1
+            assert [each.display for each in screen.tabs.made.values()].count(True) == 1
         await pilot.press("tab")
         assert screen.tab_number == 0
         await pilot.press("shift+tab")

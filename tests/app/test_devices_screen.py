@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 from gpututor.app.screens.devices import VIRTUAL_GPU, DevicesScreen
-from gpututor.app.words import planned_device, reason_against
-from gpututor.course.catalogue import load_course
-from gpututor.grading import inventory as inventory_module
-from gpututor.grading.inventory import Device, Inventory
-from gpututor.grading.models import model_names
-from gpututor.health import NOTE, OK, WRONG, Finding
+from gpututor.app.wording import planned_device, reason_against
+from gpututor.course.loader import load_course
+from gpututor.doctor import NOTE, OK, WRONG, Finding
+from gpututor.hardware import inventory as inventory_module
+from gpututor.hardware.gpus import gpu_names
+from gpututor.hardware.inventory import Device, Inventory
 from gpututor.paths import settings_file
 from gpututor.settings import read_settings
 from tests.app.conftest import Desk, main_screen, until, until_shown
@@ -32,15 +32,15 @@ WITHOUT = Inventory("2.13.0", (CPU,), "2026-01-02T03:04:05+00:00")
 @pytest.fixture(autouse=True)
 def no_look(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is looked for on the machine that runs the tests."""
-    monkeypatch.setattr("gpututor.health.findings", lambda *folders: iter(()))
-    monkeypatch.setattr(inventory_module, "known_devices", lambda refresh=False: WITH_GPU)
+    monkeypatch.setattr("gpututor.doctor.findings", lambda *folders: iter(()))
+    monkeypatch.setattr(inventory_module, "load_inventory", lambda refresh=False: WITH_GPU)
 
 
 @pytest.mark.parametrize("size", mostly_long([(80, 24), (140, 40)], [(80, 24)]), ids=str)
 @pytest.mark.parametrize("page", ["1", "2"])
 async def test_the_devices_look_as_agreed(desk: Desk, size: tuple[int, int], page: str) -> None:
     async with desk.start(size) as pilot:
-        main_screen(pilot)._inventory = WITH_GPU
+        main_screen(pilot).runs._inventory = WITH_GPU
         await pilot.press("D", page)
         await until_shown(pilot, "Tab turns the page")
         await assert_golden(pilot, f"devices_{page}")
@@ -48,7 +48,7 @@ async def test_the_devices_look_as_agreed(desk: Desk, size: tuple[int, int], pag
 
 async def test_on_a_small_terminal_all_of_each_page_can_be_reached(desk: Desk) -> None:
     async with desk.start((60, 15)) as pilot:
-        main_screen(pilot)._inventory = WITH_GPU
+        main_screen(pilot).runs._inventory = WITH_GPU
         await pilot.press("D")
         await until_shown(pilot, "Esc closes")
         await pilot.press("pagedown", "pagedown")
@@ -62,7 +62,7 @@ async def test_on_a_small_terminal_all_of_each_page_can_be_reached(desk: Desk) -
 async def test_the_device_is_chosen_with_enter_and_holds_at_once(desk: Desk) -> None:
     async with desk.start() as pilot:
         screen = main_screen(pilot)
-        screen._inventory = WITH_GPU
+        screen.runs._inventory = WITH_GPU
         await pilot.press("D")
         await until_shown(pilot, "● auto")
         assert "▸ 1.1 Twice 1 runs on cuda:0, NVIDIA H200 [/x]." in screen_text(pilot.app)
@@ -82,13 +82,13 @@ async def test_the_model_of_the_virtual_gpu_is_chosen(desk: Desk) -> None:
         await pilot.press("D", "tab")
         await until_shown(pilot, "● the exercise's own")
         text = screen_text(pilot.app)
-        assert all(name in text for name in model_names())
+        assert all(name in text for name in gpu_names())
         assert all(line in text for line in VIRTUAL_GPU)
         await pilot.press("j", "j", "enter")
-        await until_shown(pilot, f"● {model_names()[1]}")
+        await until_shown(pilot, f"● {gpu_names()[1]}")
         await pilot.press("escape", "r")
         await until(pilot, lambda: bool(desk.client.requests), "for the run")
-        assert desk.client.requests[0].gpu == model_names()[1]
+        assert desk.client.requests[0].gpu == gpu_names()[1]
 
 
 async def test_an_exercise_that_cannot_run_there_says_so_with_the_reason(desk: Desk) -> None:
@@ -125,7 +125,7 @@ async def test_what_is_here_streams_in_and_says_what_to_do(desk: Desk, monkeypat
         yield Finding(NOTE, "isolation", "no bubblewrap", "Install it.")
         yield Finding(WRONG, "torch", "is not installed", "`pip install torch`")
 
-    monkeypatch.setattr("gpututor.health.findings", look)
+    monkeypatch.setattr("gpututor.doctor.findings", look)
     async with desk.start() as pilot:
         await pilot.press("D", "3")
         await until_shown(pilot, "✓ ok     Python        3.11 [/b]")
@@ -148,7 +148,7 @@ async def test_a_look_that_breaks_is_told(desk: Desk, monkeypatch: pytest.Monkey
         yield Finding(OK, "Python", "3.11")
         raise RuntimeError("a driver [/x] fell over")
 
-    monkeypatch.setattr("gpututor.health.findings", look)
+    monkeypatch.setattr("gpututor.doctor.findings", look)
     async with desk.start() as pilot:
         await pilot.press("D", "3")
         await until_shown(pilot, "the look itself broke: RuntimeError('a driver [/x] fell over')")
@@ -167,6 +167,6 @@ async def test_on_a_small_screen_the_last_model_is_reached(desk: Desk) -> None:
     async with desk.start() as pilot:
         await pilot.press("D", "2")
         await until_shown(pilot, "● the exercise's own")
-        assert model_names()[-1] not in screen_text(pilot.app)
+        assert gpu_names()[-1] not in screen_text(pilot.app)
         await pilot.press("end")
-        await until_shown(pilot, f"○ {model_names()[-1]}")
+        await until_shown(pilot, f"○ {gpu_names()[-1]}")

@@ -9,9 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from gpututor import files
-from gpututor.app.drafts import Draft
-from gpututor.app.last_words import last_words
+from gpututor.app.app import last_words
+from gpututor.app.open_file import Draft
 from gpututor.paths import drafts_folder
 from tests.app.conftest import Desk, main_screen, stop_ticking, until, until_shown
 from tests.app.test_files import backups, is_asking, start_conflict
@@ -20,7 +19,7 @@ from tests.app.test_unreadable import make_folder
 HOLDER = """
 import sys
 from pathlib import Path
-from gpututor.app.drafts import Draft
+from gpututor.app.open_file import Draft
 draft = Draft(Path(sys.argv[1]))
 draft.keep("first")
 draft.keep(sys.argv[2])
@@ -87,7 +86,7 @@ async def test_two_apps_in_a_conflict_lose_neither_text(desk: Desk) -> None:
         other = holder(desk.file(), "the other's")
         await pilot.press("escape", *"23")
         await until(pilot, lambda: len(list(drafts_folder().iterdir())) == 2, "for both drafts")
-        main_screen(pilot).rescue()
+        main_screen(pilot).files.rescue()
     kill(other)
     async with desk.start() as pilot:
         await until(pilot, lambda: is_asking(pilot), "for the first question")
@@ -119,27 +118,6 @@ async def test_an_exercise_that_was_left_unsaved_is_offered_again_by_the_same_ap
         await until_shown(pilot, "There is text here that was not saved last time")
         await pilot.press("m")
         await until(pilot, lambda: file.read_text().startswith("m=1"), "for the text")
-
-
-async def test_what_another_program_writes_as_the_file_is_saved_is_kept_and_told(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    file = desk.file()
-    async with desk.start(size=(100, 30)) as pilot:
-        rename = files._rename
-
-        def late(part: Path, target: Path, how: int) -> None:
-            if target == file:
-                theirs = file.with_suffix(".theirs")
-                theirs.write_text("theirs = 1\n")
-                theirs.replace(file)
-            rename(part, target, how)
-
-        monkeypatch.setattr(files, "_rename", late)
-        await pilot.press("e", "m")
-        await until_shown(pilot, "Another program wrote the file as it was saved. Kept: .backups/")
-        assert file.read_text().startswith("mdef")
-        assert backups(desk) == ["theirs = 1\n"]
 
 
 async def test_what_another_program_writes_while_the_text_goes_to_the_disk_is_asked_about(

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from textual import events
 
-from gpututor.app.widgets.editor import indentation
-from gpututor.app.widgets.editor.colours import python_spans
-from gpututor.app.widgets.editor.editor import Editor
+from gpututor.app.editor import python_text
+from gpututor.app.editor.editor import Editor
+from gpututor.app.editor.python_text import python_spans
 from tests.app.conftest import Desk, main_screen, until, until_shown
 
 LINES = st.lists(st.text(st.sampled_from("ab #'\"\\:()\n\t é"), max_size=12).map(lambda s: s.replace("\n", "")))
@@ -30,18 +30,18 @@ LINES = st.lists(st.text(st.sampled_from("ab #'\"\\:()\n\t é"), max_size=12).ma
     ],
 )
 def test_a_new_line_is_indented_as_python_needs_it(before: str, indent: int) -> None:
-    assert indentation.after_line(before) == " " * indent
+    assert python_text.after_line(before) == " " * indent
 
 
 def test_dedenting_never_eats_code() -> None:
-    assert indentation.dedented(["      x", "  y", "z", ""]) == ["  x", "y", "z", ""]
+    assert python_text.dedented(["      x", "  y", "z", ""]) == ["  x", "y", "z", ""]
 
 
 @given(LINES)
 def test_commenting_twice_brings_the_code_back(lines: list[str]) -> None:
     if any(line.strip().startswith("#") or line.strip() == "" != line for line in lines):
         return
-    assert indentation.comment_toggled(indentation.comment_toggled(lines)) == lines
+    assert python_text.comment_toggled(python_text.comment_toggled(lines)) == lines
 
 
 @given(LINES)
@@ -73,7 +73,7 @@ async def test_typing_python_indents_itself(desk: Desk) -> None:
     [("        ", 4), ("      ", 4), ("    ", 0), (" ", 0), ("", 0), ("    x", 4), ("   x    ", 7)],
 )
 def test_backspace_takes_a_whole_step_of_the_indent_and_one_character_elsewhere(before: str, column: int) -> None:
-    assert indentation.column_before(before) == column
+    assert python_text.column_before(before) == column
 
 
 @pytest.mark.parametrize(
@@ -96,12 +96,12 @@ def test_backspace_takes_a_whole_step_of_the_indent_and_one_character_elsewhere(
     ],
 )
 def test_a_clause_is_dedented_only_where_it_makes_sense(above: list[str], line: str, wanted: str) -> None:
-    assert indentation.clause_dedented(above, line) == wanted
+    assert python_text.clause_dedented(above, line) == wanted
 
 
 def test_tabs_are_replaced_at_the_start_of_lines_only() -> None:
     pasted = "\tif x:\r\n \t\ty\tz\n\n\t"
-    assert indentation.without_leading_tabs(pasted) == "    if x:\r\n         y\tz\n\n    "
+    assert python_text.without_leading_tabs(pasted) == "    if x:\r\n         y\tz\n\n    "
 
 
 async def test_typing_an_else_behind_a_body_dedents_it(desk: Desk) -> None:
@@ -141,6 +141,11 @@ async def test_pasted_tabs_become_spaces_and_the_status_line_says_so(desk: Desk)
         pilot.app.post_message(events.Paste("!"))
         await until_shown(pilot, "    z!")
         assert editor.text == "if x:\n    y\n    z!"
+        pilot.app.copy_to_clipboard("?")
+        await pilot.press("ctrl+v")
+        await until_shown(pilot, "    z!?")
+        await pilot.pause()
+        assert editor.text == "if x:\n    y\n    z!?", "pasted once"
 
 
 async def test_the_start_of_a_line_is_never_left_hidden_sideways(desk: Desk) -> None:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import selectors
-from types import SimpleNamespace
+from unittest import mock
 
 import pytest
 from textual import events
 from textual.drivers import linux_driver
+from textual.drivers.headless_driver import HeadlessDriver
 from textual.pilot import Pilot
 
 from gpututor.app.commands import Pane
-from gpututor.app.escape import LOOK_EVERY_S, EscapeParser, QuickSelector, know_escape
-from gpututor.app.screens.help import HelpScreen
+from gpututor.app.escape_key import LOOK_EVERY_S, EscapeParser, QuickDriver, quick_driver
+from gpututor.app.screens.help import TextScreen
 from gpututor.app.screens.history import HistoryScreen
 from gpututor.course.workspace import make_workspace
 from tests.app.conftest import Desk, main_screen, until
@@ -21,31 +23,29 @@ from tests.app.test_path import run_checks
 from tests.app.test_typing import DEFAULT_START
 
 
-def test_the_terminal_is_looked_at_more_often(monkeypatch: pytest.MonkeyPatch) -> None:
-    waits: list[float | None] = []
+def test_the_driver_looks_more_often_tells_esc_and_reads_to_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    looks: list[float | None] = []
+    sent, received = [b"", b"a", b"\x1b1"], list[object]()
 
-    def select(_: selectors.SelectSelector, timeout: float | None = None) -> list[object]:
-        waits.append(timeout)
-        return []
+    def select(_: selectors.SelectSelector, timeout: float | None = None) -> list[int]:
+        looks.append(timeout)
+        return [1]
 
     monkeypatch.setattr(selectors.SelectSelector, "select", select)
-    with QuickSelector() as selector:
-        assert [selector.select(timeout) for timeout in (0.1, None, 0.001)] == [[], [], []]
-    assert waits == [LOOK_EVERY_S, LOOK_EVERY_S, 0.001]
+    monkeypatch.setattr(selectors.SelectSelector, "register", lambda *_: None)
+    monkeypatch.setattr(os, "read", lambda *_: sent.pop())
+    driver = mock.Mock()
+    driver.exit_event.is_set = lambda: len(sent) == 1
+    driver.process_message = received.append
+    QuickDriver.run_input_thread(driver)
+    assert sent == []
+    assert looks == [LOOK_EVERY_S] * 3
+    assert [key.key for key in received if isinstance(key, events.Key)] == ["alt+1", "a"]
 
 
-def test_textual_takes_what_it_needs_from_the_module_that_is_put_in_place(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(linux_driver, "selectors", selectors)
-    monkeypatch.setattr(linux_driver, "XTermParser", vars(linux_driver)["XTermParser"])  # to be put back
-    know_escape()
-    put = vars(linux_driver)["selectors"]
-    assert isinstance(put, SimpleNamespace)
-    names = linux_driver.LinuxDriver.run_input_thread.__code__.co_names
-    assert "selectors" in names, "Textual reads keys in another way now"
-    assert put.SelectSelector is QuickSelector
-    assert "XTermParser" in names
-    assert vars(linux_driver)["XTermParser"] is EscapeParser
-    assert {"SelectSelector", "EVENT_READ"} == {name for name in names if hasattr(selectors, name)} - {"select"}
+def test_only_textuals_own_driver_is_replaced() -> None:
+    assert quick_driver(linux_driver.LinuxDriver) is QuickDriver
+    assert quick_driver(HeadlessDriver) is HeadlessDriver
 
 
 def keys_of(sent: str) -> list[events.Key]:
@@ -117,7 +117,7 @@ async def test_a_command_right_behind_esc_is_done(desk: Desk) -> None:
         await pilot.press("e")
         await until(pilot, lambda: screen.focused is screen.panes.editor, "for the editor")
         await send(pilot, "\x1b?")
-        await until(pilot, lambda: isinstance(pilot.app.screen, HelpScreen), "for the help")
+        await until(pilot, lambda: isinstance(pilot.app.screen, TextScreen), "for the help")
         await pilot.press("escape")
         await until(pilot, lambda: pilot.app.screen is screen, "for the desk")
         await pilot.press("e")

@@ -11,7 +11,7 @@ from typing import TextIO
 import pytest
 from textual.pilot import Pilot
 
-from gpututor.app.exports import export
+from gpututor.app.screens.trace import export
 from gpututor.errors import WorkspaceError
 from gpututor.trace.columns import Trace
 from tests.app.conftest import Desk, until, until_shown

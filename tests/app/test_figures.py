@@ -6,13 +6,13 @@ import pytest
 from textual.widgets import OptionList
 
 from gpututor.app.commands import Pane
-from gpututor.app.widgets.device.figures import ProcessFigures
-from gpututor.app.widgets.device.lines import LinesTab
-from gpututor.app.widgets.device.memory import MemoryTab
-from gpututor.app.widgets.device.view import LoadedCase, RunView, first_view
+from gpututor.app.trace_view.figures import ProcessFigures
+from gpututor.app.trace_view.lines_tab import LinesTab
+from gpututor.app.trace_view.memory_tab import MemoryTab
+from gpututor.app.trace_view.model import LoadedCase, RunView, first_view
 from gpututor.grading.recording import CallRecording, Recording, RunRecording
-from gpututor.trace.memory_curve import memory_curves
-from gpututor.trace.rows import Rows
+from gpututor.trace.arrays import Rows
+from gpututor.trace.memory import memory_curves
 from tests.app.conftest import Desk, main_screen, until, until_shown
 from tests.app.recordings import long_trace
 from tests.app.screen import TRIED_SIZES, assert_golden, screen_text

@@ -8,7 +8,7 @@ import signal
 import pytest
 from textual.pilot import Pilot
 
-from gpututor.app.screens.dialogs import QuestionDialog
+from gpututor.app.screens.base import QuestionDialog
 from gpututor.app.screens.diff import DiffDialog
 from gpututor.errors import ProgressError
 from gpututor.progress.store import ProgressStore
@@ -113,7 +113,7 @@ async def test_in_a_conflict_escape_decides_nothing_and_the_next_save_asks_again
         await until_shown(pilot, "Not saved: it changed on disk too. ^s asks again.")
         await pilot.press(*"23")
         for _ in range(3):
-            screen.tick()
+            screen.check_disk()
             await pilot.pause()
         assert not is_asking(pilot), "typing goes on"
         assert screen.editor_text.startswith("m=123def")
@@ -182,13 +182,12 @@ async def test_progress_that_cannot_be_written_is_told_and_learning_goes_on(
     def broken(*_: object, **__: object) -> None:
         raise ProgressError("The progress cannot be written: [/int]", "Free some space.")
 
-    async with desk.start() as pilot:
+    async with desk.start((140, 30)) as pilot:
         for name in ("record", "summary", "open_hints", "hints_used", "attempts", "set_current_exercise"):
             monkeypatch.setattr(ProgressStore, name, broken)
         await pilot.press("h", "n", "1", "r")
-        await until(pilot, lambda: is_asking(pilot), "for the dialog")
-        await until(pilot, lambda: "cannot be written: [/int]" in screen_text(pilot.app), "for its words")
-        await pilot.press("escape", "3")
+        await until_shown(pilot, "The attempt is not in your progress yet. The progress cannot be written: [/int]")
+        await pilot.press("3")
         assert main_screen(pilot).exercise.label == "1.2"
 
 
@@ -207,7 +206,7 @@ async def test_a_terminal_that_is_closed_in_a_conflict_keeps_both_texts(desk: De
         stop_ticking(pilot)
         await pilot.press("e", *"m=1")
         desk.file().write_text("theirs = 1\n")
-        main_screen(pilot).rescue()
+        main_screen(pilot).files.rescue()
 
     assert desk.file().read_text() == "theirs = 1\n"
     async with desk.start() as pilot:
@@ -244,7 +243,7 @@ async def test_who_is_typing_is_not_asked_under_the_fingers(desk: Desk, monkeypa
         for letter in "more":
             now += 0.9
             await pilot.press(letter)
-            screen.tick()
+            screen.check_disk()
             assert not is_asking(pilot)
         await until_shown(pilot, "you are asked when your keys rest")
         assert screen.editor_text.startswith("xmore")

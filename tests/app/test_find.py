@@ -8,9 +8,8 @@ from hypothesis import strategies as st
 from textual import events
 from textual.pilot import Pilot
 
-from gpututor.app.widgets.editor.editor import Editor
-from gpututor.app.widgets.editor.find_bar import FindBar
-from gpututor.app.widgets.editor.finding import BadPattern, Needle, find_all, replaced, replacement
+from gpututor.app.editor.editor import Editor
+from gpututor.app.editor.find import BadPattern, FindBar, Needle, find_all, replaced, replacement
 from tests.app.conftest import Desk, main_screen, until, until_shown
 from tests.app.screen import assert_golden, screen_text
 from tests.app.test_typing import burst
@@ -284,7 +283,7 @@ async def test_the_find_bar_fits(desk: Desk, size: tuple[int, int]) -> None:
     async with desk.start(size) as pilot:
         await find(pilot, TEXT, *"one", "enter", "tab", *"another")
         await until_shown(pilot, "2 of 3")
-        await until(pilot, lambda: main_screen(pilot).is_saved, "for the text to be saved")
+        await until(pilot, lambda: main_screen(pilot).files.is_saved, "for the text to be saved")
         await assert_golden(pilot, "find")
 
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpututor.app.main.screen import MainScreen
-from gpututor.app.messages import CheckOpened
+from gpututor.app.widgets.results import VerdictRow
 from tests.app.conftest import Desk, main_screen, until_shown
 from tests.app.screen import screen_lines
 from tests.parameters import mostly_long
@@ -17,21 +16,6 @@ async def test_a_check_that_opens_during_a_run_leaves_the_lists_keys_named(desk:
     async with desk.start(size) as pilot:
         await pilot.press("r", "1")
         await until_shown(pilot, "/ Filter")
-        main_screen(pilot).post_message(CheckOpened())
+        main_screen(pilot).post_message(VerdictRow.Opened())
         await pilot.pause()
         assert "/ Filter  v To do" in screen_lines(pilot.app)[-1]
-
-
-def test_what_a_layer_does_on_a_message_is_overridden_by_none_above_it() -> None:
-    """Textual would call the layer's own function all the same."""
-    handlers = [
-        (layer.__name__, method)
-        for layer in MainScreen.__mro__
-        if layer.__module__.startswith("gpututor.")
-        for found in vars(layer).get("_decorated_handlers", {}).values()
-        for method, _ in found
-    ]
-    assert len(handlers) > 20
-    assert [
-        f"{name}.{method.__name__}" for name, method in handlers if getattr(MainScreen, method.__name__) is not method
-    ] == []

@@ -12,8 +12,8 @@ from textual.pilot import Pilot
 from gpututor.app.commands import Pane
 from gpututor.app.screens import history
 from gpututor.app.screens.history import HistoryScreen
-from gpututor.app.widgets.run_news import CHANGED
-from gpututor.app.words import moment
+from gpututor.app.widgets.results import CHANGED
+from gpututor.app.wording import moment
 from gpututor.grading.events import GradeRequest
 from gpututor.grading.report import Outcome, Status
 from tests.app.conftest import Desk, main_screen, until, until_shown
@@ -268,7 +268,7 @@ def test_moments_in_words(written: str, words: str) -> None:
 
 
 def test_every_outcome_has_room_in_the_list() -> None:
-    from gpututor.grading.words import DOES_NOT_RUN, OUTCOME_TITLES
+    from gpututor.grading.report_text import DOES_NOT_RUN, OUTCOME_TITLES
 
     assert max(map(len, (DOES_NOT_RUN, *OUTCOME_TITLES.values()))) <= 21
 
@@ -289,7 +289,7 @@ async def test_half_a_character_in_the_editor_does_not_keep_the_last_report_away
     async with desk.start() as pilot:
         screen = main_screen(pilot)
         screen.panes.editor.replace_all("x = '\ud800'\n")
-        screen.show_last_report()
+        screen.attempts.show_last_report()
         screen.show_pane(Pane.RESULTS)
         await until_shown(pilot, "Remove the character.")  # the autosave's dialog stands before the results
         await pilot.press("c")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from gpututor.course.catalogue import load_course
+from gpututor.course.loader import load_course
 from tests.unit.course.tiny import write_course
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -19,17 +19,17 @@ import sys
 from pathlib import Path
 import gpututor.cli.main
 from gpututor.app import app
-from gpututor.course.catalogue import load_course
+from gpututor.course.loader import load_course
 from gpututor.course.workspace import make_workspace
 from gpututor.grading.client import GradingClient
-from gpututor.grading.inventory import known_devices
+from gpututor.hardware.inventory import load_inventory
 from gpututor.progress.store import ProgressStore
 
 folder = Path(sys.argv[1])
 course = load_course(folder / "course")
 screen = app.GpututorApp(
     course=course, workspace=make_workspace(folder / "work", course)[0], progress=ProgressStore(folder / "progress"),
-    client=GradingClient(), find_devices=known_devices,
+    client=GradingClient(), find_devices=load_inventory,
 )
 seen = set()
 
@@ -47,7 +47,7 @@ AN_EVENING = """
 import asyncio, sys
 from pathlib import Path
 from tests.app.conftest import Desk
-from gpututor.course.catalogue import load_course
+from gpututor.course.loader import load_course
 
 async def main():
     folder = Path(sys.argv[1])
@@ -76,9 +76,9 @@ HEAVY = {
     "importlib.metadata": "20 ms; versions and plug-ins",
     "argparse": "5 ms, and 10 ms for the parsers of all verbs",
     "gpututor.grading.recording": "3 ms; recordings are read after runs",
-    "gpututor.app.exports": "1 ms",
-    "gpututor.app.own_editor": "2 ms",
-    "gpututor.app.lines_now": "1 ms",
+    "gpututor.app.screens.trace": "1 ms",
+    "gpututor.app.main.external_editor": "2 ms",
+    "gpututor.app.editor.line_costs": "1 ms",
 }
 NEVER = {"torch", "jedi", "gpututor.judge", "gpututor.checks", "gpututor.worker", "gpututor.devices"}
 READING = (
@@ -132,5 +132,5 @@ def test_until_something_was_run_numpy_is_not_imported(tmp_path: Path, monkeypat
 def test_the_process_of_the_app_never_imports_torch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GPUTUTOR_HOME", str(tmp_path / "home"))
     modules = modules_after(AN_EVENING, tmp_path, *READING, *RUNNING, *AROUND)
-    assert "gpututor.app.screens.device" in modules
+    assert "gpututor.app.screens.trace" in modules
     assert NEVER & modules == set()

@@ -9,8 +9,8 @@ from textual.pilot import Pilot
 from gpututor.app.commands import Pane
 from gpututor.app.messages import PaneChosen
 from gpututor.app.screens.jump import LETTERS, JumpScreen, Target, lettered
-from gpututor.app.widgets.verdict_row import VerdictRow
-from gpututor.course.catalogue import load_course
+from gpututor.app.widgets.results import VerdictRow
+from gpututor.course.loader import load_course
 from tests.app.conftest import Desk, main_screen, until, until_shown
 from tests.app.screen import screen_lines
 from tests.app.test_path import run_checks

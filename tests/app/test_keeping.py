@@ -1,50 +1,87 @@
-"""An attempt is kept while the app goes on, also where another process holds the progress file."""
+"""The outcome is shown at once, and the attempt saved, also while another process holds the database."""
 
 from __future__ import annotations
 
 import contextlib
 import sqlite3
 import threading
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from gpututor.app.commands import Pane
+from gpututor.app.screens.base import QuestionDialog
 from gpututor.grading.recording import Recording
-from gpututor.progress.history import begun_again, solutions_opened
+from gpututor.progress import database
+from gpututor.progress.attempt_writer import drain_spool, spool_folder
+from gpututor.progress.overview import State
 from gpututor.progress.recordings import Recordings
 from gpututor.progress.store import ProgressStore
-from gpututor.progress.unkept import take_in
 from tests.app.conftest import Desk, main_screen, until, until_shown
 
 
-async def test_while_another_process_holds_the_progress_the_app_answers_and_the_attempt_is_there_afterwards(
-    desk: Desk,
-) -> None:
+@contextlib.contextmanager
+def held(path: Path) -> Iterator[None]:
+    """Another connection writes to the database meanwhile."""
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as holder:
+        holder.execute("BEGIN IMMEDIATE")
+        yield
+        holder.execute("ROLLBACK")
+
+
+async def test_the_outcome_is_shown_while_another_process_holds_the_database(desk: Desk) -> None:
     async with desk.start() as pilot:
         screen = main_screen(pilot)
         progress, key = screen.learner.progress, screen.exercise.key
-        holder = sqlite3.connect(progress.path, isolation_level=None)
-        holder.execute("BEGIN IMMEDIATE")
+        with held(progress.path):
+            await pilot.press("r")
+            await until_shown(pilot, "1 of 3 checks passed")
+            assert not screen.running
+            assert len(list(spool_folder(progress.path).iterdir())) == 1
+            await pilot.press("2")
+            await until(pilot, lambda: screen.panes.current is Pane.LESSON, "for the lesson")
+            assert progress.ids(key) == []
+        await until(pilot, lambda: len(progress.ids(key)) == 1, "for the attempt")
+        await pilot.press("5")
+        await until_shown(pilot, "d shows what it did.")
+
+
+async def test_an_attempt_that_waits_for_the_database_is_told_and_passes_the_exercise_all_the_same(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(database, "BUSY_TIMEOUT_S", 0.01)
+    desk.file().write_text("def twice(number):\n    return 2 * number\n")
+    async with desk.start() as pilot:
+        screen = main_screen(pilot)
+        progress, key = screen.learner.progress, screen.exercise.key
+        with held(progress.path):
+            await pilot.press("r")
+            await until_shown(pilot, "✓ passed")
+            await until_shown(pilot, "The attempt is not in your progress yet.")
+            assert screen.lessons[0].exercises[0].state is State.PASSED
+            assert progress.ids(key) == []
         await pilot.press("r")
-        await until_shown(pilot, "Keeping the attempt")
-        await pilot.press("2")
-        await until(pilot, lambda: screen.panes.current is Pane.LESSON, "for the lesson")
-        await pilot.press("5", "escape")
-        await until(pilot, lambda: screen.panes.current is Pane.RESULTS, "for the results")
-        assert screen.running, "an attempt that is being kept is not stopped"
-        assert progress.ids(key) == []
-        holder.execute("ROLLBACK")
-        holder.close()
-        await until(pilot, lambda: not screen.running, "for the report")
-        assert len(progress.ids(key)) == 1
-        await until_shown(pilot, "1 of 3 checks passed")
+        await until(pilot, lambda: len(progress.ids(key)) == 2, "for both attempts")
+
+
+async def test_an_attempt_that_nothing_takes_is_told_in_a_dialog(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(database, "BUSY_TIMEOUT_S", 0.01)
+    async with desk.start() as pilot:
+        progress = main_screen(pilot).learner.progress
+        spool_folder(progress.path).rmdir()
+        spool_folder(progress.path).write_text("in the way")
+        with held(progress.path):
+            await pilot.press("r")
+            await until_shown(pilot, "database is locked")
+            assert isinstance(pilot.app.screen, QuestionDialog)
 
 
 async def test_while_another_process_holds_the_progress_hints_open_and_no_key_waits_for_it(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gpututor.progress.keeper._NOTE_S", 0.01)
+    monkeypatch.setattr(database, "BUSY_TIMEOUT_S", 0.01)
     writers: set[threading.Thread] = set()
     rows = ProgressStore.rows
 
@@ -65,32 +102,34 @@ async def test_while_another_process_holds_the_progress_hints_open_and_no_key_wa
             await until(pilot, lambda: screen.exercise.label == "1.2", "for the next exercise")
             await pilot.press("q")
             await until(pilot, lambda: not pilot.app.is_running, "for the end")
-            screen._keeper.wait(60)
+            screen.attempts.writer.wait(60)
     assert writers
     assert threading.main_thread() not in writers
     progress = desk.progress()
-    assert (progress.hints_used(key), solutions_opened(progress)) == (0, frozenset())
-    assert take_in(progress.path) == 5
+    assert (progress.hints_used(key), progress.solutions_opened()) == (0, frozenset())
+    drain_spool(progress.path)
     assert progress.hints_used(key) == 2
-    assert key in solutions_opened(progress)
-    assert key in begun_again(progress)
+    assert key in progress.solutions_opened()
+    assert key in progress.begun_again()
     assert progress.current_exercise() == desk.course.exercises[1].key
     assert '"results"' in (progress.place() or "")
     progress.close()
 
 
-async def test_who_leaves_while_an_attempt_is_being_kept_finds_it_at_the_next_start(desk: Desk) -> None:
+async def test_who_leaves_while_an_attempt_waits_for_the_database_finds_it_at_the_next_start(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(database, "BUSY_TIMEOUT_S", 0.01)
     async with desk.start() as pilot:
         screen = main_screen(pilot)
-        key, keeper = screen.exercise.key, screen._keeper
-        holder = sqlite3.connect(screen.learner.progress.path, isolation_level=None)
-        holder.execute("BEGIN IMMEDIATE")
-        await pilot.press("r")
-        await until_shown(pilot, "Keeping the attempt")
-        await pilot.press("q")
-    holder.execute("ROLLBACK")
-    holder.close()
-    keeper.wait(60)
+        key, path = screen.exercise.key, screen.learner.progress.path
+        with held(path):
+            await pilot.press("r")
+            await until_shown(pilot, "1 of 3 checks passed")
+            await pilot.press("q")
+            await until(pilot, lambda: not pilot.app.is_running, "for the end")
+            screen.attempts.writer.wait(60)
+    drain_spool(path)
     progress = desk.progress()
     assert len(progress.ids(key)) == 1
     progress.close()
@@ -102,7 +141,7 @@ async def test_what_was_recorded_is_read_aside(desk: Desk, monkeypatch: pytest.M
         screen = main_screen(pilot)
         await pilot.press("r")
         await until_shown(pilot, "d shows what it did.")
-        screen._last_view = None  # as after a restart
+        screen.attempts._last_view = None  # as after a restart
         readers: set[threading.Thread] = set()
         read = Recordings.read
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from gpututor.course.catalogue import load_course
+from gpututor.course.loader import load_course
 from gpututor.course.workspace import make_workspace
 from tests.app.in_terminal import start
 from tests.app.terminal import Terminal

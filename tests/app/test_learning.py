@@ -11,15 +11,13 @@ import pytest
 from gpututor import checks
 from gpututor.app.commands import Pane
 from gpututor.app.screens.diff import CONTINUED, DiffDialog, diff_lines
-from gpututor.app.screens.finished import Finished, FinishedScreen
 from gpututor.app.screens.progress import ProgressScreen, standing_of
-from gpututor.app.teaching import in_general, lesson_about, to_remember
-from gpututor.course.catalogue import load_course
+from gpututor.app.screens.welcome import Finished, FinishedScreen
+from gpututor.course.loader import load_course
 from gpututor.grading.report import Status
 from gpututor.judge.verdicts import OWN
 from gpututor.paths import builtin_course
-from gpututor.progress.history import solutions_opened
-from gpututor.progress.review import Mistake
+from gpututor.progress.review import Mistake, in_general, lesson_about, to_remember
 from tests.app.conftest import Desk, main_screen, until, until_shown
 from tests.app.screen import assert_golden, screen_lines, screen_text
 from tests.app.scripted import report, verdict
@@ -71,16 +69,16 @@ async def test_an_opened_solution_is_noted_before_a_pass_and_not_after(desk: Des
     async with desk.start() as pilot:
         progress = main_screen(pilot).learner.progress
         await pilot.press("s", "escape")
-        assert solutions_opened(progress) == frozenset()
+        assert progress.solutions_opened() == frozenset()
         await pilot.press("s", "y", "escape")
         key = main_screen(pilot).exercise.key
-        await until(pilot, lambda: solutions_opened(progress) == {key}, "for the note")
+        await until(pilot, lambda: progress.solutions_opened() == {key}, "for the note")
         await pilot.press("n")
         main_screen(pilot).panes.editor.load_text(RIGHT)
         await run_checks(pilot)
         await pilot.press("s")
         await until_shown(pilot, "Both are the same.")
-        assert len(solutions_opened(progress)) == 1
+        assert len(progress.solutions_opened()) == 1
 
 
 # A finished lesson
@@ -136,21 +134,21 @@ async def test_who_does_not_look_at_the_results_is_not_interrupted(desk: Desk) -
         for number in range(2):
             screen.panes.editor.load_text(RIGHT)
             await pilot.press("e")
-            screen.start_run(quietly=True)
+            screen.runs.run_checks(quietly=True)
             await until(pilot, lambda: not screen.running, "for the verdicts")
             await pilot.pause()
             assert pilot.app.screen is screen
             if number == 0:
                 await pilot.press("ctrl+n")
         assert screen.panes.current is Pane.CODE
-        assert "Lesson 1 is finished" in str(screen.panes.results._news.render())
+        assert "Lesson 1 is finished" in str(screen.panes.results._news.line.render())
 
 
 async def test_the_finished_course_is_told_and_points_at_what_is_worth_repeating(desk: Desk) -> None:
     async with desk.start() as pilot:
         screen = main_screen(pilot)
         for exercise in desk.course.exercises:
-            screen.open_exercise(exercise, Pane.CODE)
+            screen.navigator.open_exercise(exercise, Pane.CODE)
             screen.panes.editor.load_text(RIGHT)
             await run_checks(pilot)
             if isinstance(pilot.app.screen, FinishedScreen) and exercise is not desk.course.exercises[-1]:

@@ -7,10 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from textual.pilot import Pilot
 
-from gpututor.app.widgets.editor import indentation
-from gpututor.app.widgets.editor.brackets import find_brackets
-from gpututor.app.widgets.editor.colours import python_spans
-from gpututor.app.widgets.editor.editor import Editor
+from gpututor.app.editor import python_text
+from gpututor.app.editor.editor import Editor
+from gpututor.app.editor.python_text import find_brackets, python_spans
 from tests.app.conftest import Desk, main_screen, until, until_shown
 from tests.app.screen import assert_golden, screen_lines
 from tests.app.test_typing import burst
@@ -36,7 +35,7 @@ async def test_a_line_that_goes_on_beyond_an_edge_is_marked_there(desk: Desk, si
     text = "short = 1\nlong = '" + "0123456789" * 12 + "'\n\n" + "x = 1  # " + "ü" * 90 + "\n"
     async with desk.start(size) as pilot:
         editor = await code(pilot, text)
-        await until(pilot, lambda: main_screen(pilot).is_saved, "for the text to be saved")
+        await until(pilot, lambda: main_screen(pilot).files.is_saved, "for the text to be saved")
         await assert_golden(pilot, "long_lines")
         await pilot.press("down", "end")
         await until(pilot, lambda: editor.scroll_offset.x > 0, "to scroll sideways")
@@ -204,12 +203,12 @@ async def test_brackets_come_out_as_they_are_typed(desk: Desk, typed: str) -> No
 def test_a_new_line_knows_what_is_open_and_where_the_statement_began(
     above: tuple[str, ...], before: str, indent: int
 ) -> None:
-    assert len(indentation.after_line(before, above)) == indent
+    assert len(python_text.after_line(before, above)) == indent
 
 
 @given(LINES)
 def test_any_line_can_be_opened_below_any_other(lines: list[str]) -> None:
-    assert indentation.after_line(lines[-1], lines[:-1]).strip() == ""
+    assert python_text.after_line(lines[-1], lines[:-1]).strip() == ""
 
 
 async def test_a_closing_bracket_on_a_line_of_its_own_stands_below_its_statement(desk: Desk) -> None:

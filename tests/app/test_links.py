@@ -8,10 +8,10 @@ import pytest
 from textual.content import Content
 from textual.pilot import Pilot
 
-from gpututor.app.links import Destination, destination, is_web, line_of, slug, with_links
-from gpututor.app.widgets.course_text import CourseText, folded
-from gpututor.course.catalogue import load_course
-from gpututor.course.exercise import Course, Exercise, Lesson
+from gpututor.app.course_index import Destination, destination, is_web, line_of, slug, with_links
+from gpututor.app.widgets.markdown import CourseText, folded
+from gpututor.course.loader import load_course
+from gpututor.course.model import Course, Exercise, Lesson
 from gpututor.paths import builtin_course
 from tests.app.conftest import Desk, main_screen, until, until_shown
 from tests.app.screen import screen_text

@@ -8,9 +8,9 @@ import pytest
 from textual.pilot import Pilot
 
 from gpututor.app.commands import BY_ID, COMMANDS, FOOTERS, Pane
-from gpututor.app.first_place import first_place
-from gpututor.course.catalogue import load_course
-from gpututor.course.exercise import Exercise
+from gpututor.app.wording import first_place
+from gpututor.course.loader import load_course
+from gpututor.course.model import Exercise
 from gpututor.paths import builtin_course
 from tests.app.conftest import Desk, main_screen, until, until_shown
 from tests.app.screen import TRIED_SIZES, assert_golden, screen_lines, screen_text
@@ -90,7 +90,7 @@ async def test_a_new_exercise_opens_where_there_is_something_to_write(desk: Desk
     far = max(desk.course.exercises, key=rows_from_head)
     async with desk.start(size, at_top=False) as pilot:
         screen = main_screen(pilot)
-        screen.open_exercise(far, Pane.CODE)
+        screen.navigator.open_exercise(far, Pane.CODE)
         await until_shown(pilot, "# TODO")
         await until_shown(pilot, f"def {far.entry}(")
         editor = screen.panes.editor
@@ -125,7 +125,12 @@ async def test_the_footer_fits_80_columns_and_keeps_help_and_quit(desk: Desk, pa
         main_screen(pilot).show_pane(pane)
         await settle(pilot)
         footer = screen_lines(pilot.app)[-1]
-        of_no_use = {"open_check", "go_to_failure", "history", "go_back"}  # nothing has run yet, no link was followed
+        of_no_use = {
+            "open_check",
+            "go_to_failure",
+            "show_history",
+            "go_back",
+        }  # nothing has run yet, no link was followed
         shown = [BY_ID[id].title for id in FOOTERS[pane] if id not in of_no_use]
         assert all(title in footer for title in shown), footer
 

@@ -9,10 +9,10 @@ from textual.pilot import Pilot
 from textual.widgets import Input
 
 from gpututor.app.commands import COMMANDS, Pane
-from gpututor.app.standing import State, lesson_rows, listed
-from gpututor.app.words import reflowed
-from gpututor.course.catalogue import load_course
+from gpututor.app.wording import reflowed
+from gpututor.course.loader import load_course
 from gpututor.paths import builtin_course
+from gpututor.progress.overview import State, lesson_rows, listed
 from gpututor.progress.store import ExerciseProgress
 from tests.app.conftest import Desk, main_screen, until, until_shown
 from tests.app.screen import screen_lines, screen_text
@@ -134,7 +134,11 @@ async def test_the_arrows_move_the_cursor_while_words_are_typed(long_desk: Desk)
 async def test_a_lesson_that_is_read_from_a_narrowed_list_leaves_it_whole_and_v_holds(long_desk: Desk) -> None:
     async with long_desk.start() as pilot:
         await pilot.press("1", "v", "slash", *"pinned", "up", "enter")
-        await until(pilot, lambda: main_screen(pilot).lesson.slug == long_desk.course.lessons[2].slug, "for the lesson")
+        await until(
+            pilot,
+            lambda: main_screen(pilot).navigator.lesson.slug == long_desk.course.lessons[2].slug,
+            "for the lesson",
+        )
         await pilot.press("1")
         await until_shown(pilot, "Course: to do, 20 of 20")
         await until_shown(pilot, "Esc Show all")
@@ -232,7 +236,7 @@ async def test_every_title_of_the_course_is_whole_beside_the_tabs(desk: Desk, si
         tabs = main_screen(pilot).tabs
         for pane in Pane:
             for title in titles:
-                tabs.show(pane, title)
+                tabs.show(list(Pane).index(pane), title)
                 line = tabs.render().plain
                 assert line.rstrip().endswith(f"  {title}"), line
                 assert len(line) <= size[0]
@@ -244,7 +248,7 @@ async def test_a_click_on_a_narrow_tab_goes_there(desk: Desk) -> None:
     async with desk.start((50, 20)) as pilot:
         screen = main_screen(pilot)
         for pane in (Pane.RESULTS, Pane.COURSE, Pane.HINTS, Pane.CODE):
-            offset = dict(screen.tabs.places())[pane]
+            offset = screen.tabs.places()[list(Pane).index(pane)]
             await pilot.click(offset=(offset.x + 1, offset.y))
             assert screen.panes.current is pane
 
@@ -256,7 +260,7 @@ async def test_no_footer_is_cut(desk: Desk, size: tuple[int, int], keys: tuple[s
         await run_checks(pilot)
         await pilot.press("escape", *keys)
         await pilot.pause()
-        line = main_screen(pilot).key_line.render()
+        line = main_screen(pilot).key_bar.render()
         assert line.plain.strip()
         assert len(line.plain.rstrip()) <= size[0]
 
@@ -289,9 +293,9 @@ async def test_a_page_of_a_list_that_is_not_laid_out_yet_is_not_turned(desk: Des
 async def test_the_palette_has_commands_first_and_exercises_in_the_order_of_the_course(desk: Desk) -> None:
     desk.course = load_course(write_course(desk.folder / "eleven", exercises=1, lessons=11))
     async with desk.start((140, 40)) as pilot:
-        from gpututor.app.palette import Everything
+        from gpututor.app.screens.palette import CommandProvider
 
-        provider = Everything(main_screen(pilot))
+        provider = CommandProvider(main_screen(pilot))
         names = [str(hit.text) async for hit in provider.discover()]
         assert names[: len(COMMANDS)] == [command.title for command in COMMANDS]
         labels = [name.split()[0] for name in names[len(COMMANDS) :] if "Twice" in name]
@@ -367,10 +371,10 @@ async def test_leaving_before_the_file_is_open_forgets_no_place(desk: Desk) -> N
     progress.close()
     async with desk.start() as pilot:
         screen = main_screen(pilot)
-        screen._desk = None
+        screen.files._desk = None
         screen.panes.editor.move_cursor((0, 0))
-        screen.keep_place()
-        screen._keeper.wait(20)
+        screen.navigator.keep_place()
+        screen.attempts.writer.wait(20)
         assert screen.learner.progress.place() == place
 
 

@@ -13,8 +13,8 @@ from textual.app import App
 from textual.color import Color
 from textual.geometry import Size
 
-from gpututor.app.without_colours import WithoutColours
-from gpututor.course.catalogue import load_course
+from gpututor.app.themes import WithoutColours
+from gpututor.course.loader import load_course
 from gpututor.course.workspace import make_workspace
 from tests.app.conftest import Desk, main_screen, until, until_shown
 from tests.app.in_terminal import start

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from gpututor.app.main.outside import _run_in_terminal
-from gpututor.course.catalogue import load_course
+from gpututor.app.main.external_editor import _run_in_terminal
+from gpututor.course.loader import load_course
 from gpututor.course.workspace import make_workspace
 from tests.app.conftest import Desk, main_screen, stop_ticking, until, until_shown
 from tests.app.in_terminal import start
@@ -124,7 +124,7 @@ async def test_an_editor_that_does_not_open_is_told_with_what_to_do(
     (programs / "broken").chmod(0o755)
     monkeypatch.setenv("EDITOR", editor)
     if editor == "broken":
-        monkeypatch.setattr("gpututor.app.own_editor._OUTSIDE", ("broken",))
+        monkeypatch.setattr("gpututor.app.main.external_editor._OUTSIDE", ("broken",))
     async with desk.start((100, 30)) as pilot:
         await pilot.press("1", "o")
         await until_shown(pilot, title)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gpututor.app.own_editor import EditorCommand, Place, editor_command
+from gpututor.app.main.external_editor import EditorCommand, Place, editor_command
 from gpututor.errors import UsageError
 
 FILE = Path("/home/ada/my files/01_born.py")

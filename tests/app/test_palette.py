@@ -8,12 +8,11 @@ from textual.geometry import Size
 from textual.pilot import Pilot
 
 from gpututor.app.commands import BY_ID, DEVICE_TABS, OTHER_NAMES, Pane
-from gpututor.app.palette import Everything
-from gpututor.app.screens.device import TABS, DeviceScreen
 from gpututor.app.screens.history import HistoryScreen
 from gpututor.app.screens.jump import JumpScreen
-from gpututor.app.screens.palette import PaletteScreen
+from gpututor.app.screens.palette import CommandProvider, PaletteScreen
 from gpututor.app.screens.settings import SettingsScreen
+from gpututor.app.screens.trace import TABS, DeviceScreen
 from tests.app.conftest import Desk, main_screen, until, until_shown
 from tests.app.storm import key_event
 from tests.app.test_device import is_read
@@ -36,7 +35,7 @@ def list_of(pilot: Pilot[None]) -> CommandList:
 
 async def test_everything_is_found_by_the_names_that_people_know(desk: Desk) -> None:
     async with desk.start() as pilot:
-        provider = Everything(main_screen(pilot))
+        provider = CommandProvider(main_screen(pilot))
         for words, title in WANTED.items():
             hits = [hit async for hit in provider.search(words) if isinstance(hit, Hit)]
             best = max(hits, key=lambda hit: hit.score, default=None)
@@ -155,7 +154,7 @@ async def test_over_a_question_it_offers_to_leave_and_nothing_that_would_answer_
     async with desk.start() as pilot:
         await pilot.press("x")
         await until_shown(pilot, "No, keep it")
-        titles = [entry.title for entry in Everything(pilot.app.screen).entries()]
+        titles = [entry.title for entry in CommandProvider(pilot.app.screen).entries()]
         assert titles == ["Back", "Quit", "Theme"]
         await pilot.press("ctrl+p", *"back", "enter")
         await until(pilot, lambda: pilot.app.screen is main_screen(pilot), "for the end")

@@ -6,7 +6,7 @@ import pytest
 from textual.pilot import Pilot
 
 from gpututor.app.commands import Pane
-from gpututor.app.standing import State
+from gpututor.progress.overview import State
 from tests.app.conftest import Desk, main_screen, until, until_shown
 from tests.app.screen import screen_text
 

@@ -8,7 +8,7 @@ import pytest
 from textual.geometry import Size
 from textual.pilot import Pilot
 
-from gpututor.course.catalogue import load_course
+from gpututor.course.loader import load_course
 from gpututor.errors import GradingError
 from gpututor.grading.events import GradeRequest
 from gpututor.grading.report import Report
@@ -66,7 +66,7 @@ async def test_texts_of_a_run_are_harmless_everywhere(desk: Desk) -> None:
     desk.client.traces = trace_of
     async with desk.start((120, 40)) as pilot:
         await pilot.press("r")
-        await until(pilot, lambda: main_screen(pilot)._last_view is not None, "for the recording")
+        await until(pilot, lambda: main_screen(pilot).attempts._last_view is not None, "for the recording")
         for keys, shown in STEPS:
             await pilot.press(*keys)
             await until_shown(pilot, shown)
@@ -79,7 +79,7 @@ async def test_what_is_told_of_a_folder_is_harmless(desk: Desk) -> None:
         screen = main_screen(pilot)
         screen.status.show_news(NASTY)
         screen.status.show_standing(NASTY)
-        screen.tabs.show(screen.panes.current, NASTY)
+        screen.tabs.show(0, NASTY)
         await until_shown(pilot, "[@click=app.quit]")
         assert_harmless(pilot)
 

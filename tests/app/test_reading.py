@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from textual.await_complete import AwaitComplete
 
-from gpututor.app.widgets.course_text import CourseText
-from gpututor.course.catalogue import load_course
+from gpututor.app.widgets.markdown import CourseText
+from gpututor.course.loader import load_course
 from tests.app.conftest import Desk, main_screen, until_shown
 from tests.app.screen import screen_text
 from tests.parameters import mostly_long

@@ -10,11 +10,11 @@ import pytest
 from textual.pilot import Pilot
 
 from gpututor.app.app import GpututorApp
-from gpututor.app.standing import State
-from gpututor.course.catalogue import load_course
+from gpututor.course.loader import load_course
 from gpututor.course.workspace import make_workspace
 from gpututor.grading.client import GradingClient
 from gpututor.paths import builtin_course, default_workspace, progress_file
+from gpututor.progress.overview import State
 from gpututor.progress.store import ProgressStore
 from tests.app.conftest import main_screen, ready, until, until_shown
 from tests.app.screen import screen_text
@@ -51,7 +51,7 @@ async def test_a_learner_opens_edits_fails_mends_passes_quits_and_comes_back(
     monkeypatch.setenv("GPUTUTOR_HOME", str(tmp_path))
     async with start() as pilot:
         screen = main_screen(pilot)
-        screen.open_exercise(screen.learner.course.find("born_on_the_device"), screen.panes.current)
+        screen.navigator.open_exercise(screen.learner.course.find("born_on_the_device"), screen.panes.current)
         await pilot.press("e")
         wrong = next(path for path in screen.exercise.wrong_solutions if "fails: transfers" in path.read_text())
         screen.panes.editor.load_text(wrong.read_text())
@@ -81,7 +81,7 @@ async def test_an_endless_loop_can_be_stopped_and_the_next_run_is_graded(
     monkeypatch.setenv("GPUTUTOR_HOME", str(tmp_path))
     async with start() as pilot:
         screen = main_screen(pilot)
-        screen.open_exercise(screen.learner.course.find("born_on_the_device"), screen.panes.current)
+        screen.navigator.open_exercise(screen.learner.course.find("born_on_the_device"), screen.panes.current)
         screen.panes.editor.load_text("def make_grid(height, width, device):\n    while True: pass\n")
         await pilot.press("ctrl+s")
         await until(pilot, lambda: "On cuda:0" in screen_text(pilot.app), "for the run to begin", patience_s=90)

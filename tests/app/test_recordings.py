@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from gpututor.trace.files import read_trace
+from gpututor.trace.arrays import Rows
 from gpututor.trace.hazards import hazards_of
-from gpututor.trace.rows import Rows
+from gpututor.trace.serialization import read_trace
 from gpututor.trace.summary import lines_of, summary
 from tests.app.recordings import FILE, long_trace, make_recording, small_trace
 

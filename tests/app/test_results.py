@@ -8,13 +8,12 @@ import pytest
 from textual.screen import Screen
 
 from gpututor.app.screens.all_text import AllTextScreen
-from gpututor.app.widgets.long_text import LongText
-from gpututor.app.widgets.output import DETAIL_LINES, bounded, printed
-from gpututor.app.widgets.plain import PlainText
-from gpututor.app.widgets.run_news import CHANGED
+from gpututor.app.widgets.base import PlainText
+from gpututor.app.widgets.output import DETAIL_LINES, LongText, bounded, printed
+from gpututor.app.widgets.results import CHANGED
 from gpututor.grading.events import GradeRequest
 from gpututor.grading.report import Report, RunSummary, Status
-from gpututor.grading.run_progress import RunProgress
+from gpututor.grading.report_text import RunProgress
 from tests.app.conftest import Desk, main_screen, until, until_shown
 from tests.app.screen import screen_text
 from tests.app.scripted import ScriptedClient, failure, report, verdict
@@ -54,7 +53,7 @@ async def test_results_are_marked_as_soon_as_the_file_is_another_one_than_that_w
         await until(pilot, lambda: CHANGED not in screen_text(pilot.app), "for the mark to go")
         await pilot.press("e", "x", "escape", "5")
         await until_shown(pilot, CHANGED)
-        screen.show_last_report()
+        screen.attempts.show_last_report()
         await until_shown(pilot, f"This is your last run. {CHANGED}")
 
 
@@ -91,10 +90,10 @@ async def test_a_stop_is_seen_at_once_even_when_the_judge_does_not_answer(desk: 
         await until_shown(pilot, "Stopped. Nothing was recorded.")
         desk.client.holds = False
         desk.client.released.set()  # the judge had its report ready: it came too late
-        await until(pilot, lambda: screen._parts == {}, "for the late report")
+        await until(pilot, lambda: screen.runs._parts == {}, "for the late report")
         assert "Stopped. Nothing was recorded." in screen_text(pilot.app)
         assert screen.learner.progress.attempts(screen.exercise.key) == []
-        assert list(screen.recordings.folder.iterdir()) == []
+        assert list(screen.attempts.recordings.folder.iterdir()) == []
 
 
 async def test_what_is_cut_is_marked_and_read_in_full(desk: Desk) -> None:

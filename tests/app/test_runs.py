@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from gpututor.app.commands import Pane
-from gpututor.app.screens.dialogs import QuestionDialog
-from gpututor.classroom.handing.student_course import write_student_course
-from gpututor.course.catalogue import load_course
+from gpututor.app.screens.base import QuestionDialog
+from gpututor.classroom.packing import write_student_course
+from gpututor.course.loader import load_course
 from gpututor.grading.events import DeviceAwaited, GradeRequest, GradingEvent
 from gpututor.grading.report import Outcome, Report, Status
 from tests.app.conftest import Desk, main_screen, until, until_shown
@@ -69,6 +69,7 @@ async def test_a_newer_run_takes_the_place_of_an_older_one(desk: Desk) -> None:
         await pilot.press("r")
         await until(pilot, lambda: not screen.running, "for the second run")
         await until_shown(pilot, "✓ Passed")
+        screen.attempts.writer.wait(20)
         assert len(screen.learner.progress.attempts(screen.exercise.key)) == 1
 
 
@@ -93,6 +94,7 @@ async def test_a_run_that_ends_after_the_learner_went_on_is_recorded_but_not_sho
         desk.client.released.set()
         await until(pilot, lambda: not screen.running, "for the end")
         await until_shown(pilot, "Not run yet")
+        screen.attempts.writer.wait(20)
         assert len(screen.learner.progress.attempts(desk.course.exercises[0].key)) == 1
 
 

@@ -9,10 +9,10 @@ import pytest
 from textual.widgets import Input, OptionList
 
 from gpututor.app.commands import Pane
+from gpututor.app.course_index import MOST_FOUND, TextIndex, excerpt
 from gpututor.app.screens.search import SearchScreen
-from gpututor.app.text_index import MOST_FOUND, TextIndex, excerpt
-from gpututor.course.catalogue import load_course
-from gpututor.course.exercise import Lesson
+from gpututor.course.loader import load_course
+from gpututor.course.model import Lesson
 from gpututor.paths import builtin_course
 from tests.app.conftest import Desk, main_screen, until, until_shown
 from tests.app.screen import screen_lines, screen_text

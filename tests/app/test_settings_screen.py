@@ -73,10 +73,10 @@ async def test_a_command_for_the_own_editor_is_typed(desk: Desk) -> None:
         await until_shown(pilot, "Enter takes the command Esc leaves it as it was")
         await pilot.press(*"hx", "enter")
         await until_shown(pilot, "← → changes")
-        assert main_screen(pilot).settings.now.editor == "hx"
+        assert main_screen(pilot).learner.settings.now.editor == "hx"
         assert "hx" in screen_text(pilot.app)
         await pilot.press("enter", *" -x", "escape")
-        assert main_screen(pilot).settings.now.editor == "hx", "Esc keeps what was"
+        assert main_screen(pilot).learner.settings.now.editor == "hx", "Esc keeps what was"
         assert isinstance(pilot.app.screen, SettingsScreen)
     assert read_settings(settings_file()).settings.editor == "hx"
 
@@ -94,7 +94,7 @@ async def test_a_fault_in_the_file_is_told_at_the_start_and_explained_on_the_scr
     path = write('motion = "some"\ndevice = "cpu"\n')
     async with desk.start((100, 30)) as pilot:
         await until_shown(pilot, "A setting could not be taken. Press , to see which.")
-        assert main_screen(pilot).settings.now.device == "cpu", "the rest holds"
+        assert main_screen(pilot).learner.settings.now.device == "cpu", "the rest holds"
         await pilot.press("comma")
         await until_shown(pilot, 'line 1: motion cannot be "some"')
         assert pilot.app.animation_level == "none", "as the test set it"
@@ -156,7 +156,7 @@ async def test_unless_asked_for_nothing_runs_by_itself(desk: Desk) -> None:
         desk.file().write_text(RIGHT)
         await until(pilot, lambda: main_screen(pilot).editor_text == RIGHT, "for the reload")
         for _ in range(5):
-            main_screen(pilot).tick()
+            main_screen(pilot).check_disk()
         assert desk.client.requests == []
 
 
@@ -164,9 +164,9 @@ async def test_what_another_editor_saved_is_run_and_the_learner_stays_where_they
     write('auto_run = "other editor"\n')
     async with desk.start() as pilot:
         await pilot.press("e", *"x = 1", "enter")
-        main_screen(pilot).save()
+        main_screen(pilot).files.save()
         for _ in range(5):
-            main_screen(pilot).tick()
+            main_screen(pilot).check_disk()
         assert desk.client.requests == [], "what is typed here waits for ^s"
         desk.file().write_text(RIGHT)
         await until(pilot, lambda: len(desk.client.requests) == 1, "for the run")
@@ -211,7 +211,7 @@ def test_no_key_of_a_terminal_means_two_commands() -> None:
 async def test_costs_that_are_hidden_stay_hidden(desk: Desk) -> None:
     async with desk.start() as pilot:
         assert main_screen(pilot).panes.editor.costs_on
-        main_screen(pilot).action_costs()
+        main_screen(pilot).editing.switch_costs()
         assert read_settings(settings_file()).settings.costs is False
     async with desk.start() as pilot:
         assert not main_screen(pilot).panes.editor.costs_on

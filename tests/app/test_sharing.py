@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from gpututor.app import drafts
-from gpututor.app.desk import SETTLED_NS
-from gpututor.app.drafts import Draft
-from gpututor.app.screens.dialogs import QuestionDialog
+from gpututor.app import open_file
+from gpututor.app.open_file import SETTLED_NS, Draft
+from gpututor.app.open_file import OpenFile as OpenFile
+from gpututor.app.screens.base import QuestionDialog
 from tests.app.conftest import Desk, main_screen, stop_ticking, until, until_shown
 from tests.app.screen import screen_text
 from tests.app.test_files import backups, is_asking, start_conflict
@@ -67,7 +67,7 @@ async def test_a_file_that_is_only_touched_has_not_changed(desk: Desk) -> None:
         await until(pilot, lambda: file.read_text().startswith("m=1def"), "for the autosave")
         os.utime(file)
         for _ in range(3):
-            screen.tick()
+            screen.check_disk()
             await pilot.pause()
         assert not is_asking(pilot)
         assert "Reloaded" not in screen_text(pilot.app)
@@ -79,7 +79,7 @@ async def test_an_old_file_costs_no_reading(desk: Desk, monkeypatch: pytest.Monk
     async with desk.start() as pilot:
         monkeypatch.setattr("gpututor.course.workspace.Workspace.read", lambda *_: pytest.fail("read"))
         for _ in range(3):
-            main_screen(pilot).tick()
+            main_screen(pilot).check_disk()
 
 
 @pytest.mark.parametrize("mark", [b"", b"\xef\xbb\xbf"], ids=["plain", "byte order mark"])
@@ -159,9 +159,9 @@ async def test_two_commands_that_wait_for_an_answer_are_both_done_in_their_order
         screen = main_screen(pilot)
         await pilot.press("e", *"m=1")
         desk.file().write_text("theirs = 1\n")
-        screen.start_run()
-        screen.action_next_exercise()
-        screen.action_next_exercise()
+        screen.runs.run_checks()
+        screen.navigator.next_exercise()
+        screen.navigator.next_exercise()
         await until(pilot, lambda: is_asking(pilot), "for the question")
         await pilot.press("m")
         await until(pilot, lambda: screen.exercise.label == "1.2", "for the next exercise")
@@ -175,8 +175,8 @@ async def test_what_waits_behind_a_command_that_asks_is_not_done_under_its_dialo
         screen = main_screen(pilot)
         await pilot.press("e", *"m=1")
         desk.file().write_text("theirs = 1\n")
-        screen.action_reset()
-        screen.action_next_exercise()
+        screen.learning.reset()
+        screen.navigator.next_exercise()
         await until(pilot, lambda: is_asking(pilot), "for the question")
         await pilot.press("m")
         await until_shown(pilot, "Start 1.1")
@@ -192,7 +192,7 @@ async def test_beginning_an_exercise_anew_never_asks_about_another_one(desk: Des
         screen = main_screen(pilot)
         await pilot.press("e", *"m=1")
         desk.file().write_text("theirs = 1\n")
-        screen.begin_again(desk.course.exercises[1].key)
+        screen.learning.begin_again(desk.course.exercises[1].key)
         await until(pilot, lambda: is_asking(pilot), "for the question")
         await pilot.press("m")
         await until_shown(pilot, "Start 1.2")
@@ -212,14 +212,14 @@ async def test_a_draft_that_could_not_be_decided_about_is_not_saved_over_the_fil
     async with desk.start() as pilot:
         screen = main_screen(pilot)
         now = 100.0
-        screen._clock = lambda: now
+        screen.files._clock = lambda: now
         await until(pilot, lambda: is_asking(pilot), "for the question")
         await pilot.press(answer)
         await until_shown(pilot, "File exists")
         await pilot.press("escape", "e", "x")
         for _ in range(3):
             now += 10
-            screen.tick()
+            screen.check_disk()
             await pilot.pause()
         await pilot.press("f3")
         assert desk.file().read_text() == "theirs = 1\n"
@@ -261,6 +261,23 @@ def test_without_locks_a_draft_that_another_app_has_stays_where_it_is(
     assert other.take_left("") == "live = 1\n"
     other.forget()
     assert other.take_left("") is None, "it is not taken twice"
-    monkeypatch.setattr(drafts, "_copied", set())  # as in another process
+    monkeypatch.setattr(open_file, "_copied", set())  # as in another process
     assert Draft(desk.file()).take_left("") == "live = 1\n"
     live.forget()
+
+
+def test_a_file_that_is_there_again_in_the_last_moment_is_kept(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened = OpenFile(desk.workspace, desk.course.exercises[0])
+    opened.read()
+    opened.path.unlink()
+    fsync = os.fsync
+
+    def there_again(descriptor: int) -> None:
+        fsync(descriptor)
+        monkeypatch.undo()
+        opened.path.write_text("theirs = 2\n")
+
+    monkeypatch.setattr(os, "fsync", there_again)
+    opened.keep_mine("mine = 1\n")
+    assert opened.path.read_text() == "mine = 1\n"
+    assert backups(desk) == ["theirs = 2\n"]

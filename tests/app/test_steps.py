@@ -10,8 +10,8 @@ from textual._compositor import Compositor
 from textual.geometry import Region
 from textual.widgets.markdown import MarkdownBlock
 
-from gpututor.app import style_sheets
-from gpututor.app.idle import LONG_QUIET_S, QUIET_S, IdleCollector
+from gpututor.app import runtime
+from gpututor.app.runtime import LONG_QUIET_S, QUIET_S, IdleCollector
 from tests.app.conftest import Desk, main_screen, until
 from tests.app.screen import screen_text
 
@@ -56,8 +56,8 @@ def test_all_objects_are_looked_at_only_when_nobody_typed_for_long(collections: 
 
 
 def test_no_change_of_the_focus_restyles_what_is_inside_a_pane() -> None:
-    names = [*style_sheets.FIRST, *style_sheets.LATER]
-    assert not [name for name in names if ":focus-within" in style_sheets.path_of(name).read_text("utf-8")]
+    names = [*runtime.FIRST, *runtime.LATER]
+    assert not [name for name in names if ":focus-within" in runtime.path_of(name).read_text("utf-8")]
 
 
 async def test_the_frame_says_where_the_keys_go(desk: Desk) -> None:

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from gpututor.app.main.files import FileController
 from gpututor.app.main.screen import MainScreen
 from tests.app.conftest import Desk, main_screen, ready, until
 from tests.app.screen import SIZES
@@ -130,10 +131,10 @@ async def test_a_fault_of_ours_saves_what_is_open_and_says_where_the_log_is(
 async def test_a_fault_of_ours_says_so_when_the_file_cannot_be_saved(
     desk: Desk, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refuse(_: MainScreen) -> None:
+    def refuse(_: FileController) -> None:
         raise OSError("full")
 
-    monkeypatch.setattr(MainScreen, "rescue", refuse)
+    monkeypatch.setattr(FileController, "rescue", refuse)
     with pytest.raises(Unforeseen):
         await break_while_typing(desk)
     assert "Your last edits could not be kept." in capsys.readouterr().err

@@ -157,7 +157,7 @@ async def test_without_colours_the_chosen_theme_is_kept(desk: Desk, monkeypatch:
     write(f'theme = "{TERMINAL.name}"\n')
     async with desk.start() as pilot:
         assert pilot.app.current_theme is WITHOUT_COLOURS
-        assert main_screen(pilot).settings.now.theme == pilot.app.theme == TERMINAL.name
+        assert main_screen(pilot).learner.settings.now.theme == pilot.app.theme == TERMINAL.name
 
 
 def test_the_settings_name_the_apps_own_themes() -> None:

@@ -7,7 +7,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpututor.app.widgets.device.window import Window, ticks
+from gpututor.app.trace_view.lanes import Window, ticks
 
 wholes = st.builds(
     lambda least, span, columns: Window.whole(least, least + span, columns),

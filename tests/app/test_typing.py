@@ -11,8 +11,8 @@ from textual import events
 from textual.app import App, ComposeResult
 
 from gpututor.app.commands import Pane
-from gpututor.app.widgets.editor.editor import Editor
-from gpututor.app.widgets.verdict_row import VerdictRow
+from gpututor.app.editor.editor import Editor
+from gpututor.app.widgets.results import VerdictRow
 from tests.app.conftest import Desk, main_screen, until
 from tests.app.screen import TRIED_SIZES
 from tests.app.test_path import run_checks

@@ -82,8 +82,8 @@ async def test_a_file_that_becomes_unreadable_is_told_once_with_its_name_and_wha
             await until_shown(pilot, told)
         await pilot.press("escape", "e", *"m=1")
         for _ in range(5):
-            screen._first_edit_at = 0.0
-            screen.tick()
+            screen.files._first_edit_at = 0.0
+            screen.check_disk()
             await pilot.pause()
         assert not is_asking(pilot), "typing goes on"
         assert "not saved: ^s tells why" in screen_text(pilot.app)
@@ -164,7 +164,7 @@ async def test_a_draft_that_is_not_wanted_is_kept_in_the_backups(desk: Desk) -> 
         stop_ticking(pilot)
         await pilot.press("e", *"m=1")
         desk.file().write_text("theirs = 1\n")
-        main_screen(pilot).rescue()
+        main_screen(pilot).files.rescue()
     async with desk.start() as pilot:
         await until(pilot, lambda: is_asking(pilot), "for the question")
         await pilot.press("escape")

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from gpututor.app.widgets.editor.code_text import CodeDocument, sign_words, with_signs
-from gpututor.plain_text import lines_of
+from gpututor.app.editor.rendering import CodeDocument, sign_words, with_signs
+from gpututor.text import lines_of
 from tests.app.conftest import Desk, main_screen, until, until_shown
 from tests.app.screen import TRIED_SIZES, screen_text
 from tests.app.test_raw_text import assert_harmless

@@ -101,12 +101,12 @@ def test_each_page_has_blocks_to_run() -> None:
 
 
 def test_the_page_names_the_tested_versions_and_every_model() -> None:
-    from gpututor.devices.virtual import versions
-    from gpututor.devices.virtual.specs import model_names
+    from gpututor.devices.virtual import options
+    from gpututor.hardware.gpus import gpu_names
 
     page = PAGES[1].read_text(encoding="utf-8")
-    assert f"Tested with torch {versions.OLDEST} to {versions.NEWEST}." in page
-    assert f"{', '.join(model_names())}." in page.replace("\n", " ")
+    assert f"Tested with torch {options.OLDEST} to {options.NEWEST}." in page
+    assert f"{', '.join(gpu_names())}." in page.replace("\n", " ")
 
 
 def test_links_of_the_pages_lead_to_files() -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from gpututor.authoring.stations import Station
+from gpututor.authoring.pool import Station
 
 
 @pytest.fixture(scope="session")

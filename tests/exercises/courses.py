@@ -7,7 +7,7 @@ import random
 import pytest
 
 from gpututor import paths
-from gpututor.course.catalogue import load_course
+from gpututor.course.loader import load_course
 
 COURSE = load_course(paths.builtin_course())
 EXERCISES = [pytest.param(exercise, id=exercise.slug) for exercise in COURSE.exercises]

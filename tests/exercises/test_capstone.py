@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpututor.authoring.stations import Station
+from gpututor.authoring.pool import Station
 from gpututor.grading.report import Status
 from tests.exercises.courses import COURSE
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from gpututor.course.catalogue import load_course
+from gpututor.course.loader import load_course
 from gpututor.paths import builtin_course
 
 

@@ -11,11 +11,11 @@ from collections.abc import Iterable
 
 import pytest
 
-from gpututor.authoring.faults import Fault
-from gpututor.authoring.stations import Examined, Station
+from gpututor.authoring.pool import Examined, Station
+from gpututor.authoring.problems import Fault
 from gpututor.authoring.trials import Trial, examined_faults, first_trial, further_trials, trials_on
 from gpututor.cli.main import main
-from gpututor.course.exercise import Exercise, Lesson
+from gpututor.course.model import Exercise, Lesson
 from tests.exercises.courses import COURSE, LESSONS, ONE_OF_EACH_LESSON, ONE_OF_SOME_LESSONS, SAMPLE
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from gpututor.course.exercise import Exercise
+from gpututor.course.model import Exercise
 from gpututor.grading.client import GradingClient
 from gpututor.grading.events import Graded, GradeRequest
 from gpututor.grading.report import Outcome, Report, Status

@@ -7,10 +7,10 @@ from types import ModuleType
 
 import pytest
 
-from gpututor.authoring.form import exercise_faults, lesson_faults
-from gpututor.authoring.gate import example_faults
-from gpututor.authoring.stations import Station
-from gpututor.course.exercise import Exercise, Lesson
+from gpututor.authoring.lint import exercise_faults, lesson_faults
+from gpututor.authoring.pool import Station
+from gpututor.authoring.verify import example_faults
+from gpututor.course.model import Exercise, Lesson
 from tests.exercises.courses import COURSE, EXERCISES, LESSONS, SOME_LESSONS
 
 

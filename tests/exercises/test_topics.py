@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from gpututor.course.exercise import Exercise
+from gpututor.course.model import Exercise
 from tests.exercises.courses import COURSE
 
 PAGE = Path(__file__).parents[2] / "docs" / "topics.md"

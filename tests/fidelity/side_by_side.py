@@ -11,11 +11,11 @@ from typing import Any
 import torch
 from torch import nn
 
-from gpututor.devices.observer import observe
+from gpututor.devices.real import observe
 from gpututor.devices.recorder import Recorder
 from gpututor.devices.virtual import virtual_gpu
-from gpututor.devices.virtual.specs import spec
 from gpututor.errors import UsageError
+from gpututor.hardware.gpus import gpu_spec
 from gpututor.trace.events import Event, Kind
 from tests.fidelity.amounts import MIB, allocated, reserved, taken
 from tests.fidelity.program import Outcome, Program, outcome
@@ -222,6 +222,6 @@ def apart(real: Figures, virtual: Figures, *, multiplies: bool = False) -> list[
 def model_of(reported_name: str) -> str:
     """The virtual GPU that is nearest to a real one; any, where gpus.toml does not have it."""
     try:
-        return spec(reported_name).name
+        return gpu_spec(reported_name).name
     except UsageError:
         return "H100"

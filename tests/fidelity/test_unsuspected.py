@@ -9,20 +9,20 @@ from typing import Any
 import pytest
 import torch
 
-from gpututor.checks.core import Call, MemoryUse, Run, Span
-from gpututor.judge.machines import seen_by_checks
+from gpututor.checks.model import Call, MemoryUse, Run, Span
+from gpututor.hardware.scenario import Scenario
+from gpututor.judge.devices import seen_by_checks
 from gpututor.judge.suspicions import suspicions_of
-from gpututor.wire.messages import MachineSpec
-from gpututor.worker.gauges import Around
-from gpututor.worker.machines import entered
-from gpututor.worker.sealed import Sealed
+from gpututor.protocol.messages import MachineSpec
+from gpututor.worker.guard import Sealed
+from gpututor.worker.machine import Around, entered
 from tests.fidelity import programs
 from tests.fidelity.program import PROGRAMS, Program, outcome
 
 for _module in pkgutil.iter_modules(programs.__path__):
     importlib.import_module(f"{programs.__name__}.{_module.name}")
 
-SPEC = MachineSpec("two GPUs", "virtual", 0, 2, ("cuda",), "H100", None)
+SPEC = MachineSpec(Scenario("two GPUs", 2, ("cuda",), "H100"), "virtual", 0)
 SOURCE = "\n" * 10_000
 """Its lines are those of the corpus's files."""
 

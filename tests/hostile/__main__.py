@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 from gpututor.errors import TutorError
-from gpututor.plain_text import visible
+from gpututor.text import visible
 from tests.hostile.ground import Ground, opened
 from tests.hostile.members import Member, members
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from gpututor import paths
-from gpututor.course.catalogue import load_course
+from gpututor.course.loader import load_course
 from gpututor.errors import GradingError
 from gpututor.grading.client import GradingClient
 from gpututor.grading.events import Graded, GradeRequest

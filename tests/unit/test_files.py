@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import errno
 import os
 import random
 import subprocess
@@ -14,7 +13,6 @@ from pathlib import Path
 
 import pytest
 
-from gpututor import files
 from gpututor.files import (
     ChangedMeanwhile,
     back_up,
@@ -27,7 +25,6 @@ from gpututor.files import (
 from gpututor.processes import is_alive
 from tests.unit.patience import no_waiting
 
-exchanging = pytest.mark.skipif(sys.platform != "linux", reason="only Linux exchanges two files in one step")
 LETTERS = 1 << 20
 WRITER = """
 import sys
@@ -183,23 +180,8 @@ def without_hard_links(*_: object) -> None:
     raise PermissionError(1, "Operation not permitted")
 
 
-def test_create_replaces_nothing_that_appears_in_the_last_moment_without_hard_links(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = tmp_path / "file.py"
+def test_create_works_on_file_systems_without_hard_links(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.link", without_hard_links)
-    with meanwhile(monkeypatch, files, "_rename", partial(path.write_text, "theirs")):
-        assert not create_atomically(path, "ours")
-    assert (path.read_text(), os.listdir(tmp_path)) == ("theirs", ["file.py"])
-
-
-@pytest.mark.parametrize("renameat2", [True, False])
-def test_create_works_on_file_systems_without_hard_links(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, renameat2: bool
-) -> None:
-    monkeypatch.setattr("os.link", without_hard_links)
-    if not renameat2:
-        monkeypatch.setattr(files, "_rename", without_renameat2)
     assert create_atomically(tmp_path / "file.py", "ours")
     assert (tmp_path / "file.py").read_text() == "ours"
     assert os.listdir(tmp_path) == ["file.py"]
@@ -239,116 +221,38 @@ def test_what_is_written_while_the_new_text_goes_to_the_disk_is_not_replaced(
         assert (path.read_text(), os.listdir(tmp_path)) == (theirs, ["file.py"])
 
 
-@pytest.mark.parametrize("act", [Path.unlink, lambda path: move_over(path, "theirs")], ids=["removed", "moved over"])
-def test_another_file_that_comes_in_the_last_moment_is_not_replaced(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, act: Callable[[Path], None]
-) -> None:
-    path = tmp_path / "file.py"
-    path.write_text("old")
-    with meanwhile(monkeypatch, Path, "chmod", lambda: act(path)), pytest.raises(ChangedMeanwhile):
-        replace_known(path, "ours", b"old".__eq__)
-    assert [each.read_text() for each in tmp_path.iterdir()] in ([], ["theirs"])
-
-
-def test_what_is_written_into_the_file_as_it_is_replaced_and_later_is_not_lost(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = tmp_path / "file.py"
-    path.write_text("old")
-    with path.open("a") as others:
-        with meanwhile(monkeypatch, files, "_rename", lambda: print(" and theirs", end="", file=others, flush=True)):
-            replaced = replace_known(path, "ours", b"old".__eq__)
-        assert replaced is not None
-        backups = tmp_path / "backups"
-        backups.write_text("in the way")
-        with pytest.raises(OSError, match="File exists"):
-            replaced.back_up_newer(path.name, backups)
-        backups.unlink()
-        kept = replaced.back_up_newer(path.name, backups)
-        assert kept is not None
-        assert (path.read_text(), kept.read_text()) == ("ours", "old and theirs")
-        assert replaced.back_up_newer(path.name, backups) is None
-        others.write(", later")
-        others.flush()
-        kept = replaced.back_up_newer(path.name, backups)
-        assert kept is not None
-        assert kept.read_text() == "old and theirs, later"
-
-
 def test_where_nothing_is_nothing_that_appears_is_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "file.py"
     with meanwhile(monkeypatch, os, "link", partial(path.write_text, "theirs")), pytest.raises(ChangedMeanwhile):
         replace_known(path, "ours", b"".__eq__)
     assert path.read_text() == "theirs"
     path.unlink()
-    assert replace_known(path, "ours", b"".__eq__) is None
+    replace_known(path, "ours", b"".__eq__)
     assert (path.read_text(), os.listdir(tmp_path)) == ("ours", ["file.py"])
 
 
-def without_renameat2(*_: object) -> None:
-    """As where the system or the file system does not know it."""
-    raise OSError(errno.EINVAL, "Invalid argument")
-
-
-@exchanging
-def test_another_file_that_takes_the_place_as_the_text_is_moved_is_not_lost(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = tmp_path / "file.py"
-    path.write_text("old")
-    with meanwhile(monkeypatch, files, "_rename", partial(move_over, path, "theirs")):
-        replaced = replace_known(path, "ours", b"old".__eq__)
-    assert replaced is not None
-    kept = replaced.back_up_newer(path.name, tmp_path / "backups")
-    assert kept is not None
-    assert (path.read_text(), kept.read_text()) == ("ours", "theirs")
-    assert sorted(os.listdir(tmp_path)) == ["backups", "file.py"]
-
-
-@exchanging
-@pytest.mark.parametrize("comes", ["link", "folder", "nothing"])
-def test_what_is_no_file_any_more_as_the_text_is_moved_stays(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, comes: str
-) -> None:
-    path, other = tmp_path / "file.py", tmp_path / "other.py"
-    path.write_text("old")
-
-    def act() -> None:
-        path.unlink()
-        if comes == "link":
-            path.symlink_to(other)
-        elif comes == "folder":
-            path.mkdir()
-
-    with meanwhile(monkeypatch, files, "_rename", act), pytest.raises(ChangedMeanwhile):
-        replace_known(path, "ours", b"old".__eq__)
-    assert (path.is_symlink(), path.is_dir()) == (comes == "link", comes == "folder")
-    assert os.listdir(tmp_path) == ([] if comes == "nothing" else ["file.py"])
-
-
-def test_a_file_is_replaced_also_where_two_cannot_be_exchanged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = tmp_path / "file.py"
-    path.write_text("old")
-    monkeypatch.setattr(files, "_rename", without_renameat2)
-    with meanwhile(monkeypatch, Path, "replace", partial(path.write_text, "theirs")):
-        replaced = replace_known(path, "ours", b"old".__eq__)
-    assert replaced is not None
-    kept = replaced.back_up_newer(path.name, tmp_path / "backups")
-    assert kept is not None
-    assert (path.read_text(), kept.read_text()) == ("ours", "theirs")
-
-
-@pytest.mark.parametrize("moment", [(os, "fsync"), (files, "_rename")], ids=["before", "in the last moment"])
-def test_whatever_is_replaced_is_kept(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: tuple[object, str]
-) -> None:
+def test_whatever_is_replaced_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path, backups = tmp_path / "file.py", tmp_path / "backups"
     path.write_text("old")
     backups.mkdir()
-    with meanwhile(monkeypatch, *moment, lambda: path.write_text("theirs")):
-        kept, _ = replace_backed_up(path, "ours", backups)
+    with meanwhile(monkeypatch, os, "fsync", lambda: path.write_text("theirs")):
+        kept = replace_backed_up(path, "ours", backups)
     assert path.read_text() == "ours"
     assert kept.read_text() == "theirs"
+
+
+def test_a_file_that_changes_again_and_again_is_not_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, fsync, texts = tmp_path / "file.py", os.fsync, iter(map(str, range(100)))
+    path.write_text("old")
+
+    def changed(descriptor: int) -> None:
+        fsync(descriptor)
+        path.write_text(next(texts))
+
+    monkeypatch.setattr(os, "fsync", changed)
+    with pytest.raises(OSError, match="all the time"):
+        replace_backed_up(path, "ours", tmp_path / "backups")
+    assert path.read_text() != "ours"
 
 
 def test_backups_of_the_same_second_get_names_of_their_own(tmp_path: Path) -> None:

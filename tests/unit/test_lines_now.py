@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpututor.app.lines_now import line_now
+from gpututor.app.editor.line_costs import line_now
 
 TEXTS = st.lists(st.sampled_from(["a", "b", "  a", "", "x = 1"]), max_size=12).map("\n".join)
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpututor.plain_text import lines_of, visible
+from gpututor.text import lines_of, visible
 
 
 @pytest.mark.parametrize(

@@ -4,9 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from gpututor.devices.virtual.specs import all_specs
 from gpututor.errors import TutorError
-from gpututor.grading.models import models
 from gpututor.settings import BY_KEY, SETTINGS, Settings, SettingsFile, read_settings, written
 
 
@@ -112,13 +110,3 @@ def test_every_choice_of_every_setting_can_be_chosen(path: Path) -> None:
             settings.choose(setting.key, choice)
             assert getattr(SettingsFile(path).now, setting.key) == choice
     assert set(BY_KEY) == set(Settings.__dataclass_fields__)
-
-
-def test_the_models_are_those_of_the_virtual_gpu() -> None:
-    specs = all_specs()
-    assert [model.name for model in models()] == list(specs)
-    for model in models():
-        spec = specs[model.name]
-        assert (model.memory_bytes, model.capability) == (spec.memory_bytes, spec.capability)
-        assert (model.bytes_per_s, model.float32_flops) == pytest.approx((spec.bytes_per_s, spec.float32_flops))
-        assert model.float16_flops == pytest.approx(spec.float16_flops)

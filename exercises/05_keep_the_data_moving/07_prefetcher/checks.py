@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from gpututor.checks import memory, overlap, parity, placement, races, structure, syncs, transfers
-from gpututor.checks.core import Machine
+from gpututor.checks.model import Machine
 
 BATCHES_AT_A_TIME = 3
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from gpututor.checks import overlap, parity, placement, races, structure, syncs, transfers
-from gpututor.checks.core import Machine
+from gpututor.checks.model import Machine
 
 
 def reference(features: torch.Tensor, left: list[torch.Tensor], right: list[torch.Tensor]) -> torch.Tensor:

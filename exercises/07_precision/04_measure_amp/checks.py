@@ -19,7 +19,7 @@ from gpututor.checks import (
     structure,
     unmodified,
 )
-from gpututor.checks.waits import causes
+from gpututor.checks.transfers import causes
 from gpututor.trace.events import Event, Kind
 
 MODES = {"float32": "float32", "autocast": "float16"}

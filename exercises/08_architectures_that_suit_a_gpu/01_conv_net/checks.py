@@ -6,8 +6,8 @@ import torch
 from torch.nn import functional
 
 from gpututor.checks import launches, parity, placement, structure, syncs, transfers
-from gpututor.checks.core import Check, Finding, Run
-from gpututor.wire.observed import ObservedTensor
+from gpututor.checks.model import Check, Finding, Run
+from gpututor.protocol.values import ObservedTensor
 
 
 def reference(weights: dict[str, torch.Tensor], images: torch.Tensor, classes: int) -> torch.Tensor:

@@ -7,8 +7,8 @@ from typing import Any
 import torch
 
 from gpututor.checks import launches, parity, placement, structure, syncs, transfers
-from gpututor.checks.core import Check, Finding, Run
-from gpututor.wire.observed import ObservedTensor
+from gpututor.checks.model import Check, Finding, Run
+from gpututor.protocol.values import ObservedTensor
 
 
 def reference(weights: dict[str, torch.Tensor], tokens: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:

@@ -10,8 +10,8 @@ from torch import nn
 from torch.nn import functional
 
 from gpututor.checks import launches, parity, placement, structure, syncs, transfers
-from gpututor.checks.core import Call, Check, Finding, Run
-from gpututor.wire.observed import ObservedModule, ObservedTensor
+from gpututor.checks.model import Call, Check, Finding, Run
+from gpututor.protocol.values import ObservedModule, ObservedTensor
 
 LONGEST = 32
 """Positions in the table."""

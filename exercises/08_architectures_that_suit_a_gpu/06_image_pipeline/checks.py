@@ -9,8 +9,8 @@ from torch import nn
 from torch.nn import functional
 
 from gpututor.checks import launches, parity, placement, speed, structure, syncs, transfers
-from gpututor.checks.core import Check, Finding, Run
-from gpututor.wire.observed import ObservedTensor
+from gpututor.checks.model import Check, Finding, Run
+from gpututor.protocol.values import ObservedTensor
 
 RATE = 0.1
 """Learning rate."""

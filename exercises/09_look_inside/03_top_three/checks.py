@@ -7,7 +7,7 @@ from typing import Any
 
 from gpututor.checks import Check, Finding, Machine, Run, after_call, launches, structure, unmodified
 from gpututor.trace.events import Kind
-from gpututor.trace.units import duration
+from gpututor.trace.formatting import duration
 
 CLOSE = 0.99
 """Two operators whose times differ by less may change places."""

@@ -11,10 +11,10 @@ import torch
 from torch.nn import functional as F
 
 from gpututor.checks import Call, Check, Finding, Run, Wanted, files, launches, speed, syncs
-from gpututor.checks.amounts import line_with_most, names, where
+from gpututor.checks.bounds import line_with_most, names, where
 from gpututor.checks.launches import launches_of
+from gpututor.protocol.values import ObservedTensor
 from gpututor.trace.events import Event, Kind
-from gpututor.wire.observed import ObservedTensor
 
 CLASSES, LEARNING_RATE, MOMENTUM, LONGEST_GRADIENT = 10, 0.05, 0.9, 0.5
 SCALAR_BYTES, SMALL_BYTES, FEW = 8, 256, 3

@@ -1,59 +1,93 @@
-"""The class: by student, by exercise, and what somebody should look at."""
+"""The class screen: marks by student and by exercise."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import ClassVar
 
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Container, Vertical, VerticalScroll
+from textual.content import Content
 from textual.widgets import Input, OptionList
+from textual.widgets.option_list import Option
 
-from gpututor.app.classroom.again import AgainClient
-from gpututor.app.classroom.exercises import about_exercise, exercise_rows
-from gpututor.app.classroom.filter_line import FilterLine
-from gpututor.app.classroom.help import ClassHelp
-from gpututor.app.classroom.reading import ClassRead, Source, read_in_thread
-from gpututor.app.classroom.rows import ClassTable, Order, Shown, shown_of, title_of
-from gpututor.app.classroom.table import ClassMarks
-from gpututor.app.classroom.told import cell_words, review_sections
-from gpututor.app.screens.stepped import SteppedScreen
-from gpututor.app.widgets.device.edges import Keys, TabChosen, TabTitles
-from gpututor.app.widgets.long_text import LongText
-from gpututor.app.widgets.option_rows import OptionRows
-from gpututor.app.widgets.output import Section
-from gpututor.app.widgets.plain import PlainText
-from gpututor.errors import TutorError
-from gpututor.grading.words import count
-from gpututor.plain_text import visible
-
-PAGES = ("Students", "Exercises", "Review")
-_KEYS = (
-    (("Enter", "open"), ("/", "filter"), ("s", "order"), ("F5", "read again")),
-    (("Enter", "its students"), ("F5", "read again")),
-    (("j k", "scroll"), ("F5", "read again")),
+from gpututor.app.classroom.class_table import (
+    ClassRead,
+    ClassTable,
+    Order,
+    Shown,
+    Source,
+    read_in_thread,
+    shown_of,
+    title_of,
 )
+from gpututor.app.classroom.help import class_help
+from gpututor.app.classroom.marks_table import ClassMarks
+from gpututor.app.classroom.regrade_client import AgainClient
+from gpututor.app.classroom.wording import cell_words, review_sections
+from gpututor.app.screen_commands import bar, screen_bindings
+from gpututor.app.screens.base import BaseScreen
+from gpututor.app.widgets.bars import KeyBar, TabBar
+from gpututor.app.widgets.base import OptionRows, PlainText
+from gpututor.app.widgets.output import LongText, Section
+from gpututor.classroom.gradebook.model import ExerciseSummary
+from gpututor.errors import TutorError
+from gpututor.grading.report import Outcome
+from gpututor.grading.report_text import OUTCOME_TITLES, count
+from gpututor.text import shortened, visible
+
+_TITLE = 28
+"""With it, a line for thousands of students fits into 80 columns."""
 
 
-class ClassScreen(SteppedScreen[None]):
-    """Everything is read in a thread, and again when the instructor asks for it."""
+def exercise_rows(table: ClassTable) -> Iterator[Option]:
+    """A line for each."""
+    students = len(table.rows)
+    for each in table.gradebook.exercises:
+        title = f"{shortened(title_of(each), _TITLE):<{_TITLE}}"
+        passed = sum(number for outcome, number in each.outcomes if outcome is Outcome.PASSED)
+        mean = f"mean {each.mean_share:4.0%}" if each.mean_share is not None else ""
+        open_ = f"○ {each.without_mark} no mark" if each.without_mark else ""
+        words = f"{title} {each.handed_in:>4}/{students} in  ✓ {passed:>4}  {mean:<9}  {open_}"
+        yield Option(Content(words.rstrip()))
+
+
+def about_exercise(each: ExerciseSummary) -> str:
+    """How it went, as plain text."""
+    lines = [title_of(each) + (" (left out of every total)" if each.is_dropped else "")]
+    lines += [f"{number:>6}  {OUTCOME_TITLES[outcome]}" for outcome, number in each.outcomes]
+    waiting = each.handed_in - sum(number for _, number in each.outcomes)
+    lines += [f"{waiting:>6}  … Not graded yet"] if waiting > 0 else []
+    failed = [check for check in each.checks if check.failed]
+    if failed:
+        lines += ["", "Checks that failed most"]
+        for check in failed:
+            told = f"{check.failed} of {count(check.judged, 'student')}"
+            hidden = ", hidden from students" if check.is_hidden else ""
+            lines.append(f"{check.failed:>6}  {check.check}: {check.sentence} ({told}{hidden})")
+    return visible("\n".join(lines))
+
+
+class FilterLine(Input):
+    """One line of words; the arrows move the table's cursor meanwhile."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape", "back", show=False),
-        Binding("q,ctrl+q", "app.quit", show=False),
-        Binding("tab", "turn(1)", show=False, priority=True),
-        Binding("shift+tab", "turn(-1)", show=False, priority=True),
-        *(Binding(str(number), f"page({number - 1})", show=False) for number in range(1, len(PAGES) + 1)),
-        Binding("slash", "filter", show=False),
-        Binding("s", "order", show=False),
-        Binding("j", "step('cursor_down')", show=False),
-        Binding("k", "step('cursor_up')", show=False),
-        Binding("g", "step('first')", show=False),
-        Binding("G", "step('last')", show=False),
-        Binding("f5,ctrl+r", "read_again", show=False, priority=True),
-        Binding("question_mark,f1", "help", show=False),
+        Binding("down", "screen.move(1)", show=False),
+        Binding("up", "screen.move(-1)", show=False),
     ]
+
+
+PAGES = ("Students", "Exercises", "Review")
+_OTHERS = (("cells", "students"), ("cells", "open", "filter", "order"), ("open", "students", "filter", "order"))
+"""Commands that do nothing on each page."""
+
+
+class ClassScreen(BaseScreen[None]):
+    """Everything is read in a thread, and again when the instructor asks for it."""
+
+    BINDINGS: ClassVar[list[BindingType]] = screen_bindings("class")
     AUTO_FOCUS = ""
 
     def __init__(self, source: Source, grading: AgainClient) -> None:
@@ -69,14 +103,14 @@ class ClassScreen(SteppedScreen[None]):
         self._grading = grading
         self._reading = 0
         self._is_reading = False
-        self._top = TabTitles(PAGES, id="class-tabs")
+        self._top = TabBar(PAGES, id="class-tabs")
         self._about = PlainText("… Reading the class", id="class-about")
         self._filter = FilterLine(placeholder="student, exercise, outcome, check, open, look, late", compact=True)
         self._cell = PlainText("", id="class-cell")
         self._exercises = OptionRows(id="class-exercises", markup=False, compact=True)
         self._exercise = PlainText("", id="class-exercise")
         self._review = Container(id="class-review")
-        self._keys = Keys(id="class-keys")
+        self._keys = KeyBar(id="class-keys")
 
     def compose(self) -> ComposeResult:
         yield self._top
@@ -150,8 +184,9 @@ class ClassScreen(SteppedScreen[None]):
 
     def _tell(self) -> None:
         """The line below the tabs."""
-        self._top.show(self.page_number, visible(self._source.name), 0)
-        self._keys.show(list(_KEYS[self.page_number]), [("?", "help"), ("q", "quit")])
+        self._top.show(self.page_number, self._source.name)
+        keys = bar("class", *_OTHERS[self.page_number])
+        self._keys.show(keys[:-2], keys[-2:])
         if self.table is None:
             self._about.update(self.news or "… Reading the class")
             return
@@ -199,8 +234,8 @@ class ClassScreen(SteppedScreen[None]):
             self.set_focus(self.marks)
         self.action_page((self.page_number + by) % len(PAGES))
 
-    @on(TabChosen)
-    def _choose_page(self, message: TabChosen) -> None:
+    @on(TabBar.Chosen)
+    def _choose_page(self, message: TabBar.Chosen) -> None:
         message.stop()
         self.action_page(message.number)
 
@@ -269,7 +304,7 @@ class ClassScreen(SteppedScreen[None]):
     @on(ClassMarks.Chosen)
     def open_cell(self) -> None:
         """Show what the student handed in there."""
-        from gpututor.app.classroom.submission import SubmissionScreen
+        from gpututor.app.classroom.submission_screen import SubmissionScreen
 
         cell, table = self.marks.cell, self.table
         if cell is None or table is None:
@@ -289,7 +324,7 @@ class ClassScreen(SteppedScreen[None]):
         self.marks.go_to(student)
 
     def action_help(self) -> None:
-        self.app.push_screen(ClassHelp("The class"))
+        self.app.push_screen(class_help("class"))
 
     @property
     def exercise_titles(self) -> list[tuple[str, str]]:

@@ -7,12 +7,12 @@ from functools import partial
 
 from textual.content import Content
 
+from gpututor.app.screen_commands import help_keys
 from gpututor.app.screens.help import TextScreen, help_line
 
-Keys = tuple[tuple[str, str], ...]
-
-ABOUT: dict[str, tuple[tuple[str, ...], Keys]] = {
-    "The class": (
+ABOUT = {
+    "class": (
+        "The class",
         (
             "A row for each student, a column for each exercise. ✓ passed; ✗ failed in some way; ○ open or"
             " refused: no mark yet, a person has to look; … waiting to be graded; – not handed in. ! stands where"
@@ -21,18 +21,9 @@ ABOUT: dict[str, tuple[tuple[str, ...], Keys]] = {
             " address), of the exercise, of the outcome, of a failed check, or is open, look or late. A dot stands for"
             " what does not match: `2.3 failed`, `kim`, `structure`, `open`.",
         ),
-        (
-            ("h j k l  ← ↓ ↑ →", "From cell to cell; g and G to the top and to the end."),
-            ("Enter", "Open what was handed in there."),
-            ("/", "Filter; Enter goes to the table, Esc shows all again."),
-            ("s", "Order by id, by name, by points."),
-            ("1 2 3  Tab", "Students, exercises, review."),
-            ("F5  ^r", "Read the class again, as it is by now."),
-            ("^p", "Find a command, a student or an exercise by its name."),
-            ("q", "Leave."),
-        ),
     ),
-    "A submission": (
+    "submission": (
+        "A submission",
         (
             "Above or on the left what the checks said, beside it the text that was handed in; ✗ stands at lines that"
             " checks point at.",
@@ -42,33 +33,19 @@ ABOUT: dict[str, tuple[tuple[str, ...], Keys]] = {
             "R grades it again in the same way, and says whether it comes to the same. It has the same key in the"
             " journal: only if you say so, the new report takes the place of the old one, which is kept in replaced/.",
         ),
-        (
-            ("j k  g G", "From check to check."),
-            ("Enter", "Go to the line that the check points at."),
-            ("Space", "Open the check, or close it."),
-            ("v", "Read everything in full."),
-            ("Tab", "From the checks to the text, and back."),
-            ("n p", "The next student's, or the one before, among those shown."),
-            ("] [", "This student's next attempt, or the one before."),
-            ("d", "What the devices did."),
-            ("R", "Grade it again."),
-            ("Esc", "Stop a grading; else back to the class."),
-        ),
     ),
 }
+"""Title and paragraphs about each screen."""
 
 
-class ClassHelp(TextScreen):
-    """About one of the screens."""
-
-    def __init__(self, title: str) -> None:
-        super().__init__(title, partial(_content, title))
+def class_help(screen: str) -> TextScreen:
+    """Explain one of the screens in `ABOUT`, and list its keys."""
+    return TextScreen(ABOUT[screen][0], partial(_content, screen))
 
 
-def _content(title: str, width: int) -> Content:
-    texts, keys = ABOUT[title]
+def _content(screen: str, width: int) -> Content:
     parts: list[Content | str] = []
-    for text in texts:
+    for text in ABOUT[screen][1]:
         parts.append("\n".join(textwrap.wrap(text, max(20, width))) + "\n\n")
-    parts += [help_line(*key, width) for key in keys]
+    parts += [help_line(*key, width) for key in help_keys(screen)]
     return Content.assemble(*parts)

@@ -5,17 +5,16 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from gpututor.app.classroom.again import AgainClient
 from gpututor.app.classroom.app import ClassroomApp
-from gpututor.app.classroom.reading import Source
-from gpututor.app.escape import know_escape
-from gpututor.app.idle import IdleCollector
-from gpututor.classroom.batch import Options
+from gpututor.app.classroom.class_table import Source
+from gpututor.app.classroom.regrade_client import AgainClient
+from gpututor.app.runtime import IdleCollector
 from gpututor.classroom.folder import ClassFolder
-from gpututor.classroom.gradebook.make import make_gradebook
+from gpututor.classroom.gradebook.build import make_gradebook
 from gpututor.classroom.gradebook.model import Gradebook
+from gpututor.classroom.jobs import Options
 from gpututor.classroom.review import review_of
-from gpututor.classroom.rules_file import rules_for
+from gpututor.classroom.rules import rules_for
 from gpututor.errors import UsageError
 from gpututor.grading.client import GradingClient
 
@@ -37,7 +36,6 @@ def run(folder: ClassFolder, rules: Path | None = None, course_folder: Path | No
         advice = f"Without one, `gpututor classroom report {folder.folder}` prints a table."
         raise UsageError("The screen needs a terminal, and this is none.", advice)
     client = GradingClient("process" if options.isolation == "process" else "bubblewrap")
-    know_escape()
     try:
         grading = AgainClient(folder, client, course_folder)
         ClassroomApp(source_of(folder, rules, course_folder), grading, collector=IdleCollector()).run()

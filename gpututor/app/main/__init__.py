@@ -1,1 +1,1 @@
-"""The main screen, in layers: each file adds one subject to the one that it builds on; `screen.py` is the whole."""
+"""The main screen: `screen` composes widgets and controllers; each other file is a controller, or what they share."""

@@ -1,4 +1,4 @@
-"""The main screen: how it starts and ends, and what its keys do."""
+"""The main screen: composes widgets and controllers, and forwards messages and commands to them."""
 
 from __future__ import annotations
 
@@ -6,98 +6,248 @@ import asyncio
 import importlib
 import threading
 from collections.abc import Callable
+from functools import cached_property
+from inspect import isawaitable
+from operator import attrgetter
 from typing import TYPE_CHECKING, ClassVar
 
-from textual import on
+from textual import events, on
+from textual.app import ComposeResult
 from textual.binding import BindingType
+from textual.screen import Screen, ScreenResultCallbackType
 
-from gpututor.app import style_sheets
-from gpututor.app.commands import Pane, bindings
-from gpututor.app.grader import Client
-from gpututor.app.main.finding import FindScreen
-from gpututor.app.main.opening import Place
-from gpututor.app.main.saving import LOOK_EVERY_S, Learner
-from gpututor.app.messages import CommandChosen, DevicesFound, LineChosen, TabsReplaced
-from gpututor.app.widgets.verdict_row import VerdictRow
-from gpututor.course.exercise import Exercise
-from gpututor.grading.words import count
+from gpututor.app import runtime
+from gpututor.app.commands import BY_ID, FOOTERS, Pane, bindings, footer
+from gpututor.app.main.attempts import AttemptController, RecordingLoaded
+from gpututor.app.main.editing import EditorController
+from gpututor.app.main.files import CHECK_EVERY_S, FileController, in_words
+from gpututor.app.main.host import Answer, LearnerContext, Result
+from gpututor.app.main.learning import LearningController
+from gpututor.app.main.navigation import Navigator, Place
+from gpututor.app.main.panes import Panes
+from gpututor.app.main.runs import RunController
+from gpututor.app.messages import (
+    AttemptNotStored,
+    AttemptStored,
+    CostsRead,
+    DevicesFound,
+    EditorLeft,
+    EventLost,
+    ExerciseChosen,
+    FileExported,
+    GradingProgressed,
+    LessonChosen,
+    LineChosen,
+    LinkFollowed,
+    MatchWanted,
+    NamesFound,
+    OwnEditorEnded,
+    PaneChosen,
+    ReplaceWanted,
+    RowChosen,
+    SearchChanged,
+    SettingsChanged,
+    TabsReplaced,
+)
+from gpututor.app.screens.base import BaseScreen
+from gpututor.app.widgets.bars import KeyBar, StatusBar, TabBar
+from gpututor.app.widgets.course_list import KEYS, CoursePane
+from gpututor.app.widgets.results import VerdictRow
+from gpututor.course.model import Exercise
+from gpututor.errors import TutorError
+from gpututor.grading.report_text import count
+from gpututor.progress.overview import LessonRow
 
 if TYPE_CHECKING:
-    from gpututor.grading.inventory import Inventory
+    from gpututor.app.main.external_editor import ExternalEditor
+    from gpututor.grading.client import GradingService
+    from gpututor.hardware.inventory import Inventory
 
+BREAKPOINTS = [(0, "-narrow"), (100, "-medium"), (170, "-wide")]
+"""Widths from which on more panes are side by side; see `styles/panes.tcss`."""
 KEEP_PLACE_EVERY_S = 3.0
-"""How often it is noted where the learner is; at the end it is noted too."""
+"""Interval between notes of the learner's place; the end notes it, too."""
 
 
 def _import_the_rest() -> None:
-    """60 ms of imports that the first paint can do without. In a thread, so that keys are answered meanwhile."""
+    """Do 60 ms of imports after the first paint, in a thread, so that keys are answered meanwhile."""
     for name in (
-        "gpututor.app.widgets.editor.editor",
+        "gpututor.app.editor.editor",
         "pygments.lexers.python",
-        "gpututor.app.widgets.course_text",
-        "gpututor.app.screens.dialogs",
-        "gpututor.progress.keeper",
-        "ctypes",  # which saving takes
+        "gpututor.app.widgets.markdown",
+        "gpututor.app.screens.base",
+        "gpututor.progress.recordings",
     ):
         importlib.import_module(name)
 
 
-class MainScreen(FindScreen):
-    """Where a learner spends the time."""
+class MainScreen(BaseScreen[None]):
+    """The screen on which a learner spends the time."""
 
     BINDINGS: ClassVar[list[BindingType]] = list(bindings())
+    HORIZONTAL_BREAKPOINTS = BREAKPOINTS
+    AUTO_FOCUS = ""
 
     def __init__(
         self,
-        learner: Learner,
+        learner: LearnerContext,
         exercise: Exercise,
-        client: Client,
+        client: GradingService,
         *,
         find_devices: Callable[[], Inventory] | None = None,
     ) -> None:
-        super().__init__(learner, exercise, client)
-        self._devices = find_devices
+        super().__init__()
+        self.learner = learner
+        self.exercise = exercise
+        self.panes = Panes(id="panes")
+        self.tabs = TabBar([pane.heading for pane in Pane], shrinks=True, id="tabs")
+        self.status = StatusBar(id="status")
+        self.key_bar = KeyBar(id="keys-line")
+        self.files = FileController(self)
+        self.attempts = AttemptController(self, self.files)
+        self.runs = RunController(self, self.files, self.attempts, client)
+        self.learning = LearningController(self, self.files, self.attempts)
+        self.navigator = Navigator(self, self.files, self.attempts, self.learning)
+        self.editing = EditorController(self)
+        self._find_devices = find_devices
         self._place = Place()
+        self._is_still = False
+        """True if the cursor was kept from blinking."""
         self.is_ready = False
-        """Whether all that comes after the first paint is there."""
+        """True when all that comes after the first paint is there."""
+
+    @cached_property
+    def external_editor(self) -> ExternalEditor:
+        """The learner's own editor; imported with its first use."""
+        from gpututor.app.main.external_editor import ExternalEditor
+
+        return ExternalEditor(self, self.files)
+
+    # Beginning and end
+
+    def compose(self) -> ComposeResult:
+        # Textual sets this class with the first resize, which would lay everything out twice (15 ms).
+        width = self.app.size.width
+        self.add_class(next(name for least, name in reversed(BREAKPOINTS) if width >= least), update=False)
+        yield self.tabs
+        yield self.panes
+        yield self.status
+        yield self.key_bar
 
     def on_mount(self) -> None:
         # The text is on screen at once; the file, the list and the results, 30 ms of work, come right after it.
-        self._place = self.place_left()
+        self._place = self.navigator.place_left()
         self.show_pane(self._place.pane)
         self.call_after_refresh(self._after_first_paint)
 
     async def _after_first_paint(self) -> None:
-        self.grader.warm()
-        style_sheets.read_later(self.app.stylesheet)
+        self.runs.grader.warm()
+        runtime.read_later(self.app.stylesheet)
         await asyncio.to_thread(_import_the_rest)
         await self.panes.add_editor()
-        self.return_to(self._place)
+        self.navigator.return_to(self._place)
         self.panes.editor.turn_colours_on()
         self.apply_settings()
         await self.panes.reader.start()
         self.is_ready = True
-        self.set_interval(LOOK_EVERY_S, self.tick)
-        self.set_interval(KEEP_PLACE_EVERY_S, self.keep_place)
-        threading.Thread(target=self._find_devices, daemon=True).start()
+        self.set_interval(CHECK_EVERY_S, self.check_disk)
+        self.set_interval(KEEP_PLACE_EVERY_S, self.navigator.keep_place)
+        if self._find_devices is not None:
+            threading.Thread(target=self._look_for_devices, args=(self._find_devices,), daemon=True).start()
         broken = len(self.learner.course.problems)
         if broken:
             self.status.show_news(f"{count(broken, 'fault')} in the course's files: `gpututor doctor` names them.")
         elif self.learner.progress.notice:
             self.status.show_news(self.learner.progress.notice)
 
-    def _find_devices(self) -> None:
-        if self._devices is not None:
-            self.post_message(DevicesFound(self._devices()))
+    def _look_for_devices(self, find_devices: Callable[[], Inventory]) -> None:
+        self.post_message(DevicesFound(find_devices()))
 
-    @on(CommandChosen)
-    async def _do_chosen_command(self, message: CommandChosen) -> None:
-        await self.action_after_text(message.id)
+    def on_unmount(self) -> None:
+        self.attempts.close()
+        self.editing.close()
+        self.files.leave()
 
-    async def action_after_text(self, command: str) -> None:
-        """Do a command once the text that was typed before it stands in the editor: such keys overtake letters."""
-        await self.caught_up()
-        await self.run_action(command)
+    def leave(self) -> None:
+        """End the app, with everything saved and the run stopped."""
+        if self.files.is_open and not self.files.save_or_ask(self.leave, leaving=True):
+            return
+        self.navigator.keep_place()
+        if self.running:
+            self.runs.grader.cancel()
+        self.app.exit()
+
+    # Services for controllers
+
+    @property
+    def lessons(self) -> tuple[LessonRow, ...]:
+        return self.attempts.lessons
+
+    @property
+    def editor_text(self) -> str:
+        return self.panes.editor.text if self.panes.has_editor else ""
+
+    @property
+    def running(self) -> bool:
+        return self.runs.running
+
+    @property
+    def planned_device(self) -> str:
+        return self.runs.planned_device
+
+    def push(self, screen: Screen[Result], callback: ScreenResultCallbackType[Result] | None = None) -> object:
+        """Show another screen."""
+        return self.app.push_screen(screen, callback)
+
+    def show_error(self, error: TutorError | OSError) -> None:
+        """Show an error in a dialog."""
+        from gpututor.app.screens.base import error_dialog
+
+        self.app.push_screen(error_dialog(in_words(error)))
+
+    def from_progress(self, ask: Callable[[], Answer], otherwise: Answer) -> Answer:
+        """Ask the progress file; report an error in the status bar and return `otherwise`."""
+        try:
+            return ask()
+        except TutorError as error:
+            self.status.show_news(error.title)
+            return otherwise
+
+    def start_run(self) -> None:
+        """Run the checks."""
+        self.runs.run_checks()
+
+    def file_loaded(self) -> None:
+        """Forget what was seen of another file."""
+        self.runs.file_loaded()
+
+    def file_reloaded(self) -> None:
+        """Note that another program wrote the file."""
+        self.runs.file_reloaded()
+
+    def lesson_finished(self, slug: str) -> None:
+        """Celebrate, when the results are painted."""
+        self.call_after_refresh(self.learning.celebrate, slug)
+
+    def check_disk(self) -> None:
+        """Take what changed in the settings and in the file; run the checks where that is due."""
+        if self.learner.settings.look():
+            self.apply_settings()
+        self.files.check_disk()
+        self.runs.run_if_due()
+
+    def apply_settings(self) -> None:
+        """Do as the settings say from now on; report an invalid one."""
+        chosen = self.learner.settings.now
+        self.post_message(SettingsChanged())
+        if (chosen.motion == "none") is not self._is_still:
+            self._is_still = not self._is_still
+            self.panes.editor.cursor_blink = not self._is_still
+        if self.panes.editor.costs_on is not chosen.costs:
+            self.panes.editor.costs_on = chosen.costs
+        self.show_standing()
+        if self.learner.settings.faults:
+            self.status.show_news("A setting could not be taken. Press , to see which.")
 
     async def caught_up(self) -> None:
         """Wait until the editor has all the text that was typed so far."""
@@ -105,62 +255,243 @@ class MainScreen(FindScreen):
         if self.panes.has_editor and self.focused is self.panes.editor:
             await self.panes.editor.caught_up()
 
-    @on(LineChosen)
-    def _go_to_line(self, message: LineChosen) -> None:
-        line, is_there = message.line, True
-        if message.of is not None:
-            from gpututor.app.lines_now import line_now
+    # Drawing
 
-            line, is_there = line_now(message.of, self.editor_text, line)
-        self.show_pane(Pane.CODE)
-        gone = "" if is_there else f"Line {message.line} of that run was changed or removed since. It stood here."
-        # Only a displayed editor knows its size, and so how far to scroll.
-        self.call_after_refresh(self._mark_line, line, gone)
+    def show_pane(self, pane: Pane) -> None:
+        """Bring a pane to the front."""
+        self.navigator.show_pane(pane)
 
-    def _mark_line(self, line: int, gone: str) -> None:
-        """Go to a line; `gone`: why it is not the one that was asked for."""
-        self.panes.editor.go_to_line(line, marked=not gone)
-        self.tell_of_line()  # the cursor may have been there before
-        if gone:
-            self._told_at_cursor = self.panes.editor.words_at_cursor()  # which would take the place of these
-            self.status.show_news(gone)
+    def show_lists(self) -> None:
+        """Draw what depends on progress."""
+        self.panes.course.show(self.lessons, self.exercise.key)
+
+    def show_standing(self) -> None:
+        """Draw the state of the file, and the device of the next run."""
+        self.status.show_standing(self.files.standing, self.planned_device)
+
+    def show_around(self) -> None:
+        """Draw the tabs and the keys for the pane in front."""
+        self.tabs.show(list(Pane).index(self.panes.current), f"{self.exercise.label} {self.exercise.title}")
+        self.show_keys()
+
+    def show_keys(self) -> None:
+        """Name the commands that can do something now."""
+        course, pane = self.panes.course, self.panes.current
+        commands = tuple(id for id in ("cancel", *FOOTERS[pane]) if self._is_of_use(id))
+        keys: tuple[tuple[str, str], ...] = ()
+        if course.is_typing:
+            commands, keys = (), tuple(KEYS)
+        elif self.editing.find_keys:
+            commands, keys = (), self.editing.find_keys
+        elif pane is Pane.COURSE:
+            keys = (("/", "Filter"), ("v", course.next_view), *((("Esc", "Show all"),) if course.is_narrowed else ()))
+        self.key_bar.show(*footer(commands, in_editor=pane is Pane.CODE, keys=keys))
+
+    def _is_of_use(self, command: str) -> bool:
+        match command:
+            case "cancel":
+                return self.running
+            case "run_checks":
+                return not self.running
+            case "go_back":
+                return self.navigator.can_go_back
+            case "go_to_failure":
+                failure = self.panes.results.first_failure
+                return failure is not None and failure.verdict.line is not None
+            case "open_check":
+                row = self.focused
+                return isinstance(row, VerdictRow) and row.verdict.status.is_finding and not row.is_open
+            case "show_history":
+                return self.panes.has_class("ran")
+            case "next_exercise":
+                return self.learner.course.after(self.exercise) is not None
+            case "show_hints":
+                return self.panes.current is not Pane.HINTS or not self.learning.all_hints_used
+            case _:
+                return True
 
     # Commands
 
-    def action_run_checks(self) -> None:
-        self.start_run()
+    async def run_command(self, id: str) -> None:
+        """Call the handler of a command."""
+        done = attrgetter(BY_ID[id].handler)(self)()
+        if isawaitable(done):
+            await done
 
-    def action_go_to_failure(self) -> None:
+    async def action_run_command(self, id: str) -> None:
+        """Run a command."""
+        await self.run_command(id)
+
+    async def action_after_text(self, id: str) -> None:
+        """Run a command once the editor has the text that was typed before it: such keys overtake letters."""
+        await self.caught_up()
+        await self.run_command(id)
+
+    def cancel(self) -> None:
+        """Close what helps with editing; else stop the run; else show the whole list; else leave for the task."""
+        if self.editing.close_help():
+            return
+        if self.running:
+            self.runs.stop()
+        elif self.panes.current is Pane.COURSE and (self.panes.course.is_narrowed or self.panes.course.is_typing):
+            self.panes.course.clear()
+        else:
+            self.show_pane(Pane.TASK)
+
+    def go_to_failure(self) -> None:
+        """Go to the line of the first failed check."""
         row = self.panes.results.first_failure
         if row is None or row.place is None:
             self.status.show_answer("No failed check points at a line.")
             return
         self.post_message(row.place)
 
-    def action_open_check(self) -> None:
+    def open_check(self) -> None:
+        """Open the check with the focus, or close it."""
         if isinstance(self.focused, VerdictRow):
             self.focused.action_open_or_close()
 
-    def action_help(self) -> None:
-        from gpututor.app.screens.help import HelpScreen
+    def show_help(self) -> None:
+        """Show the keys."""
+        from gpututor.app.screens.help import help_screen
 
-        self.app.push_screen(HelpScreen(self.panes.current))
+        self.app.push_screen(help_screen(self.panes.current))
+
+    def show_settings(self) -> None:
+        """Show the settings."""
+        from gpututor.app.screens.settings import SettingsScreen
+
+        self.app.push_screen(SettingsScreen(self.learner.settings, self.apply_settings))
+
+    # Events
+
+    def on_text_area_changed(self) -> None:
+        self.attempts.text_changed()
+        self.editing.search_what_changed()
+        self.files.text_changed()
+
+    def on_text_area_selection_changed(self) -> None:
+        self.editing.tell_of_line()
+
+    def on_mouse_down(self, event: events.MouseDown) -> None:
+        self.navigator.pane_clicked(self.get_widget_at(event.screen_x, event.screen_y)[0])
+
+    @on(events.Resize)
+    def _resized(self) -> None:
+        self.editing.close_list()
+
+    @on(events.ScreenSuspend)
+    def _suspended(self) -> None:
+        self.key_bar.visible = False  # a dialog names its own keys, and these do nothing while it is open
+        self.files.save()
+
+    @on(events.ScreenResume)
+    def _resumed(self) -> None:
+        self.key_bar.visible = True
+        self.check_disk()
+
+    @on(EditorLeft)
+    def _editor_left(self) -> None:
+        self.files.save()
+
+    @on(events.DescendantFocus)
+    @on(VerdictRow.Opened)
+    @on(CoursePane.Narrowed)
+    def _keys_changed(self) -> None:
+        self.show_keys()
+
+    # Messages
+
+    @on(KeyBar.Chosen)
+    async def _command_chosen(self, message: KeyBar.Chosen) -> None:
+        await self.action_after_text(message.id)
+
+    @on(TabBar.Chosen)
+    def _tab_chosen(self, message: TabBar.Chosen) -> None:
+        self.show_pane(list(Pane)[message.number])
+
+    @on(PaneChosen)
+    def _pane_chosen(self, message: PaneChosen) -> None:
+        self.show_pane(message.pane)
+
+    @on(ExerciseChosen)
+    def _exercise_chosen(self, message: ExerciseChosen) -> None:
+        self.navigator.open_chosen(message)
+
+    @on(LessonChosen)
+    def _lesson_chosen(self, message: LessonChosen) -> None:
+        self.navigator.read_chosen(message)
+
+    @on(LinkFollowed)
+    def _link_followed(self, message: LinkFollowed) -> None:
+        self.navigator.follow(message)
+
+    @on(RowChosen)
+    def _row_chosen(self, message: RowChosen) -> None:
+        self.panes.course.list.pick(message.index)
+
+    @on(VerdictRow.Chosen)
+    def _check_chosen(self, message: VerdictRow.Chosen) -> None:
+        self.navigator.go_to_check(message)
+
+    @on(LineChosen)
+    def _line_chosen(self, message: LineChosen) -> None:
+        self.editing.go_to_line(message)
+
+    @on(GradingProgressed)
+    def _grading_progressed(self, message: GradingProgressed) -> None:
+        self.runs.follow(message)
+
+    @on(DevicesFound)
+    def _devices_found(self, message: DevicesFound) -> None:
+        self.runs.know_devices(message)
+
+    @on(AttemptStored)
+    def _attempt_stored(self, message: AttemptStored) -> None:
+        self.attempts.show_new_costs(message)
+        self.attempts.read_traces_ahead(message)
+        self.attempts.show_stored()
+
+    @on(AttemptNotStored)
+    def _attempt_not_stored(self, message: AttemptNotStored) -> None:
+        self.attempts.not_stored(message)
+
+    @on(EventLost)
+    def _event_lost(self, message: EventLost) -> None:
+        self.status.show_news(message.error.title)
+
+    @on(RecordingLoaded)
+    def _recording_loaded(self, message: RecordingLoaded) -> None:
+        self.attempts.recording_loaded(message)
+
+    @on(CostsRead)
+    def _costs_read(self, message: CostsRead) -> None:
+        self.attempts.show_costs(message)
+
+    @on(FileExported)
+    def _file_exported(self, message: FileExported) -> None:
+        self.attempts.exported(message)
+
+    @on(OwnEditorEnded)
+    def _own_editor_ended(self, message: OwnEditorEnded) -> None:
+        self.external_editor.tell_of_end(message)
+
+    @on(SearchChanged)
+    def _search_changed(self) -> None:
+        self.editing.search()
+
+    @on(MatchWanted)
+    def _match_wanted(self, message: MatchWanted) -> None:
+        self.editing.go_on(message)
+
+    @on(ReplaceWanted)
+    def _replace_wanted(self, message: ReplaceWanted) -> None:
+        self.editing.replace(message)
+
+    @on(NamesFound)
+    def _names_found(self, message: NamesFound) -> None:
+        self.editing.offer(message)
 
     @on(TabsReplaced)
-    def _tell_of_tabs(self) -> None:
+    def _tabs_replaced(self) -> None:
         self.status.show_news("Each tab at the start of a line became four spaces.")
-
-    def action_select_all(self) -> None:
-        self.panes.editor.action_select_all()
-
-    def action_toggle_comment(self) -> None:
-        self.panes.editor.action_toggle_comment()
-
-    def action_quit(self) -> None:
-        """Leave, with everything saved and the run stopped."""
-        if self._desk is not None and not self.save_or_ask(self.action_quit, leaving=True):
-            return
-        self.keep_place()
-        if self.running:
-            self.grader.cancel()
-        self.app.exit()

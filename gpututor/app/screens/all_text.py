@@ -6,21 +6,19 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import Vertical
 
-from gpututor.app.screens.once import OnceModal
-from gpututor.app.widgets.long_text import LongText
-from gpututor.app.widgets.output import Section
-from gpututor.app.widgets.plain import PlainText
+from gpututor.app.screen_commands import foot, screen_bindings
+from gpututor.app.screens.base import BaseModal
+from gpututor.app.widgets.base import PlainText
+from gpututor.app.widgets.output import LongText, Section
 
 
-class AllTextScreen(OnceModal[None]):
+class AllTextScreen(BaseModal[None]):
     """Scrolls; opens at one of the sections."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape,q,v,enter,shift+f12,f24", "close", show=False),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = screen_bindings("all_text")
 
     def __init__(self, sections: Sequence[Section], first: int = 0) -> None:
         super().__init__()
@@ -30,7 +28,7 @@ class AllTextScreen(OnceModal[None]):
         with Vertical(classes="dialog -tall"):
             yield PlainText("All that the run said", classes="title")
             yield self._text
-            yield PlainText("j k scroll   g G top and end   Esc closes", classes="foot")
+            yield PlainText(foot("all_text"), classes="foot")
 
     def on_mount(self) -> None:
         self._text.focus()

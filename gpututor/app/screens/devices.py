@@ -9,28 +9,27 @@ from typing import TYPE_CHECKING, ClassVar
 
 from textual import on
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import Horizontal, VerticalScroll
 from textual.message import Message
 from textual.widgets import OptionList
 from textual.widgets.option_list import Option
 
-from gpututor.app.log import write_log
-from gpututor.app.screens.dialogs import error_dialog
-from gpututor.app.screens.pages import PagesScreen
-from gpututor.app.widgets.option_rows import OptionRows
-from gpututor.app.widgets.plain import PlainText
-from gpututor.app.words import planned_device, reason_against
-from gpututor.course.exercise import Exercise
+from gpututor.app.runtime import write_log
+from gpututor.app.screen_commands import foot, screen_bindings
+from gpututor.app.screens.base import BaseModal, TabbedPages, error_dialog
+from gpututor.app.widgets.base import OptionRows, PlainText
+from gpututor.app.wording import planned_device, reason_against
+from gpututor.course.model import Exercise
+from gpututor.doctor import NOTE, OK, WRONG, Finding
 from gpututor.errors import TutorError
-from gpututor.health import NOTE, OK, WRONG, Finding
 from gpututor.paths import log_file
-from gpututor.plain_text import visible
 from gpututor.settings import OWN_GPU, SettingsFile, prepare_to_write
-from gpututor.trace.units import size
+from gpututor.text import visible
+from gpututor.trace.formatting import size
 
 if TYPE_CHECKING:
-    from gpututor.grading.inventory import Inventory
+    from gpututor.hardware.inventory import Inventory
 
 VIRTUAL_GPU = (
     "A model of a GPU inside PyTorch: tensors say cuda:0; CUDA's laws hold",
@@ -64,22 +63,13 @@ class LookEnded(Message):
     looks: int
 
 
-class DevicesScreen(PagesScreen["Inventory"]):
+class DevicesScreen(BaseModal["Inventory"]):
     """Dismissed with the machine's devices, as far as they are known by now.
 
     Told the settings, the exercise that is open, the devices as far as they are known, and how to look for faults.
     """
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("D,shift+f1,f13", "close", show=False),
-        Binding("r", "look_again", show=False),
-        Binding("j", "step(1)", show=False),
-        Binding("k", "step(-1)", show=False),
-        # For what has no room beside the list: the list itself keeps its cursor in sight.
-        Binding("pagedown", "scroll_page(1)", show=False, priority=True),
-        Binding("pageup", "scroll_page(-1)", show=False, priority=True),
-    ]
-    FOOT = "Enter chooses   Tab turns the page   r looks again   Esc closes"
+    BINDINGS: ClassVar[list[BindingType]] = screen_bindings("devices")
 
     def __init__(
         self,
@@ -89,6 +79,7 @@ class DevicesScreen(PagesScreen["Inventory"]):
         look: Callable[[], Iterator[Finding]],
         changed: Callable[[], None],
     ) -> None:
+        super().__init__()
         self._settings = settings
         self._exercise = exercise
         self._inventory = inventory
@@ -108,12 +99,27 @@ class DevicesScreen(PagesScreen["Inventory"]):
         heading = self._models_heading()
         gpu = VerticalScroll(PlainText(explained, classes="explained"), heading, self._models, can_focus=False)
         self._scrolls = (runs, gpu, self._found)
-        super().__init__("Devices", {"Where runs happen": runs, "Virtual GPU": gpu, "What is here": self._found})
+        self.pages = TabbedPages(
+            "Devices",
+            {"Where runs happen": runs, "Virtual GPU": gpu, "What is here": self._found},
+            foot("devices"),
+            turned=self._draw_page,
+        )
+
+    def compose(self) -> ComposeResult:
+        yield self.pages
 
     def on_mount(self) -> None:
         prepare_to_write()
+        self.pages.show(1)
 
-    def shown(self, number: int) -> None:
+    def action_page(self, number: int) -> None:
+        self.pages.show(number)
+
+    def action_turn(self, by: int) -> None:
+        self.pages.turn(by)
+
+    def _draw_page(self, number: int) -> None:
         self._draw()
         if number == 3 and not self._looks:
             self.action_look_again()
@@ -161,12 +167,12 @@ class DevicesScreen(PagesScreen["Inventory"]):
         return PlainText(f"{groups}\n{units}", classes="columns")
 
     def _model_rows(self) -> Iterator[tuple[str, str]]:
-        from gpututor.grading.models import models
+        from gpututor.hardware.gpus import gpu_specs
 
         chosen = self._settings.now.gpu
         own = chosen == OWN_GPU
         yield OWN_GPU, f"{'●' if own else '○'} the exercise's own"
-        for model in models():
+        for model in gpu_specs().values():
             halves = f"{model.float16_flops / 1e12:,.0f}" if model.float16_flops else "-"
             figures = (
                 f"{model.memory_bytes / 2**30:>8.1f}{model.bytes_per_s / 1e9:>12,.0f}"
@@ -198,7 +204,7 @@ class DevicesScreen(PagesScreen["Inventory"]):
 
     def action_scroll_page(self, by: int) -> None:
         """Scroll the whole page, where it is longer than the screen."""
-        page = self._scrolls[self.page - 1]
+        page = self._scrolls[self.pages.number - 1]
         page.scroll_relative(y=by * max(1, page.size.height - 1), animate=False)
 
     # Looking
@@ -212,7 +218,7 @@ class DevicesScreen(PagesScreen["Inventory"]):
         threading.Thread(target=self._find, args=(self._looks,), daemon=True).start()
 
     def _find(self, looks: int) -> None:
-        from gpututor.grading.inventory import known_devices
+        from gpututor.hardware.inventory import load_inventory
 
         try:
             for finding in self._look():
@@ -224,7 +230,7 @@ class DevicesScreen(PagesScreen["Inventory"]):
             broken = Finding(WRONG, "gpututor", f"the look itself broke: {error!r}", f"The log is {log_file()}")
             self.post_message(FindingReached(broken, looks))
         # Looked for anew on the way, and so known.
-        self.post_message(LookEnded(known_devices(), looks))
+        self.post_message(LookEnded(load_inventory(), looks))
 
     @on(FindingReached)
     def _show_finding(self, message: FindingReached) -> None:

@@ -10,15 +10,16 @@ from typing import ClassVar
 from rich.cells import cell_len, chop_cells
 from textual import events
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
 from textual.widgets import Static
 
-from gpututor.app.screens.once import OnceModal
-from gpututor.app.widgets.plain import PlainText
-from gpututor.grading.words import count
-from gpututor.plain_text import visible
+from gpututor.app.screen_commands import foot, screen_bindings
+from gpututor.app.screens.base import BaseModal
+from gpututor.app.widgets.base import PlainText
+from gpututor.grading.report_text import count
+from gpututor.text import visible
 
 CONTINUED = "↪ "
 """Before what is left of a line that is longer than the screen is wide."""
@@ -136,18 +137,10 @@ def _first_words(text: str, room: int) -> str:
     return text[:most]
 
 
-class DiffDialog(OnceModal[None]):
+class DiffDialog(BaseModal[None]):
     """Two texts line by line: what only the first has is marked -, what only the second has +."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape,q,enter", "close", show=False),
-        Binding("j", "scroll('down')", show=False),
-        Binding("k", "scroll('up')", show=False),
-        Binding("g", "scroll('home')", show=False),
-        Binding("G", "scroll('end')", show=False),
-        Binding("right_square_bracket,n", "walk(1)", show=False),
-        Binding("left_square_bracket,p", "walk(-1)", show=False),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = screen_bindings("diff")
 
     def __init__(self, title: str, before: str, after: str, legend: tuple[str, str]) -> None:
         super().__init__()
@@ -187,9 +180,11 @@ class DiffDialog(OnceModal[None]):
 
     def _show_foot(self) -> None:
         view = self._view
-        many = f"Change {max(view.current, 1)} of {view.changes}   ] next   [ before   "
-        one = f"{count(view.changes, 'change')}   " if view.changes else ""
-        self._foot.update(f"{many if view.changes > 1 else one}j k scroll   Esc closes")
+        if view.changes > 1:
+            self._foot.update(f"Change {max(view.current, 1)} of {view.changes}   {foot('diff')}")
+        else:
+            changes = f"{count(view.changes, 'change')}   " if view.changes else ""
+            self._foot.update(changes + foot("diff", "next", "before"))
 
     def action_scroll(self, where: str) -> None:
         scroll = self._scroll

@@ -10,15 +10,16 @@ from typing import ClassVar
 
 from textual import events
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
 from textual.widgets import Static
 
 from gpututor.app.commands import ABOUT, COMMANDS, EDITING, Command, Pane, key_name
-from gpututor.app.screens.once import OnceModal
-from gpututor.app.standing import State
-from gpututor.app.widgets.plain import PlainText
+from gpututor.app.screen_commands import foot, screen_bindings
+from gpututor.app.screens.base import BaseModal
+from gpututor.app.widgets.base import PlainText
+from gpututor.progress.overview import State
 
 _KEYS_WIDTH = 16
 _IN_TEXTS = "In lists and texts"
@@ -50,17 +51,10 @@ class HelpText(Static):
         self.update(self._content(event.size.width))
 
 
-class TextScreen(OnceModal[None]):
+class TextScreen(BaseModal[None]):
     """A text to scroll."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape,q,f1,question_mark,enter", "close", show=False),
-        Binding("j", "scroll(1)", show=False),
-        Binding("k", "scroll(-1)", show=False),
-        Binding("space", "page", show=False),
-        Binding("g", "end('home')", show=False),
-        Binding("G", "end('end')", show=False),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = screen_bindings("text")
 
     def __init__(self, title: str, content: Callable[[int], Content]) -> None:
         """`content` is the text, in lines of at most so many columns."""
@@ -73,7 +67,7 @@ class TextScreen(OnceModal[None]):
             yield PlainText(self._title, classes="title")
             with VerticalScroll(id="keys"):
                 yield HelpText(self._content)
-            yield PlainText("↓ ↑ Space scroll   Esc closes", classes="foot")
+            yield PlainText(foot("text"), classes="foot")
 
     def on_mount(self) -> None:
         self.query_one("#keys").focus()
@@ -92,12 +86,9 @@ class TextScreen(OnceModal[None]):
         self.dismiss(None)
 
 
-class HelpScreen(TextScreen):
-    """What the pane in use is, and every key."""
-
-    def __init__(self, pane: Pane) -> None:
-        """`pane` is what the learner is looking at."""
-        super().__init__(f"{pane.heading}, and all keys", partial(help_content, pane))
+def help_screen(pane: Pane) -> TextScreen:
+    """Explain `pane`, which the learner is looking at, and list every key."""
+    return TextScreen(f"{pane.heading}, and all keys", partial(help_content, pane))
 
 
 def help_content(pane: Pane, width: int) -> Content:

@@ -17,7 +17,8 @@ from textual.screen import Screen
 from textual.strip import Strip
 from textual.widget import Widget
 
-from gpututor.app.screens.once import OnceModal
+from gpututor.app.screens.base import BaseModal
+from gpututor.app.textual_private import strips_of
 
 LETTERS = "asdfghjklqwertyuiopzxcvbnmASDFGHJKLQWERTYUPZXCVBNM"
 """The easiest to reach first; without I and O, which look like others."""
@@ -72,7 +73,7 @@ class Picture(Widget):
         return Strip.join([*parts, below.crop(done, width).apply_style(_PALE)])
 
 
-class JumpScreen(OnceModal[Message | None]):
+class JumpScreen(BaseModal[Message | None]):
     """Is dismissed with the message of the target whose letter was pressed; None after any other key."""
 
     BINDINGS: ClassVar[list[BindingType]] = []
@@ -81,8 +82,7 @@ class JumpScreen(OnceModal[Message | None]):
         super().__init__()
         self._targets = lettered(targets)
         self._size_at_first = below.size
-        # Textual has no public way to what a screen shows.
-        self._strips = below._compositor.render_strips(below.size)
+        self._strips = strips_of(below)
 
     @property
     def letters(self) -> dict[str, Offset]:

@@ -8,20 +8,21 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from textual import on
-from textual.binding import Binding, BindingType
+from textual.app import ComposeResult
+from textual.binding import BindingType
 from textual.content import Content
 from textual.message import Message
 from textual.widgets import OptionList
 from textual.widgets.option_list import Option
 
-from gpututor.app.screens.pages import PagesScreen
-from gpututor.app.standing import LessonRow, State, lesson_rows
-from gpututor.app.teaching import in_general, lesson_about
-from gpututor.course.exercise import Course, Exercise
+from gpututor.app.screen_commands import foot, screen_bindings
+from gpututor.app.screens.base import BaseModal, TabbedPages
+from gpututor.course.model import Course, Exercise
 from gpututor.errors import TutorError
-from gpututor.grading.words import count
-from gpututor.plain_text import visible
-from gpututor.progress.review import Mistake, Repeat
+from gpututor.grading.report_text import count
+from gpututor.progress.overview import LessonRow, State, lesson_rows
+from gpututor.progress.review import Mistake, Repeat, in_general, lesson_about
+from gpututor.text import visible
 
 if TYPE_CHECKING:
     from gpututor.progress.store import ProgressStore
@@ -60,29 +61,28 @@ class Choice:
     """The exercise's key, or the lesson's slug."""
 
 
-class ProgressScreen(PagesScreen[Choice]):
+class ProgressScreen(BaseModal[Choice]):
     """Dismissed with the learner's choice, or None."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("w,shift+f7,f19", "close", show=False),
-        Binding("j", "step(1)", show=False),
-        Binding("k", "step(-1)", show=False),
-        Binding("x", "again", show=False),
-        Binding("g", "end('first')", show=False),
-        Binding("G", "end('last')", show=False),
-    ]
-    FOOT = "Enter opens   Tab turns the page   Esc closes"
+    BINDINGS: ClassVar[list[BindingType]] = screen_bindings("progress")
 
     def __init__(self, course: Course, progress: ProgressStore, page: int = 1) -> None:
+        super().__init__()
         self._course = course
         self._progress = progress
+        self._first_page = page
         self._far = OptionList(Option("… Counting", disabled=True), id="far", markup=False, compact=True)
         self._repeats = OptionList(id="repeats", markup=False, compact=True)
-        super().__init__("Progress", {"How far": self._far, "Worth repeating": self._repeats}, page)
+        pages = {"How far": self._far, "Worth repeating": self._repeats}
+        self.pages = TabbedPages("Progress", pages, foot("progress"))
+
+    def compose(self) -> ComposeResult:
+        yield self.pages
 
     def on_mount(self) -> None:
-        # Reading every report takes 50 µs each; some learners have thousands.
-        threading.Thread(target=self._count, daemon=True).start()
+        self.pages.show(self._first_page)
+        # Reading every report takes 50 µs each; some learners have thousands. The rows need the width of the list.
+        self.call_after_refresh(threading.Thread(target=self._count, daemon=True).start)
 
     def _count(self) -> None:
         try:
@@ -173,6 +173,15 @@ class ProgressScreen(PagesScreen[Choice]):
 
     # Choosing
 
+    def action_page(self, number: int) -> None:
+        self.pages.show(number)
+
+    def action_turn(self, by: int) -> None:
+        self.pages.turn(by)
+
+    def action_close(self) -> None:
+        self.dismiss(None)
+
     @on(OptionList.OptionSelected)
     def _open(self, event: OptionList.OptionSelected) -> None:
         event.stop()
@@ -182,12 +191,12 @@ class ProgressScreen(PagesScreen[Choice]):
     def action_again(self) -> None:
         """Begin the exercise anew that has the cursor on the second page."""
         option = self._repeats.highlighted_option
-        if self.page == 2 and option is not None and option.id is not None:
+        if self.pages.number == 2 and option is not None and option.id is not None:
             self.dismiss(Choice("again", option.id.partition(" ")[2]))
 
     @property
     def _shown(self) -> OptionList:
-        return self._far if self.page == 1 else self._repeats
+        return self._far if self.pages.number == 1 else self._repeats
 
     def action_step(self, by: int) -> None:
         if by > 0:
@@ -205,12 +214,12 @@ class ProgressScreen(PagesScreen[Choice]):
 
 def standing_of(course: Course, store: ProgressStore) -> Standing:
     """Count everything. Raises `ProgressError`."""
-    from gpututor.progress import history, review
+    from gpututor.progress import review
 
-    tries, progress = history.tries(store), store.summary()
+    attempts, progress = store.attempt_summaries(), store.summary()
     keys = [exercise.key for exercise in course.exercises]
-    known = [one for one in tries if one.exercise in set(keys)]
-    repeats = review.to_repeat(known, progress, history.solutions_opened(store), history.begun_again(store), keys)
+    known = [one for one in attempts if one.exercise in set(keys)]
+    repeats = review.to_repeat(known, progress, store.solutions_opened(), store.begun_again(), keys)
     mistakes = tuple((mistake, lesson_about(mistake, course)) for mistake in review.mistakes(known))
     return Standing(lesson_rows(course, progress), mistakes, review.best_times(known), repeats)
 

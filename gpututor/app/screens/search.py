@@ -3,35 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import ClassVar
 
 from textual import events, on
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import Vertical
 from textual.content import Content
+from textual.message import Message
 from textual.widgets import Input, OptionList
 from textual.widgets.option_list import Option
 
-from gpututor.app.messages import TextsIndexed
-from gpututor.app.screens.once import OnceModal
-from gpututor.app.text_index import MOST_FOUND, Found, Passage, TextIndex, excerpt
-from gpututor.app.widgets.plain import PlainText
-from gpututor.grading.words import count
-
-_FOOT = "Enter opens   ↓ ↑ choose   Esc closes"
+from gpututor.app.course_index import MOST_FOUND, Found, Passage, TextIndex, excerpt
+from gpututor.app.screen_commands import foot, screen_bindings
+from gpututor.app.screens.base import BaseModal
+from gpututor.app.widgets.base import PlainText
+from gpututor.grading.report_text import count
 
 
-class SearchScreen(OnceModal[tuple[Passage | None, str]]):
+class SearchScreen(BaseModal[tuple[Passage | None, str]]):
     """Is dismissed with the passage that was picked, or None, and the words that were typed."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape", "close", show=False),
-        Binding("down,ctrl+n", "move('cursor_down')", show=False),
-        Binding("up", "move('cursor_up')", show=False),
-        Binding("pagedown", "move('page_down')", show=False),
-        Binding("pageup", "move('page_up')", show=False),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = screen_bindings("search")
+
+    @dataclass
+    class Indexed(Message):
+        """All texts of the course are read and can be searched."""
+
+        index: TextIndex
 
     def __init__(self, index: Callable[[], TextIndex], query: str = "") -> None:
         """`index` may take its time: it is called in a thread."""
@@ -47,7 +47,7 @@ class SearchScreen(OnceModal[tuple[Passage | None, str]]):
             yield PlainText("Search", classes="title")
             yield Input(self._query, placeholder="words in lessons, tasks and names", compact=True)
             yield OptionList(id="found", markup=False, compact=True)
-            yield PlainText(_FOOT, classes="foot")
+            yield PlainText(foot("search"), classes="foot")
 
     def on_mount(self) -> None:
         self.query_one(OptionList).can_focus = False
@@ -55,10 +55,10 @@ class SearchScreen(OnceModal[tuple[Passage | None, str]]):
         self.run_worker(self._index_texts, thread=True, exit_on_error=True)
 
     def _index_texts(self) -> None:
-        self.post_message(TextsIndexed(self._make_index()))
+        self.post_message(self.Indexed(self._make_index()))
 
-    @on(TextsIndexed)
-    def _take_index(self, message: TextsIndexed) -> None:
+    @on(Indexed)
+    def _take_index(self, message: Indexed) -> None:
         self._index = message.index
         self._search()
 

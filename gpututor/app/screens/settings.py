@@ -8,19 +8,19 @@ from typing import ClassVar
 
 from textual import events, on
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
 from textual.widgets import Input, OptionList
 from textual.widgets.option_list import Option
 
-from gpututor.app.screens.dialogs import error_dialog
-from gpututor.app.screens.once import OnceModal
-from gpututor.app.widgets.plain import PlainText
-from gpututor.app.words import short_path
+from gpututor.app.screen_commands import foot, screen_bindings
+from gpututor.app.screens.base import BaseModal, error_dialog
+from gpututor.app.widgets.base import PlainText
+from gpututor.app.wording import short_path
 from gpututor.errors import TutorError, WorkspaceError
-from gpututor.plain_text import visible
 from gpututor.settings import OWN_GPU, SETTINGS, Setting, Settings, SettingsFile, Value, prepare_to_write
+from gpututor.text import visible
 
 _TITLE_WIDTH = 14
 _SHOWN = {
@@ -31,21 +31,14 @@ _SHOWN = {
 }
 """How values are called here, where a word of the file's alone says too little."""
 
-_KEYS = "← → changes   Enter the next one   Esc closes"
+_KEYS = foot("settings")
 _KEYS_IN_TEXT = "Enter takes the command   Esc leaves it as it was"
 
 
-class SettingsScreen(OnceModal[None]):
+class SettingsScreen(BaseModal[None]):
     """Told the file, and what to do after each change."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape", "close", show=False),
-        Binding("q,comma,shift+f2,f14", "close", show=False),
-        Binding("right,l,space", "turn(1)", show=False),
-        Binding("left,h", "turn(-1)", show=False),
-        Binding("j", "step(1)", show=False),
-        Binding("k", "step(-1)", show=False),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = screen_bindings("settings")
 
     def __init__(self, settings: SettingsFile, changed: Callable[[], None]) -> None:
         super().__init__()
@@ -166,9 +159,9 @@ class SettingsScreen(OnceModal[None]):
 def _choices(setting: Setting) -> tuple[Value, ...]:
     if setting.key != "gpu":
         return setting.choices
-    from gpututor.grading.models import model_names
+    from gpututor.hardware.gpus import gpu_names
 
-    return (OWN_GPU, *model_names())
+    return (OWN_GPU, *gpu_names())
 
 
 def _shown(setting: Setting, value: Value) -> str:

@@ -1,15 +1,23 @@
-"""What the learner's file printed, and other long texts: a bounded piece in the pane, the whole elsewhere."""
+"""Long text in a pane: output of a run, and files."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Collection, Iterator, Sequence
+from typing import ClassVar, NamedTuple
 
+from rich.cells import cell_len, chop_cells
+from rich.segment import Segment
+from textual import events
+from textual.binding import Binding, BindingType
+from textual.geometry import Size
+from textual.scroll_view import ScrollView
+from textual.strip import Strip
 from textual.widget import Widget
 
-from gpututor.app.widgets.plain import PlainText
+from gpututor.app.widgets.base import PlainText
 from gpututor.grading.report import Report, RunSummary, Verdict
-from gpututor.grading.words import mark, outcome_line, remarks
+from gpututor.grading.report_text import mark, outcome_line, remarks
+from gpututor.text import lines_of, visible
 
 SHOWN_LINES = 200
 """Of printed text, in the pane."""
@@ -104,3 +112,176 @@ def printed(run: RunSummary, most_lines: int | None = SHOWN_LINES) -> str:
     if run.output_dropped_bytes:
         shown.append(f"… {run.output_dropped_bytes:,} more bytes were not kept")
     return "\n".join(shown)
+
+
+class _Line(NamedTuple):
+    text: str
+    is_heading: bool
+
+
+class LongText(ScrollView, can_focus=True):
+    """Sections one below the other, their lines wrapped; `v` and the like are the screen's."""
+
+    COMPONENT_CLASSES: ClassVar[set[str]] = {"long-text--heading"}
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("j", "scroll_down", show=False),
+        Binding("k", "scroll_up", show=False),
+        Binding("space", "page_down", show=False),
+        Binding("g", "scroll_home", show=False),
+        Binding("G", "scroll_end", show=False),
+    ]
+
+    def __init__(self, sections: Sequence[Section], first: int = 0, *, id: str | None = None) -> None:
+        """`first`: the section that it opens at."""
+        super().__init__(id=id)
+        self._sections = sections
+        self._first: int | None = first
+        self._lines: list[_Line] = []
+        self._width = 0
+
+    def on_resize(self, event: events.Resize) -> None:
+        width = self.scrollable_content_region.width
+        if width == self._width or width <= 0:
+            return
+        self._width = width
+        starts: list[int] = []
+        self._lines = []
+        for section in self._sections:
+            starts.append(len(self._lines))
+            self._lines += [_Line(text, True) for text in _wrapped(section.heading, width)]
+            if section.text:
+                self._lines += [_Line(text, False) for text in _wrapped(section.text, width)]
+            self._lines.append(_Line("", False))
+        self.virtual_size = Size(width, len(self._lines))
+        if self._first is not None and starts:
+            self.call_after_refresh(self.scroll_to, y=starts[self._first], animate=False)
+        self._first = None
+        self.refresh()
+
+    def render_line(self, y: int) -> Strip:
+        row = self.scroll_offset.y + y
+        style = self.rich_style
+        if row >= len(self._lines):
+            return Strip.blank(self._width, style)
+        line = self._lines[row]
+        if line.is_heading:
+            style += self.get_component_rich_style("long-text--heading", partial=True)
+        return Strip([Segment(line.text, style)], cell_len(line.text)).adjust_cell_length(self._width, self.rich_style)
+
+    def action_scroll_down(self) -> None:
+        self.scroll_relative(y=1, animate=False)
+
+    def action_scroll_up(self) -> None:
+        self.scroll_relative(y=-1, animate=False)
+
+    def action_page_down(self) -> None:
+        self.scroll_relative(y=self.size.height - 1, animate=False)
+
+    def action_page_up(self) -> None:
+        self.scroll_relative(y=1 - self.size.height, animate=False)
+
+    def action_scroll_home(self) -> None:
+        self.scroll_home(animate=False)
+
+    def action_scroll_end(self) -> None:
+        self.scroll_end(animate=False)
+
+
+def _wrapped(text: str, width: int) -> Iterator[str]:
+    """The lines, none wider than `width` cells; those of a sentence broken between words, with the same indentation."""
+    for line in visible(text).split("\n"):
+        line = line.expandtabs(4)
+        if len(line) <= width and (line.isascii() or cell_len(line) <= width):
+            yield line
+            continue
+        yield from _broken(line, width)
+
+
+def _broken(line: str, width: int) -> Iterator[str]:
+    indent = line[: len(line) - len(line.lstrip(" "))][: width // 2]
+    now = ""
+    for word in line[len(indent) :].split(" "):
+        if cell_len(indent) + cell_len(now) + cell_len(word) + (1 if now else 0) <= width:
+            now = f"{now} {word}" if now else word
+            continue
+        if now:
+            yield indent + now
+        *whole, now = chop_cells(word, width - len(indent)) or [""]
+        yield from (indent + piece for piece in whole)
+    yield indent + now
+
+
+_STEP = 8
+
+
+class SubmissionText(ScrollView, can_focus=True):
+    """Told the text, and which lines checks point at."""
+
+    COMPONENT_CLASSES: ClassVar[set[str]] = {f"submission-text--{name}" for name in ("number", "marked", "line")}
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("j,down", "by(1)", show=False),
+        Binding("k,up", "by(-1)", show=False),
+        Binding("space,pagedown", "page(1)", show=False),
+        Binding("pageup", "page(-1)", show=False),
+        Binding("l,right", "right(1)", show=False),
+        Binding("h,left", "right(-1)", show=False),
+        Binding("g,home", "end('home')", show=False),
+        Binding("G,end", "end('end')", show=False),
+    ]
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._lines: list[str] = []
+        self._marked: frozenset[int] = frozenset()
+        self._line = 0
+
+    def show(self, text: str, marked: Collection[int]) -> None:
+        """Show a text; `marked`: the lines, from 1, that checks point at."""
+        self._lines = [visible(line).expandtabs(4) for line in lines_of(text)]
+        self._marked, self._line = frozenset(marked), 0
+        width = max(map(cell_len, self._lines), default=0) + self._gutter
+        self.virtual_size = Size(width, len(self._lines))
+        self.scroll_to(0, 0, animate=False)
+        self.refresh()
+
+    def go_to(self, line: int) -> None:
+        """Put a line in sight, and make it stand out."""
+        self._line = max(1, min(line, len(self._lines)))
+        self.scroll_to(0, max(0, self._line - 1 - self.size.height // 3), animate=False)
+        self.refresh()
+
+    @property
+    def _gutter(self) -> int:
+        return len(str(len(self._lines))) + 3
+
+    def render_line(self, y: int) -> Strip:
+        left, width, base = self.scroll_offset.x, self.scrollable_content_region.width, self.rich_style
+        at = self.scroll_offset.y + y
+        if at >= len(self._lines):
+            return Strip.blank(width, base)
+        number = at + 1
+        sign = "▸" if number == self._line else "✗" if number in self._marked else " "
+        style = base
+        if number == self._line:
+            style += self.get_component_rich_style("submission-text--line", partial=True)
+        name = "marked" if sign != " " else "number"
+        gutter = f"{number:>{self._gutter - 3}} {sign} "
+        head = Strip([Segment(gutter, style + self.get_component_rich_style(f"submission-text--{name}", partial=True))])
+        text = self._lines[at]
+        shown = Strip([Segment(text, style)]).crop(left, left + max(0, width - self._gutter))
+        strip = Strip([*head, *shown]).adjust_cell_length(width, style)
+        if cell_len(text) - left > width - self._gutter:
+            strip = Strip([*strip.crop(0, width - 1), Segment("…", style)])
+        return strip
+
+    def action_by(self, down: int) -> None:
+        self.scroll_relative(y=down, animate=False)
+
+    def action_page(self, by: int) -> None:
+        self.scroll_relative(y=by * max(1, self.size.height - 1), animate=False)
+
+    def action_right(self, by: int) -> None:
+        self.scroll_relative(x=by * _STEP, animate=False)
+
+    def action_end(self, which: str) -> None:
+        (self.scroll_home if which == "home" else self.scroll_end)(animate=False)

@@ -10,17 +10,17 @@ from textual.containers import VerticalScroll
 from textual.widgets import Static
 
 from gpututor.app.messages import LinkFollowed
-from gpututor.app.widgets.own_style import OwnStyle
-from gpututor.app.words import reflowed
+from gpututor.app.widgets.base import restyle
+from gpututor.app.wording import reflowed
 
 if TYPE_CHECKING:
     from textual.geometry import Offset
     from textual.widgets import Markdown
 
-    from gpututor.app.widgets.course_text import CourseText, Link
+    from gpututor.app.widgets.markdown import CourseText, Link
 
 
-class Reader(VerticalScroll, OwnStyle, can_focus=True):
+class Reader(VerticalScroll, can_focus=True):
     """A scrolling text. Before `start` it shows its text plainly: Markdown costs 40 ms that the first paint has not."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -47,6 +47,9 @@ class Reader(VerticalScroll, OwnStyle, can_focus=True):
         self._is_drawn = True
         """Whether the text stands where it was left, or where the learner scrolled it."""
 
+    def update_node_styles(self, animate: bool = True) -> None:
+        restyle(self, (self,), animate=animate)
+
     def compose(self) -> ComposeResult:
         yield self._plain
 
@@ -62,7 +65,7 @@ class Reader(VerticalScroll, OwnStyle, can_focus=True):
 
     async def start(self) -> None:
         """Show Markdown as Markdown from now on."""
-        from gpututor.app.widgets.course_text import CourseText  # 40 ms: imported after the first paint
+        from gpututor.app.widgets.markdown import CourseText  # 40 ms: imported after the first paint
 
         if self._markdown is not None:
             return

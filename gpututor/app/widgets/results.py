@@ -1,24 +1,178 @@
-"""What the checks say: verdicts as they arrive, grouped by scenario, and what the learner's file printed."""
+"""Results: verdicts as they arrive, by scenario."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Vertical, VerticalScroll
+from textual.containers import Horizontal, Vertical, VerticalScroll
+from textual.message import Message
 from textual.timer import Timer
 from textual.widget import AwaitMount, Widget
 
-from gpututor.app.widgets.machines import Machines
-from gpututor.app.widgets.output import Section, everything, output_blocks
-from gpututor.app.widgets.own_style import OwnStyle
-from gpututor.app.widgets.plain import PlainText
-from gpututor.app.widgets.run_news import RunNews
-from gpututor.app.widgets.verdict_row import VerdictRow
+from gpututor.app.messages import LineChosen
+from gpututor.app.widgets.base import PlainText, restyle
+from gpututor.app.widgets.output import (
+    DETAIL_CHARACTERS,
+    DETAIL_LINES,
+    Section,
+    bounded,
+    details_of,
+    everything,
+    output_blocks,
+)
 from gpututor.grading.report import Report, Verdict
-from gpututor.grading.run_progress import RunProgress
-from gpututor.grading.words import device_words, elapsed, outcome_line
+from gpututor.grading.report_text import RunProgress, device_words, elapsed, mark, outcome_line
+from gpututor.text import lines_of
+
+
+class ScenarioHeadings:
+    """Puts headings into a list of checks.
+
+    `line` shows the heading of the topmost checks in sight, while the heading itself is out of sight.
+    """
+
+    def __init__(self, body: VerticalScroll) -> None:
+        self.line = PlainText("", classes="machine")
+        self._body = body
+        self._headings: dict[str, PlainText] = {}
+
+    def follow_scrolling(self) -> None:
+        """Keep `line` up to date, once it and the list are mounted."""
+        for what in ("scroll_y", "virtual_size"):
+            self.line.watch(self._body, what, self._look_soon, init=False)
+
+    def begin(self, scenario: str, device: str) -> None:
+        """Begin a scenario: its checks come below a heading, where there is more than one scenario."""
+        if scenario not in self._headings:
+            where = device_words(device)
+            text = where if where.startswith(scenario) else f"{scenario}: {where}"
+            heading = PlainText(text, classes="scenario" if self._headings else "scenario -first")
+            self._headings[scenario] = heading
+            self._body.mount(heading)
+        for heading in self._headings.values():
+            heading.display = len(self._headings) > 1
+
+    def forget(self) -> None:
+        """Begin anew; the headings are removed with the rest of the list."""
+        self._headings.clear()
+        self.line.update("")
+
+    def _look_soon(self) -> None:
+        self.line.call_after_refresh(self._look)
+
+    def _look(self) -> None:
+        top = self._body.scroll_offset.y
+        if len(self._headings) < 2:
+            return
+        mounted = [heading for heading in self._headings.values() if heading.is_attached]
+        above = [heading for heading in mounted if heading.virtual_region.y <= top + 1]
+        is_hidden = bool(above) and above[-1].virtual_region.y < top
+        self.line.update(str(above[-1].content) if is_hidden else "")
+
+
+CHANGED = "Your file has changed since this run."
+
+
+class RunNotice:
+    """Words above the checks of a run; `line` is shown only while there are any."""
+
+    def __init__(self) -> None:
+        self.line = PlainText("", classes="news")
+        self._words = ""
+        self._is_older = False
+        self._is_stale = False
+
+    def clear(self) -> None:
+        """Nothing ran yet, or a run begins."""
+        self._words, self._is_older, self._is_stale = "", False, False
+        self.line.display = False
+
+    def tell(self, words: str, *, older: bool) -> None:
+        """Show `words`; `older`: the run is not the newest, and the words say that the file is another one."""
+        self._words, self._is_older = words, older
+        self._show()
+
+    def mark_stale(self, stale: bool) -> None:
+        """Add that the learner's file is another one than that which ran."""
+        if stale != self._is_stale:
+            self._is_stale = stale
+            self._show()
+
+    def _show(self) -> None:
+        stale = self._is_stale and not self._is_older
+        words = " ".join(filter(None, [self._words, CHANGED if stale else ""]))
+        self.line.set_class(stale or self._is_older, "-older")
+        self.line.update(words)
+        self.line.display = bool(words)
+
+
+class VerdictRow(Vertical, can_focus=True):
+    """Enter goes to the line; the screen's command opens and closes."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("enter", "go_to_line", show=False),
+    ]
+
+    @dataclass(eq=False, repr=False)
+    class Opened(Message):
+        """The learner opened a check's details, or closed them."""
+
+    @dataclass(eq=False, repr=False)
+    class Chosen(Message):
+        """The learner pressed the letter of a check."""
+
+        row: VerdictRow
+
+    def __init__(self, verdict: Verdict, source: str = "") -> None:
+        """`source`: the text that was graded; empty where it is not known."""
+        super().__init__(classes=f"-{verdict.status.name.lower().replace('_', '-')}")
+        self.verdict = verdict
+        self._source = source
+
+    @property
+    def is_open(self) -> bool:
+        return self.has_class("-open")
+
+    def compose(self) -> ComposeResult:
+        with Horizontal(classes="sentence"):
+            yield PlainText(mark(self.verdict.status), classes="mark")
+            yield PlainText(self.verdict.sentence, classes="text")
+        if self.verdict.measured:
+            with Horizontal(classes="figures"):
+                yield PlainText("", classes="label")
+                yield PlainText(self.verdict.measured, classes="text")
+        lines = lines_of(self._source) if self.verdict.line is not None else []
+        for label, text in details_of(self.verdict, lines):
+            with Horizontal(classes="detail"):
+                yield PlainText(label, classes="label")
+                yield PlainText(bounded(text, DETAIL_LINES, DETAIL_CHARACTERS), classes="text")
+
+    def open(self) -> None:
+        self.add_class("-open")
+
+    def action_open_or_close(self) -> None:
+        self.toggle_class("-open")
+        self.post_message(self.Opened())
+        self.call_after_refresh(self.scroll_visible)
+
+    @property
+    def place(self) -> LineChosen | None:
+        """The line that the check points at, of the text that was graded; None where it points at none."""
+        return None if self.verdict.line is None else LineChosen(self.verdict.line, self._source or None)
+
+    def action_go_to_line(self) -> None:
+        if self.place is not None:
+            self.post_message(self.place)
+        else:
+            self.action_open_or_close()
+
+    def on_click(self) -> None:
+        if not self.is_open:
+            self.action_open_or_close()
+
 
 _TITLE_STATES = ("-passed", "-failed", "-neutral")
 _TICK_S = 0.5
@@ -28,7 +182,7 @@ _MOUNTED_AT_ONCE = 20
 MOST_ROWS = 60
 
 
-class Results(Vertical, OwnStyle, can_focus=True):
+class Results(Vertical, can_focus=True):
     """Results of one run: a headline that stays, and below it what scrolls. Told everything; asks nothing."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -45,8 +199,8 @@ class Results(Vertical, OwnStyle, can_focus=True):
         """What is shown, once it is whole."""
         self._title = PlainText("", classes="title")
         self._device = PlainText("", classes="device")
-        self._news = RunNews()
-        self._machines = Machines(self.body)
+        self._news = RunNotice()
+        self._headings = ScenarioHeadings(self.body)
         self._source = ""
         self._rows: dict[tuple[str, str], VerdictRow] = {}
         self._unshown: set[tuple[str, str]] = set()
@@ -62,14 +216,18 @@ class Results(Vertical, OwnStyle, can_focus=True):
         """Rows that are not mounted yet."""
         self._mounting: Timer | None = None
 
+    def update_node_styles(self, animate: bool = True) -> None:
+        restyle(self, (self,), animate=animate)
+
     def compose(self) -> ComposeResult:
         yield self._title
         yield self._device
-        yield self._machines
+        yield self._headings.line
         with self.body:
-            yield self._news
+            yield self._news.line
 
     def on_mount(self) -> None:
+        self._headings.follow_scrolling()
         self._ticking = self.set_interval(_TICK_S, self._tell_progress, pause=True)
         self._mounting = self.set_interval(_MOUNT_EVERY_S, self._mount_some, pause=True)
 
@@ -109,7 +267,7 @@ class Results(Vertical, OwnStyle, can_focus=True):
         self._on_device = f"On {device_words(device)}"
         self._device.update(self._on_device)
         self._mount_rows(self._waiting)
-        self._machines.begin(scenario, device)
+        self._headings.begin(scenario, device)
 
     def device_waited_for(self) -> None:
         if self._progress is not None:
@@ -283,9 +441,9 @@ class Results(Vertical, OwnStyle, can_focus=True):
         self._unshown.clear()
         self._first_failure = None
         self._waiting.clear()
-        self._machines.forget()
+        self._headings.forget()
         self._news.clear()
-        self.body.remove_children([child for child in self.body.children if child is not self._news])
+        self.body.remove_children([child for child in self.body.children if child is not self._news.line])
         self.body.scroll_home(animate=False)
 
 

@@ -1,63 +1,194 @@
-"""The machines of a Ray cluster. Nothing else knows Ray, and it is imported only when somebody asks for it.
+"""Grading on the nodes of a Ray cluster. No other module imports Ray.
 
-It runs in a process apart (`ray_driver`): Ray ends its process without a word, or answers never, when its head is gone.
+Each chunk of jobs is one Ray task. A death of a worker, a node or the cluster costs at most the gradings in progress:
+reports in the journal are final, and `--resume` grades the rest.
 """
 
 from __future__ import annotations
 
-import itertools
+import contextlib
 import os
 import secrets
+import shutil
+import signal
 import socket
+import tempfile
 import threading
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
 from typing import Any
 
-from gpututor.classroom.batch import Job
-from gpututor.classroom.executors.machines import ClusterLost, Lost, Room, Task
-from gpututor.classroom.executors.nodes import Needed, grade_on_node, unfit
-from gpututor.errors import UsageError
+from gpututor import __version__, paths
+from gpututor.classroom.executors import Broke, Judge, check_journal, grade_one, judge_in, written_outcome
+from gpututor.classroom.executors.local import RealDevices, probe_devices
+from gpututor.classroom.jobs import Job
+from gpututor.classroom.plan import working_in_bubblewrap
+from gpututor.classroom.work_queue import Attempt, Work
+from gpututor.errors import CourseError, GradingError, NotGradableHere, TutorError, UsageError
 from gpututor.grading.client import IsolationName
+from gpututor.grading.journal import exercise_digest
+from gpututor.grading.report import Outcome
+from gpututor.hardware.inventory import load_inventory, torch_version
 
-STORE_BYTES = 100 << 20
-"""Of a cluster of our own: next to nothing travels through Ray."""
-CONNECTS_WITHIN_S = 10.0
+LARGEST_CHUNK, SMALLEST_CHUNK, SMALLEST_GPU_CHUNK = 50, 8, 2
+"""Each chunk starts a judge, which takes as long as some gradings on the virtual GPU."""
 RETRIES = 2
-"""Of a task whose worker dies; it leaves out what is written already."""
-RAYLET_ENDED = "the part of it that runs on this machine, the raylet, has ended"
+"""Retries of a task whose worker dies; a retry skips jobs whose reports are in the journal."""
+STORE_BYTES = 100 << 20
+"""Object store of a cluster of our own: next to nothing travels through Ray."""
+POLL_S = 0.5
+CONNECT_TIMEOUT_S = 10.0
+NODE_TIMEOUT_S = 600.0
+"""Longest wait for a first node, or for another after the last one died."""
 
-_QUIET = {
+_MARKER = ".shared-"
+"""Prefix of the file in the journal by which nodes recognize the shared folder."""
+_ENVIRONMENT = {
     "RAY_USAGE_STATS_ENABLED": "0",  # nothing is sent anywhere
     "RAY_ENABLE_UV_RUN_RUNTIME_ENV": "0",  # no folder is copied to the nodes
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
 }
 
 
+class TaskLost(GradingError):
+    """A task ended without a result: its worker or its node died, or could not start."""
+
+
+class ClusterLost(GradingError):
+    """The head of the cluster, or its part on this machine, is gone."""
+
+    def __init__(self, why: str) -> None:
+        advice = "What is graded is kept in the journal. Look at `ray status`, start Ray anew, and go on with --resume."
+        super().__init__(f"The Ray cluster is lost: {why}.", advice)
+
+
+def probe_node(
+    job: Job,
+    exercises: Mapping[str, str],
+    isolation: IsolationName,
+    marker: str,
+    check_bubblewrap: Callable[[], object] = working_in_bubblewrap,
+) -> str:
+    """Return why this machine cannot grade jobs like `job` with correct keys; empty where it can.
+
+    `exercises`: versions by folder. `marker`: a file that only the journal of this run has.
+    """
+    key = job.key
+    for name, here, wanted in (("gpututor", __version__, key.gpututor), ("PyTorch", torch_version(), key.torch)):
+        if here != wanted:
+            return f"it has {name} {here or 'not'}, and {wanted} is needed: one version everywhere"
+    if not Path(job.journal, marker).exists():
+        return f"it does not see {job.journal}: --out must be a folder that all nodes share, with the same path"
+    for folder, version in exercises.items():
+        if not Path(folder).is_dir():
+            return f"it does not see {folder}: the course must have the same path on all nodes"
+        try:
+            if exercise_digest(Path(folder)) != version:
+                return f"the files in {folder} are not those of the other nodes"
+        except CourseError as error:
+            return error.title
+    try:
+        check_journal(job)
+        if isolation == "bubblewrap":
+            check_bubblewrap()
+    except (UsageError, NotGradableHere) as error:
+        return error.title
+    return ""
+
+
+@dataclass(frozen=True)
+class ChunkResult:
+    """Results of a chunk, by the names of its keys. Jobs without a result were not begun."""
+
+    outcomes: Mapping[str, Outcome]
+    broken: Mapping[str, str] = field(default_factory=dict)
+    """Reasons for which there is no report."""
+    unfit: str = ""
+    """Reason for which the node can grade no more of these jobs; empty where it can."""
+
+
+def grade_chunk(jobs: Sequence[Job], isolation: IsolationName) -> ChunkResult:
+    """Grade jobs for one device on this node, except those with a report in the journal."""
+    is_real = any(job.gpus for job in jobs)
+    # Nodes may share the file of the inventory, and have different GPUs.
+    accelerators = load_inventory(refresh=True).accelerators if is_real else ()
+    return grade_in_order(
+        jobs, RealDevices(accelerators, partial(probe_devices, isolation)), partial(judge_in, isolation)
+    )
+
+
+def grade_in_order(jobs: Sequence[Job], devices: RealDevices, new_judge: Callable[[], Judge]) -> ChunkResult:
+    """Grade up to the first job that breaks, so that a node with a fault reports it at once."""
+    outcomes: dict[str, Outcome] = {}
+    judge = new_judge()
+    try:
+        for job in jobs:
+            device = ""
+            try:
+                outcome = written_outcome(job)
+                if outcome is None:
+                    with devices.one_for(job) as device:
+                        outcome = grade_one(judge, job, device)
+                outcomes[job.key.name] = outcome
+            except Broke as broke:
+                judge.close()
+                devices.look_at(device)
+                return ChunkResult(outcomes, {job.key.name: str(broke)}, _missing_device(job, devices))
+            except TutorError as error:  # nothing more can be graded here
+                return ChunkResult(outcomes, unfit=error.title)
+    finally:
+        judge.close()
+    return ChunkResult(outcomes)
+
+
+def _missing_device(job: Job, devices: RealDevices) -> str:
+    try:
+        with devices.one_for(job):
+            return ""
+    except NotGradableHere as error:
+        return error.title
+
+
+@dataclass
+class Node:
+    """Capacity of a node, and what it cannot grade."""
+
+    name: str
+    """Name for messages."""
+    cpus: int
+    gpus: int
+    is_ready: bool = False
+    """Set when the probe ended well."""
+    free_cpus: int = field(init=False)
+    free_gpus: int = field(init=False)
+    refusals: dict[str, str] = field(default_factory=dict)
+    """Reasons by device, as `GradingKey` has it; "" stands for all devices."""
+
+    def __post_init__(self) -> None:
+        self.free_cpus, self.free_gpus = self.cpus, self.gpus
+
+
 class RayCluster:
-    """`address`: of a running cluster, `auto` for the one that this machine is of, empty for one of our own, which has
-    `cpus` and `gpus`, keeps its files in `folder`, and ends with us.
+    """Tasks on the nodes of a Ray cluster.
+
+    `address`: of a running cluster, `auto` for this machine's, empty for a new one with `cpus` and `gpus`.
     """
 
-    def __init__(self, address: str, cpus: int, gpus: int, folder: str) -> None:
+    def __init__(self, address: str, cpus: int, gpus: int) -> None:
         self._address = address
-        self._own = {
-            "num_cpus": cpus,
-            "num_gpus": gpus,
-            "object_store_memory": STORE_BYTES,
-            "_temp_dir": folder,
-            "include_dashboard": False,
-        }
+        self._resources = {"num_cpus": cpus, "num_gpus": gpus}
         self._ray: Any = None
-        self._here = ""
-        """The id of this machine's node."""
-        self._functions: dict[Any, Any] = {}
-        self._numbers = itertools.count()
-        self._tasks: dict[Task, Any] = {}
+        self._head = self._here = ""
+        self._remote: dict[Any, Any] = {}
+        self._opened = contextlib.ExitStack()
 
     def open(self) -> None:
-        """See `Cluster`."""
-        os.environ.update({name: value for name, value in _QUIET.items() if name not in os.environ})
-        if not self._address:  # its ports are open to the network
+        """Connect, or start a cluster. Raises `UsageError` where that fails."""
+        os.environ.update({name: value for name, value in _ENVIRONMENT.items() if name not in os.environ})
+        if not self._address:  # the ports of a new cluster are open to the network
             os.environ.update(RAY_AUTH_MODE="token", RAY_AUTH_TOKEN=secrets.token_hex(32))
         try:
             import ray
@@ -65,10 +196,8 @@ class RayCluster:
             advice = "`pip install 'gpututor[ray]'` brings it; --executor local needs none."
             raise UsageError("Ray is not installed, which --executor ray needs.", advice) from error
         _check_address(self._address)
-        options = {"address": self._address} if self._address else {"address": "local", **self._own}
         try:
-            ray.init(log_to_driver=False, logging_level="CRITICAL", **options)
-            self._here = ray.get_runtime_context().get_node_id()
+            self._connect(ray)
         except (ConnectionError, RuntimeError, ValueError, OSError) as error:
             where = f"The Ray cluster at {self._address!r}" if self._address else "A Ray cluster on this machine"
             advice = (
@@ -76,77 +205,81 @@ class RayCluster:
                 "wants a token, set RAY_AUTH_MODE=token."
             )
             raise UsageError(f"{where} could not be had: {_last_line(error)}", advice) from error
-        self._ray = ray
-        self._functions = {
-            function: ray.remote(num_cpus=1, max_retries=RETRIES, max_calls=1)(function)
-            for function in (unfit, grade_on_node)
-        }
 
-    def nodes(self) -> Mapping[str, Room]:
-        """See `Cluster`."""
-        living = {str(node["NodeID"]): node for node in self._ray.nodes() if node["Alive"]}
+    def _connect(self, ray: Any) -> None:
+        self._ray = ray
+        paths.log_file().parent.mkdir(parents=True, exist_ok=True)
+        # Ray prints news of dying nodes to the standard output, which may have to be JSON.
+        log = self._opened.enter_context(paths.log_file().open("a", encoding="utf-8"))
+        self._opened.enter_context(contextlib.redirect_stdout(log))
+        self._opened.enter_context(contextlib.redirect_stderr(log))
+        options: dict[str, Any] = {"address": self._address}
+        if not self._address:
+            # Below /tmp, as Ray's own: paths of sockets must be short.
+            folder = tempfile.mkdtemp(prefix="gpututor-ray-", dir="/tmp" if os.name == "posix" else None)
+            self._opened.callback(shutil.rmtree, folder, ignore_errors=True)
+            options = {"address": "local", "_temp_dir": folder, "include_dashboard": False, **self._resources}
+            options["object_store_memory"] = STORE_BYTES
+        self._opened.callback(ray.shutdown)
+        on_sigterm = signal.getsignal(signal.SIGTERM)
+        with contextlib.chdir(os.sep):  # Ray's workers import from there: not from among submissions
+            ray.init(log_to_driver=False, logging_level="CRITICAL", **options)
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, on_sigterm)  # Ray has a handler of its own
+        context = ray.get_runtime_context()
+        self._head, self._here = context.gcs_address, context.get_node_id()
+        task = ray.remote(num_cpus=1, max_retries=RETRIES, max_calls=1)
+        self._remote = {function: task(function) for function in (probe_node, grade_chunk)}
+
+    def nodes(self) -> Mapping[str, Node]:
+        """Return the living nodes by id. Raises `ClusterLost`."""
+        try:
+            _check_port(self._head)  # without a head Ray waits for a minute, then ends this process
+            living = {str(node["NodeID"]): node for node in self._ray.nodes() if node["Alive"]}
+        except (OSError, RuntimeError, self._ray.exceptions.RayError) as error:
+            raise ClusterLost(f"its head is gone, or cannot be reached: {_last_line(error)}") from error
         if self._here not in living:
-            raise ClusterLost.because(RAYLET_ENDED)
+            raise ClusterLost("the part of it that runs on this machine, the raylet, has ended")
         return {
-            name: Room(
+            node_id: Node(
                 f"{node['NodeManagerHostname']} ({node['NodeManagerAddress']})",
                 int(node["Resources"].get("CPU", 0)),
                 int(node["Resources"].get("GPU", 0)),
             )
-            for name, node in living.items()
+            for node_id, node in living.items()
         }
 
-    def look(self, node: str, needed: Needed) -> Task:
-        """See `Cluster`."""
-        return self._start(unfit, node, 0, needed)
-
-    def grade(self, node: str, jobs: Sequence[Job], isolation: IsolationName, gpus: int) -> Task:
-        """See `Cluster`."""
-        return self._start(grade_on_node, node, gpus, jobs, isolation)
-
-    def over(self, tasks: Sequence[Task], timeout_s: float) -> Sequence[Task]:
-        """See `Cluster`."""
-        if not tasks:
-            threading.Event().wait(timeout_s)
-            return []
-        numbers = {self._tasks[task]: task for task in tasks}
-        done, _ = self._ray.wait(list(numbers), num_returns=1, timeout=timeout_s, fetch_local=False)
-        return [numbers[each] for each in done]
-
-    def answer(self, task: Task) -> Any:
-        """See `Cluster`."""
-        try:
-            return self._ray.get(self._tasks.pop(task))
-        except self._ray.exceptions.LocalRayletDiedError as error:
-            raise ClusterLost.because(RAYLET_ENDED) from error
-        except self._ray.exceptions.RayError as error:
-            raise Lost(f"{type(error).__name__}: {_last_line(error)}") from error
-
-    def drop(self, task: Task) -> None:
-        """See `Cluster`."""
-        self._ray.cancel(self._tasks.pop(task), force=True)
-
-    def close(self) -> None:
-        """See `Cluster`."""
-        if self._ray is None:
-            return
-        for task in self._tasks.values():
-            self._ray.cancel(task, force=True)
-        self._ray.shutdown()
-        self._ray = None
-
-    def _start(self, function: Any, node: str, gpus: int, *arguments: Any) -> Task:
+    def start(self, function: Callable[..., Any], node_id: str, gpus: int, *arguments: object) -> Any:
+        """Start a task on a node, which takes one CPU there; return the task."""
         from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-        there = NodeAffinitySchedulingStrategy(node_id=node, soft=False)
-        task = next(self._numbers)
-        remote = self._functions[function].options(num_gpus=gpus, scheduling_strategy=there)
-        self._tasks[task] = remote.remote(*arguments)
-        return task
+        there = NodeAffinitySchedulingStrategy(node_id=node_id, soft=False)
+        return self._remote[function].options(num_gpus=gpus, scheduling_strategy=there).remote(*arguments)
+
+    def wait(self, tasks: Sequence[Any], timeout_s: float) -> Sequence[Any]:
+        """Return tasks that ended, as soon as there is one."""
+        if not tasks:
+            time.sleep(timeout_s)
+            return []
+        done: Sequence[Any] = self._ray.wait(tasks, num_returns=1, timeout=timeout_s, fetch_local=False)[0]
+        return done
+
+    def result(self, task: Any) -> Any:
+        """Return the result of a task that ended. Raises `TaskLost` or `ClusterLost`."""
+        try:
+            return self._ray.get(task)
+        except self._ray.exceptions.LocalRayletDiedError as error:
+            raise ClusterLost("the part of it that runs on this machine, the raylet, has ended") from error
+        except self._ray.exceptions.RayError as error:
+            raise TaskLost(f"{type(error).__name__}: {_last_line(error)}") from error
+
+    def close(self) -> None:
+        """End all tasks, and a cluster of our own."""
+        self._opened.close()
 
 
 def _check_address(address: str) -> None:
-    """Raises `UsageError` where nobody listens: Ray itself would try for minutes."""
+    """Raise `UsageError` where nothing listens: Ray itself would try for minutes."""
     if "://" in address:
         advice = (
             "Run this on a machine of the cluster, with --address auto or HOST:PORT as `ray start --head` prints it."
@@ -156,11 +289,214 @@ def _check_address(address: str) -> None:
     if not host or not port.isdigit():
         return
     try:
-        socket.create_connection((host.strip("[]"), int(port)), CONNECTS_WITHIN_S).close()
+        _check_port(address)
     except (OSError, OverflowError) as error:
         advice = "`ray start --head` prints the address. --address auto is the cluster that this machine is of."
         raise UsageError(f"No Ray cluster listens at {address}: {error}", advice) from error
 
 
+def _check_port(address: str) -> None:
+    host, _, port = address.rpartition(":")
+    socket.create_connection((host.strip("[]"), int(port)), CONNECT_TIMEOUT_S).close()
+
+
 def _last_line(error: Exception) -> str:
     return str(error).strip().rpartition("\n")[2]
+
+
+@dataclass
+class Chunk:
+    """Attempts that a node grades in order, by the names of their keys; those already counted are removed."""
+
+    attempts: dict[str, Attempt]
+    node_id: str
+    device: str
+    gpus: int
+
+
+class RayExecutor:
+    """An executor on the nodes of a cluster.
+
+    `judges`: most chunks at once; None for one a CPU. `tell` gets messages about nodes.
+    """
+
+    def __init__(
+        self, cluster: RayCluster, isolation: IsolationName, judges: int | None, tell: Callable[[str], None]
+    ) -> None:
+        self._cluster = cluster
+        self._isolation = isolation
+        self._judges = judges
+        self._tell = tell
+        self._nodes: dict[str, Node] = {}
+        self._probes: dict[Any, str] = {}
+        """Ids of nodes, by the task that probes them."""
+        self._chunks: dict[Any, Chunk] = {}
+        self._without_nodes_since: float | None = None
+
+    def run(self, work: Work) -> None:
+        """See `Executor`."""
+        if not work.jobs:
+            return
+        first = work.jobs[0]
+        exercises = {job.exercise_folder: job.key.exercise_version for job in work.jobs}
+        try:
+            with _marker_in(Path(first.journal)) as marker:
+                self._cluster.open()
+                while not work.is_over:
+                    self._update_nodes(first, exercises, self._isolation, marker)
+                    self._start_chunks(work)
+                    for task in self._cluster.wait([*self._probes, *self._chunks], POLL_S):
+                        if task in self._probes:
+                            self._end_probe(task)
+                        else:
+                            self._end_chunk(task, work)
+                    for chunk in self._chunks.values():
+                        _count_written(chunk, work)
+        except TutorError as error:
+            work.stop(error)
+        finally:
+            work.stop()
+            self._cluster.close()
+        work.raise_error()
+
+    def _update_nodes(self, *required: object) -> None:
+        """Probe new nodes for what is `required`, and drop dead ones."""
+        living = self._cluster.nodes()
+        for node_id in self._nodes.keys() - living.keys():
+            self._tell(f"Node {self._nodes.pop(node_id).name} is gone: what it had in hand is graded elsewhere.")
+        for node_id, node in living.items():
+            if node_id not in self._nodes and node.cpus:
+                self._nodes[node_id] = node
+                self._probes[self._cluster.start(probe_node, node_id, 0, *required)] = node_id
+        if self._nodes:
+            self._without_nodes_since = None
+            return
+        minutes = f"{NODE_TIMEOUT_S / 60:.0f} minutes"
+        if self._without_nodes_since is None:
+            self._without_nodes_since = time.monotonic()
+            self._tell(f"No node of the cluster has a CPU to grade on. Waiting {minutes} for one.")
+        elif time.monotonic() - self._without_nodes_since > NODE_TIMEOUT_S:
+            title = f"No node of the cluster has had a CPU to grade on for {minutes}."
+            raise GradingError(title, "Start nodes, then go on with --resume.")
+
+    def _end_probe(self, task: Any) -> None:
+        node = self._nodes.get(self._probes.pop(task))
+        if node is None:
+            return
+        try:
+            why = self._cluster.result(task)
+        except TaskLost as lost:
+            why = str(lost)
+        node.is_ready = not why
+        if why:
+            node.refusals[""] = why
+            self._tell(f"Node {node.name} cannot grade: {why}")
+
+    def _start_chunks(self, work: Work) -> None:
+        """Give each node what it has room for. Raises `NotGradableHere` where no node can grade the rest."""
+        for node_id, node in self._nodes.items():
+            while node.is_ready and node.free_cpus and len(self._chunks) != self._judges:
+                chunk = self._take_chunk(work, node_id)
+                if chunk is None:
+                    break
+                node.free_cpus -= 1
+                node.free_gpus -= chunk.gpus
+                jobs = [attempt.job for attempt in chunk.attempts.values()]
+                task = self._cluster.start(grade_chunk, node_id, chunk.gpus, jobs, self._isolation)
+                self._chunks[task] = chunk
+        if self._nodes and not self._probes and not self._chunks:
+            self._refuse_rest(work)
+
+    def _take_chunk(self, work: Work, node_id: str) -> Chunk | None:
+        """Take jobs for one device: fewer towards the end, so that all nodes end together."""
+        node = self._nodes[node_id]
+
+        def fits(job: Job) -> bool:
+            return node.free_gpus >= self._gpus_for(job) and not node.refusals.keys() & {"", job.key.device}
+
+        first = work.take(wait=False, fits=lambda job: job.gpus > 0 and fits(job)) or work.take(wait=False, fits=fits)
+        if first is None:
+            return None
+        kind, gpus = (first.job.gpus, first.job.key.device), self._gpus_for(first.job)
+        progress = work.progress
+        left = progress.total - progress.done - progress.given_up - progress.in_flight
+        judges = sum(each.cpus for each in self._nodes.values() if each.is_ready)
+        judges = min(judges, self._judges or judges)
+        smallest = SMALLEST_GPU_CHUNK if gpus else SMALLEST_CHUNK
+        attempts = [first]
+        while len(attempts) < max(smallest, min(LARGEST_CHUNK, left // (2 * judges))):
+            attempt = work.take(first.job.key.exercise, wait=False, fits=lambda job: (job.gpus, job.key.device) == kind)
+            if attempt is None:
+                break
+            attempts.append(attempt)
+        return Chunk({each.job.key.name: each for each in attempts}, node_id, first.job.key.device, gpus)
+
+    def _gpus_for(self, job: Job) -> int:
+        """Return how many GPUs to ask for: no more than the largest node has."""
+        largest = max(node.gpus for node in self._nodes.values())
+        return min(job.gpus, max(1, largest))
+
+    def _refuse_rest(self, work: Work) -> None:
+        attempt = work.take(wait=False)
+        if attempt is None:
+            return
+        work.give_back(attempt)
+        is_any_ready = any(node.is_ready for node in self._nodes.values())
+        device = attempt.job.key.device if is_any_ready else ""
+        reasons = [
+            f"{node.name}: {node.refusals.get('') or node.refusals.get(device) or 'it has no such device'}"
+            for node in self._nodes.values()
+        ]
+        advice = "Mend it, then go on with --resume. docs/classroom/clusters.md says what a node needs."
+        words = f" on {device}" if device else ""
+        raise NotGradableHere(f"No node of the cluster can grade{words}.\n  " + "\n  ".join(reasons), advice)
+
+    def _end_chunk(self, task: Any, work: Work) -> None:
+        chunk = self._chunks.pop(task)
+        node = self._nodes.get(chunk.node_id)
+        if node is not None:
+            node.free_cpus += 1
+            node.free_gpus += chunk.gpus
+        try:
+            result: ChunkResult = self._cluster.result(task)
+        except TaskLost as lost:
+            _count_written(chunk, work)
+            result = ChunkResult({})
+            if chunk.attempts and chunk.node_id in self._cluster.nodes():  # the first was being graded
+                result = ChunkResult({}, {next(iter(chunk.attempts)): str(lost)})
+        for name in result.outcomes.keys() & chunk.attempts.keys():
+            work.done(chunk.attempts.pop(name), result.outcomes[name])
+        for name in result.broken.keys() & chunk.attempts.keys():
+            work.broke(chunk.attempts.pop(name), result.broken[name])
+        for attempt in chunk.attempts.values():
+            work.give_back(attempt)
+        if result.unfit and node is not None:
+            node.refusals[chunk.device] = result.unfit
+            self._tell(f"Node {node.name} grades no more on {chunk.device}: {result.unfit}")
+
+
+@contextlib.contextmanager
+def _marker_in(journal: Path) -> Iterator[str]:
+    """Keep a file in the journal, by which nodes know it, and yield its name."""
+    marker = journal / f"{_MARKER}{secrets.token_hex(8)}"
+    try:
+        for stale in journal.glob(f"{_MARKER}*"):  # left by a run that was killed
+            stale.unlink(missing_ok=True)
+        marker.touch()
+    except OSError as error:
+        raise UsageError(f"{journal} cannot be written to ({error.strerror}).") from error
+    try:
+        yield marker.name
+    finally:
+        with contextlib.suppress(OSError):
+            marker.unlink()
+
+
+def _count_written(chunk: Chunk, work: Work) -> None:
+    """Complete the attempts whose reports are in the journal; a chunk is graded in order."""
+    for name, attempt in list(chunk.attempts.items()):
+        outcome = written_outcome(attempt.job)
+        if outcome is None:
+            return
+        del chunk.attempts[name]
+        work.done(attempt, outcome)

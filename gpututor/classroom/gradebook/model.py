@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
-from gpututor.classroom.handed_in import Class, HandedIn, Student
 from gpututor.classroom.rules import Rules
+from gpututor.classroom.submissions import Class, HandedIn, Student
 from gpututor.grading.journal import GradingKey
 from gpututor.grading.report import Outcome, Report, Status
 
@@ -263,6 +263,11 @@ class ExerciseSummary:
     @property
     def known_of(self) -> float | None:
         return self.of if self.knows_of else None
+
+    @property
+    def numbered_title(self) -> str:
+        """`5.3 Hidden syncs`."""
+        return f"{self.label} {self.title}".strip()
 
 
 @dataclass(frozen=True)

@@ -6,10 +6,10 @@ import textwrap
 import unicodedata
 from collections.abc import Iterator, Sequence
 
-from gpututor.classroom.gradebook.cells import number, number_of
 from gpututor.classroom.gradebook.model import ExerciseSummary, Gradebook, Mark, Standing, StudentMarks
-from gpututor.grading.words import count
-from gpututor.plain_text import visible
+from gpututor.classroom.tables import number, number_of
+from gpututor.grading.report_text import count
+from gpututor.text import visible
 
 _WIDEST_NAME = 28
 _LEAST_NAME = 12

@@ -1,17 +1,31 @@
-"""Gradescope's `submission_metadata.yml`, read as a stream: what a submission was marked with, and how often, may be
-many times what is needed of it.
+"""Gradescope's submission metadata: a bounded part of YAML, and its times.
 
 Every value is taken as the text that stands there: `0123` is a student's number, and no octal one.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any, BinaryIO
 
-from gpututor.classroom.intake.times import as_utc
 from gpututor.errors import UsageError
+
+_NANOSECONDS = re.compile(r"(\.\d{6})\d+")
+
+
+def as_utc(text: str) -> str:
+    """`2026-04-26 17:34:00.861687000 Z` as ISO 8601, in UTC; empty for what is no time, or has no zone."""
+    plain = _NANOSECONDS.sub(r"\1", text.strip()).replace(" Z", "+00:00").replace(" UTC", "+00:00")
+    plain = re.sub(r" ([+-]\d\d:?\d\d)$", r"\1", plain)
+    try:
+        when = datetime.fromisoformat(plain)
+        return when.astimezone(UTC).isoformat(timespec="seconds") if when.tzinfo else ""
+    except (ValueError, OverflowError):
+        return ""
+
 
 LARGEST = 256 << 20
 MOST_SUBMISSIONS = 100_000

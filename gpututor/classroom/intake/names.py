@@ -1,4 +1,4 @@
-"""Names that others gave: shown on one line, compared, told from the litter of tools, and made into students' ids."""
+"""Names: of files, students and exercises."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ import os
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
 
-from gpututor.plain_text import shortened, visible
+from gpututor.course.model import Course, Exercise
+from gpututor.text import shortened, visible
 
 LONGEST_NAME_BYTES = 255
 LONGEST_SOURCE = 300
@@ -122,3 +124,100 @@ def _as_id(name: str) -> str:
 
 def _digits(key: str) -> str:
     return hashlib.sha256(key.encode("utf-8", "surrogatepass")).hexdigest()[:8]
+
+
+_SAYS_NOTHING = {
+    "solution", "submission", "main", "answer", "exercise", "code", "program", "script", "my_solution", "starter",
+}  # fmt: skip
+"""File names that leave it to the folder to say which exercise it is."""
+_ALIKE = 0.82
+"""`difflib`'s ratio from which on a name is probably a misspelled exercise."""
+
+
+class ExerciseNames:
+    """All names by which the exercises of a course are known."""
+
+    def __init__(self, course: Course) -> None:
+        self.course = course
+        self._by_name: dict[str, Exercise] = {}
+        self._by_number: dict[tuple[str, int], Exercise] = {}
+        self._by_key = {exercise.key: exercise for exercise in course.exercises}
+        self._by_slug = {normal(exercise.slug): exercise for exercise in course.exercises}
+        self._lessons: set[str] = set()
+        for lesson in course.lessons:
+            names = {normal(lesson.slug), normal(lesson.folder.name)}
+            self._lessons |= names
+            for exercise in lesson.exercises:
+                for name in _names_of(exercise):
+                    self._by_name.setdefault(name, exercise)
+                for name in (*names, str(lesson.number), f"{lesson.number:02}"):
+                    self._by_number[name, exercise.number] = exercise
+
+    def with_key(self, key: str) -> Exercise | None:
+        return self._by_key.get(key)
+
+    def is_lesson(self, name: str) -> bool:
+        return normal(name) in self._lessons
+
+    def named(self, name: str) -> Exercise | None:
+        """The exercise that a folder, or a file without its ending, is called after."""
+        for candidate in dict.fromkeys((name, without_copy_mark(name))):
+            folded = normal(candidate)
+            bare = re.sub(r"^\d+_(?=\D)", "", folded)  # the number of another version of the course
+            if found := self._by_name.get(folded) or self._by_name.get(bare):
+                return found
+        return None
+
+    def at(self, path: Sequence[str]) -> Exercise | None:
+        """The exercise of a file, by its path below the student's folder: folders, zips, and the file's name."""
+        stem = without_ending(path[-1], ".py")
+        above = [without_ending(name, ".zip") for name in path[:-1]]
+        if found := self.named(stem):
+            return found
+        if above and (found := self._numbered(above[-1], stem)):
+            return found
+        if says_nothing(stem):
+            return next((found for name in reversed(above) if (found := self.named(name))), None)
+        return None
+
+    def nearly(self, path: Sequence[str]) -> Exercise | None:
+        """Suggest the exercise that a file is probably meant for, where `at` finds none. Never graded as such."""
+        stem = without_ending(path[-1], ".py")
+        asked = [without_ending(name, ".zip") for name in reversed(path[:-1])] if says_nothing(stem) else [stem]
+        return next((found for name in asked if (found := self._nearly_named(name))), None)
+
+    def _nearly_named(self, name: str) -> Exercise | None:
+        folded = normal(name)
+        inside = [slug for slug in self._by_slug if f"_{slug}_" in f"_{folded}_"]
+        alike = get_close_matches(folded, self._by_slug, n=1, cutoff=_ALIKE)
+        return self._by_slug[max(inside, key=len)] if inside else self._by_slug[alike[0]] if alike else None
+
+    def _numbered(self, lesson: str, stem: str) -> Exercise | None:
+        """`05_keep_the_data_moving/01.py`, `5/1.py`."""
+        number = normal(without_copy_mark(stem))
+        if not re.fullmatch(r"[0-9]{1,3}", number):
+            return None
+        return self._by_number.get((normal(lesson), int(number)))
+
+
+def says_nothing(stem: str) -> bool:
+    return normal(without_copy_mark(stem)) in _SAYS_NOTHING
+
+
+def order_of_copies(path: Sequence[str]) -> int:
+    """Later copies of the same name have larger numbers."""
+    return copy_number(without_ending(path[-1], ".py"))
+
+
+def _names_of(exercise: Exercise) -> set[str]:
+    lesson, number = exercise.lesson_number, exercise.number
+    labels = (f"{lesson}_{number}", f"{lesson:02}_{number:02}", f"{lesson}_{number:02}", f"{lesson:02}_{number}")
+    slug, folder = normal(exercise.slug), normal(exercise.folder.name)
+    lessons = (normal(exercise.lesson_slug), normal(exercise.folder.parent.name))
+    return {
+        slug,
+        folder,
+        *labels,
+        *(f"{label}_{slug}" for label in labels),
+        *(f"{lesson_name}_{name}" for lesson_name in lessons for name in (slug, folder)),
+    }

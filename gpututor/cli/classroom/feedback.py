@@ -14,19 +14,17 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
-from gpututor.classroom.feedback import feedback
-from gpututor.classroom.folder import ClassFolder
-from gpututor.classroom.folder_names import folder_names
-from gpututor.classroom.gradebook.make import make_gradebook
+from gpututor.classroom.feedback import SubmittedLines, feedback
+from gpututor.classroom.folder import ClassFolder, clear_parts, folder_names
+from gpututor.classroom.gradebook.build import make_gradebook
+from gpututor.classroom.gradebook.exports import left_over, write_text
 from gpututor.classroom.gradebook.model import Gradebook, Notice
-from gpututor.classroom.parts import clear_parts
-from gpututor.classroom.rules_file import course_of, rules_for
-from gpututor.classroom.submitted import SubmittedLines
-from gpututor.cli.classroom.telling import left_over, tell, write
-from gpututor.course.keys import nearest
+from gpututor.classroom.rules import course_of, rules_for
+from gpututor.cli.classroom.telling import tell
 from gpututor.errors import CourseError, UsageError
-from gpututor.grading.words import count
-from gpututor.plain_text import visible
+from gpututor.grading.report_text import count
+from gpututor.text import visible
+from gpututor.toml_schema import nearest
 
 MOST_HINTS = 100
 
@@ -52,7 +50,7 @@ def main(arguments: argparse.Namespace) -> int:
     for marks in gradebook.students:
         if marks.student.id in chosen:
             path = folder.feedback / f"{names[marks.student.id]}.md"
-            write(path, feedback(gradebook, marks, lines, hints))
+            write_text(path, feedback(gradebook, marks, lines, hints))
     found = [path.stem for path in folder.feedback.glob("*.md") if not path.name.startswith(".")]
     notices += left_over(folder.feedback, found, names.values(), "reports", "send what is in it")
     print(f"Written: {count(len(chosen), 'report')} to {visible(str(folder.feedback))}")

@@ -32,15 +32,15 @@ from pathlib import Path
 from typing import Any
 
 from gpututor.classroom.folder import ClassFolder
-from gpututor.classroom.gradebook.cells import csv_text
-from gpututor.classroom.gradebook.make import make_gradebook
+from gpututor.classroom.gradebook.build import make_gradebook
 from gpututor.classroom.review import SHARE, Item, Review, review_of
-from gpututor.classroom.review.similar import FEWEST
-from gpututor.classroom.review.terminal import lines_of
-from gpututor.classroom.rules_file import rules_for
+from gpututor.classroom.review.build import lines_of
+from gpututor.classroom.review.similarity import FEWEST
+from gpututor.classroom.rules import rules_for
+from gpututor.classroom.tables import csv_text
 from gpututor.errors import UsageError
 from gpututor.files import write_atomically
-from gpututor.plain_text import visible
+from gpututor.text import visible
 
 SCHEMA_VERSION = 1
 

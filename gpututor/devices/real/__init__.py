@@ -1,1 +1,42 @@
-"""Watching real devices: when their work ran, what their memory did, what made the host wait."""
+"""Real devices under observation.
+
+How times are found out, and what that costs: docs/real-devices.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from time import perf_counter_ns
+
+from gpututor.devices.real.backends import Backend
+from gpututor.devices.real.observer import Observation, ObservingMode
+from gpututor.devices.real.patched_calls import watched
+from gpututor.devices.recorder import Recorder
+
+
+@contextmanager
+def observe(
+    recorder: Recorder,
+    *,
+    times: bool = True,
+    memory: bool = True,
+    backends: Mapping[str, Backend] | None = None,
+    clock_ns: Callable[[], int] = perf_counter_ns,
+) -> Iterator[None]:
+    """Record what real devices do in this thread, for the time of the block; the virtual GPU records by itself.
+
+    A dispatch mode, and wrappers of the calls that do not dispatch; all are gone after the block. `times=False` puts no
+    events into the device's streams, and leaves the times of kernels and copies on accelerators unknown; `memory=False`
+    records no allocations. The end of the block waits for the devices, to find out the last times. `backends` are the
+    kinds of devices, those of this machine by default; `clock_ns` is the host's clock.
+    """
+    seen = Observation(recorder, times=times, memory=memory, known=backends, clock_ns=clock_ns)
+    finish = recorder.finish
+    recorder.finish = seen.settle
+    try:
+        with watched(seen), ObservingMode(seen):
+            yield
+    finally:
+        recorder.finish = finish
+        seen.end()

@@ -1,6 +1,6 @@
 """A virtual GPU: `torch.cuda` on a machine that has none, with values and CUDA's rules about devices and memory.
 
-The names are loaded at their first use, so that `gpututor.devices.virtual.specs` can be read without torch.
+The names are loaded at their first use, so that `gpututor.devices.virtual.options` can be read without torch.
 """
 
 from __future__ import annotations
@@ -8,40 +8,33 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from gpututor.devices.virtual import versions
+from gpututor.devices.virtual import options
 
 if TYPE_CHECKING:
-    from gpututor.devices.virtual.errors import NoValues
+    from gpututor.devices.virtual.cuda_errors import NoValues
     from gpututor.devices.virtual.machine import VirtualMachine
     from gpututor.devices.virtual.session import virtual_gpu
-    from gpututor.devices.virtual.specs import GpuSpec, model_names, spec
     from gpututor.devices.virtual.tensors.moves import pinned
     from gpututor.devices.virtual.tensors.tensor import host_tensor, is_virtual, storage_key
 
 __all__ = [
-    "GpuSpec",
     "NoValues",
     "VirtualMachine",
     "host_tensor",
     "is_virtual",
-    "model_names",
     "pinned",
-    "spec",
     "storage_key",
     "virtual_gpu",
 ]
 
 _HOMES = {
-    "NoValues": "errors",
+    "NoValues": "cuda_errors",
     "VirtualMachine": "machine",
     "virtual_gpu": "session",
     "is_virtual": "tensors.tensor",
     "host_tensor": "tensors.tensor",
     "storage_key": "tensors.tensor",
     "pinned": "tensors.moves",
-    "GpuSpec": "specs",
-    "model_names": "specs",
-    "spec": "specs",
 }
 
 
@@ -49,7 +42,7 @@ def __getattr__(name: str) -> Any:
     home = _HOMES.get(name)
     if home is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    with versions.lookups_in_words():
+    with options.lookups_in_words():
         found = getattr(import_module(f"{__name__}.{home}"), name)
     # "virtual_gpu" and the like are found at once from now on.
     globals()[name] = found

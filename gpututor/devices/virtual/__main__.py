@@ -10,8 +10,8 @@ import argparse
 
 from gpututor.devices.programs import Program, check, run_on
 from gpututor.devices.virtual.options import DEFAULT_MODEL, MAX_GPUS, gpus_option, memory_option
-from gpututor.devices.virtual.specs import spec
 from gpututor.errors import UsageError
+from gpututor.hardware.gpus import gpu_spec
 
 
 def main() -> None:
@@ -41,7 +41,7 @@ def main() -> None:
     parser.add_argument("arguments", nargs=argparse.REMAINDER, help="the script's arguments")
     options = parser.parse_args()
     try:
-        spec(options.model)
+        gpu_spec(options.model)
     except UsageError as error:
         parser.exit(error.exit_code, f"{error}\n")
     if options.module is not None and not options.module:

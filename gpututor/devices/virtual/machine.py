@@ -4,23 +4,24 @@ from __future__ import annotations
 
 import os
 import threading
-from typing import TYPE_CHECKING, Any
+import weakref
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+from weakref import WeakSet
 
 import torch
 
 from gpututor.devices.recorder import Recorder
-from gpututor.devices.virtual import errors, private
-from gpututor.devices.virtual.clock import cost
-from gpututor.devices.virtual.clock.clock import MachineClock
-from gpututor.devices.virtual.memory.allocator import DeviceMemory
-from gpututor.devices.virtual.memory.pending import PendingCopies
-from gpututor.devices.virtual.memory.watch import MemoryWatch
+from gpututor.devices.virtual import cuda_errors, torch_private
+from gpututor.devices.virtual.clock.machine_clock import MachineClock
+from gpututor.devices.virtual.clock.timeline import Mark
+from gpututor.devices.virtual.cost import kernel as cost
+from gpututor.devices.virtual.cost.kernel import Cost
+from gpututor.devices.virtual.memory.allocator import Block, DeviceMemory
+from gpututor.devices.virtual.memory.events import MemoryWatch, PendingCopies
 from gpututor.devices.virtual.options import MAX_GPUS
-from gpututor.devices.virtual.specs import GpuSpec
-
-if TYPE_CHECKING:
-    from gpututor.devices.virtual.work.captures import Capture
-    from gpututor.devices.virtual.work.repeats import Brought
+from gpututor.hardware.gpus import GpuSpec
 
 CPU = torch.device("cpu")
 NOWHERE = torch.device("meta")
@@ -39,10 +40,50 @@ class _PerThread(threading.local):
         """The current stream of each GPU, by its index; the default stream, 0, of those that are not in it."""
 
 
+@dataclass(frozen=True, slots=True)
+class UploadedBytes:
+    """A copy to a GPU: the storage of the host, its version then, the view of it, and the event of the trace."""
+
+    storage: weakref.ref[torch.UntypedStorage]
+    version: int
+    view: tuple[Any, ...]
+    row: int
+
+
+class GraphCapture(Protocol):
+    """The graph that is being captured: see `work.captures`."""
+
+    failed: bool
+    gpu: VirtualGpu
+    undo: dict[int, Callable[[], None]]
+    own: set[int]
+    read: WeakSet[Block]
+    written: WeakSet[Block]
+    made: WeakSet[Block]
+
+    def forbids(self) -> bool: ...
+    def began_on(self, gpu: int, stream: int) -> bool: ...
+    def takes(self, gpu: int, stream: int) -> bool: ...
+    def add(self, step: Callable[[], None], kernels: tuple[str, ...]) -> None: ...
+    def kernel(self, stream: int, name: str, size_bytes: int, cost: Cost) -> None: ...
+    def copy(self, stream: int, name: str, size_bytes: int, engine: str, duration: int) -> None: ...
+    def record(self, stream: int) -> Mark: ...
+    def wait(self, gpu: int, stream: int, mark: Mark) -> None: ...
+    def check(self) -> None: ...
+
+
 class VirtualGpu:
     """One GPU: what it is, its memory and its random generator."""
 
-    def __init__(self, index: int, spec: GpuSpec, memory_bytes: int, slot: int | None = None) -> None:
+    def __init__(
+        self,
+        index: int,
+        spec: GpuSpec,
+        memory_bytes: int,
+        slot: int | None = None,
+        *,
+        new_generator: Callable[[torch.device], torch.Generator],
+    ) -> None:
         self.index = index
         self.slot = index if slot is None else slot
         """Its number in the box, which `CUDA_VISIBLE_DEVICES` can make another than its index."""
@@ -55,15 +96,14 @@ class VirtualGpu:
         """What a launch costs the host, in nanoseconds."""
         self.view_ns = round(spec.launch_s * cost.launches("aten::view") * 1e9)
         """What an operator costs the host that launches nothing."""
+        self._new_generator = new_generator
         self._generator: torch.Generator | None = None
 
     @property
     def generator(self) -> torch.Generator:
         """A generator that only this GPU draws from; it draws on the CPU."""
         if self._generator is None:
-            from gpututor.devices.virtual.face.generators import DeviceGenerator
-
-            self._generator = DeviceGenerator.on(self.device)
+            self._generator = self._new_generator(self.device)
             self._generator.manual_seed(CUDA_DEFAULT_SEED)
         return self._generator
 
@@ -90,12 +130,14 @@ class VirtualMachine:
         self.clock = MachineClock(len(gpus))
         self.pending_copies = PendingCopies()
         """Asynchronous copies of page-locked memory of which the host does not know yet that they are done."""
-        self.brought: dict[tuple[int, int], Brought] = {}
+        self.brought: dict[tuple[int, int], UploadedBytes] = {}
         """By storage of the host and GPU: what was copied there last (see `work.repeats`)."""
-        self.capture: Capture | None = None
+        self.capture: GraphCapture | None = None
         """The graph that is being captured, if one is."""
         self.sync_debug = 0
         """What `torch.cuda.set_sync_debug_mode` chose: 1 warns of waits, 2 forbids them."""
+        self.waits_in_real_time = False
+        """Learner code has waited for a thread in a way that the clock does not follow; the trace says so once."""
         for gpu in gpus:
             gpu.memory.values_on_host = values
         self.started = False
@@ -104,7 +146,7 @@ class VirtualMachine:
         """Whether `virtual_gpu()` may put another in its place, as tests do with that of their session."""
         self.in_bad_fork = False
         """Whether this is a forked child of a process whose GPUs had started: CUDA does not survive a fork."""
-        self.beside_real_gpu = private.real_cuda_has_started()
+        self.beside_real_gpu = torch_private.real_cuda_has_started()
         """Whether tensors of a real GPU may be about, which are none of this machine's business."""
 
         self.recorder: Recorder
@@ -123,9 +165,9 @@ class VirtualMachine:
     def start(self) -> None:
         """What CUDA does at its first use; raises its errors when that cannot be."""
         if self.in_bad_fork:
-            raise errors.bad_fork()
+            raise cuda_errors.bad_fork()
         if not self.gpus:
-            raise errors.no_gpus()
+            raise cuda_errors.no_gpus()
         self.started = True
 
     @property
@@ -138,14 +180,14 @@ class VirtualMachine:
         """GPU number `index`; raises CUDA's error when there is no such one."""
         self.start()
         if not 0 <= index < len(self.gpus):
-            raise errors.invalid_ordinal()
+            raise cuda_errors.invalid_ordinal()
         return self.gpus[index]
 
     def home(self, device: torch.device) -> VirtualGpu:
         """The GPU of a virtual tensor's device; raises `RuntimeError` for a tensor of another machine."""
         gpu = self.by_device.get(id(device))
         if gpu is None:
-            raise errors.forked_tensor() if self.in_bad_fork else errors.left_over()
+            raise cuda_errors.forked_tensor() if self.in_bad_fork else cuda_errors.left_over()
         return gpu
 
     def stream_of(self, gpu: VirtualGpu) -> int:
@@ -219,7 +261,7 @@ def python_device(value: Any) -> torch.device:
     if kind == "meta":
         return device if device.index is None else active().gpu(device.index).device
     if kind != "cpu" and kind in active().backends:
-        raise errors.backend_without_tensors(kind)
+        raise cuda_errors.backend_without_tensors(kind)
     return device
 
 

@@ -9,25 +9,34 @@ from contextlib import ExitStack, contextmanager
 import torch
 
 from gpututor.devices.recorder import Recorder
-from gpututor.devices.virtual import patches, private, versions
-from gpututor.devices.virtual.clock.reading import virtual_time_of
-from gpututor.devices.virtual.face import nvtx, profiling
-from gpututor.devices.virtual.face.visible import visible_slots
+from gpututor.devices.virtual import options, torch_private
+from gpututor.devices.virtual.api import nvtx, tensor_types
+from gpututor.devices.virtual.api.devices import visible_slots
+from gpututor.devices.virtual.api.function_mode import ThreadModes, fill_handlers
+from gpututor.devices.virtual.api.random import DeviceGenerator
+from gpututor.devices.virtual.clock.python_time import virtual_time_of
+from gpututor.devices.virtual.distributed import child_processes
+from gpututor.devices.virtual.distributed.child_processes import MachineSettings
+from gpututor.devices.virtual.distributed.collectives import collective_rules
 from gpututor.devices.virtual.machine import VirtualGpu, VirtualMachine, active, is_on, switch
-from gpututor.devices.virtual.modules import autocast
-from gpututor.devices.virtual.operators import dropout, without_values
-from gpututor.devices.virtual.operators.overloads import add_rules
-from gpututor.devices.virtual.operators.rules import special_rules
+from gpututor.devices.virtual.operator_registry import add_rules
+from gpututor.devices.virtual.operators import autocast, dispatch, shape_only, special
+from gpututor.devices.virtual.operators.special import special_rules
 from gpututor.devices.virtual.options import DEFAULT_MODEL, check_arguments
-from gpututor.devices.virtual.parallel import inheritance
-from gpututor.devices.virtual.parallel.collectives import collective_rules
-from gpututor.devices.virtual.parallel.inheritance import MachineSettings
-from gpututor.devices.virtual.patch_table import CUDA_BUILD, PATCHES, TIME
-from gpututor.devices.virtual.specs import spec
-from gpututor.devices.virtual.tensors import moves
-from gpututor.devices.virtual.tensors.calls import fill_handlers
-from gpututor.devices.virtual.tensors.names import ThreadModes
+from gpututor.devices.virtual.patches import CUDA_BUILD, PATCHES, TIME, patch
+from gpututor.devices.virtual.profiler import profile
+from gpututor.devices.virtual.tensors import module_to, moves, serialization, tensor
+from gpututor.devices.virtual.tensors.tensor import Hooks
+from gpututor.hardware.gpus import gpu_spec
 
+Hooks.run = dispatch.run
+Hooks.set_data_across_devices = module_to.set_data_across_devices
+Hooks.parse_tensor_type = tensor_types.parse_tensor_type
+Hooks.text_of = tensor.text_of
+Hooks.deep_copy = serialization.deep_copy
+Hooks.reduce = serialization.reduce
+Hooks.set_source = special.set_source
+Hooks.thread_modes = ThreadModes
 BACKENDS = ("cuda", "mps", "xpu")
 _lock = threading.Lock()
 
@@ -54,43 +63,68 @@ def virtual_gpu(
     `ValueError` for a count or backend that cannot be, `TutorError` for an unknown model, `RuntimeError` when a
     virtual GPU is on already. Only that of a pytest session gives way to another for the time of the block.
     """
-    versions.warn_of(torch.__version__)
+    options.warn_of(torch.__version__)
     machine = _built(count, model, memory_bytes, backends, recorder, obey_environment, values)
     settings = MachineSettings(count, model, memory_bytes, tuple(backends), obey_environment, virtual_time, values)
     if is_on() and active().gives_way:
         with _in_its_place(machine, settings):
             yield machine
         return
-    add_rules({**special_rules(), **without_values.guarded(collective_rules()), **dropout.dropout_rules()})
+    add_rules({**special_rules(), **shape_only.guarded(collective_rules()), **special.dropout_rules()})
     fill_handlers()
-    inheritance.leave()
+    child_processes.leave()
     with _lock:
         if is_on():
             raise RuntimeError("A virtual GPU is on already: leave its block before entering another.")
         switch(machine)
-    context_before = private.global_device_context()
+    context_before = torch_private.global_device_context()
     try:
         table = (*PATCHES, *(CUDA_BUILD if "cuda" in machine.backends else ()))
         with (
-            patches.applied(table),
+            patch.applied(table),
             _time_of(machine, virtual_time),
-            inheritance.passed_on(settings),
-            dropout.fused(),
+            child_processes.inherited_settings(settings, enter_inherited),
+            special.fused(),
             ThreadModes(),
         ):
             try:
                 yield machine
             finally:
                 _leave_all_places()
-                profiling.stop_what_runs()
-                if private.global_device_context() is not context_before:
+                profile.stop_what_runs()
+                if torch_private.global_device_context() is not context_before:
                     torch.set_default_device(None if context_before is None else context_before.device)
-                    private.forget_global_device_context()
+                    torch_private.forget_global_device_context()
     finally:
         switch(None)
         autocast.forget()
         moves.forget_pinned()
         nvtx.forget()
+
+
+def enter_inherited(settings: MachineSettings) -> None:
+    """Be on a machine like the parent's until the process ends; nothing where a virtual GPU is on already."""
+    from gpututor.devices import process_report  # only where a program is traced
+
+    if is_on():
+        return
+    report = process_report.wished()
+    stack = ExitStack()
+    machine = stack.enter_context(
+        virtual_gpu(
+            settings.count,
+            settings.model,
+            memory_bytes=settings.memory_bytes,
+            backends=settings.backends,
+            obey_environment=settings.obey_environment,
+            virtual_time=settings.virtual_time,
+            values=settings.values,
+            recorder=None if report is None else report.recorder,
+        )
+    )
+    child_processes.keep_open(stack)
+    if report is not None:
+        report.begin("virtual", settings.model, machine)
 
 
 @contextmanager
@@ -117,7 +151,7 @@ def _time_of(machine: VirtualMachine, virtual: bool) -> Iterator[None]:
     """This thread is on the machine, and `time` reads its clock, if time is virtual, for the block."""
     host = machine.clock.host
     host.begin(None)
-    with patches.replaced(TIME if virtual else ()), virtual_time_of(host if virtual else None):
+    with patch.replaced(TIME if virtual else ()), virtual_time_of(host if virtual else None):
         yield
 
 
@@ -132,8 +166,8 @@ class _Place:
         switch(machine)
         self.undo.callback(switch, before)
         self.undo.enter_context(_time_of(machine, settings.virtual_time))
-        self.undo.enter_context(inheritance.passed_on(settings))
-        self.undo.callback(profiling.stop_what_runs)
+        self.undo.enter_context(child_processes.inherited_settings(settings, enter_inherited))
+        self.undo.callback(profile.stop_what_runs)
 
 
 _places: list[_Place] = []
@@ -173,11 +207,13 @@ def _built(
     unknown = set(backends) - set(BACKENDS)
     if unknown:
         raise ValueError(f"unknown backends {sorted(unknown)}: choose from {', '.join(BACKENDS)}")
-    chosen = spec(model)
+    chosen = gpu_spec(model)
     total = chosen.memory_bytes if memory_bytes is None else memory_bytes
     in_box = count if "cuda" in backends else 0
     if not values:
-        private.load_shape_rules()
+        torch_private.load_shape_rules()
     slots = visible_slots(in_box) if obey_environment else list(range(in_box))
-    gpus = tuple(VirtualGpu(index, chosen, total, slot) for index, slot in enumerate(slots))
+    gpus = tuple(
+        VirtualGpu(index, chosen, total, slot, new_generator=DeviceGenerator.on) for index, slot in enumerate(slots)
+    )
     return VirtualMachine(gpus, frozenset(backends), recorder, values)

@@ -19,10 +19,16 @@ from typing import Any
 from gpututor.errors import GradingError, NotGradableHere
 from gpututor.grading.report import Workers
 from gpututor.judge.isolation import Isolation
-from gpututor.judge.workers.ends import Ends, new_ends
-from gpututor.judge.workers.scratch import remove_own_scratch, remove_scratch
-from gpututor.judge.workers.spares import worker_environment
-from gpututor.judge.workers.worker import READY_WITHIN_S, Worker, WorkerLost
+from gpututor.judge.workers.pool import worker_environment
+from gpututor.judge.workers.worker import (
+    READY_WITHIN_S,
+    Ends,
+    Worker,
+    WorkerLost,
+    new_ends,
+    remove_own_scratch,
+    remove_scratch,
+)
 from gpututor.processes import kill_tree, reap_orphans, signal_below
 
 KEPT_BY = 2

@@ -2,7 +2,7 @@
 # tries: to have its failure called the grader's own, which is tried again and counts as no attempt
 # ends: error, failed, needs review
 # isolation: both
-import gpututor.worker.line as line
+import gpututor.worker.connection as line
 
 encoded = line.encoded
 

@@ -2,7 +2,7 @@
 # tries: to send the bytes of its first, right answer once more, its old ticket included
 # ends: needs review, error
 # isolation: both
-import gpututor.worker.line as line
+import gpututor.worker.connection as line
 
 write = line.write_encoded
 first = []

@@ -2,7 +2,7 @@
 # tries: to keep its first, right answer, and to send it again with the later tickets
 # ends: failed, error, needs review
 # isolation: both
-import gpututor.worker.line as line
+import gpututor.worker.connection as line
 
 answer = line.Line.answer
 first = []

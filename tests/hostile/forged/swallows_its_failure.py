@@ -2,7 +2,7 @@
 # tries: to turn the worker's `failed` into `returned`, with the values of the call before
 # ends: failed, error, needs review
 # isolation: both
-import gpututor.worker.line as line
+import gpututor.worker.connection as line
 
 answer = line.Line.answer
 kept = []

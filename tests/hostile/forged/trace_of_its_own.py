@@ -2,7 +2,7 @@
 # tries: an answer whose trace holds negative times, events of no kind and absurd sizes
 # ends: failed, error, needs review
 # isolation: both
-import gpututor.worker.line as line
+import gpututor.worker.connection as line
 
 answer = line.Line.answer
 

@@ -2,7 +2,7 @@
 # tries: to change its inputs, and to have the digests before and after called equal
 # ends: failed, error, needs review
 # isolation: both
-from gpututor.wire.packer import Packer
+from gpututor.protocol.encode import Packer
 
 Packer.digests = lambda self, value: {}
 

@@ -4,7 +4,7 @@
 # isolation: both
 import torch
 
-from gpututor.wire.packer import Packer
+from gpututor.protocol.encode import Packer
 
 fact = Packer._fact
 

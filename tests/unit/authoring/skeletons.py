@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from gpututor.authoring.gate import Gate, Listener, Subject
-from gpututor.authoring.new import make_exercise
-from gpututor.authoring.targets import targets_of
+from gpututor.authoring.scaffold import make_exercise
+from gpututor.authoring.verify import Gate, Listener, Subject, targets_of
 
 
 @dataclass(frozen=True)

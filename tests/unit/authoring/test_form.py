@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from gpututor.authoring.form import exercise_faults, lesson_faults
-from gpututor.course.catalogue import load_course
+from gpututor.authoring.lint import exercise_faults, lesson_faults
+from gpututor.course.loader import load_course
 from tests.unit.authoring.skeletons import Change, skeleton
 
 

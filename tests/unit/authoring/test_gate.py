@@ -7,13 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from gpututor.authoring import stations
-from gpututor.authoring.form import named_check
-from gpututor.authoring.gate import Gate, Listener, Subject, example_faults
-from gpututor.authoring.stations import Job, Station, do_all
-from gpututor.authoring.targets import targets_of
+from gpututor.authoring import pool
+from gpututor.authoring.lint import named_check
+from gpututor.authoring.pool import Job, Station, do_all
 from gpututor.authoring.trials import first_trial, trials_on
-from gpututor.course.catalogue import load_course
+from gpututor.authoring.verify import Gate, Listener, Subject, example_faults, targets_of
+from gpututor.course.loader import load_course
 from tests.unit.authoring.skeletons import Change, looked_at, skeleton, titles
 
 pytestmark = pytest.mark.long
@@ -302,7 +301,7 @@ def test_one_exercise_is_looked_at_without_the_others_and_without_mutants(tmp_pa
 def test_checks_that_never_end_or_end_the_program_are_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: str, words: str
 ) -> None:
-    monkeypatch.setattr(stations, "EXAMINED_WITHIN_S", 1.0 if "while" in code else 60.0)
+    monkeypatch.setattr(pool, "EXAMINED_WITHIN_S", 1.0 if "while" in code else 60.0)
     folder = skeleton(tmp_path / "course", "first", Change("checks.py", "checks = [", f"{code}\nchecks = ["))
     subject = looked_at(tmp_path / "course", str(folder))["first"]
     (title,) = titles(subject)

@@ -10,8 +10,7 @@ from typing import Any
 
 import pytest
 
-from gpututor.authoring.edits import Text
-from gpututor.authoring.mutants import MARK, mutants_of
+from gpututor.authoring.mutants import MARK, Text, mutants_of
 
 HEAD = "import torch\n\n\ndef f(batch, weights, device, stream, devices):\n"
 FIRST = 5

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from gpututor.authoring.new import make_exercise
+from gpututor.authoring.scaffold import make_exercise
 from gpututor.cli.main import main
-from gpututor.course.catalogue import load_course
+from gpututor.course.loader import load_course
 from gpututor.errors import CourseError, UsageError
 from tests.unit.authoring.skeletons import Change, skeleton
 

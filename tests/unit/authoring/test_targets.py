@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gpututor.authoring.targets import targets_of
+from gpututor.authoring.verify import targets_of
 from gpututor.errors import UsageError
 from tests.unit.course.tiny import write_course
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import torch
 
-from gpututor.checks.core import Call, MemoryUse, Run, Span
-from gpututor.wire.messages import MachineSpec
-from gpututor.worker.gauges import Around
-from gpututor.worker.machines import EnteredMachine, entered
+from gpututor.checks.model import Call, MemoryUse, Run, Span
+from gpututor.hardware.scenario import Scenario
+from gpututor.protocol.messages import MachineSpec
+from gpututor.worker.machine import Around, EnteredMachine, entered
 from tests.unit.checks.runs import GPU
 
 _numbers = count()
@@ -20,7 +20,7 @@ _numbers = count()
 def recorded(source: str, *drawn: dict[str, Any], gpus: int = 1, gpu: str = "T4", repeats: int = 1) -> Run:
     """What was observed when the function `work` of `source` was called with each of `drawn`, `repeats` times."""
     file = f"/learner/work_{next(_numbers)}.py"
-    spec = MachineSpec("one GPU", "virtual", 0, gpus, ("cuda",), gpu, None)
+    spec = MachineSpec(Scenario("one GPU", gpus, ("cuda",), gpu), "virtual", 0)
     with entered(spec, file) as machine:
         machine.recorder.enabled = False
         space: dict[str, Any] = {}
@@ -29,7 +29,7 @@ def recorded(source: str, *drawn: dict[str, Any], gpus: int = 1, gpu: str = "T4"
             tuple(_call(machine, space["work"], inputs) for _ in range(repeats)) for inputs in drawn or ({},)
         )
     firsts = tuple(calls[0] for calls in repeated)
-    return Run(replace(GPU, gpus=gpus, gpu_name=gpu), firsts, source, "work", repeated)
+    return Run(replace(GPU, scenario=spec.scenario, gpu_name=gpu), firsts, source, "work", repeated)
 
 
 def _call(machine: EnteredMachine, function: Any, drawn: dict[str, Any]) -> Call:

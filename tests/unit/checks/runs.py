@@ -7,15 +7,16 @@ from typing import Any
 
 import torch
 
-from gpututor.checks.core import Call, Check, Finding, Machine, Run
+from gpututor.checks.model import Call, Check, Finding, Machine, Run
+from gpututor.hardware.scenario import Scenario
+from gpututor.protocol.decode import Unpacker, facts_by_path
+from gpututor.protocol.encode import Packer
+from gpututor.protocol.values import ObservedTensor
 from gpututor.trace.columns import Trace
 from gpututor.trace.events import Kind
-from gpututor.wire.observed import ObservedTensor
-from gpututor.wire.packer import Packer
-from gpututor.wire.unpacker import Unpacker, facts_by_path
 
-GPU = Machine("one GPU", 1, "cuda:0", ("cuda",), True, "Tesla T4", 16 << 30)
-NO_GPU = Machine("no GPU", 0, "cpu", ("cuda",), True, "", None)
+GPU = Machine(Scenario("one GPU", 1, ("cuda",)), "cuda:0", True, "Tesla T4", 16 << 30)
+NO_GPU = Machine(Scenario("no GPU", 0, ("cuda",)), "cpu", True, "", None)
 SOURCE = "import torch\n\n\ndef work(x):\n    y = x.cuda()\n    return y\n"
 
 

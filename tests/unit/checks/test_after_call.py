@@ -11,8 +11,7 @@ from torch import nn
 
 from gpututor.checks import after_call
 from gpututor.errors import CourseError
-from gpututor.wire.observed import ValueRefused
-from gpututor.wire.walk import state_in
+from gpututor.protocol.values import ValueRefused, state_in
 from tests.unit.checks.runs import found, observed, run_of
 
 X = torch.linspace(0.5, 2.0, 6).reshape(2, 3)

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from gpututor.checks.authors import called
-from gpututor.checks.references import run_reference
+from gpututor.checks.model import run_reference
 from gpututor.errors import CourseError
 
 NAMES = ("wanted", "function", "values", "named", "reference", "drawn", "self", "in_float64")

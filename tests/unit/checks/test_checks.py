@@ -10,10 +10,10 @@ import pytest
 import torch
 
 from gpututor.checks import aliasing, identity, placement, source, structure, syncs, transfers, value
-from gpututor.checks.core import Check
+from gpututor.checks.model import Check
 from gpututor.errors import CourseError
-from gpututor.wire.packer import Packer
-from gpututor.wire.unpacker import Unpacker, facts_by_path
+from gpututor.protocol.decode import Unpacker, facts_by_path
+from gpututor.protocol.encode import Packer
 from tests.unit.checks.runs import GPU, NO_GPU, copies, found, observed, run_of, waits
 
 

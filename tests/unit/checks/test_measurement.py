@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from gpututor.checks.core import Check, Run
 from gpututor.checks.measurement import LAUNCHES_ONLY, copies, enclosed, launch_to_end, measurement
+from gpututor.checks.model import Check, Run
 from gpututor.errors import CourseError
 from gpututor.trace.columns import Trace
 from gpututor.trace.events import Kind

@@ -9,10 +9,10 @@ import pytest
 import torch
 
 from gpututor.checks import memory
-from gpututor.checks.core import Check, MemoryUse, Run
+from gpututor.checks.model import Check, MemoryUse, Run
 from gpututor.errors import CourseError
 from gpututor.grading.report import Status
-from gpututor.judge.plan import plan_for
+from gpututor.judge.runner import plan_for
 from tests.unit.checks.recorded import recorded
 from tests.unit.checks.runs import GPU, found, run_of
 

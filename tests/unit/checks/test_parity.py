@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from gpututor.checks import parity
 from gpututor.checks.parity import disagreement
-from gpututor.checks.parity_gates import TIERS
+from gpututor.checks.tolerances import TIERS
 from gpututor.errors import CourseError
 from tests.unit.checks.runs import found, observed, run_of
 

@@ -10,7 +10,7 @@ import torch
 
 from gpututor.checks import parity
 from gpututor.checks.parity import disagreement
-from gpututor.checks.parity_gates import TIERS, errors_of, gates_for
+from gpututor.checks.tolerances import TIERS, errors_of, gates_for
 from gpututor.errors import CourseError
 from tests.unit.checks.runs import found, observed, run_of
 

@@ -9,8 +9,7 @@ from gpututor.checks import precision
 from gpututor.errors import CourseError
 from gpututor.grading.report import Status
 from gpututor.trace.columns import Trace
-from gpututor.trace.dtypes import ran_in
-from gpututor.trace.events import Kind
+from gpututor.trace.events import Kind, ran_in
 from tests.unit.checks.recorded import recorded
 from tests.unit.checks.runs import found, run_of
 

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from gpututor.checks import attribute, called, imported, in_loop, source, within
-from gpututor.checks.core import Check
-from gpututor.checks.syntax import uses_of
+from gpututor.checks.model import Check
+from gpututor.checks.python_syntax import uses_of
 from gpututor.errors import CourseError
 from gpututor.grading.report import Status
 from tests.unit.checks.runs import found, run_of

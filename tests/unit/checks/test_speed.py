@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from gpututor.checks import speed
-from gpututor.checks.core import Call, Check, Finding, Run, Span
-from gpututor.checks.speed import Spread, Timing, in_words
+from gpututor.checks.model import Call, Check, Finding, Run, Span, Spread, Timing
+from gpututor.checks.speed import in_words
 from gpututor.errors import CourseError
 from gpututor.grading.report import Status
 from gpututor.trace.columns import Trace

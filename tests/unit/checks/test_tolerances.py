@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from gpututor.checks import parity, structure
-from gpututor.checks.core import Check
-from gpututor.checks.tolerances import LOWER, Nonsense, tolerances
+from gpututor.checks.model import Check
+from gpututor.checks.tolerance_audit import LOWER, Nonsense, tolerances
 
 
 def randn(*shape: int, seed: int = 0, dtype: torch.dtype = torch.float32) -> torch.Tensor:

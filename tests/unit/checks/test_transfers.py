@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from gpututor.checks import syncs, transfers
-from gpututor.checks.core import count
+from gpututor.checks.model import count
 from gpututor.errors import CourseError
 from tests.unit.checks.recorded import recorded
 from tests.unit.checks.runs import found, run_of

@@ -8,16 +8,16 @@ from typing import Any
 import pytest
 import torch
 
-from gpututor.checks import determinism, parity, processes, structure, value
-from gpututor.checks.core import tensors_by_path
+from gpututor.checks import parity, processes, structure, value
+from gpututor.checks.model import tensors_by_path
 from gpututor.checks.parity import leaves
 from gpututor.checks.trees import LONGEST_PATH, first_difference, joined, type_name
 from gpututor.checks.value import shorten
+from gpututor.protocol.decode import Unpacker
+from gpututor.protocol.encode import Packer
+from gpututor.protocol.values import ObservedObject
 from gpututor.trace.columns import Trace
 from gpututor.trace.events import Kind
-from gpututor.wire.observed import ObservedObject
-from gpututor.wire.packer import Packer
-from gpututor.wire.unpacker import Unpacker
 from tests.unit.checks.runs import found, observed, run_of
 
 X = torch.arange(6.0)
@@ -45,7 +45,7 @@ def test_a_class_may_have_any_name_and_is_taken_for_nothing_else(name: str, righ
 def test_it_can_be_compared_with_itself(name: str) -> None:
     run = run_of(spoofed(name))
 
-    assert determinism().find(replace(run, repeated=((run.calls[0],) * 2,))) is None
+    assert first_difference(run.calls[0].output, run.calls[0].output, lambda *_: None) is None
     assert parity(lambda: X).find(run) is not None
 
 
@@ -164,11 +164,13 @@ def test_of_many_tensors_in_ever_new_pairs_no_more_are_compared_than_there_are()
 def test_what_is_unlike_is_found_though_others_are_alike() -> None:
     right, wrong = torch.zeros(2), torch.tensor([0.0, 1.0])
     one, other = observed([right, right, right]), observed([right, right, wrong])
-    run = run_of(one)
 
-    check = determinism()
-    calls = (run.calls[0], replace(run.calls[0], output=other))
-    assert "result[2] of repeat 2" in found(check, replace(run, repeated=(calls,))).got
+    def leaf(_: str, left: Any, right: Any) -> str | None:
+        return None if left.values.equal(right.values) else "unlike"
+
+    difference = first_difference(one, other, leaf)
+    assert difference is not None
+    assert difference.path == "2"
 
 
 def test_a_module_that_lacks_state_is_called_a_module() -> None:

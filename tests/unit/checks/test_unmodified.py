@@ -7,12 +7,12 @@ from dataclasses import replace
 import torch
 
 from gpututor.checks import unmodified
-from gpututor.checks.core import Run
+from gpututor.checks.model import Run
 from gpututor.grading.report import Status
-from gpututor.judge.unasked import unasked_verdicts
+from gpututor.judge.grader import unasked_verdicts
+from gpututor.protocol.encode import Packer
 from gpututor.trace.columns import Trace
 from gpututor.trace.events import Kind
-from gpututor.wire.packer import Packer
 from tests.unit.checks.runs import found, run_of
 
 BEFORE = {"x": "aa", "batch.0": "bb", "batch.1": "cc", "model.0.bias": "dd"}

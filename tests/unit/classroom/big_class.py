@@ -14,9 +14,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from gpututor.authoring.form import named_check
-from gpututor.course.catalogue import load_course
-from gpututor.course.exercise import MAX_SUBMISSION_BYTES, Course, Exercise
+from gpututor.authoring.lint import named_check
+from gpututor.course.loader import load_course
+from gpututor.course.model import MAX_SUBMISSION_BYTES, Course, Exercise
 from gpututor.grading.report import Outcome
 from gpututor.paths import builtin_course
 from tests.hostile import tiny_course

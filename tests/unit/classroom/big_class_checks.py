@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Iterator
-from contextlib import closing
 
-from gpututor.classroom.batch import reports_of, troubles_of
 from gpututor.classroom.folder import ClassFolder
-from gpututor.classroom.gradebook.make import make_gradebook
-from gpututor.classroom.handed_in import Class
+from gpututor.classroom.gradebook.build import make_gradebook
+from gpututor.classroom.jobs import reports_of, troubles_of
 from gpututor.classroom.rules import Rules
+from gpututor.classroom.submissions import Class
 from gpututor.cli.main import main
 from gpututor.grading.journal import Entry, entries
 from gpututor.grading.report import Outcome, Report, Status
@@ -59,11 +57,13 @@ def everything_comes_to_what_it_must(folder: ClassFolder, big: BigClass) -> None
 
 def the_gradebook_has_everything_once(folder: ClassFolder, big: BigClass) -> None:
     assert main(["classroom", "report", str(folder.folder), "--all"]) == 0
-    with closing(sqlite3.connect(folder.gradebook)) as database:
-        attempts = database.execute("select student, exercise, attempt from attempt").fetchall()
-        marks = database.execute("select student, exercise from mark where attempts > 0").fetchall()
-    assert sorted(attempts) == sorted(one.who for one in big.submissions)
-    assert sorted(marks) == sorted({one.who[:2] for one in big.submissions})
+    book = make_gradebook(folder, Rules())
+    marks = [mark for student in book.students for mark in student.marks if mark.attempts]
+    attempts = [attempt.handed_in for mark in marks for attempt in mark.attempts]
+    assert sorted((one.student, one.exercise, one.attempt) for one in attempts) == sorted(
+        one.who for one in big.submissions
+    )
+    assert sorted((mark.student, mark.exercise) for mark in marks) == sorted({one.who[:2] for one in big.submissions})
 
 
 def both_come_to_the_same(one: ClassFolder, other: ClassFolder, big: BigClass) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import zipfile
 from pathlib import Path
 
-from gpututor.classroom.intake.layouts.gradescope import METADATA
+from gpututor.classroom.intake.layouts import METADATA
 from tests.unit.classroom.big_class import BigClass, Submission
 
 _SPACES = {

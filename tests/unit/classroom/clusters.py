@@ -1,86 +1,85 @@
-"""A cluster that is made up, and a class that is graded there."""
+"""An imitation of a cluster, and a class that is graded there."""
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
-from gpututor.classroom.batch import Job
-from gpututor.classroom.executors.cluster import ClusterExecutor
-from gpututor.classroom.executors.machines import Lost, Room
-from gpututor.classroom.executors.nodes import Needed, Said, grade_some
-from gpututor.classroom.executors.real_devices import RealDevices
-from gpututor.classroom.work import Work
-from gpututor.grading.client import IsolationName
+from gpututor.classroom.executors.local import RealDevices
+from gpututor.classroom.executors.ray import (
+    ChunkResult,
+    Node,
+    RayCluster,
+    RayExecutor,
+    TaskLost,
+    grade_in_order,
+    probe_node,
+)
+from gpututor.classroom.jobs import Job
+from gpututor.classroom.work_queue import Work
 from gpututor.grading.journal import entries
 from gpututor.grading.report import Outcome
 from tests.unit.classroom.judges import Bench, job_of
 
-Act = Callable[["Made", str, Sequence[Job]], Said]
+Act = Callable[["FakeCluster", str, Sequence[Job]], ChunkResult]
 
 
-class Made:
-    """A cluster in this process: each task is done when it is waited for."""
+class FakeCluster:
+    """A `RayCluster` in this process: each task runs when it is waited for."""
 
-    def __init__(self, rooms: Mapping[str, Room], bench: Bench | None = None, act: Act | None = None) -> None:
-        self.living = dict(rooms)
+    def __init__(self, nodes: Mapping[str, Node], bench: Bench | None = None, act: Act | None = None) -> None:
+        self.living = dict(nodes)
         self.bench = bench or Bench()
         self.unfit: dict[str, str] = {}
         self.chunks: list[tuple[str, list[Job], int]] = []
         self.most_at_once = 0
         self.closed = False
-        self.hang = set[str]()
-        """Nodes whose tasks never end."""
-        self.dropped: list[int] = []
         self._act = act
         self._tasks: deque[tuple[int, Callable[[], Any]]] = deque()
-        self._answers: dict[int, Callable[[], Any]] = {}
+        self._results: dict[int, Callable[[], Any]] = {}
         self._numbers = 0
 
     def open(self) -> None: ...
 
-    def nodes(self) -> Mapping[str, Room]:
-        return dict(self.living)
+    def nodes(self) -> Mapping[str, Node]:
+        return {node_id: replace(node, refusals={}) for node_id, node in self.living.items()}
 
-    def look(self, node: str, needed: Needed) -> int:
-        assert Path(needed.job.journal, needed.sign).exists()
-        return self._start(node, lambda: self.unfit.get(node, ""))
+    def start(self, function: Callable[..., Any], node_id: str, gpus: int, *arguments: Any) -> int:
+        if function is probe_node:
+            job, _, _, marker = arguments
+            assert Path(job.journal, marker).exists()
+            return self._start(lambda: self.unfit.get(node_id, ""))
+        jobs, _ = arguments
+        self.chunks.append((node_id, list(jobs), gpus))
+        return self._start(lambda: self._act(self, node_id, jobs) if self._act else self.graded(jobs))
 
-    def grade(self, node: str, jobs: Sequence[Job], isolation: IsolationName, gpus: int) -> int:
-        self.chunks.append((node, list(jobs), gpus))
-        return self._start(node, lambda: self._act(self, node, jobs) if self._act else self.graded(jobs))
+    def graded(self, jobs: Sequence[Job]) -> ChunkResult:
+        return grade_in_order(jobs, RealDevices((), dict), self.bench)
 
-    def graded(self, jobs: Sequence[Job]) -> Said:
-        return grade_some(jobs, RealDevices((), dict), self.bench)
-
-    def over(self, tasks: Sequence[int], timeout_s: float) -> Sequence[int]:
+    def wait(self, tasks: Sequence[int], timeout_s: float) -> Sequence[int]:
         self.most_at_once = max(self.most_at_once, len(tasks))
         if not self._tasks:
             return []
         task, do = self._tasks.popleft()
         try:
-            said = do()
-            self._answers[task] = lambda: said
-        except Lost as lost:
-            self._answers[task] = _raising(lost)
+            result = do()
+            self._results[task] = lambda: result
+        except TaskLost as lost:
+            self._results[task] = _raising(lost)
         return [task]
 
-    def answer(self, task: int) -> Any:
-        return self._answers.pop(task)()
-
-    def drop(self, task: int) -> None:
-        self.dropped.append(task)
-        self._tasks = deque(each for each in self._tasks if each[0] != task)
+    def result(self, task: int) -> Any:
+        return self._results.pop(task)()
 
     def close(self) -> None:
         self.closed = True
 
-    def _start(self, node: str, do: Callable[[], Any]) -> int:
+    def _start(self, do: Callable[[], Any]) -> int:
         self._numbers += 1
-        if node not in self.hang:
-            self._tasks.append((self._numbers, do))
+        self._tasks.append((self._numbers, do))
         return self._numbers
 
 
@@ -91,7 +90,7 @@ def _raising(error: Exception) -> Callable[[], Any]:
     return do
 
 
-TWO = {"a": Room("node a", 1, 0), "b": Room("node b", 1, 0)}
+TWO = {"a": Node("node a", 1, 0), "b": Node("node b", 1, 0)}
 
 
 def jobs_in(folder: Path, count: int) -> list[Job]:
@@ -99,10 +98,10 @@ def jobs_in(folder: Path, count: int) -> list[Job]:
     return [job_of(folder, f"l/{number % 2}", str(number)) for number in range(count)]
 
 
-def run(jobs: Sequence[Job], cluster: Made, judges: int | None = None) -> tuple[Work, list[str]]:
+def run(jobs: Sequence[Job], cluster: FakeCluster, judges: int | None = None) -> tuple[Work, list[str]]:
     work, told = Work(jobs), list[str]()
     try:
-        ClusterExecutor(cluster, "process", judges, told.append).run(work)
+        RayExecutor(cast(RayCluster, cluster), "process", judges, told.append).run(work)
     finally:
         assert cluster.closed
     return work, told

@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from gpututor.classroom.gradebook.attempts import Graded
-from gpututor.classroom.gradebook.make import gradebook_of
+from gpututor.classroom.gradebook.build import gradebook_of
+from gpututor.classroom.gradebook.marking import Graded
 from gpututor.classroom.gradebook.model import Gradebook
-from gpututor.classroom.handed_in import Class, HandedIn, Student
 from gpututor.classroom.rules import Rules
-from gpututor.course.exercise import Exercise
+from gpututor.classroom.submissions import Class, HandedIn, Student
+from gpututor.course.model import Exercise
 from gpututor.grading.report import Outcome, Report, Status, Verdict
 from tests.unit.classroom.making import report_of
 

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
-from gpututor.classroom.batch import Job
+from gpututor.classroom.jobs import Job
 from gpututor.errors import GradingError
 from gpututor.grading.events import Cancelled, Graded, GradeRequest, GradingEvent
 from gpututor.grading.journal import GradingKey, write_entry

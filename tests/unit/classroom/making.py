@@ -5,16 +5,26 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable
 from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
 
 from gpututor import __version__
-from gpututor.classroom.batch import Options, settled
 from gpututor.classroom.folder import ClassFolder
-from gpututor.classroom.handed_in import Class, HandedIn, Student, Unmatched
-from gpututor.classroom.keys import class_secret, secret_id
-from gpututor.course.catalogue import load_course
-from gpututor.grading.inventory import torch_version
+from gpututor.classroom.jobs import Options, class_secret, secret_id, settled
+from gpututor.classroom.submissions import Class, HandedIn, Student, Unmatched
+from gpututor.course.loader import load_course
+from gpututor.grading.description import CheckDescription
 from gpututor.grading.journal import write_entry
 from gpututor.grading.report import Environment, Outcome, Report, Verdict
+from gpututor.hardware.inventory import torch_version
+
+
+def describe_tiny_checks(patch: pytest.MonkeyPatch) -> None:
+    """Let no judge be started to describe the checks of a tiny course."""
+    check = CheckDescription("value", "values", 1.0, ("twice() returns the expected value",), depends_on_device=False)
+    describer = SimpleNamespace(describe=lambda exercise_folder: (check,), close=lambda: None)
+    patch.setattr("gpututor.classroom.rules.GradingClient", lambda: describer)
 
 
 def class_of(

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from gpututor.classroom.executors import ray as ray_module
-from gpututor.classroom.executors.machines import Lost
 
 
 def main() -> None:
@@ -16,37 +15,37 @@ def main() -> None:
         runs = Path(folder, "runs")
 
         # Functions of no module, which Ray sends to its workers as they are.
-        def grade_on_node(jobs: Any, isolation: str) -> Any:
+        def grade_chunk(jobs: Any, isolation: str) -> Any:
             import os
 
             return os.getpid(), os.environ.get("CUDA_VISIBLE_DEVICES")
 
-        def unfit(path: str) -> None:
+        def probe_node(path: str) -> None:
             import os
 
             with open(path, "a", encoding="utf-8") as stream:
                 stream.write("x")
             os.abort()
 
-        vars(ray_module).update(grade_on_node=grade_on_node, unfit=unfit)
-        cluster = ray_module.RayCluster("", cpus=2, gpus=2, folder=folder)
+        vars(ray_module).update(grade_chunk=grade_chunk, probe_node=probe_node)
+        cluster = ray_module.RayCluster("", cpus=2, gpus=2)
         cluster.open()
         try:
             node = next(iter(cluster.nodes()))
-            said = [_answer(cluster, cluster.grade(node, [], "process", gpus)) for gpus in (1, 2, 0, 1)]
+            said = [_result(cluster, cluster.start(grade_chunk, node, gpus, [], "process")) for gpus in (1, 2, 0, 1)]
             try:
-                lost = _answer(cluster, cluster.look(node, str(runs)))  # type: ignore[arg-type]
-            except Lost as error:
+                lost = _result(cluster, cluster.start(probe_node, node, 0, str(runs)))
+            except ray_module.TaskLost as error:
                 lost = str(error)
         finally:
             cluster.close()
         print(json.dumps({"said": said, "lost": lost, "runs": len(runs.read_text())}))
 
 
-def _answer(cluster: ray_module.RayCluster, task: int) -> Any:
-    while not cluster.over([task], 1.0):
+def _result(cluster: ray_module.RayCluster, task: Any) -> Any:
+    while not cluster.wait([task], 1.0):
         pass
-    return cluster.answer(task)
+    return cluster.result(task)
 
 
 if __name__ == "__main__":

@@ -48,7 +48,10 @@ class Nodes:
 def two_nodes() -> Iterator[Nodes]:
     """Nobody else can use the cluster; and Ray writes no token into the home of the person who runs this."""
     token = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": _TOKEN, "RAY_USAGE_STATS_ENABLED": "0"}
-    with mock.patch.dict(os.environ, token), tempfile.TemporaryDirectory(prefix="ray-", dir="/tmp") as folder:
+    with tempfile.TemporaryDirectory(prefix="ray-", dir="/tmp") as above, mock.patch.dict(os.environ, token):
+        os.environ["RAY_TMPDIR"] = above  # Ray writes the address into `ray` there, and does not make that folder
+        folder = f"{above}/ray"
+        os.mkdir(folder)
         from ray.cluster_utils import Cluster
 
         cluster = Cluster(
@@ -64,14 +67,9 @@ def two_nodes() -> Iterator[Nodes]:
 
 def workers(of: int) -> list[int]:
     """Those Ray processes below a process that grade at this moment."""
-    return processes(of, b"ray::grade_on_node")
-
-
-def processes(of: int, name: bytes) -> list[int]:
-    """Those below a process whose command has `name` in it."""
-    found = []
+    pids = []
     for pid in descendants(of):
         with contextlib.suppress(OSError):
-            if name in Path(f"/proc/{pid}/cmdline").read_bytes():
-                found.append(pid)
-    return found
+            if b"ray::grade_chunk" in Path(f"/proc/{pid}/cmdline").read_bytes():
+                pids.append(pid)
+    return pids

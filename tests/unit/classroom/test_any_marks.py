@@ -9,8 +9,8 @@ from random import Random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpututor.classroom.gradebook.attempts import Graded
-from gpututor.classroom.gradebook.make import gradebook_of
+from gpututor.classroom.gradebook.build import gradebook_of
+from gpututor.classroom.gradebook.marking import Graded
 from gpututor.classroom.rules import ExerciseRules, LatePolicy, Rules
 from gpututor.grading.report import Report, Status
 from tests.unit.classroom.gradebooks import EXERCISE, One, gradebook, report, verdict

@@ -7,14 +7,23 @@ from pathlib import Path
 
 import pytest
 
-from gpututor.classroom.batch import Options, Trouble, jobs_of, reports_of, settled, troubles_of, write_troubles
 from gpututor.classroom.folder import ClassFolder
-from gpututor.classroom.keys import secret_id, seed_for
-from gpututor.course.catalogue import load_course
-from gpututor.course.exercise import Course
+from gpututor.classroom.jobs import (
+    Options,
+    Trouble,
+    jobs_of,
+    reports_of,
+    secret_id,
+    seed_for,
+    settled,
+    troubles_of,
+    write_troubles,
+)
+from gpututor.course.loader import load_course
+from gpututor.course.model import Course
 from gpututor.errors import NotGradableHere, UsageError
-from gpututor.grading.inventory import Device
 from gpututor.grading.journal import write_entry
+from gpututor.hardware.inventory import Device
 from gpututor.paths import builtin_course
 from tests.unit.classroom.making import class_of, report_of
 

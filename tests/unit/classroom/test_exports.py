@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import csv
+import importlib
 import io
 import json
+import pkgutil
 import string
 import xml.etree.ElementTree as ET
 from pathlib import Path
@@ -14,17 +16,20 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from gpututor.classroom.folder_names import folder_names
-from gpututor.classroom.gradebook.canvas import canvas
-from gpututor.classroom.gradebook.cells import Kept, csv_text, number
-from gpututor.classroom.gradebook.gradescope import gradescope
+from gpututor.classroom.folder import ClassFolder, folder_names
+from gpututor.classroom.gradebook import exports
+from gpututor.classroom.gradebook.exports import EXPORTS, Export, ExportRequest
+from gpututor.classroom.gradebook.exports.canvas import canvas
+from gpututor.classroom.gradebook.exports.csv import LONG, WIDE, long, wide
+from gpututor.classroom.gradebook.exports.gradescope import gradescope
+from gpututor.classroom.gradebook.exports.junit import junit, legal
+from gpututor.classroom.gradebook.exports.moodle import moodle
 from gpututor.classroom.gradebook.json_form import as_json
-from gpututor.classroom.gradebook.junit import junit, legal
 from gpututor.classroom.gradebook.model import Gradebook
-from gpututor.classroom.gradebook.moodle import moodle
-from gpututor.classroom.gradebook.tables import LONG, WIDE, long, wide
-from gpututor.classroom.handed_in import Student
 from gpututor.classroom.rules import ExerciseRules, LatePolicy, Rules
+from gpututor.classroom.submissions import Student
+from gpututor.classroom.tables import Kept, csv_text, number
+from gpututor.cli.main import main
 from gpututor.errors import UsageError
 from gpututor.grading.report import Outcome, Status
 from tests.unit.classroom.gradebooks import EXERCISE, OTHER, One, gradebook, points, report, verdict
@@ -34,6 +39,7 @@ from tests.unit.grading.any_report import TEXTS
 HIDDEN = Rules(exercises=MappingProxyType({EXERCISE: ExerciseRules(hidden=("parity",))}), late=LatePolicy(10))
 ADA = Student("ada", "Ada Lovelace", "ada@example.org", "501")
 GRACE = Student("grace", "Grace Hopper", "grace@example.org", "502")
+GUIDE = Path(__file__).parents[3] / "docs" / "classroom" / "rules.md"
 FEW = settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
@@ -52,6 +58,35 @@ def book(rules: Rules | None = None) -> Gradebook:
         One("grace", speed, EXERCISE),
     ]
     return gradebook(files, rules or HIDDEN, [GRACE, ADA])
+
+
+def test_every_export_of_the_package_is_in_the_registry_once() -> None:
+    modules = [
+        importlib.import_module(f"{exports.__name__}.{each.name}") for each in pkgutil.iter_modules(exports.__path__)
+    ]
+    declared = {each.option: each for module in modules for each in vars(module).values() if isinstance(each, Export)}
+    assert declared == {export.option: export for export in EXPORTS}
+    assert len({export.option for export in EXPORTS}) == len({export.place for export in EXPORTS}) == len(EXPORTS)
+
+
+@pytest.mark.parametrize("export", EXPORTS, ids=lambda export: export.option)
+def test_an_export_has_an_option_a_writer_and_a_row_in_the_guide(
+    export: Export, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        main(["classroom", "report", "--help"])
+    options = " ".join(capsys.readouterr().out.split())
+    assert f"--{export.option} {export.metavar} {export.help}" in options
+    words = f"{export.help[0].upper()}{export.help[1:]}"
+    guide = GUIDE.read_text(encoding="utf-8")
+    assert f"| `--{export.option} {export.metavar}` | {words}" in guide
+    if export.roster_help:
+        assert f"--{export.option}-roster FILE {export.roster_help}" in options
+        assert f"`--{export.option}-roster`" in guide
+    path = tmp_path / export.place
+    list(export.write(ExportRequest(book(), ClassFolder(tmp_path), path)))
+    written = path / "ada" / export.file_name if export.file_name else path
+    assert written.stat().st_size > 100
 
 
 def rows(text: str, delimiter: str = ",") -> list[list[str]]:

@@ -12,18 +12,15 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from markdown_it import MarkdownIt
 
-from gpututor.classroom.batch import Options, settled
-from gpututor.classroom.feedback import feedback
+from gpututor.classroom.feedback import LONGEST_LINE, MORE_CHECKS, NO_MARK_YET, SubmittedLines, feedback, for_student
 from gpututor.classroom.folder import ClassFolder
-from gpututor.classroom.for_students import MORE_CHECKS, NO_MARK_YET, for_student
-from gpututor.classroom.gradebook.gradescope import gradescope
+from gpututor.classroom.gradebook.exports.gradescope import gradescope
 from gpututor.classroom.gradebook.model import Gradebook
-from gpututor.classroom.handed_in import Student
-from gpututor.classroom.keys import secret_id
+from gpututor.classroom.jobs import Options, secret_id, settled
 from gpututor.classroom.rules import ExerciseRules, Extension, LatePolicy, Rules
-from gpututor.classroom.submitted import LONGEST_LINE, SubmittedLines
+from gpututor.classroom.submissions import Student
 from gpututor.cli.main import main
-from gpututor.course.catalogue import load_course
+from gpututor.course.loader import load_course
 from gpututor.grading.journal import write_entry
 from gpututor.grading.report import Outcome, Report, RunSummary, Status, Verdict
 from gpututor.paths import builtin_course

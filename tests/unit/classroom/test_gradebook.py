@@ -1,4 +1,4 @@
-"""The gradebook is made of the journal at any time; its database, its table, and the verb that writes them."""
+"""The gradebook is made of the journal at any time; its table, and the verb that writes it."""
 
 from __future__ import annotations
 
@@ -6,29 +6,24 @@ import json
 import os
 import re
 import shutil
-import sqlite3
-from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from gpututor.classroom.batch import Options, Trouble, settled, write_troubles
+from gpututor.classroom.feedback import for_student
 from gpututor.classroom.folder import ClassFolder
-from gpututor.classroom.for_students import for_student
-from gpututor.classroom.gradebook import moodle
-from gpututor.classroom.gradebook.database import write_database
-from gpututor.classroom.gradebook.make import make_gradebook
+from gpututor.classroom.gradebook.build import make_gradebook
+from gpututor.classroom.gradebook.exports import moodle
 from gpututor.classroom.gradebook.model import Gradebook, Standing
 from gpututor.classroom.gradebook.terminal import lines_of
-from gpututor.classroom.handed_in import Student, Unmatched
-from gpututor.classroom.keys import secret_id
+from gpututor.classroom.jobs import Options, Trouble, secret_id, settled, write_troubles
 from gpututor.classroom.review import Kind, review_of
-from gpututor.classroom.rules import ExerciseRules, Rules
-from gpututor.classroom.rules_file import rules_for
+from gpututor.classroom.rules import ExerciseRules, Rules, rules_for
+from gpututor.classroom.submissions import Student, Unmatched
 from gpututor.cli.main import main
-from gpututor.course.catalogue import load_course
-from gpututor.course.exercise import Course
+from gpututor.course.loader import load_course
+from gpututor.course.model import Course
 from gpututor.errors import UsageError
 from gpututor.grading.journal import GradingKey, write_entry
 from gpututor.grading.report import Report, RunSummary, Status
@@ -37,7 +32,6 @@ from tests.unit.classroom.gradebooks import EXERCISE, OTHER, One, gradebook, poi
 from tests.unit.classroom.making import class_of
 
 ASKED = Options("auto", "", "process", "", "", secret_id(bytes(32)), "", "")
-GUIDE = Path(__file__).parents[3] / "docs" / "classroom" / "rules.md"
 
 
 @pytest.fixture(scope="module")
@@ -136,7 +130,7 @@ def test_what_nothing_is_graded_of_is_worth_what_the_course_gives_for_it(
     assert make_gradebook(folder, Rules(scale=10)).students[0].known_of == 10
 
 
-def test_a_file_of_no_exercise_is_named_where_nothing_was_handed_in(folder: ClassFolder, tmp_path: Path) -> None:
+def test_a_file_of_no_exercise_is_named_where_nothing_was_handed_in(folder: ClassFolder) -> None:
     found = folder.read_class()
     named = Unmatched("kim/homework.py", "No exercise is called that.", ("kim",))
     copy = Unmatched("lee/copy.py", "It is the same as lee/x.py, which counts.", ("lee",), EXERCISE)
@@ -152,12 +146,6 @@ def test_a_file_of_no_exercise_is_named_where_nothing_was_handed_in(folder: Clas
     lines = list(lines_of(book, 100))
     assert "2 students, 3 files for 2 exercises, 1 file of nobody, 1 file of no exercise." in lines
     assert f"kim: {words}." in lines
-    write_database(book, tmp_path / "g.sqlite3")
-    assert tables(tmp_path / "g.sqlite3")["unmatched"] == [
-        ("notes.txt", None, None, "It is no Python file."),
-        ("kim/homework.py", "kim", None, "No exercise is called that."),
-        ("lee/copy.py", "lee", EXERCISE, "It is the same as lee/x.py, which counts."),
-    ]
     folder.write_class(replace(folder.read_class(), source="/the class"))
     book = make_gradebook(folder, Rules())
     items = [item for item in review_of(folder, book).items if not item.files]
@@ -167,73 +155,6 @@ def test_a_file_of_no_exercise_is_named_where_nothing_was_handed_in(folder: Clas
         (Kind.UNMATCHED, (), True),
         (Kind.UNMATCHED, ("lee",), False),
     ]
-
-
-def tables(path: Path) -> dict[str, list[tuple[object, ...]]]:
-    with closing(sqlite3.connect(path)) as database:
-        names = [name for (name,) in database.execute("select name from sqlite_master where type = 'table'")]
-        return {name: database.execute(f'select * from "{name}"').fetchall() for name in names}
-
-
-def test_the_database_has_everything_and_is_the_same_for_the_same(folder: ClassFolder, tmp_path: Path) -> None:
-    first, second = tmp_path / "first.sqlite3", tmp_path / "second.sqlite3"
-    write_database(make_gradebook(folder, Rules()), first)
-    write_database(make_gradebook(folder, Rules()), second)
-    assert first.read_bytes() == second.read_bytes()
-    assert sorted(each.name for each in tmp_path.iterdir()) == ["class", "first.sqlite3", "second.sqlite3"]
-    found = tables(first)
-    assert {name: len(rows) for name, rows in found.items()} == {
-        "about": 5,
-        "student": 2,
-        "exercise": 2,
-        "mark": 4,
-        "attempt": 3,
-        "check_mark": 6,
-        "verdict": 6,
-        "timing": 0,
-        "unmatched": 1,
-        "notice": 0,
-    }
-    with closing(sqlite3.connect(first)) as database:
-        open_marks = database.execute("select student, standing, points from mark where mark is null").fetchall()
-        assert open_marks == [("lee", "not graded", 0)]
-        for query in re.findall(r"```sql\n(.*?)```", GUIDE.read_text(encoding="utf-8"), re.DOTALL):
-            for statement in filter(str.strip, query.split(";")):
-                assert database.execute(statement).fetchall()
-
-
-def test_the_guide_names_every_column_of_the_database(folder: ClassFolder, tmp_path: Path) -> None:
-    write_database(make_gradebook(folder, Rules()), tmp_path / "g.sqlite3")
-    rows = dict(re.findall(r"^\| (`\w+`(?:, `\w+`)*) \| .*? \| (.*) \|$", GUIDE.read_text(encoding="utf-8"), re.M))
-    with closing(sqlite3.connect(tmp_path / "g.sqlite3")) as database:
-        for (name,) in database.execute("select name from sqlite_master where type = 'table'"):
-            told = next(words for names, words in rows.items() if f"`{name}`" in names)
-            columns = {each[1] for each in database.execute(f"pragma table_info({name})")}
-            assert columns - set(re.findall(r"`(\w+)`", told)) <= {"student", "exercise", "attempt"}
-
-
-def test_a_database_that_cannot_be_built_leaves_the_old_one(
-    folder: ClassFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = tmp_path / "g.sqlite3"
-    write_database(make_gradebook(folder, Rules()), path)
-    before = path.read_bytes()
-    monkeypatch.setattr("gpututor.classroom.gradebook.database.SCHEMA", "create table about (name)")
-    with pytest.raises(OSError, match="has 1 columns"):
-        write_database(make_gradebook(folder, Rules()), path)
-    assert path.read_bytes() == before
-    assert sorted(each.name for each in tmp_path.iterdir()) == ["class", "g.sqlite3"]
-
-
-def test_the_database_takes_what_a_damaged_journal_says_and_no_student_twice(tmp_path: Path) -> None:
-    odd = report(verdict("parity", line=-(2**70), sentence="half \ud800"))
-    made = gradebook([One("kim", replace(odd, environment=replace(odd.environment, seed=2**64)))])
-    write_database(made, tmp_path / "g.sqlite3")
-    with closing(sqlite3.connect(tmp_path / "g.sqlite3")) as database:
-        assert database.execute("select seed from attempt").fetchall() == [(2.0**64,)]
-        assert database.execute("select sentence from verdict").fetchall() == [("half \\ud800",)]
-    with pytest.raises(OSError, match=re.escape("UNIQUE constraint failed")):
-        write_database(replace(made, students=made.students * 2), tmp_path / "g.sqlite3")
 
 
 def test_an_exercise_is_summed_up_over_the_attempts_that_count() -> None:
@@ -304,7 +225,6 @@ def test_report_prints_a_table_or_json_and_writes_what_was_asked_for(
 ) -> None:
     assert main(["classroom", "report", str(folder.folder)]) == 0
     assert "5.3 Hidden syncs" in capsys.readouterr().out
-    assert folder.gradebook.exists()
     target = tmp_path / "marks.csv"
     assert main(["classroom", "report", str(folder.folder), "--csv", str(target)]) == 0
     captured = capsys.readouterr()
@@ -327,29 +247,18 @@ def test_report_prints_a_table_or_json_and_writes_what_was_asked_for(
     assert "has results.json of 1 student not in the class: moe." in capsys.readouterr().err
 
 
-def test_a_class_that_nothing_can_be_written_to_has_marks_all_the_same(
-    folder: ClassFolder, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    folder.gradebook.mkdir()  # as a full disk, or one that may only be read
-    assert main(["classroom", "report", str(folder.folder), "--csv", str(tmp_path / "marks.csv")]) == 0
-    assert f"{folder.gradebook} is not made anew" in capsys.readouterr().err
-    assert (tmp_path / "marks.csv").read_text().startswith("student,name,")
-
-
 def test_what_killed_reports_left_is_cleared_away_and_what_others_write_now_stays(folder: ClassFolder) -> None:
-    left = folder.folder / ".gradebook.sqlite3.abc.part" / "gradebook.sqlite3"
     others = [folder.exports / ".marks.csv.abc.part", folder.exports / "gradescope" / "kim" / ".results.json.ab.part"]
     own = [folder.folder / "page" / ".my.html.x.part", folder.feedback / ".moe.md.x.part"]
     new, foreign = folder.exports / ".new.csv.x.part", folder.folder / "page" / ".download.part"
-    for path in (left, *others, *own, new, foreign):
+    for path in (*others, *own, new, foreign):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("half")
         if path is not new:
             os.utime(path, (0, 0))
-    os.utime(left.parent, (0, 0))
     assert main(["classroom", "report", str(folder.folder), "--html", str(folder.folder / "page" / "my.html")]) == 0
     assert main(["classroom", "feedback", str(folder.folder)]) == 0
-    assert not [path for path in (left.parent, *others, *own) if path.exists()]
+    assert not [path for path in (*others, *own) if path.exists()]
     assert new.exists()
     assert foreign.exists()
 

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from gpututor.classroom.batch import Options
-from gpututor.classroom.handed_in import Class
-from gpututor.classroom.start import Start
-from gpututor.classroom.work import MOST_ATTEMPTS, Progress, Work
-from gpututor.cli.classroom.grading_screen import (
+from gpututor.classroom.jobs import Options
+from gpututor.classroom.plan import Start
+from gpututor.classroom.submissions import Class
+from gpututor.classroom.work_queue import MOST_ATTEMPTS, Progress, Work
+from gpututor.cli.classroom.grade import (
     MOST_TOLD,
     ProgressLine,
     Screen,

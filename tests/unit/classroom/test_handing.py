@@ -12,15 +12,13 @@ from typing import NamedTuple
 import pytest
 
 from gpututor.classroom.folder import ClassFolder
-from gpututor.classroom.handing.pack import named, pack_of
-from gpututor.classroom.handing.student_course import write_student_course
-from gpututor.classroom.handing.zips import zip_of
 from gpututor.classroom.intake import read_class
-from gpututor.classroom.intake.layouts.gradescope import METADATA
-from gpututor.classroom.intake.manifest import MANIFEST, manifest_of
+from gpututor.classroom.intake.archive import MANIFEST, manifest_of
+from gpututor.classroom.intake.layouts import METADATA
+from gpututor.classroom.packing import named, pack_of, write_student_course, zip_of
 from gpututor.cli.main import main
-from gpututor.course.catalogue import load_course
-from gpututor.course.exercise import Course
+from gpututor.course.loader import load_course
+from gpututor.course.model import Course
 from gpututor.course.workspace import Workspace, make_workspace
 from tests.unit.course.tiny import write_course
 

@@ -12,16 +12,16 @@ from pathlib import Path
 
 import pytest
 
-from gpututor.classroom.batch import Job
-from gpututor.classroom.executors import one, real_devices
-from gpututor.classroom.executors.local import LocalExecutor
-from gpututor.classroom.executors.real_devices import RealDevices, probe_devices
-from gpututor.classroom.work import MOST_ATTEMPTS, Work, is_in_journal
+from gpututor.classroom import executors
+from gpututor.classroom.executors import local
+from gpututor.classroom.executors.local import LocalExecutor, RealDevices, probe_devices
+from gpututor.classroom.jobs import Job
+from gpututor.classroom.work_queue import MOST_ATTEMPTS, Work, is_in_journal
 from gpututor.errors import UsageError
 from gpututor.grading.events import DeviceAwaited, GradeRequest, GradingEvent
-from gpututor.grading.inventory import Device
 from gpututor.grading.journal import entries
 from gpututor.grading.report import Outcome
+from gpututor.hardware.inventory import Device
 from tests.unit.classroom.judges import Bench, FakeJudge, dies, dies_after_writing, hangs, job_of, on
 
 GPUS = tuple(Device(f"cuda:{number}", "cuda", "H100") for number in range(2))
@@ -108,7 +108,7 @@ def test_a_full_disk_stops_the_work_and_is_nobodys_fault(tmp_path: Path, monkeyp
     def full(path: Path, text: str) -> None:
         raise OSError(errno.ENOSPC, "No space left on device", str(path))
 
-    monkeypatch.setattr(one, "write_atomically", full)
+    monkeypatch.setattr(executors, "write_atomically", full)
     jobs = jobs_in(tmp_path, 9)
     work = Work(jobs)
     bench = Bench(lambda judge, request: Outcome.INTERNAL_ERROR)  # as a judge says that cannot write
@@ -179,7 +179,7 @@ class WaitsFirst(FakeJudge):
 def test_a_device_that_is_waited_for_too_long_is_looked_at(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, trouble: str
 ) -> None:
-    monkeypatch.setattr(real_devices, "AWAITED_S", 0.0)
+    monkeypatch.setattr(local, "AWAITED_S", 0.0)
     devices = RealDevices(GPUS, lambda: {"cuda:0": trouble, "cuda:1": ""})
     bench, told = Bench(), list[str]()
     work = Work([job_of(tmp_path, device="cuda H100")])
@@ -191,11 +191,11 @@ def test_a_device_that_is_waited_for_too_long_is_looked_at(
 
 
 def test_a_probe_that_cannot_be_killed_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(real_devices, "PROBE_TIMEOUT_S", 0.01)
-    monkeypatch.setattr(real_devices, "_ENDS_WITHIN_S", 0.01)
+    monkeypatch.setattr(local, "PROBE_TIMEOUT_S", 0.01)
+    monkeypatch.setattr(local, "_ENDS_WITHIN_S", 0.01)
     left: list[int] = []
-    monkeypatch.setattr(real_devices, "kill_tree", left.append)  # as of a process that a driver holds
-    monkeypatch.setattr(real_devices, "python_module", lambda name: ["sleep", "60"])
+    monkeypatch.setattr(local, "kill_tree", left.append)  # as of a process that a driver holds
+    monkeypatch.setattr(local, "python_module", lambda name: ["sleep", "60"])
     try:
         assert probe_devices("process") == {}
     finally:

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from gpututor.classroom.gradebook.model import Mark, Standing
-from gpututor.classroom.handed_in import Student
 from gpututor.classroom.rules import ExerciseRules, Extension, LatePolicy, Rules
+from gpututor.classroom.submissions import Student
 from gpututor.errors import UsageError
 from gpututor.grading.report import Outcome, Report, Status
 from tests.unit.classroom.gradebooks import EXERCISE, OTHER, One, gradebook, points, report, verdict

@@ -17,14 +17,14 @@ from types import MappingProxyType
 import pytest
 from hypothesis import HealthCheck, given, settings
 
+from gpututor.classroom.feedback import SubmittedLines
 from gpututor.classroom.folder import ClassFolder
+from gpututor.classroom.gradebook.exports.html import page
 from gpututor.classroom.gradebook.model import Gradebook, Timing
-from gpututor.classroom.handed_in import Student, Unmatched
-from gpututor.classroom.page import for_class, for_each
-from gpututor.classroom.page.charts import distribution, strip
-from gpututor.classroom.page.make import page
+from gpututor.classroom.html_report import sections
+from gpututor.classroom.html_report.sections import distribution, strip
 from gpututor.classroom.rules import ExerciseRules, Rules
-from gpututor.classroom.submitted import SubmittedLines
+from gpututor.classroom.submissions import Student, Unmatched
 from gpututor.grading.report import RunSummary, Status
 from tests.unit.classroom.gradebooks import EXERCISE, OTHER, One, gradebook, points, report, verdict
 from tests.unit.grading.any_report import TEXTS
@@ -191,13 +191,13 @@ def test_nobody_handed_anything_in() -> None:
 
 
 def test_the_page_stays_short_however_large_the_class(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(for_each, "MOST_BYTES", 1)
-    monkeypatch.setattr(for_class, "MOST_ROWS", 2)
+    monkeypatch.setattr(sections, "MOST_BYTES", 1)
+    monkeypatch.setattr(sections, "MOST_ROWS", 2)
     long = report(verdict("parity", Status.FAILED, got="y" * 5000), verdict("x", Status.INCONCLUSIVE))
     html = made(gradebook([One(name, long) for name in ("ann", "kim", "lee")]))
     check_links(read(html))
     assert html.count("yyy") > 1
-    assert "y" * for_each.LONGEST not in html
+    assert "y" * sections.LONGEST not in html
     assert part(html, "reports").count("The page would be too long") == 2
     assert "1 mark more. The table of marks shows all." in html
 
@@ -241,7 +241,7 @@ def test_a_strip_is_small_whatever_the_times() -> None:
 
 
 def colours() -> Iterator[dict[str, str]]:
-    style = (resources.files("gpututor.classroom.page") / "look.css").read_text()
+    style = (resources.files("gpututor.classroom.html_report") / "look.css").read_text()
     light, dark = re.findall(r":root \{(.*?)\}", style, re.DOTALL)[:2]
     for scheme in (light, dark):
         yield dict(re.findall(r"--(\w+): (#\w{6})", scheme))

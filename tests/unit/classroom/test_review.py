@@ -13,20 +13,28 @@ from pathlib import Path
 
 import pytest
 
-from gpututor.classroom.batch import ExerciseOptions, Options, Trouble, write_troubles
 from gpututor.classroom.folder import ClassFolder
-from gpututor.classroom.gradebook.make import make_gradebook
-from gpututor.classroom.handed_in import HandedIn, Student, Unmatched
-from gpututor.classroom.keys import exercise_version
+from gpututor.classroom.gradebook.build import make_gradebook
+from gpututor.classroom.jobs import ExerciseOptions, Options, Trouble, write_troubles
 from gpututor.classroom.review import Item, Kind, Review, review_of
-from gpututor.classroom.review.similar import FEWEST, similar, template_of, texts_of
-from gpututor.classroom.review.tokens import WINDOW, K, fingerprints, hashes_of, tokens_of
+from gpututor.classroom.review.similarity import (
+    FEWEST,
+    WINDOW,
+    K,
+    fingerprints,
+    hashes_of,
+    similar,
+    template_of,
+    texts_of,
+    tokens_of,
+)
 from gpututor.classroom.rules import Rules
+from gpututor.classroom.submissions import HandedIn, Student, Unmatched
 from gpututor.cli.main import main
-from gpututor.course.catalogue import load_course
-from gpututor.grading.journal import write_entry
+from gpututor.course.loader import load_course
+from gpututor.grading.journal import exercise_digest, write_entry
 from gpututor.grading.report import Outcome, Report, Status, Verdict
-from gpututor.grading.words import LEAST_TIME
+from gpututor.grading.report_text import LEAST_TIME
 from tests.unit.classroom.gradebooks import report, verdict
 from tests.unit.classroom.making import class_of, report_of
 from tests.unit.course.tiny import FILES, write_course
@@ -63,7 +71,7 @@ def review(folder: Path, course: Path, submissions: list[tuple[str, str, str]], 
 
 
 def options_for(out: ClassFolder, course: Path) -> Options:
-    each = [ExerciseOptions(one.key, exercise_version(one.folder), "virtual") for one in load_course(course).exercises]
+    each = [ExerciseOptions(one.key, exercise_digest(one.folder), "virtual") for one in load_course(course).exercises]
     options = Options("auto", "", "bubblewrap", "1", "2", "s", "folders", "", tuple(each))
     options.write(out)
     return options

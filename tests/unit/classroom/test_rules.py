@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import re
+import shutil
 import tomllib
 from collections.abc import Iterator
-from dataclasses import fields
+from dataclasses import fields, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -14,14 +15,26 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from gpututor.classroom.check_names import names_in_course, unknown_checks
+from gpututor import paths
 from gpututor.classroom.folder import ClassFolder
-from gpututor.classroom.rules import ExerciseRules, Extension, LatePolicy, Rules
-from gpututor.classroom.rules_file import line_of, read_rules, rules_for
-from gpututor.course.catalogue import load_course
-from gpututor.course.exercise import Course
-from gpututor.errors import UsageError
+from gpututor.classroom.rules import (
+    OWN,
+    CheckDescriptions,
+    ExerciseRules,
+    Extension,
+    LatePolicy,
+    Rules,
+    line_of,
+    read_rules,
+    rules_for,
+    unknown_checks,
+)
+from gpututor.course.loader import load_course
+from gpututor.course.model import Course
+from gpututor.errors import GradingError, UsageError
+from gpututor.grading.description import CheckDescription
 from gpututor.paths import builtin_course
+from tests.unit.classroom.conftest import Describer
 from tests.unit.classroom.making import class_of
 
 GUIDE = Path(__file__).parents[3] / "docs" / "classroom" / "rules.md"
@@ -63,7 +76,11 @@ def test_the_guides_example_is_read_and_names_only_checks_that_there_are(tmp_pat
     assert (found.hints_for(SYNCS), found.hints_for(COPY)) == (2, 1)
     assert [found.is_hidden(SYNCS, check) for check in ("syncs", "memory", "parity")] == [True, True, False]
     assert not found.is_hidden(COPY, "syncs")
-    known = {exercise.key: names_in_course(exercise) for exercise in course.exercises}
+    with CheckDescriptions() as descriptions:
+        known = {
+            exercise.key: frozenset(OWN).union(check.name for check in descriptions.of(exercise))
+            for exercise in course.exercises
+        }
     assert list(unknown_checks(found, known)) == []
 
 
@@ -174,9 +191,40 @@ def test_the_rules_of_a_class_are_those_in_its_folder_or_others_or_none(tmp_path
     assert rules_for(folder, other).hints == 4
 
 
-def test_checks_are_known_without_torch(course: Course) -> None:
-    assert {"parity", "syncs", "transfers"} <= names_in_course(course.find("hidden_syncs"))
-    assert {"seconds", "fastest", "table"} <= names_in_course(course.find("benchmark_like_a_pro"))
+def test_an_exercise_is_described_once_for_each_of_its_versions(
+    tmp_path: Path, course: Course, describer: type[Describer]
+) -> None:
+    folder = tmp_path / "01_lesson" / "01_hidden_syncs"
+    shutil.copytree(course.find("hidden_syncs").folder, folder)
+    exercise = replace(course.find("hidden_syncs"), folder=folder)
+
+    def described() -> tuple[CheckDescription, ...]:
+        with CheckDescriptions() as descriptions:
+            return descriptions.of(exercise)
+
+    assert {"parity", "syncs", "transfers"} <= {check.name for check in described()}
+    assert described() == described()
+    assert len(describer.asked) == 1
+    for cached in paths.descriptions_folder().iterdir():
+        cached.write_text('{"gpututor": "0", "checks": [')
+    assert {"parity", "syncs", "transfers"} <= {check.name for check in described()}
+    (folder / "checks.py").write_text("checks = 3\n")
+    assert described() == ()
+    assert len(describer.asked) == 3
+
+
+def test_without_a_judge_nothing_is_known_and_it_is_asked_once(
+    course: Course, describer: type[Describer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def describe(self: Describer, exercise_folder: str) -> tuple[CheckDescription, ...]:
+        self.asked.append(exercise_folder)
+        raise GradingError("The judge could not be started.")
+
+    monkeypatch.setattr(describer, "describe", describe)
+    with CheckDescriptions() as descriptions:
+        assert {descriptions.of(exercise) for exercise in course.exercises} == {()}
+    assert len(describer.asked) == 1
+    assert not paths.descriptions_folder().exists()
 
 
 def _paths(value: object, path: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:

@@ -11,18 +11,16 @@ from pathlib import Path
 
 import pytest
 
-from gpututor.classroom import start as module
-from gpututor.classroom.batch import Options
-from gpututor.classroom.folder import ClassFolder
-from gpututor.classroom.handed_in import Class
-from gpututor.classroom.keys import class_secret, exercise_version
-from gpututor.classroom.lock import locked
-from gpututor.classroom.start import Asked, Start, options_asked, start
-from gpututor.course.catalogue import load_course
-from gpututor.course.exercise import Course
+from gpututor.classroom import plan as module
+from gpututor.classroom.folder import ClassFolder, locked
+from gpututor.classroom.jobs import Options, class_secret
+from gpututor.classroom.plan import Asked, Start, options_asked, start
+from gpututor.classroom.submissions import Class
+from gpututor.course.loader import load_course
+from gpututor.course.model import Course
 from gpututor.errors import NotGradableHere, UsageError
-from gpututor.grading.inventory import Device, Inventory
-from gpututor.grading.journal import entries, write_entry
+from gpututor.grading.journal import entries, exercise_digest, write_entry
+from gpututor.hardware.inventory import Device, Inventory
 from tests.unit.classroom.making import class_of, report_of
 from tests.unit.course.tiny import write_course
 
@@ -167,7 +165,7 @@ def test_what_killed_graders_left_is_cleared_away_and_nothing_else(folder: Class
     left = [".class.json.a1.part", ".options.json.a1.part", ".troubles.json.a1.part", ".class.secret.a1.part"]
     left += [".classroom.toml.a1.part", "journal/..can-be-written.a1.part", "journal/ab/.ab.json.a1.part"]
     left += ["submissions/ab/.a1.part"]
-    kept = [".gradebook.sqlite3.a1.part", "report/.marks.csv.a1.part", "journal/ab/ab.json", "submissions/ab/ab.py"]
+    kept = ["report/.marks.csv.a1.part", "journal/ab/ab.json", "submissions/ab/ab.py"]
     for name in (*left, *kept):
         (folder.folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder.folder / name).touch()
@@ -263,9 +261,9 @@ def test_without_bubblewrap_nothing_is_graded_unless_told(
 
 def test_an_exercises_version_is_that_of_all_its_files_whatever_they_are_called(course: Course) -> None:
     folder = course.exercises[0].folder
-    before = exercise_version(folder)
+    before = exercise_digest(folder)
     Path(os.fsdecode(os.fsencode(folder) + b"/\xff.txt")).touch()
-    assert exercise_version(folder) != before
+    assert exercise_digest(folder) != before
 
 
 def test_two_graders_do_not_share_a_folder(folder: ClassFolder) -> None:
@@ -287,7 +285,7 @@ def test_a_file_system_without_locks_can_be_graded_in(folder: ClassFolder, monke
 def test_a_lock_goes_with_its_process(folder: ClassFolder) -> None:
     script = (
         "import sys, time; from pathlib import Path; from gpututor.classroom.folder import ClassFolder\n"
-        "from gpututor.classroom.lock import locked\n"
+        "from gpututor.classroom.folder import locked\n"
         f"with locked(ClassFolder(Path({str(folder.folder)!r}))): print('held', flush=True); time.sleep(600)"
     )
     with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE) as holder:

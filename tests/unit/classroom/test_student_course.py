@@ -11,14 +11,12 @@ from typing import NamedTuple
 
 import pytest
 
-from gpututor.authoring.texts import UNWRITTEN
-from gpututor.classroom.handing.student_course import student_course, without_comments, write_student_course
-from gpututor.classroom.handing.zips import zip_of
-from gpututor.classroom.intake.manifest import MANIFEST
+from gpututor.authoring.lint import UNWRITTEN
+from gpututor.classroom.intake.archive import MANIFEST
+from gpututor.classroom.packing import student_course, without_comments, write_student_course, zip_of
 from gpututor.cli.main import main
-from gpututor.course.catalogue import STUDENT_FILES, load_course
-from gpututor.course.exercise import Course
-from gpututor.course.manifest import COURSE_KEYS
+from gpututor.course.loader import COURSE_KEYS, STUDENT_FILES, load_course
+from gpututor.course.model import Course
 from gpututor.errors import CourseError, UsageError
 from gpututor.paths import builtin_course
 from tests.unit.course.tiny import FILES, write_course

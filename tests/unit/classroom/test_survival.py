@@ -16,20 +16,18 @@ from pathlib import Path
 import pytest
 
 from gpututor import __version__
-from gpututor.classroom.batch import Job, reports_of, troubles_of
-from gpututor.classroom.executors.local import LocalExecutor
-from gpututor.classroom.executors.real_devices import RealDevices
+from gpututor.classroom.executors.local import LocalExecutor, RealDevices
 from gpututor.classroom.folder import ClassFolder
-from gpututor.classroom.keys import exercise_version
-from gpututor.classroom.work import Work, is_in_journal
+from gpututor.classroom.jobs import Job, reports_of, troubles_of
+from gpututor.classroom.work_queue import Work, is_in_journal
 from gpututor.cli.main import main
-from gpututor.course.catalogue import load_course, load_exercise
+from gpututor.course.loader import load_course, load_exercise
 from gpututor.grading import judge_process
 from gpututor.grading.client import GradingClient
 from gpututor.grading.events import GradeRequest, GradingEvent, RunStarted
-from gpututor.grading.inventory import torch_version
-from gpututor.grading.journal import Entry, entries
+from gpututor.grading.journal import Entry, entries, exercise_digest
 from gpututor.grading.report import Outcome, Report
+from gpututor.hardware.inventory import torch_version
 from gpututor.paths import builtin_course
 from gpututor.processes import descendants
 from tests.unit.classroom.gradings import grading, kill_one_below, output_of, wait_for, written
@@ -204,7 +202,7 @@ def test_a_submission_that_stops_every_judge_keeps_no_other_from_being_graded(
 def real_job(exercise_folder: Path, folder: Path, text: str) -> Job:
     """One that a judge can do."""
     job = job_of(folder, load_exercise(exercise_folder).key, text)
-    version = exercise_version(exercise_folder)
+    version = exercise_digest(exercise_folder)
     key = replace(job.key, exercise_version=version, gpututor=__version__, torch=torch_version())
     return replace(job, key=key, exercise_folder=str(exercise_folder))
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gpututor.classroom.work import MOST_ATTEMPTS, MOST_BROKEN, Attempt, Progress, Work
+from gpututor.classroom.work_queue import MOST_ATTEMPTS, MOST_BROKEN, Attempt, Progress, Work
 from gpututor.errors import NotGradableHere
 from gpututor.grading.report import Outcome
 from tests.unit.classroom.judges import job_of

@@ -11,11 +11,11 @@ import pytest
 
 from gpututor import paths
 from gpututor.cli import list as list_verb
-from gpututor.cli.keeping import Keeping
+from gpututor.cli.grade import save_attempt
 from gpututor.cli.main import main
-from gpututor.cli.places import open_progress
-from gpututor.course.catalogue import load_course
-from gpututor.course.exercise import MAX_SUBMISSION_BYTES
+from gpututor.cli.options import attempt_writer, open_progress
+from gpututor.course.loader import load_course
+from gpututor.course.model import MAX_SUBMISSION_BYTES
 from gpututor.errors import UsageError
 from gpututor.grading.report import Outcome
 from gpututor.progress.store import ProgressStore
@@ -108,9 +108,11 @@ def test_an_attempt_that_cannot_be_recorded_now_is_recorded_at_the_next_start(
     progress.mkdir(parents=True)
     report = report_of("lesson_1/twice_1_1", Outcome.FAILED)
 
-    Keeping(course).keep(report, "mine = 1\n")
+    save_attempt(attempt_writer(course), report, "mine = 1\n", None, lambda: print("shown"))
 
-    assert str(progress) in capsys.readouterr().err
+    printed = capsys.readouterr()
+    assert printed.out == "shown\n"
+    assert str(progress) in printed.err
     progress.rmdir()
     with open_progress(course) as store:
         assert store.summary()["lesson_1/twice_1_1"].attempts == 1

@@ -9,8 +9,8 @@ from io import StringIO
 
 import pytest
 
-from gpututor.cli.fitting import fitting
 from gpututor.cli.grade import print_event
+from gpututor.cli.terminal import fitting
 from gpututor.grading.events import VerdictReached
 from gpututor.grading.report import Status, Verdict
 
@@ -27,7 +27,7 @@ class Terminal(StringIO):
 
 def printed(monkeypatch: pytest.MonkeyPatch, stream: StringIO, width: int) -> list[str]:
     monkeypatch.setattr(sys, "stdout", stream)
-    monkeypatch.setattr(shutil, "get_terminal_size", lambda: os.terminal_size((width, 24)))
+    monkeypatch.setattr(shutil, "get_terminal_size", lambda *_, **__: os.terminal_size((width, 24)))
     print_event(VerdictReached(VERDICT), "x = 1\n")
     return stream.getvalue().splitlines()
 
@@ -48,7 +48,7 @@ def test_what_is_no_terminal_gets_whole_lines(monkeypatch: pytest.MonkeyPatch) -
 
 def test_a_word_longer_than_the_line_stays_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdout", Terminal())
-    monkeypatch.setattr(shutil, "get_terminal_size", lambda: os.terminal_size((40, 24)))
+    monkeypatch.setattr(shutil, "get_terminal_size", lambda *_, **__: os.terminal_size((40, 24)))
     path = "/a-folder/with-hyphens" * 3
     assert fitting(f"\nWatching {path}: saving it grades\n  it again.") == (
         f"\nWatching\n  {path}:\n  saving it grades\n  it again."

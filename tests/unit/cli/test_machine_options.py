@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from gpututor import paths
-from gpututor.cli.keyboard import Keyboard
-from gpututor.cli.machine_options import add_device_arguments, settle_device
-from gpututor.course.catalogue import load_course
+from gpututor.cli.device_options import add_device_arguments, settle_device
+from gpututor.cli.terminal import Keyboard
+from gpututor.course.loader import load_course
 from gpututor.course.workspace import make_workspace
 from gpututor.errors import UsageError
 from tests.unit.cli.conftest import Call

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
 import os
+import pkgutil
 import pty
 import subprocess
 import sys
@@ -11,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from gpututor import __version__
+from gpututor import __version__, cli
 from gpututor.cli import main as main_module
 from gpututor.cli.main import VERBS, main
 
@@ -35,14 +37,31 @@ def test_help_names_every_verb_with_a_line(capsys: pytest.CaptureFixture[str]) -
     with pytest.raises(SystemExit, match="0"):
         main(["--help"])
     words = " ".join(capsys.readouterr().out.split())
+    with pytest.raises(SystemExit, match="0"):
+        main(["classroom", "--help"])
+    words_of_classroom = " ".join(capsys.readouterr().out.split())
     for verb in VERBS:
-        assert f"{verb.name} {verb.help}" in words
+        prefix, _, name = verb.name.rpartition(" ")
+        assert f"{name} {verb.help}" in (words_of_classroom if prefix else words)
+
+
+def test_every_verb_has_a_row_and_every_row_a_module_with_both_functions() -> None:
+    """A verb is a row of `VERBS` and a module with `add_arguments` and `main`."""
+    modules = {verb.module: importlib.import_module(verb.module) for verb in VERBS}
+    assert len(modules) == len(VERBS)
+    for verb in VERBS:
+        assert verb.help
+        assert modules[verb.module].__doc__
+        assert callable(modules[verb.module].main)
+    names = [each.name for each in pkgutil.walk_packages(cli.__path__, "gpututor.cli.")]
+    with_arguments = {name for name in names if hasattr(importlib.import_module(name), "add_arguments")}
+    assert with_arguments == set(modules)
 
 
 @pytest.mark.parametrize("verb", VERBS, ids=lambda verb: verb.name)
 def test_every_verb_has_help_and_the_common_options(verb: main_module.Verb, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit, match="0"):
-        main([verb.name, "--help"])
+        main([*verb.name.split(), "--help"])
     text = capsys.readouterr().out
     assert text.startswith(f"usage: gpututor {verb.name} ")
     for option in ("--course DIR", "--workspace DIR", "--version"):
@@ -108,7 +127,7 @@ def test_a_verb_imports_neither_torch_nor_textual_nor_another_verb() -> None:
         "or name.startswith('gpututor.cli.')), file=sys.stderr)"
     )
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert ended.stderr.split() == ["gpututor.cli.list", "gpututor.cli.main", "gpututor.cli.places"]
+    assert ended.stderr.split() == ["gpututor.cli.list", "gpututor.cli.main", "gpututor.cli.options"]
 
 
 def test_without_a_verb_and_a_terminal_the_plain_verbs_are_named() -> None:

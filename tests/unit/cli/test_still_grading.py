@@ -6,7 +6,7 @@ import io
 import time
 from collections.abc import Iterator
 
-from gpututor.cli.still_grading import StillGrading
+from gpututor.cli.terminal import StillGrading
 from gpututor.grading.events import CallStarted, Cancelled, GradingEvent, RunStarted
 
 PATIENCE_S = 60.0

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from gpututor import paths
-from gpututor.course.catalogue import load_course
+from gpututor.course.loader import load_course
 from gpututor.course.workspace import make_workspace
 from gpututor.grading.report import Outcome
 from gpututor.progress.store import ProgressStore
@@ -243,7 +243,7 @@ def test_devices_are_told_in_words_and_as_json(gpututor: Call) -> None:
 
 
 def test_devices_that_cannot_be_found_out_are_told_on_stderr(gpututor: Call, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gpututor.grading.inventory.torch_version", lambda: "")
+    monkeypatch.setattr("gpututor.hardware.inventory.torch_version", lambda: "")
     said = gpututor("devices")
     assert (said.code, said.out) == (1, "")
     assert "pip install torch" in said.err

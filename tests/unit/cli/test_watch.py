@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 
 from gpututor import paths
-from gpututor.cli.keyboard import Keyboard
+from gpututor.cli.terminal import Keyboard
 from gpututor.cli.watch import Desk, Watcher
-from gpututor.course.catalogue import load_course
+from gpututor.course.loader import load_course
 from gpututor.course.workspace import make_workspace
 from gpututor.errors import GradingError
 from gpututor.progress.store import ProgressStore

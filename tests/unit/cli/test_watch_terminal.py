@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from gpututor.cli.watch import CLEAR
-from gpututor.course.catalogue import load_course
+from gpututor.course.loader import load_course
 from gpututor.course.workspace import make_workspace
 from tests.unit.cli.test_watch import PATIENCE_S, RIGHT
 

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 import torch
 
-from gpututor.devices.virtual.clock.cost import price
-from gpututor.devices.virtual.specs import all_specs, spec, spec_of
+from gpututor.devices.virtual.cost.kernel import price
+from gpututor.hardware.gpus import gpu_spec, gpu_specs, parse_gpu_spec
 
 _BENCHMARKS = Path(__file__).parents[3] / "benchmarks"
 RATES = {"float32": 30e12, "tf32": 120e12, "float16": 250e12, "bfloat16": 240e12, "float64": 0.5e12}
@@ -101,7 +101,7 @@ def test_an_unknown_gpu_gets_an_entry_with_which_the_model_gives_what_was_measur
     assert "no spec of gpus.toml" in lines[0]
     assert not any("modelled, ratio" in one for one in lines)
     ((name, entry),) = tomllib.loads(written.read_text(encoding="utf-8")).items()
-    found = spec_of(name, entry)
+    found = parse_gpu_spec(name, entry)
     assert (found.name, found.capability, found.multiprocessors) == ("NVIDIA Quantum 9000", (8, 9), 100)
     assert found.memory_bytes == 24 * 2**30
     assert found.bytes_per_s == pytest.approx(960e9)
@@ -126,7 +126,7 @@ def test_tensor_cores_that_are_not_there_are_not_made_up(monkeypatch: pytest.Mon
     assert entry["flops_t"]["float16"] > 0
 
 
-@pytest.mark.parametrize("model", list(all_specs()))
+@pytest.mark.parametrize("model", list(gpu_specs()))
 def test_a_known_gpu_keeps_its_vendors_rates_and_gets_measured_links(
     model: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -134,7 +134,7 @@ def test_a_known_gpu_keeps_its_vendors_rates_and_gets_measured_links(
     from micro import calibration_cases, measure
 
     monkeypatch.setattr(gpu_figures, "_told", dict)
-    known = spec(model)
+    known = gpu_spec(model)
     seen = properties(known.reported_name, known.memory_bytes - 300 * 2**20)
     seen.major, seen.minor = known.capability
     matched = gpu_figures.matching(seen.name, seen.total_memory)
@@ -142,7 +142,7 @@ def test_a_known_gpu_keeps_its_vendors_rates_and_gets_measured_links(
     assert matched.reported_name == known.reported_name
     measured = measure(FakeTimer(), calibration_cases())
     entry = gpu_figures.entry(gpu_figures.facts_of(seen, known), measured, known)
-    found = spec_of(model, tomllib.loads(gpu_figures.toml_of(model, entry))[model])
+    found = parse_gpu_spec(model, tomllib.loads(gpu_figures.toml_of(model, entry))[model])
     assert found.float16_flops == pytest.approx(known.float16_flops)
     assert found.memory_bytes == known.memory_bytes
     assert (found.pageable_bytes_per_s, found.copy_latency_s) == (6e9, 9e-6)
@@ -156,7 +156,7 @@ def test_the_model_measured_as_a_gpu_is_measured_is_itself() -> None:
 
     cases = [one for one in calibration_cases() if one.what != "matmul" and one.size <= 32 * MIB]
     found = modelled("A100 80", cases)
-    a100 = spec("A100 80")
+    a100 = gpu_spec("A100 80")
     assert list(found) == cases
     assert link(found)["pinned_gb_s"] == pytest.approx(a100.pinned_bytes_per_s / 1e9, abs=0.1)
     assert link(found)["pageable_gb_s"] == pytest.approx(a100.pageable_bytes_per_s / 1e9, rel=0.02)
@@ -200,4 +200,4 @@ def test_a_real_gpu_is_calibrated_to_the_end(tmp_path: Path) -> None:
     lines = calibrate_gpu.calibrate(CudaTimer(rounds=1), seen, tmp_path / "entry.toml", "this")
     print("\n".join(lines))
     entry = tomllib.loads((tmp_path / "entry.toml").read_text(encoding="utf-8"))["this"]
-    assert spec_of("this", entry).pinned_bytes_per_s > 0
+    assert parse_gpu_spec("this", entry).pinned_bytes_per_s > 0

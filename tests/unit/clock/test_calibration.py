@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gpututor.devices.virtual.clock.attainable import fitted
+from gpututor.devices.virtual.cost.calibration import fitted
 
 _BENCHMARKS = Path(__file__).parents[3] / "benchmarks"
 

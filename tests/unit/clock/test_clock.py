@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import threading
 
-from gpututor.devices.virtual.clock.clock import SYNCHRONISE, MachineClock
-from gpututor.devices.virtual.clock.host import READING
+from gpututor.devices.virtual.clock.machine_clock import READING, SYNCHRONISE, MachineClock
 from gpututor.devices.virtual.clock.timeline import WHOLE, Task
 
 MS = 1_000_000

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpututor.devices.virtual.clock.cost import price
-from gpututor.devices.virtual.clock.cpu import CpuSpec, all_cpus, cpu_price_s, cpu_spec
-from gpututor.devices.virtual.clock.shapes import Tensor
-from gpututor.devices.virtual.specs import spec
+from gpututor.devices.virtual.cost.cpu import CpuSpec, all_cpus, cpu_price_s, cpu_spec
+from gpututor.devices.virtual.cost.kernel import price
+from gpututor.devices.virtual.cost.registry import Tensor
 from gpututor.errors import UsageError
+from gpututor.hardware.gpus import gpu_spec
 
 CPUS = list(all_cpus().values())
 
@@ -89,7 +89,7 @@ def test_threads_help_large_kernels_only() -> None:
 def test_large_work_is_slower_on_the_cpu_than_on_a_gpu() -> None:
     square = tensor(4096, 4096)
     for name in ("mm", "add", "exp", "sum"):
-        on_gpu = price(spec("T4"), name, [square, square], [square]).seconds
+        on_gpu = price(gpu_spec("T4"), name, [square, square], [square]).seconds
         assert cpu_price_s(cpu_spec(), name, [square, square], [square]) > 2 * on_gpu, name
 
 

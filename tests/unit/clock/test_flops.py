@@ -9,7 +9,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import FlopCounterMode
 
-from gpututor.devices.virtual.operators.flops import flops_of
+from gpututor.devices.virtual.execution.prices import flops_of
 
 aten = torch.ops.aten
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from gpututor.devices.virtual.clock.clock import MachineClock
-from gpututor.devices.virtual.clock.foresight import foreseen
+from gpututor.devices.virtual.clock.machine_clock import MachineClock, foreseen
 from gpututor.devices.virtual.clock.timeline import WHOLE, Mark, Task
 
 

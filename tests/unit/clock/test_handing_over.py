@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import queue
 import threading
 import time
 from collections.abc import Callable
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
+from multiprocessing.pool import ThreadPool
 from typing import Any
 
 import pytest
 
+from gpututor.devices.recorder import Recorder
 from gpututor.devices.virtual import VirtualMachine
+from gpututor.devices.virtual.threads import UNFOLLOWED
+from gpututor.trace.events import Kind
 from tests.unit.clock.waiting import S, slept, started
 
 
@@ -36,26 +41,14 @@ def test_an_event_is_seen_when_it_was_set(machine: VirtualMachine) -> None:
 def test_waiting_in_vain_takes_its_time(machine: VirtualMachine) -> None:
     items: queue.Queue[int] = queue.Queue(1)
     simple: queue.SimpleQueue[int] = queue.SimpleQueue()
-    condition = threading.Condition()
     hold = threading.Event()
     thread = started(hold.wait)
-    taken = threading.Semaphore(0)
     unset = threading.Event()
     never: Future[int] = Future()
-
-    def on_condition(function: Callable[[], Any]) -> Callable[[], Any]:
-        def wait_there() -> Any:
-            with condition:
-                return function()
-
-        return wait_there
 
     items.put(1)
     ways: list[Callable[[], Any]] = [
         lambda: unset.wait(0.01),
-        lambda: taken.acquire(timeout=0.01),
-        on_condition(lambda: condition.wait(0.01)),
-        on_condition(lambda: condition.wait_for(lambda: False, 0.01)),
         lambda: thread.join(0.01),
     ]
     for number, in_vain in enumerate(ways, 1):
@@ -93,19 +86,19 @@ def test_a_timer_of_python_waits_for_real_and_calls_at_its_time(machine: Virtual
 @pytest.mark.parametrize("kind", ["Queue", "LifoQueue", "PriorityQueue", "SimpleQueue"])
 def test_who_gets_an_item_goes_on_no_earlier_than_it_was_put(machine: VirtualMachine, kind: str) -> None:
     items: Any = getattr(queue, kind)()
-    handed_over = threading.Barrier(2)
+    handed_over = threading.Event()
 
     def produce() -> None:
         for number in range(3):
             time.sleep(1)
             items.put(number)
-        handed_over.wait()
+        handed_over.wait(60)
 
     thread = started(produce)
     for _ in range(3):
         number = items.get()
         assert machine.clock.host.now >= (number + 1) * S
-    handed_over.wait()
+    handed_over.set()
     thread.join()
     assert machine.clock.host.now == 3 * S
 
@@ -162,73 +155,69 @@ def test_the_same_object_can_be_in_a_queue_many_times(machine: VirtualMachine) -
     assert seen == [S, 2 * S, 3 * S]
 
 
-def test_a_barrier_opens_at_the_time_of_the_last(machine: VirtualMachine) -> None:
-    barrier, seen = threading.Barrier(3), []
-
-    def work(seconds: int) -> None:
-        for _ in range(2):
-            time.sleep(seconds)
-            barrier.wait()
-            seen.append(machine.clock.host.now)
-
-    for thread in [started(work, seconds) for seconds in (5, 1, 3)]:
+def _acquire(machine: VirtualMachine) -> None:
+    permits = threading.Semaphore(0)
+    thread = started(slept, 2, permits.release)
+    assert permits.acquire(timeout=60)
+    with threading.BoundedSemaphore(2):
         thread.join()
-    assert sorted(seen) == [5 * S] * 3 + [10 * S] * 3
 
 
-def test_a_broken_barrier_says_so_and_can_be_used_again(machine: VirtualMachine) -> None:
+def _meet_at_a_barrier(machine: VirtualMachine) -> None:
     barrier = threading.Barrier(2)
-    with pytest.raises(threading.BrokenBarrierError):
-        barrier.wait(0.01)
-    barrier.reset()
     thread = started(slept, 2, barrier.wait)
-    barrier.wait()
-    assert machine.clock.host.now == 2 * S
+    barrier.wait(60)
     thread.join()
 
 
-def test_a_permit_is_had_when_it_was_given_back(machine: VirtualMachine) -> None:
-    ready = threading.Semaphore(0)
-    thread = started(lambda: (slept(2, ready.release), slept(2, ready.release)))
-    ready.acquire()
-    assert machine.clock.host.now == 2 * S
-    with ready:
-        assert machine.clock.host.now == 4 * S
-    thread.join()
-
-
-def test_a_semaphore_lets_so_many_in_at_a_time(machine: VirtualMachine) -> None:
-    two = threading.BoundedSemaphore(2)
-
-    def work() -> None:
-        with two:
-            time.sleep(1)
-
-    for thread in [started(work) for _ in range(6)]:
-        thread.join()
-    # Who comes in while the other slot is free depends on the order in which the computer runs the threads: at worst
-    # all go through the same one.
-    assert 3 * S <= machine.clock.host.now <= 6 * S
-    with pytest.raises(ValueError, match="released too many times"):
-        two.release()
-    with two, two:
-        assert not two.acquire(blocking=False)
-
-
-def test_who_is_notified_goes_on_when_that_was(machine: VirtualMachine) -> None:
+def _wait_for_a_notification(machine: VirtualMachine) -> None:
     condition, ready = threading.Condition(), []
 
     def notify() -> None:
-        time.sleep(3)
+        time.sleep(2)
         with condition:
             ready.append(1)
             condition.notify_all()
 
-    thread = started(notify)
     with condition:
-        while not ready:
-            condition.wait()
-    assert machine.clock.host.now == 3 * S
-    with condition:
-        assert condition.wait_for(lambda: ready, 1)
+        thread = started(notify)
+        assert condition.wait_for(lambda: ready, 60)
     thread.join()
+
+
+def _map_in_an_older_kind_of_pool(machine: VirtualMachine) -> None:
+    with ThreadPool(2) as pool:
+        assert pool.map(abs, [-1, 2]) == [1, 2]
+    time.sleep(2)
+
+
+def _run_an_event_loop(machine: VirtualMachine) -> None:
+    async def program() -> str:
+        await asyncio.sleep(0.001)
+        return await asyncio.wait_for(asyncio.to_thread(slept, 2, str, "done"), 60)
+
+    assert asyncio.run(program()) == "done"
+
+
+@pytest.mark.parametrize(
+    "wait", [_acquire, _meet_at_a_barrier, _wait_for_a_notification, _map_in_an_older_kind_of_pool, _run_an_event_loop]
+)
+def test_other_waits_work_in_real_time_and_the_trace_names_the_first(
+    machine: VirtualMachine, wait: Callable[[VirtualMachine], None]
+) -> None:
+    machine.record_with(recorder := Recorder())
+    for _ in range(2):
+        wait(machine)
+    assert machine.clock.host.now in (2 * S, 4 * S)
+    named = [event for event in recorder.complete() if event.kind is Kind.RANGE]
+    assert [event.name for event in named] == [UNFOLLOWED]
+
+
+def test_waits_that_the_clock_follows_are_not_named_in_the_trace(machine: VirtualMachine) -> None:
+    machine.record_with(recorder := Recorder())
+    items: queue.Queue[int] = queue.Queue()
+    started(slept, 1, items.put, 1)
+    assert items.get() == 1
+    with ThreadPoolExecutor(2) as pool:
+        assert list(pool.map(abs, [-1, 2])) == [1, 2]
+    assert len(recorder.complete()) == 0

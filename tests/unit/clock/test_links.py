@@ -8,46 +8,45 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpututor.devices.virtual.clock.collectives import collective_kind, collective_s
-from gpututor.devices.virtual.clock.links import Direction, copy_s, peer_s
-from gpututor.devices.virtual.specs import model_names, spec
+from gpututor.devices.virtual.cost.links import Direction, collective_kind, collective_s, copy_s, peer_s
+from gpututor.hardware.gpus import gpu_names, gpu_spec
 
 _GIB = 2**30
 KINDS = ["all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce", "all_to_all", "gather", "scatter"]
 
 
-@pytest.mark.parametrize("name", model_names())
+@pytest.mark.parametrize("name", gpu_names())
 @pytest.mark.parametrize("direction", get_args(Direction))
 def test_a_large_pinned_copy_takes_what_the_link_attains_and_a_pageable_one_longer(
     name: str, direction: Direction
 ) -> None:
-    gpu = spec(name)
+    gpu = gpu_spec(name)
     pinned = copy_s(gpu, _GIB, pinned=True, direction=direction)
     assert _GIB / pinned == pytest.approx(gpu.pinned_bytes_per_s, rel=0.01)
     assert copy_s(gpu, _GIB, pinned=False, direction=direction) > 1.5 * pinned
 
 
 def test_a_pageable_copy_back_is_slower_than_one_there() -> None:
-    there = copy_s(spec("T4"), _GIB, pinned=False, direction="h2d")
-    back = copy_s(spec("T4"), _GIB, pinned=False, direction="d2h")
+    there = copy_s(gpu_spec("T4"), _GIB, pinned=False, direction="h2d")
+    back = copy_s(gpu_spec("T4"), _GIB, pinned=False, direction="d2h")
     assert there < back < 1.5 * there
 
 
-@pytest.mark.parametrize("name", model_names())
+@pytest.mark.parametrize("name", gpu_names())
 def test_a_copy_of_a_few_bytes_takes_the_latency_and_one_of_none_nothing(name: str) -> None:
-    gpu = spec(name)
+    gpu = gpu_spec(name)
     assert copy_s(gpu, 4, pinned=True) == pytest.approx(gpu.copy_latency_s, rel=0.01)
     assert copy_s(gpu, 0, pinned=True) == peer_s(gpu, 0) == 0
     assert 1e-6 < peer_s(gpu, 4) < 2e-5
 
 
 def test_nvlink_carries_more_between_gpus_than_pcie() -> None:
-    assert 5 * peer_s(spec("H100"), _GIB) < peer_s(spec("H100 PCIe"), _GIB) < peer_s(spec("T4"), _GIB)
+    assert 5 * peer_s(gpu_spec("H100"), _GIB) < peer_s(gpu_spec("H100 PCIe"), _GIB) < peer_s(gpu_spec("T4"), _GIB)
 
 
-@given(st.sampled_from(model_names()), st.integers(0, 2**34), st.integers(0, 2**34))
+@given(st.sampled_from(gpu_names()), st.integers(0, 2**34), st.integers(0, 2**34))
 def test_more_bytes_never_take_less_time(name: str, one: int, other: int) -> None:
-    gpu, (few, many) = spec(name), sorted((one, other))
+    gpu, (few, many) = gpu_spec(name), sorted((one, other))
     for pinned in (True, False):
         assert copy_s(gpu, few, pinned=pinned) <= copy_s(gpu, many, pinned=pinned)
     assert peer_s(gpu, few) <= peer_s(gpu, many)
@@ -57,7 +56,7 @@ def test_more_bytes_never_take_less_time(name: str, one: int, other: int) -> Non
 
 @pytest.mark.parametrize("count", [2, 4, 8])
 def test_large_collectives_have_the_bus_bandwidth_of_the_link(count: int) -> None:
-    gpu, size = spec("A100 80"), 4 * _GIB
+    gpu, size = gpu_spec("A100 80"), 4 * _GIB
     # Bytes of the whole array: what one GPU puts in is a part of it in all-gather and gather.
     whole = {"all_gather": size * count, "gather": size * count}
     share = {"all_reduce": 2 * (count - 1) / count, "broadcast": 1.0, "reduce": 1.0}
@@ -68,23 +67,23 @@ def test_large_collectives_have_the_bus_bandwidth_of_the_link(count: int) -> Non
 
 @pytest.mark.parametrize("name", ["T4", "A100", "H100"])
 def test_a_small_collective_takes_microseconds_and_more_with_more_gpus(name: str) -> None:
-    two, eight = (collective_s(spec(name), "c10d::allreduce_", 8, count) for count in (2, 8))
+    two, eight = (collective_s(gpu_spec(name), "c10d::allreduce_", 8, count) for count in (2, 8))
     assert 3e-6 < two < eight < 50e-6
-    assert 3e-6 < collective_s(spec(name), "c10d::barrier", 0, 2) < 50e-6
+    assert 3e-6 < collective_s(gpu_spec(name), "c10d::barrier", 0, 2) < 50e-6
 
 
 def test_a_group_of_one_waits_for_nobody() -> None:
-    assert collective_s(spec("T4"), "c10d::allreduce_", _GIB, 1) == 0
+    assert collective_s(gpu_spec("T4"), "c10d::allreduce_", _GIB, 1) == 0
 
 
 def test_an_all_reduce_costs_what_its_two_halves_do() -> None:
-    gpu, size, count = spec("H100"), _GIB, 8
+    gpu, size, count = gpu_spec("H100"), _GIB, 8
     halves = collective_s(gpu, "reduce_scatter", size, count) + collective_s(gpu, "all_gather", size // count, count)
     assert collective_s(gpu, "all_reduce", size, count) == pytest.approx(halves, rel=0.02)
 
 
 def test_every_collective_that_the_virtual_gpu_carries_has_a_kind() -> None:
-    from gpututor.devices.virtual.parallel.collectives import _KNOWN
+    from gpututor.devices.virtual.distributed.collectives import _KNOWN
 
     assert [name for name in sorted(_KNOWN) if not collective_kind(f"c10d::{name}")] == []
     for name, kind in (

@@ -14,11 +14,11 @@ import torch
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from gpututor.devices.virtual.clock.cost import price
-from gpututor.devices.virtual.clock.cpu import cpu_price_s, cpu_spec
-from gpututor.devices.virtual.clock.kinds import FREE, kind_of
-from gpututor.devices.virtual.clock.shapes import Tensor
-from gpututor.devices.virtual.specs import spec
+from gpututor.devices.virtual.cost.cpu import cpu_price_s, cpu_spec
+from gpututor.devices.virtual.cost.kernel import price
+from gpututor.devices.virtual.cost.registry import Tensor
+from gpututor.devices.virtual.operator_facts import FREE, kind_of, tables
+from gpututor.hardware.gpus import gpu_spec
 
 _NAMES_IN_LISTS = {"mm", "addmm", "bmm", "convolution", "native_batch_norm", "native_layer_norm", "_softmax", "cumsum"}
 
@@ -89,7 +89,7 @@ def test_no_type_and_no_empty_tensor_is_without_a_price(seen: _Seen) -> None:
         for change in changes:
             ins, outs = change(inputs), change(outputs)
             for gpu in ("T4", "P100", "B200"):
-                found = price(spec(gpu), name, ins, outs, tf32=True)
+                found = price(gpu_spec(gpu), name, ins, outs, tf32=True)
                 if (found.seconds > 0) != (kind_of(name) != FREE) or not found.seconds < 1 or not 0 <= found.fill <= 1:
                     wrong.append((name, gpu, ins, outs))
             if not 0 < cpu_price_s(cpu_spec(), name, ins, outs) < 1:
@@ -109,13 +109,13 @@ def test_a_price_is_found_quickly_enough_to_be_found_for_each_new_shape(seen: _S
 
         sys.setprofile(counting)
         try:
-            price(spec("A100"), name, inputs, outputs)
+            price(gpu_spec("A100"), name, inputs, outputs)
         finally:
             sys.setprofile(None)
         return count
 
     for name, (_, inputs, outputs) in seen.items():
-        price(spec("A100"), name, inputs, outputs)
+        price(gpu_spec("A100"), name, inputs, outputs)
         assert calls(name, inputs, outputs) < 60 + 10 * (len(inputs) + len(outputs)), name
 
 
@@ -125,7 +125,7 @@ def test_every_operator_of_op_db_has_a_price_and_views_have_none(seen: _Seen) ->
     assert {kind_of(name) for name in seen} >= {"matmul", "convolution", "pool", "fft", "linalg", "sort"}
     wrong = []
     for name, (func, inputs, outputs) in seen.items():
-        found = price(spec("T4"), name, inputs, outputs)
+        found = price(gpu_spec("T4"), name, inputs, outputs)
         writes = any(one.alias_info is not None and one.alias_info.is_write for one in func._schema.arguments)
         is_view = not writes and any(one.alias_info is not None for one in func._schema.returns)
         if is_view and found.seconds != 0:
@@ -138,9 +138,7 @@ def test_every_operator_of_op_db_has_a_price_and_views_have_none(seen: _Seen) ->
 
 
 def test_the_names_in_the_lists_are_operators_of_torch() -> None:
-    from gpututor.devices.virtual.clock.kinds import _lists
-
-    listed = set(_lists())
+    listed = {name if name.endswith("__") else name.removesuffix("_") for name in tables()["operators"]}
     assert listed >= _NAMES_IN_LISTS
     known = {name.split("::")[1].split(".")[0].removesuffix("_") for name in torch._C._dispatch_get_all_op_names()}
     assert sorted(name for name in listed if name not in known) == []

@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 import time
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, as_completed, wait
-from multiprocessing.pool import ThreadPool
 
 import pytest
 
@@ -83,23 +82,6 @@ def test_cancelled_jobs_hold_nobody(machine: VirtualMachine) -> None:
         hold.set()
         last.result()
     assert machine.clock.host.now == 2 * S
-
-
-def test_the_older_pool_of_threads(machine: VirtualMachine) -> None:
-    host = machine.clock.host
-    with ThreadPool(2) as pool:
-        pool.map(time.sleep, [1] * 8)
-        assert host.now == 4 * S
-        assert list(pool.imap(time.sleep, [1] * 4)) == [None] * 4
-        assert host.now == 6 * S
-        assert list(pool.imap_unordered(time.sleep, [1] * 4, chunksize=2)) == [None] * 4
-        assert host.now == 8 * S
-        result = pool.apply_async(time.sleep, (5,))
-        assert host.now == 8 * S
-        result.get()
-        assert host.now == 13 * S
-        pool.starmap(time.sleep, [(1,), (1,)])
-        assert host.now == 14 * S
 
 
 def test_a_pool_that_is_older_than_the_machine_works_on_it() -> None:

@@ -6,8 +6,8 @@ from itertools import pairwise
 
 import pytest
 
-from gpututor.devices.virtual.clock.cost import price
-from gpututor.devices.virtual.specs import GpuSpec, model_names, spec
+from gpututor.devices.virtual.cost.kernel import price
+from gpututor.hardware.gpus import GpuSpec, gpu_names, gpu_spec
 from tests.unit.clock.workloads import Workload, workloads
 
 WORKLOADS = workloads()
@@ -31,7 +31,7 @@ def peak_rate(gpu: GpuSpec, dtype: str) -> float:
 
 @each_workload
 def test_more_elements_never_take_less_time(workload: Workload) -> None:
-    for gpu in model_names():
+    for gpu in gpu_names():
         for dtype in DTYPES:
             longest = 0.0
             for size in SIZES:
@@ -43,7 +43,7 @@ def test_more_elements_never_take_less_time(workload: Workload) -> None:
 @each_workload
 @pytest.mark.parametrize("tf32", [False, True])
 def test_nothing_is_faster_than_the_memory_or_the_arithmetic_units(workload: Workload, tf32: bool) -> None:
-    for gpu in map(spec, model_names()):
+    for gpu in map(gpu_spec, gpu_names()):
         for dtype in DTYPES:
             for size in SIZES:
                 found = workload.price(gpu.name, size, dtype, tf32=tf32)
@@ -66,25 +66,27 @@ def test_a_gpu_with_more_bandwidth_is_not_slower(workload: Workload, dtype: str)
 
 @each_workload
 def test_half_precision_is_not_slower_and_double_not_faster(workload: Workload) -> None:
-    for gpu in model_names():
+    for gpu in gpu_names():
         for size in SIZES:
             half, single, double = (workload.price(gpu, size, one).seconds for one in ("float16", "float32", "float64"))
             assert half <= 1.02 * single, (gpu, size)
             assert single <= 1.02 * double, (gpu, size)
 
 
-@pytest.mark.parametrize("gpu", [name for name in model_names() if spec(name).float16_flops])
+@pytest.mark.parametrize("gpu", [name for name in gpu_names() if gpu_spec(name).float16_flops])
 def test_tensor_cores_make_large_products_of_half_precision_faster(gpu: str) -> None:
     square = ((4096, 4096), "float32")
     half = ((4096, 4096), "float16")
-    single_s = price(spec(gpu), "mm", [square, square], [square]).seconds
-    assert price(spec(gpu), "mm", [half, half], [half]).seconds < 0.65 * single_s
+    single_s = price(gpu_spec(gpu), "mm", [square, square], [square]).seconds
+    assert price(gpu_spec(gpu), "mm", [half, half], [half]).seconds < 0.65 * single_s
 
 
 def test_a_gpu_without_tensor_cores_has_no_tf32() -> None:
     square = ((4096, 4096), "float32")
     for gpu in ("P100", "T4"):
-        with_, without = (price(spec(gpu), "mm", [square, square], [square], tf32=on).seconds for on in (True, False))
+        with_, without = (
+            price(gpu_spec(gpu), "mm", [square, square], [square], tf32=on).seconds for on in (True, False)
+        )
         assert with_ == without
 
 
@@ -92,13 +94,13 @@ def test_a_gpu_without_tensor_cores_has_no_tf32() -> None:
 def test_a_step_of_adam_on_a_hundred_million_parameters_takes_their_traffic(gpu: str) -> None:
     lists = [((10**6,), "float32")] * 400
     moved = 4 * 7 * 10**8
-    fused = price(spec(gpu), "aten::_fused_adam_", [*lists, *[((), "float32")] * 100], [])
+    fused = price(gpu_spec(gpu), "aten::_fused_adam_", [*lists, *[((), "float32")] * 100], [])
     assert fused.bytes == pytest.approx(moved, rel=1e-3)
-    assert 0.65 * spec(gpu).bytes_per_s < fused.bytes / fused.seconds < 0.95 * spec(gpu).bytes_per_s
+    assert 0.65 * gpu_spec(gpu).bytes_per_s < fused.bytes / fused.seconds < 0.95 * gpu_spec(gpu).bytes_per_s
 
 
 @pytest.mark.parametrize("gpu", ["T4", "A100 40", "H100"])
 def test_a_matrix_of_one_column_is_read_at_the_speed_of_memory(gpu: str) -> None:
     matrix, vector, made = ((32768, 8192), "float16"), ((8192, 1), "float16"), ((32768, 1), "float16")
-    found = price(spec(gpu), "mm", [matrix, vector], [made])
-    assert 0.65 * spec(gpu).bytes_per_s < found.bytes / found.seconds < spec(gpu).bytes_per_s
+    found = price(gpu_spec(gpu), "mm", [matrix, vector], [made])
+    assert 0.65 * gpu_spec(gpu).bytes_per_s < found.bytes / found.seconds < gpu_spec(gpu).bytes_per_s

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpututor.devices.virtual.clock.cost import launches, price
-from gpututor.devices.virtual.clock.kinds import short_name
-from gpututor.devices.virtual.clock.shapes import Tensor, total_bytes
-from gpututor.devices.virtual.specs import GpuSpec, model_names, spec
+from gpututor.devices.virtual.cost.kernel import launches, price
+from gpututor.devices.virtual.cost.registry import Tensor, total_bytes
+from gpututor.devices.virtual.operator_facts import short_name
+from gpututor.hardware.gpus import GpuSpec, gpu_names, gpu_spec
 
 F32 = "float32"
 
@@ -24,7 +24,7 @@ def tensor(*shape: int, dtype: str = F32) -> Tensor:
 
 
 def seconds(gpu: str, name: str, inputs: list[Tensor], outputs: list[Tensor], **switches: Any) -> float:
-    return price(spec(gpu), name, inputs, outputs, **switches).seconds
+    return price(gpu_spec(gpu), name, inputs, outputs, **switches).seconds
 
 
 def product_s(gpu: str, size: int, dtype: str = F32, **switches: bool) -> float:
@@ -36,14 +36,14 @@ def product_s(gpu: str, size: int, dtype: str = F32, **switches: bool) -> float:
     "name", ["aten.view.default", "aten::t", "aten.transpose_.default", "empty", "aten.slice.Tensor"]
 )
 def test_views_and_memory_without_values_cost_nothing(name: str) -> None:
-    found = price(spec("T4"), name, [tensor(1000, 1000)], [tensor(1000, 1000)])
+    found = price(gpu_spec("T4"), name, [tensor(1000, 1000)], [tensor(1000, 1000)])
     assert (found.seconds, found.bytes, found.flops, found.fill) == (0, 0, 0, 0)
     assert 0 < launches(name) < launches("aten.add.Tensor")
 
 
-@pytest.mark.parametrize("name", model_names())
+@pytest.mark.parametrize("name", gpu_names())
 def test_an_elementwise_kernel_takes_most_of_the_bandwidth_and_no_more_than_the_data_sheets(name: str) -> None:
-    gpu, large = spec(name), tensor(2**28)
+    gpu, large = gpu_spec(name), tensor(2**28)
     found = price(gpu, "aten.relu.default", [large], [large])
     attained = found.bytes / found.seconds
     assert found.bytes == 2 * 4 * 2**28
@@ -51,10 +51,10 @@ def test_an_elementwise_kernel_takes_most_of_the_bandwidth_and_no_more_than_the_
     assert found.fill == 1
 
 
-@pytest.mark.parametrize("name", model_names())
+@pytest.mark.parametrize("name", gpu_names())
 @pytest.mark.parametrize("dtype", ["float64", F32, "float16", "bfloat16"])
 def test_a_large_product_takes_a_good_part_of_the_peak_rate_and_no_more(name: str, dtype: str) -> None:
-    gpu, size = spec(name), 8192
+    gpu, size = gpu_spec(name), 8192
     peaks = {"float64": max(gpu.float64_flops, gpu.float64_tensor_flops), F32: gpu.float32_flops}
     peak = peaks.get(dtype) or max(gpu.float32_flops, gpu.float16_flops if dtype == "float16" else gpu.bfloat16_flops)
     attained = 2 * size**3 / product_s(name, size, dtype)
@@ -66,9 +66,9 @@ def _floors(gpu: GpuSpec, name: str, inputs: list[Tensor], outputs: list[Tensor]
     return total_bytes((*inputs, *outputs)) / gpu.bytes_per_s, flops / peak
 
 
-@given(st.sampled_from(model_names()), st.integers(6, 12), st.integers(6, 12), st.integers(6, 12))
+@given(st.sampled_from(gpu_names()), st.integers(6, 12), st.integers(6, 12), st.integers(6, 12))
 def test_a_product_is_never_faster_than_physics(name: str, rows: int, columns: int, inner: int) -> None:
-    gpu, m, n, k = spec(name), 2**rows + 1, 2**columns - 3, 2**inner
+    gpu, m, n, k = gpu_spec(name), 2**rows + 1, 2**columns - 3, 2**inner
     inputs, outputs = [tensor(m, k), tensor(k, n)], [tensor(m, n)]
     found = price(gpu, "aten.mm.default", inputs, outputs, 2.0 * m * n * k)
     moved_s, computed_s = _floors(gpu, "mm", inputs, outputs, 2.0 * m * n * k)
@@ -78,13 +78,13 @@ def test_a_product_is_never_faster_than_physics(name: str, rows: int, columns: i
 
 
 @given(
-    st.sampled_from(model_names()), st.integers(1, 64), st.sampled_from([3, 16, 32, 64, 192]),
+    st.sampled_from(gpu_names()), st.integers(1, 64), st.sampled_from([3, 16, 32, 64, 192]),
     st.sampled_from([16, 32, 64, 256]), st.sampled_from([1, 3, 5, 7]), st.integers(7, 128),
 )  # fmt: skip
 def test_a_convolution_is_never_faster_than_physics(
     name: str, batch: int, channels: int, made: int, window: int, side: int
 ) -> None:
-    gpu = spec(name)
+    gpu = gpu_spec(name)
     inputs = [tensor(batch, channels, side + window - 1, side + window - 1), tensor(made, channels, window, window)]
     outputs = [tensor(batch, made, side, side)]
     flops = 2.0 * batch * made * side * side * channels * window * window
@@ -165,8 +165,8 @@ def test_the_tf32_switches_matter_where_there_is_tf32_and_only_for_float32() -> 
 
 def test_an_unknown_operator_is_priced_by_its_bytes() -> None:
     large = tensor(2**26)
-    found = price(spec("A100"), "mine::something.new", [large, large], [large])
-    assert found == price(spec("A100"), "aten.add.Tensor", [large, large], [large])
+    found = price(gpu_spec("A100"), "mine::something.new", [large, large], [large])
+    assert found == price(gpu_spec("A100"), "aten.add.Tensor", [large, large], [large])
 
 
 def test_in_place_operators_cost_as_the_others() -> None:
@@ -190,9 +190,9 @@ def test_blocks_fill_the_gpu_in_whole_waves() -> None:
 
 def test_small_kernels_leave_room_and_large_ones_do_not() -> None:
     small, large = tensor(64, 64), tensor(8192, 8192)
-    assert price(spec("A100"), "mm", [small, small], [small]).fill < 0.1
-    assert price(spec("A100"), "mm", [large, large], [large]).fill == 1
-    assert price(spec("A100"), "relu", [small], [small]).fill < 0.01
+    assert price(gpu_spec("A100"), "mm", [small, small], [small]).fill < 0.1
+    assert price(gpu_spec("A100"), "mm", [large, large], [large]).fill == 1
+    assert price(gpu_spec("A100"), "relu", [small], [small]).fill < 0.01
 
 
 def test_a_norm_of_few_long_rows_uses_few_multiprocessors() -> None:
@@ -228,7 +228,7 @@ def test_fused_attention_in_half_precision_beats_that_in_single_and_costs_less_t
 
 
 def test_groups_and_transposition_are_read_off_the_shapes() -> None:
-    from gpututor.devices.virtual.clock.convolutions import described
+    from gpututor.devices.virtual.cost.convolutions import described
 
     plain = described(tensor(2, 32, 9, 9), tensor(64, 32, 3, 3), tensor(2, 64, 7, 7), 0)
     assert (plain.groups, plain.channels_in, plain.channels_out, plain.transposed) == (1, 32, 64, False)
@@ -265,8 +265,9 @@ def test_faster_gpus_are_faster() -> None:
 
 def test_the_model_needs_no_torch() -> None:
     code = (
-        "import sys; from gpututor.devices.virtual.clock.cost import price\n"
-        "from gpututor.devices.virtual.specs import spec\n"
-        "price(spec('T4'), 'mm', [((9, 9), 'float32')] * 2, [((9, 9), 'float32')]); assert 'torch' not in sys.modules"
+        "import sys; from gpututor.devices.virtual.cost.kernel import price\n"
+        "from gpututor.hardware.gpus import gpu_spec\n"
+        "price(gpu_spec('T4'), 'mm', [((9, 9), 'float32')] * 2, [((9, 9), 'float32')])\n"
+        "assert 'torch' not in sys.modules"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False, timeout=60).returncode == 0

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from gpututor.devices.virtual.clock.attainable import calibrated
-from gpututor.devices.virtual.specs import model_names, spec
+from gpututor.devices.virtual.cost.calibration import calibrated
+from gpututor.hardware.gpus import gpu_names, gpu_spec
 
 # GB/s and 10^12 operations a second, dense, as the data sheets print them (their rates with sparsity halved): memory,
 # float32, TF32, float16 with float32 accumulation, float8, int8; 0 where there are none.
@@ -32,9 +32,9 @@ _NVLINK = {"NVLink 3": 300, "NVLink 4": 450, "NVLink 5": 900}
 _LANE_BYTES_PER_S = {3: 0.985e9, 4: 1.969e9, 5: 3.938e9}
 
 
-@pytest.mark.parametrize("name", model_names())
+@pytest.mark.parametrize("name", gpu_names())
 def test_rates_follow_from_lanes_and_clocks_and_links_from_generations(name: str) -> None:
-    gpu = spec(name)
+    gpu = gpu_spec(name)
     lanes = gpu.multiprocessors * gpu.float32_lanes_per_multiprocessor
     assert gpu.float32_flops == pytest.approx(2 * lanes * gpu.clock_khz * 1e3, rel=0.03)
     if gpu.capability in ((6, 0), (8, 0), (9, 0), (10, 0)):
@@ -56,18 +56,18 @@ def test_rates_follow_from_lanes_and_clocks_and_links_from_generations(name: str
     assert len(gpu.rate_source) > 20
 
 
-@pytest.mark.parametrize("name", model_names())
+@pytest.mark.parametrize("name", gpu_names())
 def test_figures_are_those_that_the_data_sheets_print(name: str) -> None:
-    gpu = spec(name)
+    gpu = gpu_spec(name)
     memory, *rates = _PRINTED[name]
     assert gpu.bytes_per_s == pytest.approx(memory * 1e9, rel=0.03)
     found = (gpu.float32_flops, gpu.tf32_flops, gpu.float16_flops, gpu.float8_flops, gpu.int8_flops)
     assert found == pytest.approx([one * 1e12 for one in rates], rel=0.03)
 
 
-@pytest.mark.parametrize("name", model_names())
+@pytest.mark.parametrize("name", gpu_names())
 def test_tensor_rates_follow_from_the_generation_and_the_clock(name: str) -> None:
-    gpu = spec(name)
+    gpu = gpu_spec(name)
     if not gpu.float16_flops:
         assert gpu.tf32_flops == gpu.bfloat16_flops == gpu.float8_flops == gpu.int8_flops == 0
         return
@@ -82,9 +82,9 @@ def test_tensor_rates_follow_from_the_generation_and_the_clock(name: str) -> Non
     assert gpu.int8_flops / gpu.float16_flops == pytest.approx(4 if name.startswith("RTX") else 2, rel=0.03)
 
 
-@pytest.mark.parametrize("name", model_names())
+@pytest.mark.parametrize("name", gpu_names())
 def test_links_between_gpus_attain_most_of_the_generations_rate(name: str) -> None:
-    gpu = spec(name)
+    gpu = gpu_spec(name)
     if gpu.peer_link in _NVLINK:
         assert 0.75 < gpu.peer_bytes_per_s / (_NVLINK[gpu.peer_link] * 1e9) < 0.9
     else:
@@ -92,9 +92,9 @@ def test_links_between_gpus_attain_most_of_the_generations_rate(name: str) -> No
         assert 0.5 < gpu.peer_bytes_per_s / (_LANE_BYTES_PER_S[gpu.pcie_generation] * gpu.pcie_lanes) < 0.85
 
 
-@pytest.mark.parametrize("name", model_names())
+@pytest.mark.parametrize("name", gpu_names())
 def test_what_is_attained_stays_below_the_data_sheet(name: str) -> None:
-    gpu, found = spec(name), calibrated(spec(name))
+    gpu, found = gpu_spec(name), calibrated(gpu_spec(name))
     assert 0.6 * gpu.bytes_per_s < found.bytes_per_s < gpu.bytes_per_s
     assert 0.3 * gpu.float32_flops < found.float32 < gpu.float32_flops
     assert found.clock_hz <= gpu.clock_khz * 1e3

@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from gpututor.devices.virtual import VirtualMachine, virtual_gpu
-from gpututor.devices.virtual.clock.host import READING
+from gpututor.devices.virtual.clock.machine_clock import READING
 from gpututor.devices.virtual.session import virtual_gpu_or_another
 from tests.parameters import mostly_long
 
@@ -75,9 +75,9 @@ def test_dates_are_of_today_and_differences_do_not_depend_on_the_moment() -> Non
 
 
 def _real_functions() -> dict[str, Any]:
-    from gpututor.devices.virtual.clock import reading
+    from gpututor.devices.virtual.clock import python_time
 
-    return reading._REAL
+    return python_time._REAL
 
 
 def test_today_is_the_second_at_which_the_machine_was_switched_on() -> None:

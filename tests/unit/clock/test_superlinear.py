@@ -8,11 +8,11 @@ import pytest
 import torch
 
 from gpututor.devices.recorder import Recorder
-from gpututor.devices.virtual.clock.contractions import contraction_flops
-from gpututor.devices.virtual.clock.cost import price
-from gpututor.devices.virtual.clock.shapes import Tensor
+from gpututor.devices.virtual.cost.kernel import price
+from gpututor.devices.virtual.cost.matrices import contraction_flops
+from gpututor.devices.virtual.cost.registry import Tensor
 from gpututor.devices.virtual.session import virtual_gpu
-from gpututor.devices.virtual.specs import model_names, spec
+from gpututor.hardware.gpus import gpu_names, gpu_spec
 from gpututor.trace.events import Kind
 
 
@@ -21,7 +21,7 @@ def tensor(*shape: int, dtype: str = "float32") -> Tensor:
 
 
 def ms(name: str, inputs: list[Tensor], outputs: list[Tensor], gpu: str = "A100", **switches: Any) -> float:
-    return price(spec(gpu), f"aten.{name}.default", inputs, outputs, **switches).seconds * 1e3
+    return price(gpu_spec(gpu), f"aten.{name}.default", inputs, outputs, **switches).seconds * 1e3
 
 
 ROWS, SQUARE = tensor(2048, 256), tensor(2048, 2048)
@@ -41,11 +41,11 @@ PAIRWISE = {
 }
 
 
-@pytest.mark.parametrize("gpu", model_names())
+@pytest.mark.parametrize("gpu", gpu_names())
 @pytest.mark.parametrize("name", PAIRWISE)
 def test_nothing_computes_faster_than_the_peak(name: str, gpu: str) -> None:
     inputs, outputs = PAIRWISE[name]
-    assert contraction_flops(name, inputs, outputs) / ms(name, inputs, outputs, gpu) * 1e3 < spec(gpu).float32_flops
+    assert contraction_flops(name, inputs, outputs) / ms(name, inputs, outputs, gpu) * 1e3 < gpu_spec(gpu).float32_flops
 
 
 def test_flops_of_distances_are_three_for_each_pair_of_elements() -> None:
@@ -145,9 +145,11 @@ def test_what_looks_at_elements_once_is_no_sort() -> None:
 
 def test_a_bag_reads_a_row_for_each_index() -> None:
     table, indices, made = tensor(10**6, 128), tensor(4096 * 64, dtype="int64"), tensor(4096, 128)
-    found = price(spec("A100"), "aten._embedding_bag.default", [table, indices, tensor(4096, dtype="int64")], [made])
+    found = price(
+        gpu_spec("A100"), "aten._embedding_bag.default", [table, indices, tensor(4096, dtype="int64")], [made]
+    )
     assert found.bytes > 4096 * 64 * 512
-    assert found.seconds > 4096 * 64 * 512 / spec("A100").bytes_per_s
+    assert found.seconds > 4096 * 64 * 512 / gpu_spec("A100").bytes_per_s
 
 
 def test_the_steps_of_ctc_come_one_after_another() -> None:

@@ -97,7 +97,7 @@ def test_a_module_of_data_parallel_takes_the_same_time_on_each_run() -> None:
 
 
 _PROGRAM = """
-import asyncio, queue, threading, time
+import queue, threading, time
 from concurrent.futures import ThreadPoolExecutor
 import torch
 from gpututor.devices.virtual import virtual_gpu
@@ -113,10 +113,6 @@ with virtual_gpu():
     with ThreadPoolExecutor(3) as pool:
         jobs = [pool.submit(lambda i=i: (time.sleep(i / 7), time.monotonic())[1]) for i in range(9)]
         print([job.result() for job in jobs])
-    async def main():
-        await asyncio.gather(*(asyncio.sleep(i / 7) for i in range(9)))
-        await asyncio.to_thread(time.sleep, 1 / 3)
-    asyncio.run(main())
     items = queue.Queue(2)
     thread = threading.Thread(target=lambda: [(time.sleep(1 / 7), items.put(i)) for i in range(20)])
     thread.start()

@@ -8,11 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpututor.devices.virtual.clock.cost import launches, price
-from gpututor.devices.virtual.clock.kinds import FREE, _lists, kind_of
-from gpututor.devices.virtual.clock.shapes import Tensor
-from gpututor.devices.virtual.clock.traffic import is_in_place, lists_of, moved_bytes, multi_tensor_kernels
-from gpututor.devices.virtual.specs import spec
+from gpututor.devices.virtual.cost.kernel import launches, price
+from gpututor.devices.virtual.cost.memory_traffic import is_in_place, lists_of, moved_bytes, multi_tensor_kernels
+from gpututor.devices.virtual.cost.registry import Tensor
+from gpututor.devices.virtual.operator_facts import FREE, kind_of, tables
+from gpututor.hardware.gpus import gpu_spec
+
+_NAMES = sorted(tables()["operators"])
 
 
 def tensor(*shape: int, dtype: str = "float32") -> Tensor:
@@ -65,7 +67,9 @@ def test_lists_are_computed_in_few_kernels() -> None:
     assert multi_tensor_kernels("aten::_foreach_sqrt_", [tensor(10)] * 1100) == 10
     assert multi_tensor_kernels("aten::_foreach_sqrt_", [tensor(320 * 65536 * 3)]) == 3
     assert multi_tensor_kernels("aten::_foreach_sqrt_", []) == 1
-    few, many = (price(spec("T4"), "aten::_foreach_sqrt_", [tensor(10)] * count, []).seconds for count in (100, 1100))
+    few, many = (
+        price(gpu_spec("T4"), "aten::_foreach_sqrt_", [tensor(10)] * count, []).seconds for count in (100, 1100)
+    )
     assert many == pytest.approx(10 * few, rel=0.1)
     one, all_of_them = (launches("aten::_foreach_add_", tensors=count) for count in (1, 1000))
     assert 1 <= one < all_of_them < 100 < 1000 * launches("aten::add_")
@@ -102,23 +106,23 @@ _TENSORS = st.lists(
 
 @settings(max_examples=400)
 @given(
-    st.sampled_from([name for name in sorted(_lists()) if kind_of(name) == "contraction"]),
+    st.sampled_from([name for name in _NAMES if kind_of(name) == "contraction"]),
     st.lists(st.tuples(st.lists(st.integers(0, 9), max_size=4).map(tuple), st.just("float32")), max_size=4),
 )
 def test_products_in_disguise_have_a_price_whatever_they_get(name: str, inputs: list[Tensor]) -> None:
-    found = price(spec("T4"), name, inputs, inputs[:1], 0.0, tf32=False, convolution_tf32=False)
+    found = price(gpu_spec("T4"), name, inputs, inputs[:1], 0.0, tf32=False, convolution_tf32=False)
     assert found.seconds > 0
     assert math.isfinite(found.seconds)
 
 
 @given(
-    st.sampled_from([*sorted(_lists()), "_foreach_add_", "_fused_adam_", "_fused_sgd_", "_foreach_norm", "mine::own"]),
+    st.sampled_from([*_NAMES, "_foreach_add_", "_fused_adam_", "_fused_sgd_", "_foreach_norm", "mine::own"]),
     st.sampled_from(["T4", "P100", "A100", "B200"]), _TENSORS, _TENSORS, st.sampled_from([0.0, 1e6]), st.booleans(),
 )  # fmt: skip
 def test_whatever_the_tensors_are_there_is_a_price(
     name: str, gpu: str, inputs: list[Tensor], outputs: list[Tensor], flops: float, tf32: bool
 ) -> None:
-    found = price(spec(gpu), name, inputs, outputs, flops, tf32=tf32, convolution_tf32=tf32)
+    found = price(gpu_spec(gpu), name, inputs, outputs, flops, tf32=tf32, convolution_tf32=tf32)
     assert (found.seconds == 0) == (kind_of(name) == FREE)
     assert math.isfinite(found.seconds)
     assert found.bytes >= 0
@@ -128,5 +132,5 @@ def test_whatever_the_tensors_are_there_is_a_price(
 
 @pytest.mark.parametrize("name", ["nonzero", "argwhere", "unique_consecutive"])
 def test_what_counts_before_it_writes_has_a_price_without_inputs(name: str) -> None:
-    found = price(spec("T4"), name, [], [((), "float32")], 0.0, tf32=False, convolution_tf32=False)
+    found = price(gpu_spec("T4"), name, [], [((), "float32")], 0.0, tf32=False, convolution_tf32=False)
     assert math.isfinite(found.seconds)

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from math import isqrt
 
-from gpututor.devices.virtual.clock.cost import Price, price
-from gpututor.devices.virtual.clock.shapes import Tensor
-from gpututor.devices.virtual.specs import spec
+from gpututor.devices.virtual.cost.kernel import Price, price
+from gpututor.devices.virtual.cost.registry import Tensor
+from gpututor.hardware.gpus import gpu_spec
 
 Made = tuple[list[Tensor], list[Tensor], float]
 """Inputs, outputs, FLOPs that the operator cannot do without."""
@@ -25,7 +25,7 @@ class Workload:
     def price(self, gpu: str, elements: int, dtype: str, tf32: bool = False) -> Price:
         """Its price on a GPU."""
         inputs, outputs, flops = self.make(elements, dtype)
-        return price(spec(gpu), self.name, inputs, outputs, flops, tf32=tf32)
+        return price(gpu_spec(gpu), self.name, inputs, outputs, flops, tf32=tf32)
 
 
 def _t(*shape: int, dtype: str = "float32") -> Tensor:

@@ -12,9 +12,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from gpututor.course.catalogue import EXERCISE_FILES, load_course, load_exercise
-from gpututor.course.exercise import Course, Scenario
+from gpututor.course.loader import EXERCISE_FILES, load_course, load_exercise
+from gpututor.course.model import Course
 from gpututor.errors import CourseError, UsageError
+from gpututor.hardware.scenario import Scenario
 from tests.unit.course.tiny import write_course, write_exercise
 
 

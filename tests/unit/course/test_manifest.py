@@ -9,16 +9,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from gpututor.course.exercise import Limits, Scenario
-from gpututor.course.keys import Key
-from gpututor.course.manifest import (
-    COURSE_KEYS,
-    EXERCISE_KEYS,
-    LESSON_KEYS,
-    exercise_mistakes,
-    gpu_models,
-    read_manifest,
-)
+from gpututor.course.loader import COURSE_KEYS, EXERCISE_KEYS, LESSON_KEYS, exercise_mistakes, read_manifest
+from gpututor.course.model import Limits
+from gpututor.hardware.gpus import gpu_names
+from gpututor.hardware.scenario import Scenario
+from gpututor.toml_schema import Key
 from tests.unit.course.tiny import EXERCISE
 from tests.unit.patience import no_waiting
 
@@ -204,7 +199,7 @@ def test_two_scenarios_may_not_share_a_name_and_a_gpu_must_be_known() -> None:
     scenarios = ({"name": "a", "gpu": "T4"}, {"name": "a", "gpu": "T5"})
     told = [f"{mistake.key}: {mistake.problem}" for mistake in exercise_mistakes({"scenario": scenarios})]
     assert told == ["scenario: two scenarios are called 'a'", "scenario[1].gpu: there is no GPU 'T5' in gpus.toml"]
-    assert Scenario("").gpu in gpu_models()
+    assert Scenario("").gpu in gpu_names()
 
 
 @pytest.mark.parametrize("lines", ["backends = []", "gpus = 1\nbackends = []", "gpus = 2\nbackends = []"])

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from gpututor.course.catalogue import EXERCISE_FILES, load_course, load_exercise
+from gpututor.course.loader import EXERCISE_FILES, load_course, load_exercise
 from gpututor.errors import CourseError
 from tests.unit.course.tiny import write_course
 from tests.unit.patience import no_waiting

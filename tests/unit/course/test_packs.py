@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gpututor.cli.main import main
-from gpututor.course.packs import course_folder
+from gpututor.course.loader import course_folder
 from gpututor.errors import CourseError
 from tests.unit.course.tiny import write_course
 

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from gpututor.course.catalogue import load_course
+from gpututor.course.loader import load_course
 from gpututor.course.workspace import MARKER, make_workspace
 from tests.unit.course.tiny import write_course
 
@@ -15,7 +15,7 @@ ROOT = Path(__file__).resolve().parents[3]
 RESETTER = """
 import sys
 from pathlib import Path
-from gpututor.course.catalogue import load_course
+from gpututor.course.loader import load_course
 from gpututor.course.workspace import Workspace
 workspace = Workspace(Path(sys.argv[2]))
 for exercise in load_course(Path(sys.argv[1])).exercises[int(sys.argv[3])::2]:

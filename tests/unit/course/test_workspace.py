@@ -11,15 +11,15 @@ from pathlib import Path
 import pytest
 
 from gpututor import paths
-from gpututor.course.catalogue import load_course
-from gpututor.course.exercise import MAX_SUBMISSION_BYTES, OWN_ID, Course, Exercise
-from gpututor.course.solution_file import read_submission
+from gpututor.course.loader import load_course
+from gpututor.course.model import MAX_SUBMISSION_BYTES, OWN_ID, Course, Exercise
 from gpututor.course.workspace import (
     MARKER,
     Workspace,
     check_not_missing,
     find_workspace,
     make_workspace,
+    read_submission,
 )
 from gpututor.errors import WorkspaceError
 from tests.unit.course.tiny import FILES, write_course

@@ -10,7 +10,7 @@ from gpututor.grading.events import (
     event_from_json,
     event_to_json,
 )
-from gpututor.grading.run_progress import RunProgress
+from gpututor.grading.report_text import RunProgress
 
 
 def test_progress_is_told_in_words() -> None:

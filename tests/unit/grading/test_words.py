@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from gpututor.grading.report import Outcome, Placement, Report, RunSummary, Status, Times
-from gpututor.grading.words import (
+from gpututor.grading.report_text import (
     GLYPHS,
     OUTCOME_TITLES,
     device_words,

@@ -8,7 +8,7 @@ import pytest
 
 from gpututor.errors import GradingError
 from gpututor.grading.report import Outcome
-from gpututor.judge.answers import WorkerBroke
+from gpututor.judge.responses import WorkerBroke
 from tests.unit.judge.conftest import Grade
 from tests.unit.judge.test_grading import RIGHT
 

@@ -8,16 +8,17 @@ from typing import Any
 import pytest
 import torch
 
-from gpututor.checks.core import Call, MemoryUse, Run, Span
-from gpututor.judge.machines import seen_by_checks
+from gpututor.checks.model import Call, MemoryUse, Run, Span
+from gpututor.hardware.scenario import Scenario
+from gpututor.judge.devices import seen_by_checks
 from gpututor.judge.suspicions import suspicions_of
+from gpututor.protocol.encode import Packer
+from gpututor.protocol.messages import MachineSpec
+from gpututor.protocol.values import ObservedTensor, TensorFact
 from gpututor.trace.columns import Trace
 from gpututor.trace.events import Kind
-from gpututor.wire.messages import MachineSpec
-from gpututor.wire.observed import ObservedTensor, TensorFact
-from gpututor.wire.packer import Packer
 
-SPEC = MachineSpec("one GPU", "virtual", 0, 1, ("cuda",), "T4", None)
+SPEC = MachineSpec(Scenario("one GPU", 1, ("cuda",), "T4"), "virtual", 0)
 FACT = TensorFact("Tensor", (256,), "float32", "cuda:0", (1,), 0, 1, 1, False, True, False, "strided")
 MEMORY = {"cuda:0": MemoryUse(2048, 3072, 3072)}
 

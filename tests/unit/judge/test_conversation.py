@@ -13,10 +13,9 @@ from typing import Any, BinaryIO
 
 import pytest
 
-from gpututor.judge.channel import Channel, DeadlinePassed
-from gpututor.judge.conversation import Conversation, outside_in_words
-from gpututor.wire.frames import EndOfFrames, Frame, FrameError, read_frame, write_frame
-from gpututor.wire.sizes import SMALL, TICKET
+from gpututor.judge.channel import Channel, Conversation, DeadlinePassed, outside_in_words
+from gpututor.protocol.frames import EndOfFrames, Frame, FrameError, read_frame, write_frame
+from gpututor.protocol.messages import SMALL, TICKET
 
 Stream = BinaryIO
 Behaviour = Callable[[Stream, Frame], None]

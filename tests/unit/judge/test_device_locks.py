@@ -12,9 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from gpututor.judge import device_locks
-from gpututor.judge.device_locks import DeviceLocks, locks_for
-from gpututor.wire.messages import MachineSpec
+from gpututor.hardware.scenario import Scenario
+from gpututor.judge import devices as device_locks
+from gpututor.judge.devices import DeviceLocks, locks_for
+from gpututor.protocol.messages import MachineSpec
 
 SOON_S = 10.0
 
@@ -113,8 +114,8 @@ def test_two_who_want_the_same_devices_never_wait_for_each_other(tmp_path: Path)
 
 def test_the_virtual_gpu_and_the_cpu_need_no_lock(tmp_path: Path) -> None:
     machines = [
-        MachineSpec("one GPU", "virtual", 0, 1, ("cuda",), "T4", None),
-        MachineSpec("", "cpu", 0, 0, (), "", None),
+        MachineSpec(Scenario("one GPU", 1, ("cuda",), "T4"), "virtual", 0),
+        MachineSpec(Scenario("", 0, (), ""), "cpu", 0),
     ]
     of_none = locks_for(machines, (), lambda device: None, tmp_path)
     with of_none.shared(), of_none.alone():
@@ -124,7 +125,7 @@ def test_the_virtual_gpu_and_the_cpu_need_no_lock(tmp_path: Path) -> None:
 def test_a_device_is_known_by_what_its_maker_calls_it(tmp_path: Path) -> None:
     available = [{"name": "cuda:0", "uuid": "GPU-a/b"}, {"name": "cuda:1", "uuid": ""}]
     with locks_for(
-        [MachineSpec("two", "cuda", 0, 2, ("cuda",), "", None)], available, lambda device: None, tmp_path
+        [MachineSpec(Scenario("two", 2, ("cuda",), ""), "cuda", 0)], available, lambda device: None, tmp_path
     ).shared():
         assert {path.name for path in tmp_path.glob("*.lock")} == {"cuda-GPU-a-b.lock", "cuda-1.lock"}
 
@@ -137,7 +138,7 @@ def test_where_nothing_can_be_locked_gradings_go_on(tmp_path: Path) -> None:
 
 def test_a_lock_goes_with_its_process_whatever_that_started(tmp_path: Path) -> None:
     script = (
-        "import subprocess, sys; from pathlib import Path; from gpututor.judge.device_locks import DeviceLocks\n"
+        "import subprocess, sys; from pathlib import Path; from gpututor.judge.devices import DeviceLocks\n"
         f"locks = DeviceLocks({{'cuda:0': 'cuda-0'}}, print, Path({str(tmp_path)!r}))\n"
         "with locks.shared(), locks.alone():\n"
         "    child = subprocess.Popen([sys.executable, '-c', 'import sys; sys.stdin.read()'], stdin=0)\n"

@@ -9,15 +9,14 @@ from pathlib import Path
 import pytest
 
 from gpututor.checks import Wanted, files
-from gpututor.checks.core import Call, Run
-from gpututor.course.catalogue import load_exercise
+from gpututor.checks.model import Call, Run
+from gpututor.course.loader import load_exercise
 from gpututor.errors import CourseError
 from gpututor.grading.client import GradingClient
 from gpututor.grading.report import Outcome, Report
-from gpututor.judge.opening import with_opened
-from gpututor.judge.plan import Plan
+from gpututor.judge.runner import Plan, with_opened
+from gpututor.protocol.frames import EndOfFrames
 from gpututor.trace.columns import Trace
-from gpututor.wire.frames import EndOfFrames
 from tests.unit.checks.runs import GPU
 from tests.unit.judge.conftest import Grade
 

@@ -12,16 +12,15 @@ from pathlib import Path
 
 import pytest
 
-from gpututor.course.catalogue import load_exercise
+from gpututor.course.loader import load_exercise
 from gpututor.grading.client import GradingClient
 from gpututor.grading.events import Cancelled, Graded, GradeRequest, RunStarted
 from gpututor.grading.report import Outcome
-from gpututor.judge.conduct import Submission, conduct
-from gpututor.judge.exercise_code import load_code
+from gpututor.judge.author_code import load_code
+from gpututor.judge.devices import machines_for
 from gpututor.judge.isolation import Isolation, Process
 from gpututor.judge.isolation.bubblewrap import Bubblewrap
-from gpututor.judge.machines import machines_for
-from gpututor.judge.plan import Plan
+from gpututor.judge.runner import Plan, Submission, conduct
 from gpututor.judge.workers import Worker, WorkerPool
 from gpututor.judge.workers.fork_server import ForkServer
 from gpututor.processes import children, descendants

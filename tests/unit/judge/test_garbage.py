@@ -14,7 +14,7 @@ import pytest
 from gpututor.grading.events import GradeRequest
 from gpututor.judge import __main__ as judge
 from gpututor.judge.isolation import Process
-from gpututor.judge.workers.spares import Spares
+from gpututor.judge.workers.pool import Spares
 
 
 class Enough(Exception):
@@ -44,7 +44,7 @@ def test_what_one_grading_leaves_is_collected_before_the_next(tmp_path: Path, mo
     monkeypatch.setattr(server._pool, "warm", lambda: None)
     monkeypatch.setattr(judge, "adopt_orphans", lambda: None)
     monkeypatch.setattr(judge, "sweep_scratch", lambda: None)
-    monkeypatch.setitem(sys.modules, "gpututor.judge.judge", ModuleType("judge"))  # with it comes torch
+    monkeypatch.setitem(sys.modules, "gpututor.judge.grader", ModuleType("judge"))  # with it comes torch
     monkeypatch.setattr(gc, "freeze", lambda: None)  # this process's objects are not the judge's
     for number in (1, 2):
         server._waiting.put((number, GradeRequest(str(tmp_path), "", "a.py")))

@@ -18,10 +18,11 @@ from gpututor.grading.client import GradingClient
 from gpututor.grading.events import Cancelled, Graded, GradeRequest, RunStarted, VerdictReached
 from gpututor.grading.report import Outcome, Report, Status
 from gpututor.trace.columns import Trace
+from gpututor.trace.serialization import trace_to_json
 from tests.unit.judge.conftest import Grade
 
 RIGHT = "def twice(number):\n    return 2 * number\n"
-EMPTY_TRACE = Trace().to_json()
+EMPTY_TRACE = trace_to_json(Trace())
 
 
 def failure(report: Report) -> tuple[str, str, int | None]:
@@ -384,8 +385,8 @@ def test_what_could_be_earned_does_not_depend_on_how_far_a_run_came(grade: Grade
 
 
 def test_a_worker_that_goes_over_a_limit_while_it_leaves_is_ended() -> None:
-    from gpututor.judge import conduct
-    from gpututor.judge.workers.watch import OverLimit
+    from gpututor.judge import runner
+    from gpututor.judge.workers.worker import OverLimit
 
     class Leaving:
         killed = False
@@ -397,7 +398,7 @@ def test_a_worker_that_goes_over_a_limit_while_it_leaves_is_ended() -> None:
             self.killed = True
 
     leaving = Leaving()
-    conduct._leave(leaving, leaving)  # type: ignore[arg-type]
+    runner._leave(leaving, leaving)  # type: ignore[arg-type]
     assert leaving.killed
 
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from gpututor.checks.core import Check, CheckKind
-from gpututor.course.catalogue import load_course
+from gpututor.checks.model import Check, CheckKind
+from gpututor.course.loader import load_course
 from gpututor.errors import CourseError
 from gpututor.grading.client import GradingClient
 from gpututor.grading.events import Graded, GradeRequest
@@ -72,7 +72,7 @@ def test_a_check_says_its_kind_and_another_one_is_refused() -> None:
 
 CHECKS = """\
 from gpututor.checks import source, value
-from gpututor.checks.core import Check
+from gpututor.checks.model import Check
 
 
 def expected(drawn, machine):

@@ -14,13 +14,13 @@ from typing import Any
 import pytest
 
 from gpututor import paths
-from gpututor.course.catalogue import load_course
+from gpututor.course.loader import load_course
 from gpututor.errors import NotGradableHere
 from gpututor.grading.client import GradingClient
 from gpututor.grading.events import Graded, GradeRequest
 from gpututor.grading.report import Outcome, Report
 from gpututor.judge.isolation import bubblewrap
-from gpututor.judge.workers.scratch import make_scratch, remove_scratch
+from gpututor.judge.workers.worker import make_scratch, remove_scratch
 from gpututor.processes import descendants
 from tests.parameters import mostly_long
 from tests.unit.judge.conftest import Grade

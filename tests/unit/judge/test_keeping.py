@@ -9,11 +9,10 @@ from pathlib import Path
 import pytest
 
 from gpututor import __version__
-from gpututor.classroom.keys import exercise_version
-from gpututor.course.catalogue import load_exercise
-from gpututor.grading.inventory import torch_version
-from gpututor.grading.journal import GradingKey, entries, read_entry
+from gpututor.course.loader import load_exercise
+from gpututor.grading.journal import GradingKey, entries, exercise_digest, read_entry
 from gpututor.grading.report import Outcome
+from gpututor.hardware.inventory import torch_version
 from tests.unit.judge.conftest import Grade
 
 RIGHT = "def twice(number):\n    return 2 * number\n"
@@ -24,7 +23,7 @@ def key_of(folder: Path, text: str) -> GradingKey:
     return GradingKey(
         hashlib.sha256(text.encode()).hexdigest(),
         load_exercise(folder).key,
-        exercise_version(folder),
+        exercise_digest(folder),
         __version__,
         torch_version(),
         "virtual",

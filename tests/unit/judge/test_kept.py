@@ -7,17 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from gpututor.course.catalogue import load_exercise
+from gpututor.course.loader import load_exercise
 from gpututor.grading.events import GradeRequest
 from gpututor.grading.report import Outcome
-from gpututor.judge import conduct, opening
-from gpututor.judge.conduct import Submission
+from gpututor.judge import runner
+from gpututor.judge.devices import machines_for
 from gpututor.judge.isolation import Process
-from gpututor.judge.machines import machines_for
-from gpututor.judge.opening import with_opened
-from gpututor.judge.plan import Plan
+from gpututor.judge.runner import Plan, Submission, with_opened
 from gpututor.judge.workers import Worker, WorkerPool
-from gpututor.judge.workers.spares import Spares
+from gpututor.judge.workers.pool import Spares
 
 LARGE = "import torch\n\n\ndef twice(number):\n    return torch.ones(1000)\n"
 SAVES = (
@@ -40,17 +38,17 @@ def worker(pool: WorkerPool) -> Iterator[Worker]:
     pool.release(taken)
 
 
-def observed(worker: Worker, folder: Path, source: str, plan: Plan) -> conduct.Observation:
+def observed(worker: Worker, folder: Path, source: str, plan: Plan) -> runner.Observation:
     exercise = load_exercise(folder)
     spec = machines_for(exercise, GradeRequest(str(folder), source, "a.py"), worker.devices)[0]
-    return conduct.conduct(worker, exercise, spec, Submission("a.py", source), [{"number": 1}], "", plan)
+    return runner.conduct(worker, exercise, spec, Submission("a.py", source), [{"number": 1}], "", plan)
 
 
 @pytest.mark.long
 def test_answers_to_all_calls_together_may_be_too_much(
     worker: Worker, exercise_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(conduct, "KEPT_BYTES", 20_000)
+    monkeypatch.setattr(runner, "KEPT_BYTES", 20_000)
 
     assert observed(worker, exercise_folder, LARGE, Plan(repeats=3)).trouble is None
     trouble = observed(worker, exercise_folder, LARGE, Plan(repeats=6)).trouble
@@ -65,7 +63,7 @@ def test_answers_to_all_calls_together_may_be_too_much(
 def test_so_may_all_files_that_are_opened(
     worker: Worker, pool: WorkerPool, exercise_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(opening, "KEPT_BYTES", 10_000)
+    monkeypatch.setattr(runner, "KEPT_BYTES", 10_000)
     plan = Plan(repeats=3, files=("x.pt",), opens=(("x.pt", "torch"),))
     run = observed(worker, exercise_folder, SAVES, plan).run
 

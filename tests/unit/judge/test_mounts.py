@@ -10,7 +10,7 @@ import pytest
 
 from gpututor.errors import NotGradableHere
 from gpututor.judge.isolation import bubblewrap
-from gpututor.judge.isolation.mounts import Mounts, follow
+from gpututor.judge.isolation.bubblewrap import Mounts, follow
 
 
 def test_links_are_followed_and_kept_as_they_are(tmp_path: Path) -> None:

@@ -9,14 +9,15 @@ from typing import Any
 import pytest
 import torch
 
-from gpututor.checks.core import Call, MemoryUse, Run
-from gpututor.judge import nvml
-from gpututor.judge.machines import seen_by_checks
-from gpututor.judge.placement import placement_of
+from gpututor.checks.model import Call, MemoryUse, Run
+from gpututor.hardware.scenario import Scenario
+from gpututor.judge import devices
+from gpututor.judge.devices import seen_by_checks
+from gpututor.judge.grader import placement_of
+from gpututor.protocol.messages import MachineSpec
 from gpututor.trace.columns import Trace
-from gpututor.wire.messages import MachineSpec
 
-VIRTUAL = MachineSpec("one GPU", "virtual", 0, 1, ("cuda",), "T4", None)
+VIRTUAL = MachineSpec(Scenario("one GPU", 1, ("cuda",), "T4"), "virtual", 0)
 WORKER = 4242
 
 
@@ -103,19 +104,19 @@ def test_without_a_driver_nothing_supports_it(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(ctypes, "CDLL", missing)
     real = replace(VIRTUAL, kind="cuda")
     assert placement_of(_run(real), real, WORKER) == "self-reported"
-    assert nvml.driver_version() == ""
+    assert devices.driver_version() == ""
 
 
 def test_the_version_of_the_driver(monkeypatch: pytest.MonkeyPatch) -> None:
     _with_driver(monkeypatch)
-    assert nvml.driver_version() == "550.54.15"
+    assert devices.driver_version() == "550.54.15"
 
 
 def test_the_structure_is_as_large_as_the_drivers() -> None:
-    assert ctypes.sizeof(nvml._ProcessInfo) == 24
+    assert ctypes.sizeof(devices._ProcessInfo) == 24
 
 
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU")
 def test_a_real_driver_has_a_version() -> None:
-    assert nvml.driver_version()
+    assert devices.driver_version()

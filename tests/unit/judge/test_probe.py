@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from gpututor.devices.inventory import describe_devices
+from gpututor.devices.probe import describe_devices
 from gpututor.judge.isolation import probe as probing
 from gpututor.judge.isolation.probe import Probe, probe, working
 

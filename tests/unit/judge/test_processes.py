@@ -10,13 +10,13 @@ import pytest
 
 from gpututor.checks import processes
 from gpututor.checks.processes import _range
-from gpututor.course.catalogue import load_exercise
+from gpututor.course.loader import load_exercise
 from gpututor.errors import CourseError, NotGradableHere
 from gpututor.grading.client import GradingClient
 from gpututor.grading.report import Outcome, Report
-from gpututor.judge.ranks import rank_question, read_ranks
-from gpututor.wire.frames import Frame, FrameError
-from gpututor.wire.sizes import Sizes
+from gpututor.judge.responses import rank_question, read_ranks
+from gpututor.protocol.frames import Frame, FrameError
+from gpututor.protocol.messages import Sizes
 from tests.unit.judge.conftest import Grade
 
 MANIFEST = """\

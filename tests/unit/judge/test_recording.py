@@ -7,21 +7,22 @@ from pathlib import Path
 
 import pytest
 
-from gpututor.checks.core import Call, Machine, MemoryUse, Run, Span
-from gpututor.course.catalogue import load_exercise
+from gpututor.checks.model import Call, Machine, MemoryUse, Run, Span
+from gpututor.course.loader import load_exercise
 from gpututor.grading.client import GradingClient
 from gpututor.grading.events import Graded, GradeRequest
 from gpututor.grading.recording import FILE, Recording, read_recording
 from gpututor.grading.report import Outcome, Report
-from gpututor.judge import recording as module
-from gpututor.judge.recording import Recorder
+from gpututor.hardware.scenario import Scenario
+from gpututor.judge import recorder as module
+from gpututor.judge.recorder import Recorder
 from gpututor.paths import builtin_course
 from gpututor.trace.columns import Trace
 from gpututor.trace.events import Kind
-from gpututor.trace.files import read_trace
+from gpututor.trace.serialization import read_trace
 from tests.unit.judge.conftest import Grade
 
-MACHINE = Machine("one GPU", 1, "cuda:0", ("cuda",), True, "Tesla T4", 16 << 30)
+MACHINE = Machine(Scenario("one GPU", 1, ("cuda",)), "cuda:0", True, "Tesla T4", 16 << 30)
 FILE_NAME = "mine.py"
 
 

@@ -9,7 +9,7 @@ from gpututor.judge.verdicts import LONGEST
 from tests.unit.judge.conftest import Grade
 from tests.unit.judge.test_grading import RIGHT
 
-HEAD = "from gpututor.checks import value\nfrom gpututor.checks.core import Check, Finding\n\n\n"
+HEAD = "from gpututor.checks import value\nfrom gpututor.checks.model import Check, Finding\n\n\n"
 NARROW = (
     f"{HEAD}def find(run):\n"
     "    for call in run.calls:\n"

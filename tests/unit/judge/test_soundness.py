@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from gpututor.authoring.new import make_exercise
-from gpututor.judge.soundness import examined
+from gpututor.authoring.scaffold import make_exercise
+from gpututor.judge.tolerance_audit import examined
 
 SEEDED = "torch.Generator().manual_seed(seed * 10 + case)"
 

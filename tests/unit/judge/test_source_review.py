@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from gpututor import paths
-from gpututor.course.catalogue import load_course
+from gpututor.course.loader import load_course
 from gpututor.grading.report import Outcome
-from gpututor.grading.words import remarks
+from gpututor.grading.report_text import remarks
 from gpututor.judge.source_review import MOST_NOTES, UNREADABLE, names_of, review, suspicions_in
 from tests.hostile.members import FOLDER as HOSTILE
 from tests.unit.judge.conftest import Grade

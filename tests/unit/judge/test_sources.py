@@ -14,12 +14,11 @@ import pytest
 
 from gpututor.errors import GradingError, NotGradableHere
 from gpututor.judge.isolation import Isolation, Process
-from gpututor.judge.workers import fork_server, spares
+from gpututor.judge.workers import fork_server, pool
 from gpututor.judge.workers.fork_server import ForkServer, _Server
-from gpututor.judge.workers.scratch import PREFIX
-from gpututor.judge.workers.spares import Spares
-from gpututor.judge.workers.worker import WorkerLost
-from gpututor.worker import refused
+from gpututor.judge.workers.pool import Spares
+from gpututor.judge.workers.worker import PREFIX, WorkerLost
+from gpututor.worker import seccomp
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="counts what is open in /proc")
 
@@ -30,7 +29,7 @@ SOURCES = [Spares, ForkServer]
 @pytest.fixture(autouse=True)
 def _other_children_live_on(monkeypatch: pytest.MonkeyPatch) -> None:
     """A judge takes all its children for its workers'; this process has others."""
-    for module in (spares, fork_server):
+    for module in (pool, fork_server):
         monkeypatch.setattr(module, "reap_orphans", lambda keep: None)
 
 
@@ -129,7 +128,7 @@ def test_a_worker_has_its_filters_when_it_is_ready_and_leaves_nothing_open(sourc
 
 def filters(pid: int) -> int:
     """How many programs look at the system calls of a process; who is born to it inherits them."""
-    if refused._machine() is None:
+    if seccomp._machine() is None:
         pytest.skip("nothing is refused on this kind of machine")
     found = re.search(r"^Seccomp_filters:\s*(\d+)", Path(f"/proc/{pid}/status").read_text(), re.MULTILINE)
     if found is None:

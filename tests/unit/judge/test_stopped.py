@@ -13,9 +13,9 @@ from gpututor.errors import CourseError
 from gpututor.grading.events import GradeRequest
 from gpututor.judge.__main__ import Server
 from gpututor.judge.isolation import Process
-from gpututor.judge.workers.spares import Spares
+from gpututor.judge.workers.pool import Spares
 from gpututor.judge.workers.worker import WorkerLost
-from gpututor.wire.frames import read_frame, write_frame
+from gpututor.protocol.frames import read_frame, write_frame
 
 
 class Stopping:
@@ -51,7 +51,7 @@ def test_what_breaks_in_a_grading_that_was_stopped_is_not_logged(
         raise SystemExit(code)
 
     stopping = Stopping(error, end_of_input)
-    monkeypatch.setattr("gpututor.judge.judge.grade", stopping.grade)
+    monkeypatch.setattr("gpututor.judge.grader.grade", stopping.grade)
     monkeypatch.setattr("os._exit", leave)
     monkeypatch.setattr(stopping.server._pool, "kill_all", lambda: None)
     stopping.server._grade(3, GradeRequest(str(tmp_path), "", "a.py"))
@@ -67,7 +67,7 @@ def test_what_breaks_in_a_grading_that_is_wanted_is_logged(
     def broken(*_: object, **__: object) -> None:
         raise CourseError("baseline.py does not run", "")
 
-    monkeypatch.setattr("gpututor.judge.judge.grade", broken)
+    monkeypatch.setattr("gpututor.judge.grader.grade", broken)
     Server(io.BytesIO(), io.BytesIO(), Spares(Process()))._grade(3, GradeRequest(str(tmp_path), "", "a.py"))
     assert "CourseError: baseline.py does not run" in capfd.readouterr().err
 
@@ -78,7 +78,7 @@ def test_a_full_disk_is_told_though_no_log_can_be_written(tmp_path: Path, monkey
         raise OSError(errno.ENOSPC, "No space left on device", str(tmp_path / "trace.json"))
 
     answers = io.BytesIO()
-    monkeypatch.setattr("gpututor.judge.judge.grade", broken)
+    monkeypatch.setattr("gpututor.judge.grader.grade", broken)
     with open("/dev/full", "w", buffering=1) as full:
         monkeypatch.setattr("sys.stderr", full)
         Server(io.BytesIO(), answers, Spares(Process()))._grade(3, GradeRequest(str(tmp_path), "", "a.py"))

@@ -10,22 +10,22 @@ from typing import Any
 import pytest
 import torch
 
-from gpututor.checks.core import Call, MemoryUse, Run, Span
-from gpututor.judge.machines import seen_by_checks
+from gpututor.checks.model import Call, MemoryUse, Run, Span
+from gpututor.hardware.scenario import Scenario
+from gpututor.judge.devices import seen_by_checks
 from gpututor.judge.suspicions import suspicions_of
+from gpututor.protocol.decode import Unpacker
+from gpututor.protocol.encode import Packer
+from gpututor.protocol.messages import MachineSpec
+from gpututor.protocol.values import ObservedTensor, TensorFact
 from gpututor.trace.columns import Trace
 from gpututor.trace.events import Kind
-from gpututor.wire.messages import MachineSpec
-from gpututor.wire.observed import ObservedTensor, TensorFact
-from gpututor.wire.packer import Packer
-from gpututor.wire.unpacker import Unpacker
-from gpututor.worker.gauges import Around
-from gpututor.worker.machines import entered
+from gpututor.worker.machine import Around, entered
 from gpututor.worker.submission import call as call_learners
 from gpututor.worker.submission import load
 from tests.parameters import mostly_long
 
-SPEC = MachineSpec("two GPUs", "virtual", 0, 2, ("cuda",), "T4", None)
+SPEC = MachineSpec(Scenario("two GPUs", 2, ("cuda",), "T4"), "virtual", 0)
 SOURCE = "import torch\n\n\ndef work():\n    return 1\n"
 SPAN = Span(1000, 5_000_000, 9_000_000)
 FACT = TensorFact("Tensor", (256,), "float32", "cuda:0", (1,), 0, 1, 1, False, True, False, "strided")

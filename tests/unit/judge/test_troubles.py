@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from gpututor import paths
-from gpututor.course.catalogue import load_course
-from gpututor.judge.troubles import from_failure
+from gpututor.course.loader import load_course
+from gpututor.judge.failures import from_failure
+from gpututor.protocol.messages import Failure
 from gpututor.trace.columns import Trace
 from gpututor.trace.events import Kind
-from gpututor.wire.messages import Failure
 from tests.unit.judge.conftest import Grade
 
 

@@ -8,9 +8,9 @@ import pytest
 import torch
 
 from gpututor.checks import measurement, overlap, parity, speed
-from gpututor.checks.core import Call, Check, Run, Span
+from gpututor.checks.model import Call, Check, Run, Span
 from gpututor.checks.work import reference_flops
-from gpututor.course.catalogue import load_course
+from gpututor.course.loader import load_course
 from gpututor.grading.client import GradingClient
 from gpututor.grading.events import Graded, GradeRequest
 from gpututor.grading.report import Outcome, Status

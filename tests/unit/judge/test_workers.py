@@ -9,10 +9,10 @@ import pytest
 
 from gpututor.grading.client import GradingClient
 from gpututor.grading.report import Outcome, Report
-from gpututor.judge.workers import watch
-from gpututor.judge.workers.scratch import make_scratch, remove_scratch
+from gpututor.judge.workers import worker
+from gpututor.judge.workers.worker import make_scratch, remove_scratch
 from gpututor.processes import descendants
-from gpututor.worker import limits
+from gpututor.protocol import messages
 from tests.unit.judge.conftest import Grade
 from tests.unit.judge.test_grading import RIGHT, time_limit, wait_for
 
@@ -100,24 +100,24 @@ def test_what_is_written_to_the_scratch_folder_is_counted_up_to_the_limit(
     (tmp_path / "deep" / "deeper" / "file").write_bytes(b"x" * (1 << 20))
     (tmp_path / "link").symlink_to("/usr")
 
-    assert watch.scratch_use(tmp_path) == (1 << 20, 4)
-    monkeypatch.setattr(watch, "SCRATCH_FILES", 2)
-    assert watch.scratch_use(tmp_path)[1] == 3
+    assert worker.scratch_use(tmp_path) == (1 << 20, 4)
+    monkeypatch.setattr(worker, "SCRATCH_FILES", 2)
+    assert worker.scratch_use(tmp_path)[1] == 3
 
 
 def test_who_is_slow_to_look_at_is_not_left_alone_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
     looked: list[int] = []
 
-    def use_of(root: int) -> watch.Use:
+    def use_of(root: int) -> worker.Use:
         looked.append(root)
-        return watch.Use(0, 1, 1)
+        return worker.Use(0, 1, 1)
 
     times = iter([0.0, 10.0, 10.4, 10.6, 10.6])  # a look that takes 10 s; too early for another; now
-    monkeypatch.setattr("gpututor.judge.workers.watch.time.monotonic", lambda: 1000.0 + next(times))
-    monkeypatch.setattr(watch, "use_of", use_of)
-    monkeypatch.setattr(watch, "AT_LEAST_EVERY_S", 0.5)
-    monkeypatch.setattr(watch, "EVERY_S", 0.05)
-    one = watch.Watch(1, None)
+    monkeypatch.setattr("gpututor.judge.workers.worker.time.monotonic", lambda: 1000.0 + next(times))
+    monkeypatch.setattr(worker, "use_of", use_of)
+    monkeypatch.setattr(worker, "AT_LEAST_EVERY_S", 0.5)
+    monkeypatch.setattr(worker, "EVERY_S", 0.05)
+    one = worker.Watch(1, None)
 
     for looks in (1, 1, 2):
         one.look()
@@ -127,7 +127,7 @@ def test_who_is_slow_to_look_at_is_not_left_alone_for_long(monkeypatch: pytest.M
 def test_half_of_a_small_machines_memory_is_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "sysconf", {"SC_PAGE_SIZE": 4096, "SC_PHYS_PAGES": 1 << 20}.__getitem__)
 
-    assert limits.resident_limit_bytes() == 2 << 30
+    assert messages.resident_limit_bytes() == 2 << 30
 
 
 def test_a_scratch_folder_that_its_owner_closed_is_removed() -> None:

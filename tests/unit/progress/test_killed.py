@@ -7,8 +7,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 from gpututor.progress.store import ProgressStore
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -62,8 +60,3 @@ def check(before: list[int], told: list[int], kept: list[int], start: int) -> li
 
 def test_every_acknowledged_attempt_survives_kill_9(tmp_path: Path) -> None:
     kill_writers(tmp_path / "progress.sqlite3", kills=6)
-
-
-@pytest.mark.long
-def test_every_acknowledged_attempt_survives_200_kills(tmp_path: Path) -> None:
-    kill_writers(tmp_path / "progress.sqlite3", kills=200)

@@ -14,7 +14,7 @@ from gpututor.errors import ProgressError
 from gpututor.grading.recording import FILE, Recording, RunRecording, read_recording, write_recording
 from gpututor.grading.report import Outcome
 from gpututor.progress import recordings as module
-from gpututor.progress.recordings import KEPT_NEWEST, Recordings, keep_attempt, prune_recordings
+from gpututor.progress.recordings import KEPT_NEWEST, Recordings, prune_recordings, store_attempt
 from gpututor.progress.store import ProgressStore
 from tests.app.recordings import make_recording, small_trace
 from tests.unit.progress.reports import report
@@ -24,16 +24,16 @@ KEY = "tensors/born"
 WRITER = """
 import sys
 from pathlib import Path
-from gpututor.progress.recordings import Recordings, keep_attempt, prune_recordings
+from gpututor.progress.recordings import Recordings, store_attempt, prune_recordings
 from gpututor.progress.store import ProgressStore
 from tests.app.recordings import make_recording
 from tests.unit.progress.reports import report
 store = ProgressStore(Path(sys.argv[1]))
 recordings = Recordings.beside(store)
 while True:
-    part = recordings.begin()
+    part = recordings.create_pending()
     make_recording(part)
-    keep_attempt(store, recordings, report(), "x = 1", part)
+    store_attempt(store, recordings, report(), "x = 1", part)
     prune_recordings(store, recordings, "tensors/born")
     print("one", flush=True)
 """
@@ -57,10 +57,10 @@ def keep(
     factor: float = 1.0,
     key: str = KEY,
 ) -> int:
-    part = recordings.begin()
+    part = recordings.create_pending()
     assert part is not None
     make_recording(part, small_trace(factor=factor))
-    return keep_attempt(store, recordings, report(key, outcome), "x = 1", part)
+    return store_attempt(store, recordings, report(key, outcome), "x = 1", part).id
 
 
 def test_a_recording_is_found_by_the_id_of_its_attempt(store: ProgressStore, recordings: Recordings) -> None:
@@ -78,12 +78,12 @@ def test_a_recording_is_found_by_the_id_of_its_attempt(store: ProgressStore, rec
 
 
 def test_an_attempt_without_a_recording_is_kept_all_the_same(store: ProgressStore, recordings: Recordings) -> None:
-    empty = recordings.begin()
-    broken = recordings.begin()
+    empty = recordings.create_pending()
+    broken = recordings.create_pending()
     assert broken is not None
     (broken / FILE).write_text("{}")
     for part in (None, empty, broken):
-        attempt = keep_attempt(store, recordings, report(), "x = 1", part)
+        attempt = store_attempt(store, recordings, report(), "x = 1", part).id
         assert recordings.read(attempt) is None
         kept = store.attempt(attempt)
         assert kept is not None
@@ -92,10 +92,10 @@ def test_an_attempt_without_a_recording_is_kept_all_the_same(store: ProgressStor
 
 
 def test_a_run_without_times_has_none(store: ProgressStore, recordings: Recordings) -> None:
-    part = recordings.begin()
+    part = recordings.create_pending()
     assert part is not None
     write_recording(Recording((RunRecording("no GPU", "no GPU, only the CPU", "", (), (), ()),)), part)
-    kept = store.attempt(keep_attempt(store, recordings, report(), "", part))
+    kept = store.attempt(store_attempt(store, recordings, report(), "", part).id)
     assert kept is not None
     assert (kept.run_ns, kept.peak_bytes, kept.source) == (None, 0, "")
 
@@ -104,7 +104,7 @@ def test_a_stale_recording_is_never_taken_for_that_of_a_new_attempt(
     store: ProgressStore, recordings: Recordings
 ) -> None:
     make_recording(recordings.folder / "1")  # of a progress file that was set aside
-    attempt = keep_attempt(store, recordings, report(), "x = 1", None)
+    attempt = store_attempt(store, recordings, report(), "x = 1", None).id
     assert attempt == 1
     assert recordings.path(1) is None
 
@@ -137,7 +137,7 @@ def test_all_recordings_together_are_bounded_the_best_and_newest_last(
 def test_a_folder_that_cannot_be_made_means_no_recording(tmp_path: Path) -> None:
     (tmp_path / "recordings").write_text("in the way")
     recordings = Recordings(tmp_path / "recordings")
-    assert recordings.begin() is None
+    assert recordings.create_pending() is None
     assert recordings.ids() == []
     assert recordings.read(1) is None
 
@@ -174,7 +174,7 @@ def test_a_killed_process_leaves_no_half_recording_and_the_next_one_tidies_up(tm
             kept = store.attempt(attempt)
             assert kept is not None
             assert read_recording(recordings.folder / str(attempt)).elapsed_ns == kept.run_ns
-        part = recordings.begin()
+        part = recordings.create_pending()
         names = {entry.name for entry in recordings.folder.iterdir()}
         assert names == {*map(str, recordings.ids()), part.name if part else ""}
         recordings.discard(part)
@@ -190,7 +190,7 @@ def test_under_whatever_names_the_newest_are_kept_as_far_as_there_is_room(
         (tmp_path / name).mkdir()
         (tmp_path / name / FILE).write_bytes(b"x" * 100)
         os.utime(tmp_path / name, (1000 - age, 1000 - age))
-    part = recordings.begin()
+    part = recordings.create_pending()
     assert part is not None
     for room, kept in ((300, {"newest", "second", "third"}), (250, {"newest", "second"}), (10, {"newest"})):
         monkeypatch.setattr(module, "MOST_BYTES", room)

@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from gpututor.grading.report import Outcome, Report, Status
-from gpututor.progress.records import read_record
-from gpututor.progress.store import ProgressStore
+from gpututor.progress.store import ProgressStore, read_record
 from tests.unit.progress.reports import report
 
 WRITTEN_BY_VERSION_1 = (

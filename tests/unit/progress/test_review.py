@@ -6,17 +6,8 @@ import pytest
 
 from gpututor.checks.speed import _modelled_figures
 from gpututor.grading.events import GradeRequest
-from gpututor.progress.history import (
-    FailedCheck,
-    Try,
-    begun_again,
-    note_begun_again,
-    note_solution_opened,
-    solutions_opened,
-    tries,
-)
 from gpututor.progress.review import best_times, mistakes, to_repeat
-from gpututor.progress.store import ExerciseProgress, ProgressStore
+from gpututor.progress.store import AttemptSummary, ExerciseProgress, FailedCheck, ProgressStore
 from tests.app.scripted import failure, report, verdict
 
 ORDER = ("a/one", "a/two", "b/three")
@@ -27,12 +18,16 @@ def request_for(exercise: str) -> GradeRequest:
     return GradeRequest(f"/course/01_{lesson}/01_{name}", "x = 1", "x.py")
 
 
-def attempt(id: int, exercise: str, passed: bool = False, *checks: str, measured: tuple[str, ...] = ()) -> Try:
-    return Try(id, exercise, passed, tuple(FailedCheck(check, f"About {check}") for check in checks), measured)
+def attempt(
+    id: int, exercise: str, passed: bool = False, *checks: str, measured: tuple[str, ...] = ()
+) -> AttemptSummary:
+    return AttemptSummary(
+        id, exercise, passed, tuple(FailedCheck(check, f"About {check}") for check in checks), measured
+    )
 
 
 def reasons(
-    *attempts: Try, solutions: tuple[str, ...] = (), again: dict[str, int] | None = None, **hints: int
+    *attempts: AttemptSummary, solutions: tuple[str, ...] = (), again: dict[str, int] | None = None, **hints: int
 ) -> dict[str, tuple[str, ...]]:
     progress = {f"a/{name}": ExerciseProgress(1, True, used) for name, used in hints.items()}
     return {each.exercise: each.reasons for each in to_repeat(attempts, progress, solutions, again or {}, ORDER)}
@@ -116,7 +111,7 @@ def store(tmp_path: Path) -> ProgressStore:
 def test_the_store_gives_all_attempts_at_once(store: ProgressStore) -> None:
     for exercise, checks in (("x/a", [verdict("loads"), failure()]), ("x/b", [verdict("speed", measured="0.50 ×")])):
         store.record(report(request_for(exercise), *checks))
-    first, second = tries(store)
+    first, second = store.attempt_summaries()
     assert (first.exercise, first.passed, first.failed) == (
         "x/a",
         False,
@@ -129,15 +124,15 @@ def test_the_store_gives_all_attempts_at_once(store: ProgressStore) -> None:
 def test_a_report_that_cannot_be_read_is_an_attempt_all_the_same(store: ProgressStore) -> None:
     for text in ("{", "[]", '{"verdicts": 3}', '{"verdicts": [7]}'):
         store.rows("INSERT INTO attempts (exercise, outcome, counted, report) VALUES ('x/a', 'passed', 1, ?)", text)
-    assert [(one.passed, one.failed) for one in tries(store)] == [(True, ())] * 4
+    assert [(one.passed, one.failed) for one in store.attempt_summaries()] == [(True, ())] * 4
 
 
 def test_opened_solutions_and_new_beginnings_are_kept(store: ProgressStore) -> None:
-    note_begun_again(store, "x/a")
-    assert begun_again(store) == {"x/a": 0}
+    store.mark_begun_again("x/a")
+    assert store.begun_again() == {"x/a": 0}
     store.record(report(request_for("x/a"), failure()))
-    note_solution_opened(store, "x/a")
-    note_begun_again(store, "x/a")
-    assert begun_again(store) == {"x/a": 1}
-    assert solutions_opened(store) == {"x/a"}
+    store.mark_solution_opened("x/a")
+    store.mark_begun_again("x/a")
+    assert store.begun_again() == {"x/a": 1}
+    assert store.solutions_opened() == {"x/a"}
     assert store.current_exercise() is None

@@ -15,7 +15,8 @@ import pytest
 
 from gpututor.errors import ProgressError
 from gpututor.grading.report import Outcome, Report
-from gpututor.progress import database, records
+from gpututor.progress import database
+from gpututor.progress import store as records
 from gpututor.progress import store as store_module
 from gpututor.progress.store import Attempt, ExerciseProgress, ProgressStore
 from tests.unit.progress.reports import report

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 
-from gpututor.devices.observer import observe
+from gpututor.devices.real import observe
 from gpututor.devices.real.backends import Backend, MpsBackend, TorchBackend, backends
 from gpututor.devices.recorder import Recorder
 from tests.unit.real.fakes import Clock, Device

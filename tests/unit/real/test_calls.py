@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 import torch
 
-from gpututor.devices.real import calls
-from gpututor.devices.real.calls import TABLE
+from gpututor.devices.real import patched_calls
+from gpututor.devices.real.patched_calls import TABLE
 from gpututor.trace.events import Kind
 from tests.unit.real.fakes import KERNEL_NS, LAUNCH_NS, Device
 from tests.unit.real.watched import Watched, row
@@ -32,7 +32,7 @@ class Graph:
 
 def test_a_captured_graph_is_one_kernel_at_each_replay(watched: Watched, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "CUDAGraph", Graph)
-    monkeypatch.setattr(calls, "_graphs_device", lambda: torch.device("meta", 0))
+    monkeypatch.setattr(patched_calls, "_graphs_device", lambda: torch.device("meta", 0))
     with watched.on():
         x = row()
         graph = Graph(watched.device)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 
-from gpututor.devices.real.memory import asked_for
+from gpututor.devices.real.observer import asked_for
 from gpututor.trace.events import Kind
 from tests.unit.real.fakes import KERNEL_NS
 from tests.unit.real.watched import Watched, row
@@ -187,8 +187,7 @@ def test_a_device_that_breaks_does_not_hide_the_programs_own_error(watched: Watc
 
 def test_what_autograds_threads_launch_belongs_to_the_line_that_waits_for_them(watched: Watched) -> None:
     """On a GPU the backward pass runs in threads of autograd, where no line of the learner's runs."""
-    from gpututor.devices.real.observation import Observation
-    from gpututor.devices.real.observing import ObservingMode
+    from gpututor.devices.real.observer import Observation, ObservingMode
 
     mode = ObservingMode(Observation(watched.recorder, known={"meta": watched.device}, clock_ns=watched.clock))
     hidden: dict[str, Any] = {"torch": torch, "mode": mode}

@@ -6,8 +6,8 @@ import threading
 
 import pytest
 
-from gpututor.devices.real import stopwatches
-from gpututor.devices.real.stopwatches import SWEEP, DeviceStopwatch, HostStopwatch
+from gpututor.devices.real import timers
+from gpututor.devices.real.timers import SWEEP, DeviceStopwatch, HostStopwatch
 from tests.unit.real.fakes import KERNEL_NS, LAUNCH_NS, Clock, Device
 
 
@@ -183,7 +183,7 @@ def test_clocks_that_drift_are_compared_again_when_the_host_waits(monkeypatch: p
     bench.launch(0)
     bench.watch.settle()
     monkeypatch.setattr("tests.unit.real.fakes.AHEAD_NS", 7_000_300_000)  # the device's clock went on 0.3 ms more
-    bench.clock.time += 2 * stopwatches._TIE_AGAIN_NS
+    bench.clock.time += 2 * timers._TIE_AGAIN_NS
     bench.watch.rest()
     bench.launch(1)
     launched = bench.clock.time

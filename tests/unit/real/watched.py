@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from gpututor.devices.observer import observe
+from gpututor.devices.real import observe
 from gpututor.devices.recorder import Recorder
 from gpututor.trace.events import Event, Kind
 from tests.unit.real.fakes import Clock, Device, Working

@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import pytest
 
-from gpututor.trace.advice import Advice, Rates
+from gpututor.trace.advice_rules import Advice, Rates
 from gpututor.trace.events import Kind
+from gpututor.trace.formatting import duration, share
 from gpututor.trace.summary import summary
-from gpututor.trace.units import duration, share
 from tests.unit.trace.programs import FILE, MS, US, Program
 
 T4 = {"cuda:0": Rates(float32=8e12, tensor=65e12)}

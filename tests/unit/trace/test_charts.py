@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpututor.trace.charts import area, bar, parts
+from gpututor.trace.formatting import area, bar, parts
 
 
 def test_an_area_is_filled_from_below_in_eighths() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from gpututor.trace import chrome
+from gpututor.trace import export
 from gpututor.trace.columns import Trace
 from gpututor.trace.events import Kind
 from tests.unit.trace.programs import FILE, MS, US, Program
@@ -19,7 +19,7 @@ from tests.unit.trace.test_columns import filled
 
 def picture(trace: Trace) -> list[dict[str, Any]]:
     file = io.StringIO()
-    chrome.write_chrome(trace, file)
+    export.write_chrome(trace, file)
     events: list[dict[str, Any]] = json.loads(file.getvalue())["traceEvents"]
     return events
 
@@ -104,13 +104,13 @@ def test_any_trace_gives_valid_json(count: int) -> None:
     trace, events = filled(count)
     assert isinstance(picture(trace), list)
     file = io.StringIO()
-    chrome.write_events(trace, file)
+    export.write_events(trace, file)
     listed = json.loads(file.getvalue())
     assert len(listed["events"]) == len(events)
 
 
 def test_long_traces_are_drawn_without_arrows(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(chrome, "MOST_ARROWS", 2)
+    monkeypatch.setattr(export, "MOST_ARROWS", 2)
     events = picture(drawn().trace)
     assert not [one for one in events if one["ph"] in "sf"]
     assert [one for one in events if one["ph"] == "X" and one["dur"] == 100]
@@ -118,7 +118,7 @@ def test_long_traces_are_drawn_without_arrows(monkeypatch: pytest.MonkeyPatch) -
 
 def test_the_list_of_events_has_every_field_that_is_set() -> None:
     file = io.StringIO()
-    chrome.write_events(drawn().trace, file)
+    export.write_events(drawn().trace, file)
     events = json.loads(file.getvalue())["events"]
     assert events[2] == {
         "kind": "kernel",
@@ -148,6 +148,6 @@ def test_it_is_written_piece_by_piece() -> None:
     for line in range(1, 30_001):
         p.kernel(line, US)
     pieces = Pieces()
-    chrome.write_chrome(p.trace, pieces)
+    export.write_chrome(p.trace, pieces)
     assert len(pieces.sizes) > 5
     assert max(pieces.sizes) < sum(pieces.sizes) / 2

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from gpututor.trace.arrays import Rows
 from gpututor.trace.comparison import (
     AS_LONG,
     NO_DIFFERENCE,
@@ -15,8 +16,7 @@ from gpututor.trace.comparison import (
     in_one_sentence,
     ratio_words,
 )
-from gpututor.trace.rows import Rows
-from gpututor.trace.units import same_time
+from gpututor.trace.formatting import same_time
 from tests.unit.trace.programs import MS, US, Program
 
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from gpututor.trace.event_words import EventWords, cause_of, short_name, span_words, words_of
+from gpututor.trace.arrays import Rows
 from gpututor.trace.events import Kind
-from gpututor.trace.lanes import Lane, Span
-from gpututor.trace.picture import Picture
-from gpututor.trace.rows import Rows
+from gpututor.trace.text import EventWords, cause_of, short_name, span_words, words_of
+from gpututor.trace.timeline import Lane, Picture, Span
 from tests.unit.trace.programs import FILE, US, Program
 
 

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gpututor.protocol.frames import Bounds
 from gpututor.trace.columns import LIMIT, TYPES, Trace, TraceError
-from gpututor.trace.dtypes import DTYPES
-from gpututor.trace.events import Kind
-from gpututor.wire.frames import Bounds
+from gpututor.trace.events import DTYPES, Kind
+from gpututor.trace.serialization import trace_from_json, trace_to_json
 from tests.unit.trace.test_columns import filled
 
 
@@ -20,7 +20,7 @@ from tests.unit.trace.test_columns import filled
 def test_a_trace_arrives_as_it_was_sent(count: int) -> None:
     trace, events = filled(count, seed=count)
     trace.dropped = 3
-    arrived = Trace.from_json(json.loads(json.dumps(trace.to_json(), allow_nan=False)))
+    arrived = trace_from_json(json.loads(json.dumps(trace_to_json(trace), allow_nan=False)))
     assert list(arrived) == events
     assert arrived.dropped == 3
 
@@ -29,10 +29,10 @@ def test_texts_that_no_event_has_do_not_travel_and_long_ones_are_cut() -> None:
     trace = Trace()
     for number in range(10):
         trace.add(Kind.RANGE, f"{'long' * 1000}{number}", f"cuda:{number}")
-    sent = trace.since(8).to_json()
+    sent = trace_to_json(trace.since(8))
     assert sent["devices"] == ["", "cuda:8", "cuda:9"]
     assert [len(text) for text in sent["names"]] == [0, 1000]
-    assert [event.name for event in Trace.from_json(sent)] == [("long" * 250)] * 2
+    assert [event.name for event in trace_from_json(sent)] == [("long" * 250)] * 2
 
 
 def test_the_longest_trace_of_a_call_fits_into_a_frame() -> None:
@@ -55,7 +55,7 @@ def test_the_longest_trace_of_a_call_fits_into_a_frame() -> None:
             file="solution.py",
             line=1 + index % 300,
         )
-    text = json.dumps(trace.to_json(), separators=(",", ":"))
+    text = json.dumps(trace_to_json(trace), separators=(",", ":"))
     assert len(text) * (LIMIT / sample) < Bounds().header_bytes * 0.9
 
 
@@ -63,7 +63,7 @@ def valid() -> dict[str, Any]:
     trace = Trace()
     for line in (3, 4):
         trace.add(Kind.KERNEL, "aten::mm", "cuda:0", size_bytes=line, file="a.py", line=line)
-    sent: dict[str, Any] = json.loads(json.dumps(trace.to_json()))
+    sent: dict[str, Any] = json.loads(json.dumps(trace_to_json(trace)))
     return sent
 
 
@@ -119,7 +119,7 @@ def valid() -> dict[str, Any]:
 )
 def test_what_is_no_trace_is_refused(data: object) -> None:
     with pytest.raises(TraceError):
-        Trace.from_json(data)
+        trace_from_json(data)
 
 
 json_values = st.recursive(
@@ -134,8 +134,8 @@ def test_any_part_replaced_by_anything_is_read_or_refused(name: str, value: Any)
     data = valid()
     (data["columns"] if name in TYPES else data)[name] = value
     try:
-        arrived = Trace.from_json(data)
+        arrived = trace_from_json(data)
     except TraceError:
         return
     assert len(list(arrived)) == 2
-    assert arrived.to_json()["length"] == 2
+    assert trace_to_json(arrived)["length"] == 2

@@ -9,7 +9,7 @@ import pytest
 
 from gpututor.trace.columns import TYPES, Trace, TraceError
 from gpututor.trace.events import Kind
-from gpututor.trace.files import VERSION, read_trace, write_trace
+from gpututor.trace.serialization import VERSION, read_trace, write_trace
 
 
 def test_what_is_written_is_read_again(tmp_path: Path) -> None:

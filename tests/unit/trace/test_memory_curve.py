@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from gpututor.trace.arrays import NOWHERE, Place, Rows
 from gpututor.trace.columns import Trace
 from gpututor.trace.events import Kind
-from gpututor.trace.memory_curve import Change, Held, MemoryCurve, memory_curves
-from gpututor.trace.rows import NOWHERE, Place, Rows
+from gpututor.trace.memory import Change, Held, MemoryCurve, memory_curves
 from tests.unit.trace.programs import FILE, MS, US
 
 MIB = 1 << 20

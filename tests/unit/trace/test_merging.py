@@ -10,8 +10,8 @@ import pytest
 
 from gpututor.trace.columns import Trace, TraceError
 from gpututor.trace.events import Kind
-from gpututor.trace.files import read_trace, write_trace
-from gpututor.trace.merging import idle_in, read_processes, write_together
+from gpututor.trace.export import idle_in, read_processes, write_together
+from gpututor.trace.serialization import read_trace, write_trace
 
 
 def _trace(events: int = 5000) -> Trace:

@@ -9,11 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gpututor.trace.arrays import Rows
 from gpututor.trace.columns import Trace
 from gpututor.trace.events import Kind
-from gpututor.trace.lanes import Lane, LaneKind, Span, edges_of
-from gpututor.trace.picture import LAUNCH, Picture
-from gpututor.trace.rows import Rows
+from gpututor.trace.timeline import LAUNCH, Lane, LaneKind, Picture, Span, edges_of
 from tests.unit.trace.programs import US, Program
 
 

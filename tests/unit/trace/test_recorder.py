@@ -8,8 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from gpututor.devices.places import NOWHERE
-from gpututor.devices.recorder import Recorder
+from gpututor.devices.recorder import NOWHERE, Recorder
 from gpututor.trace.events import Event, Kind
 
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from gpututor.trace.rows import Rows
-from gpututor.trace.shares import TimeShares, time_shares
+from gpututor.trace.arrays import Rows, TimeShares, time_shares
 from tests.unit.trace.programs import MS, US, Program
 
 

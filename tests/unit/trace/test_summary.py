@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gpututor.trace.arrays import Intervals, common, merged, within
 from gpututor.trace.columns import Trace
 from gpututor.trace.events import Kind
-from gpututor.trace.rows import Intervals, common, merged, within
+from gpututor.trace.formatting import duration, exact_size, share, size
 from gpututor.trace.summary import CopyGroup, OutOfMemory, Summary, summary
-from gpututor.trace.units import duration, exact_size, share, size
-from gpututor.trace.words import WIDTH, Candidate, comparison, in_words
+from gpututor.trace.text import WIDTH, Candidate, comparison, in_words
 from tests.unit.trace.programs import FILE, MS, US, Program
 
 spans = st.lists(st.tuples(st.integers(0, 50), st.integers(0, 12)), max_size=8)

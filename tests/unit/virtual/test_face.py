@@ -8,8 +8,9 @@ from collections.abc import Callable
 import pytest
 import torch
 
-from gpututor.devices.virtual import VirtualMachine, model_names, spec, virtual_gpu
+from gpututor.devices.virtual import VirtualMachine, virtual_gpu
 from gpututor.errors import TutorError
+from gpututor.hardware.gpus import gpu_names, gpu_spec
 
 
 def test_cuda_tells_how_many_gpus_there_are_and_what_they_are(two_gpus: VirtualMachine) -> None:
@@ -130,17 +131,17 @@ def test_no_backend_at_all_is_a_build_without_an_accelerator() -> None:
 
 
 def test_every_model_has_figures_and_their_source() -> None:
-    for name in model_names():
-        found = spec(name)
+    for name in gpu_names():
+        found = gpu_spec(name)
         assert found.memory_bytes >= 9 * 2**30
         assert found.multiprocessors >= 40
         assert len(found.source) > 20
-    assert {"T4", "P100", "RTX 3080", "A100 40", "A100 80", "H100", "H200"} <= set(model_names())
+    assert {"T4", "P100", "RTX 3080", "A100 40", "A100 80", "H100", "H200"} <= set(gpu_names())
 
 
 def test_an_unknown_model_is_refused_with_the_nearest_name() -> None:
     with pytest.raises(TutorError, match="No GPU is called 'H10'") as caught:
-        spec("H10")
+        gpu_spec("H10")
     assert "'H100'" in caught.value.advice
 
 

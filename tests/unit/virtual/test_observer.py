@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from gpututor.devices.observer import observe
+from gpututor.devices.real import observe
 from gpututor.devices.recorder import Recorder
 from gpututor.trace.events import Kind
 from tests.unit.real.fakes import Clock, Device
@@ -153,7 +153,7 @@ def test_a_real_gpu_is_recorded_as_the_virtual_one() -> None:
 
 def test_the_inventory_prints_one_json_object() -> None:
     ended = subprocess.run(
-        [sys.executable, "-I", "-m", "gpututor.devices.inventory"],
+        [sys.executable, "-I", "-m", "gpututor.devices.probe"],
         capture_output=True,
         text=True,
         timeout=120,

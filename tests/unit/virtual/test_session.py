@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 import torch
 
-from gpututor.devices.virtual import host_tensor, is_virtual, private, virtual_gpu
-from gpututor.devices.virtual.patch_table import PATCHES, TIME
+from gpututor.devices.virtual import host_tensor, is_virtual, torch_private, virtual_gpu
+from gpututor.devices.virtual.patches import PATCHES, TIME
 
 _ABSENT = object()
 _REAL_CLOCK = time.perf_counter
@@ -25,7 +25,7 @@ def _attributes() -> dict[str, object]:
     found = {}
     for patch in (*PATCHES, *TIME):
         found[f"{patch.owner}.{patch.name}"] = vars(patch.owner_object()).get(patch.name, _ABSENT)
-    found["loaders"] = tuple(private.storage_loaders)
+    found["loaders"] = tuple(torch_private.storage_loaders)
     return found
 
 
@@ -39,7 +39,7 @@ def test_torch_is_exactly_as_before_after_each_time() -> None:
         after = _attributes()
         assert all(after[name] is before[name] for name in before if name != "loaders")
         assert after["loaders"] == before["loaders"]
-        assert private.active_modes() == (0, 0)
+        assert torch_private.active_modes() == (0, 0)
 
 
 def _fail_with_a_default_device() -> None:
@@ -177,7 +177,7 @@ def test_a_thread_that_outlives_the_machine_goes_on_on_the_cpu() -> None:
 
 def test_importing_computes_nothing_and_specs_need_no_torch() -> None:
     code = (
-        "import sys; from gpututor.devices.virtual.specs import spec; spec('T4'); assert 'torch' not in sys.modules\n"
+        "import sys; from gpututor.hardware.gpus import gpu_spec; gpu_spec('T4'); assert 'torch' not in sys.modules\n"
         "import torch; import torch.utils._python_dispatch as d\n"
         "class Any(d.TorchDispatchMode):\n"
         "    def __torch_dispatch__(self, func, types, args=(), kwargs=None): raise SystemExit(f'computed {func}')\n"

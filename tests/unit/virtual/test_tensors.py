@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from gpututor.devices.virtual import VirtualMachine, host_tensor, is_virtual, storage_key, virtual_gpu
-from gpututor.devices.virtual.errors import in_cudas_words
+from gpututor.devices.virtual.cuda_errors import in_cudas_words
 
 GPU = torch.device("cuda:0")
 

@@ -10,8 +10,8 @@ import torch
 
 from gpututor.devices.recorder import Recorder
 from gpututor.devices.virtual import VirtualMachine, pinned, virtual_gpu
-from gpututor.trace.columns import Trace
 from gpututor.trace.events import Event, Kind
+from gpututor.trace.serialization import trace_from_json, trace_to_json
 
 K, T, S = Kind.KERNEL, Kind.TRANSFER, Kind.SYNCHRONISE
 MEMORY = (Kind.ALLOCATE, Kind.FREE)
@@ -174,7 +174,7 @@ def test_kernels_count_the_bytes_that_go_in_and_out(recorder: Recorder) -> None:
 
 def test_the_recorder_writes_columns_that_travel(recorder: Recorder) -> None:
     torch.ones(2, device="cuda").cpu()
-    assert list(Trace.from_json(recorder.trace.to_json())) == list(recorder.trace)
+    assert list(trace_from_json(trace_to_json(recorder.trace))) == list(recorder.trace)
 
 
 def test_a_machine_without_a_recorder_records_nothing(two_gpus: VirtualMachine) -> None:

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from gpututor.devices.recorder import Recorder
-from gpututor.devices.virtual.work.unpriced import Watch
+from gpututor.devices.virtual.execution.host_work import Watch
 
 WORK_NS = 60_000_000
 NOTICED_NS = WORK_NS // 2

@@ -14,7 +14,7 @@ from torch.nn.functional import cross_entropy, dropout, one_hot
 from torch.utils.checkpoint import checkpoint
 
 from gpututor.devices.recorder import Recorder
-from gpututor.devices.virtual import private, virtual_gpu
+from gpututor.devices.virtual import torch_private, virtual_gpu
 
 HERE = str(Path(__file__).parent)
 
@@ -22,7 +22,7 @@ HERE = str(Path(__file__).parent)
 def seen_of(program: Callable[[], object], *, values: bool, **machine: Any) -> dict[str, Any]:
     """The events of the trace, with their times, and the figures of memory of each GPU."""
     # What PyTorch imports late keeps the tensors of its caller until the garbage is collected.
-    private.load_shape_rules()
+    torch_private.load_shape_rules()
     recorder = Recorder([HERE])
     gc.collect()
     gc.disable()  # what is freed when is the program's affair alone

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpututor.wire.frames import Bounds, EndOfFrames, FrameError, read_frame, write_frame
+from gpututor.protocol.frames import Bounds, EndOfFrames, FrameError, read_frame, write_frame
 
 plain = st.recursive(
     st.none()

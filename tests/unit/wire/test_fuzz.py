@@ -16,12 +16,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpututor.grading.report import Report
+from gpututor.protocol.decode import Unpacker, facts_by_path
+from gpututor.protocol.encode import Packer
+from gpututor.protocol.frames import MAGIC, Bounds, FrameError, read_frame, write_frame
+from gpututor.protocol.values import ValueRefused
 from gpututor.trace.columns import Trace, TraceError
 from gpututor.trace.events import Kind
-from gpututor.wire.frames import MAGIC, Bounds, FrameError, read_frame, write_frame
-from gpututor.wire.observed import ValueRefused
-from gpututor.wire.packer import Packer
-from gpututor.wire.unpacker import Unpacker, facts_by_path
+from gpututor.trace.serialization import trace_from_json, trace_to_json
 from tests.unit.grading.any_report import reports
 
 BOUNDS = Bounds(header_bytes=1 << 16, parts=1 << 14, buffers=8, buffer_bytes=1 << 12, total_bytes=1 << 13)
@@ -45,7 +46,7 @@ def _answer() -> tuple[dict[str, Any], list[bytes]]:
         trace.add(
             Kind.TRANSFER, "copy", "cuda:0", source="cpu", target="cuda:0", size_bytes=8, launched=1, file="f", line=2
         )
-    header = {"event": "returned", "output": node, "trace": trace.to_json(), "arguments": packer.facts(value)}
+    header = {"event": "returned", "output": node, "trace": trace_to_json(trace), "arguments": packer.facts(value)}
     return header, packer.buffers
 
 
@@ -109,7 +110,7 @@ def _look(content: bytes) -> bool:
         return False
     _refused(lambda: Unpacker(frame.buffers).unpack(frame.header.get("output")), ValueRefused)
     _refused(lambda: facts_by_path(frame.header.get("arguments")), ValueRefused)
-    _refused(lambda: Trace.from_json(frame.header.get("trace"), limit=100), TraceError)
+    _refused(lambda: trace_from_json(frame.header.get("trace"), limit=100), TraceError)
     return True
 
 

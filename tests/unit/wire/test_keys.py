@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 import torch
 
-from gpututor.wire.observed import MAX_KEY, ValueRefused
-from gpututor.wire.packer import Packer
-from gpututor.wire.unpacker import Unpacker
+from gpututor.protocol.decode import Unpacker
+from gpututor.protocol.encode import Packer
+from gpututor.protocol.values import MAX_KEY, ValueRefused
 
 
 class Key(list[Any]):

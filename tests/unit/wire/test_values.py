@@ -13,9 +13,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpututor.wire.observed import DTYPES, ObservedArray, ObservedModule, ObservedObject, ObservedTensor, ValueRefused
-from gpututor.wire.packer import Packer
-from gpututor.wire.unpacker import Unpacker, facts_by_path, materialise
+from gpututor.protocol.decode import Unpacker, facts_by_path, materialise
+from gpututor.protocol.encode import Packer
+from gpututor.protocol.values import DTYPES, ObservedArray, ObservedModule, ObservedObject, ObservedTensor, ValueRefused
 
 
 def carried(value: object) -> Any:

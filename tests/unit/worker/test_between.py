@@ -14,12 +14,13 @@ from typing import Any
 import pytest
 import torch
 
-from gpututor.wire.messages import MachineSpec
-from gpututor.worker.between import Between
-from gpututor.worker.machines import EnteredMachine, entered
-from gpututor.worker.submission import MODULE_NAME, call, load
+from gpututor.hardware.scenario import Scenario
+from gpututor.protocol.messages import MachineSpec
+from gpututor.worker.guard import MODULE_NAME, Between
+from gpututor.worker.machine import EnteredMachine, entered
+from gpututor.worker.submission import call, load
 
-SPEC = MachineSpec("one GPU", "virtual", 0, 1, ("cuda",), "T4", None)
+SPEC = MachineSpec(Scenario("one GPU", 1, ("cuda",), "T4"), "virtual", 0)
 
 
 def _nothing(*_: Any) -> None:

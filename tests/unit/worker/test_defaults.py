@@ -7,7 +7,8 @@ from collections.abc import Iterator
 import pytest
 import torch
 
-from gpututor.wire.messages import MachineSpec
+from gpututor.hardware.scenario import Scenario
+from gpututor.protocol.messages import MachineSpec
 from gpututor.worker.service import _restore_defaults
 
 
@@ -23,7 +24,7 @@ def _as_before() -> Iterator[None]:
 def test_also_where_flags_may_not_be_set_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
     """As PyTorch's own helpers for tests leave them: `torch.backends.disable_global_flags()`."""
     monkeypatch.setattr(torch.backends, "__allow_nonbracketed_mutation_flag", False)
-    _restore_defaults(MachineSpec("one GPU", "cuda", 0, 1, ("cuda",), "T4", None))
+    _restore_defaults(MachineSpec(Scenario("one GPU", 1, ("cuda",), "T4"), "cuda", 0))
     assert torch.backends.cudnn.allow_tf32 is False
 
 
@@ -35,7 +36,7 @@ def test_a_real_gpus_convolutions_keep_their_digits_until_somebody_asks(kind: st
     torch.set_grad_enabled(False)
     torch.set_default_dtype(torch.float64)
 
-    _restore_defaults(MachineSpec("one GPU", kind, 0, 1, ("cuda",), "T4", None))
+    _restore_defaults(MachineSpec(Scenario("one GPU", 1, ("cuda",), "T4"), kind, 0))
 
     assert torch.backends.cudnn.allow_tf32 is allowed
     assert torch.get_float32_matmul_precision() == "highest"

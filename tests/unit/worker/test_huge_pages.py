@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from gpututor.worker import huge_pages
+from gpututor.worker import fork_server
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells of its pages")
 ENABLED = Path("/sys/kernel/mm/transparent_hugepage/enabled")
@@ -29,7 +29,7 @@ def can_gather() -> bool:
 def test_what_is_gathered_stays_as_it_is_and_goes_to_children() -> None:
     content = random.Random(0).randbytes(16 << 20)
     copied, before = bytearray(content), in_huge_pages()
-    huge_pages.gather()
+    fork_server.gather()
     assert copied == content
     if can_gather():
         assert in_huge_pages() >= before + (8 << 10)
@@ -42,13 +42,13 @@ def test_what_is_gathered_stays_as_it_is_and_goes_to_children() -> None:
 
 
 def test_regions_are_whole_huge_pages_of_memory_without_a_file() -> None:
-    regions = list(huge_pages._regions())
+    regions = list(fork_server._regions())
     assert regions
-    assert all(start % huge_pages.SIZE == end % huge_pages.SIZE == 0 < end - start for start, end in regions)
+    assert all(start % fork_server.SIZE == end % fork_server.SIZE == 0 < end - start for start, end in regions)
 
 
 def test_a_kernel_that_refuses_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(huge_pages, "_COLLAPSE", 9999)
-    huge_pages.gather()
-    monkeypatch.setattr(huge_pages, "_regions", lambda: (_ for _ in ()).throw(OSError("no /proc")))
-    huge_pages.gather()
+    monkeypatch.setattr(fork_server, "_COLLAPSE", 9999)
+    fork_server.gather()
+    monkeypatch.setattr(fork_server, "_regions", lambda: (_ for _ in ()).throw(OSError("no /proc")))
+    fork_server.gather()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import copyreg
 import functools
 import gc
 import subprocess
@@ -18,15 +19,17 @@ import pytest
 import torch
 
 from gpututor.devices.recorder import Recorder
-from gpututor.devices.virtual.operators import overloads
+from gpututor.devices.virtual import operator_registry
+from gpututor.devices.virtual.tensors.tensor import Hooks
+from gpututor.hardware.scenario import Scenario
+from gpututor.protocol.messages import MachineSpec
 from gpututor.trace.columns import Trace
-from gpututor.wire.messages import MachineSpec
+from gpututor.worker.guard import Sealed, _replaced, code_of_machine, code_of_worker
 from gpututor.worker.integrity import Seal, seal_of_machine
-from gpututor.worker.machines import EnteredMachine, entered
-from gpututor.worker.sealed import Sealed, _replaced, code_of_machine, code_of_worker
+from gpututor.worker.machine import EnteredMachine, entered
 from gpututor.worker.submission import call, load
 
-SPEC = MachineSpec("one GPU", "virtual", 0, 1, ("cuda",), "T4", None)
+SPEC = MachineSpec(Scenario("one GPU", 1, ("cuda",), "T4"), "virtual", 0)
 LIMIT = 1000
 
 
@@ -81,9 +84,9 @@ def test_nothing_is_named_when_nothing_was_replaced(machine: EnteredMachine) -> 
         ("builtins", "isinstance"),
         ("gpututor.devices.recorder.Recorder", "transfer"),
         ("gpututor.trace.columns.Trace", "add"),
-        ("gpututor.wire.packer.Packer", "pack"),
-        ("gpututor.devices.virtual.work.copies", "copy_to_host"),
-        ("gpututor.worker.sealed.Sealed", "changed"),
+        ("gpututor.protocol.encode.Packer", "pack"),
+        ("gpututor.devices.virtual.execution.copies", "copy_to_host"),
+        ("gpututor.worker.guard.Sealed", "changed"),
     ],
 )
 def test_a_replaced_name_is_named(machine: EnteredMachine, owner: str, name: str) -> None:
@@ -144,7 +147,9 @@ def test_a_renewed_seal_watches_what_a_new_one_would(machine: EnteredMachine) ->
     def watched(seal: Seal) -> list[str]:
         return sorted(space.words(name) for space in seal._spaces for name in space.names)
 
-    renewed, new = code_of_machine(virtual=True).renewed(), seal_of_machine(_replaced())
+    renewed = code_of_machine(virtual=True).renewed()
+    copyreg._slotnames(torch.Tensor)  # type: ignore[attr-defined]  # as pickle does
+    new = seal_of_machine(_replaced())
     assert watched(renewed) == watched(new)
     assert renewed.changed() == new.changed() == []
 
@@ -170,10 +175,11 @@ def test_a_renewed_seal_takes_the_values_of_now_and_the_code_of_then() -> None:
 def test_a_warm_worker_names_nothing_on_any_machine(kind: str) -> None:
     code = (
         "import gpututor.worker.__main__ as worker; worker.warm_up()\n"
-        "from gpututor.wire.messages import MachineSpec\n"
-        "from gpututor.worker.machines import entered\n"
-        "from gpututor.worker.sealed import Sealed\n"
-        f"spec = MachineSpec('', {kind!r}, 0, int({kind!r} == 'virtual'), (), 'T4', None)\n"
+        "from gpututor.hardware.scenario import Scenario\n"
+        "from gpututor.protocol.messages import MachineSpec\n"
+        "from gpututor.worker.machine import entered\n"
+        "from gpututor.worker.guard import Sealed\n"
+        f"spec = MachineSpec(Scenario('', int({kind!r} == 'virtual'), (), 'T4'), {kind!r}, 0)\n"
         "for _ in range(2):\n"
         "    with entered(spec, 'solution.py') as machine:\n"
         "        print(Sealed(machine).changed())\n"
@@ -190,8 +196,14 @@ def test_other_defaults_are_named(machine: EnteredMachine, patch: pytest.MonkeyP
 
 def test_an_entry_of_a_table_is_named(machine: EnteredMachine, patch: pytest.MonkeyPatch) -> None:
     sealed = Sealed(machine)
-    patch.setitem(overloads.RULES, next(iter(overloads.RULES)), _nothing)
+    patch.setitem(operator_registry.RULES, next(iter(operator_registry.RULES)), _nothing)
     assert [found for found in sealed.changed() if "RULES" in found]
+
+
+def test_a_replaced_hook_of_tensors_is_named(machine: EnteredMachine, patch: pytest.MonkeyPatch) -> None:
+    sealed = Sealed(machine)
+    patch.setattr(Hooks, "run", _nothing)
+    assert [words for words in sealed.changed() if words.endswith("Hooks.run")]
 
 
 def test_a_recorder_that_was_switched_off_is_named(machine: EnteredMachine) -> None:
@@ -212,16 +224,18 @@ def test_another_trace_another_limit_and_a_hidden_method_are_named(
     assert sealed.changed() == ["recorder.trace", "recorder.kernel"]
 
 
-def test_another_figure_of_the_gpu_is_named(machine: EnteredMachine) -> None:
+def test_another_figure_of_the_gpu_is_named(machine: EnteredMachine, patch: pytest.MonkeyPatch) -> None:
     assert machine.virtual is not None
     sealed = Sealed(machine)
-    spec = machine.virtual.gpus[0].spec
-    before = spec.launch_s
-    object.__setattr__(spec, "launch_s", 0.0)
-    try:
+    gpu = machine.virtual.gpus[0]
+    with pytest.raises(AttributeError):
+        object.__setattr__(gpu.spec, "launch_s", 0.0)
+    with patch.context() as inner:
+        inner.setattr(type(gpu.spec), "launch_s", 0.0)
         assert sealed.changed() == ["the figures of cuda:0.launch_s"]
-    finally:
-        object.__setattr__(spec, "launch_s", before)
+    sealed = Sealed(machine)
+    patch.setattr(gpu, "spec", gpu.spec._replace(launch_s=0.0))
+    assert sealed.changed() == ["cuda:0.spec"]
 
 
 HONEST = {

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from gpututor.worker import refused
+from gpututor.worker import seccomp
 
-pytestmark = pytest.mark.skipif(refused._machine() is None, reason="nothing is refused on this kind of machine")
+pytestmark = pytest.mark.skipif(seccomp._machine() is None, reason="nothing is refused on this kind of machine")
 
 TRIES = """
 import ctypes, json, os, signal, subprocess, sys, threading
@@ -55,7 +55,7 @@ MEMORY = ("shmget", "memfd_create", "shmget in a thread")
 
 def found_after(*calls: str) -> dict[str, Any]:
     """What the tries come to in a process that first made `calls` of the module."""
-    begin = "from gpututor.worker import refused\n" + "".join(f"assert refused.{call}()\n" for call in calls)
+    begin = "from gpututor.worker import seccomp as refused\n" + "".join(f"assert refused.{call}()\n" for call in calls)
     done = subprocess.run([sys.executable, "-c", begin + TRIES], capture_output=True, text=True, check=True)
     found: dict[str, Any] = json.loads(done.stdout)
     return found
@@ -88,5 +88,5 @@ def test_memory_alone_leaves_the_rest() -> None:
 def test_on_other_machines_nothing_is_refused_and_it_says_so(monkeypatch: pytest.MonkeyPatch, processor: str) -> None:
     monkeypatch.setattr(platform, "machine", lambda: processor)
 
-    refused.leave_keys()
-    assert refused.refuse_escapes() is refused.refuse_memory() is False
+    seccomp.leave_keys()
+    assert seccomp.refuse_escapes() is seccomp.refuse_memory() is False

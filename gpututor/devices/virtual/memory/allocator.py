@@ -1,4 +1,7 @@
-"""The memory of one virtual GPU: what CUDA's caching allocator would hold for the tensors that are alive.
+"""The caching allocator of one GPU, and its private pools for graphs.
+
+As c10/cuda/CUDACachingAllocator.cpp keeps private pools: a replay writes where the capture did, so nobody else may get
+that memory while the graph lives. Within the capture, what was freed is used again.
 
 Segments are asked from the driver, kept and cut into blocks as c10/cuda/CUDACachingAllocator.cpp does it. One thing
 differs: where CUDA does not split off a tail of up to 1 MiB and counts it as allocated, here the tail is reserved
@@ -9,16 +12,69 @@ from __future__ import annotations
 
 import threading
 from collections import deque
+from collections.abc import Callable
 from typing import Any
 
-from gpututor.devices.virtual import errors
-from gpututor.devices.virtual.clock.order import Key
+from gpututor.devices.virtual import cuda_errors
+from gpututor.devices.virtual.clock.machine_clock import Key
 from gpututor.devices.virtual.clock.timeline import Task
-from gpututor.devices.virtual.memory import host
-from gpututor.devices.virtual.memory.graph_pools import GraphPool, GraphPools
-from gpututor.devices.virtual.memory.pool import GRANULE, ROUND_LARGE, SMALL_SIZE, Pool, Span, segment_size
-from gpututor.devices.virtual.memory.statistics import Statistics
-from gpututor.devices.virtual.memory.watch import MemoryWatch, Moment
+from gpututor.devices.virtual.memory import events
+from gpututor.devices.virtual.memory.events import MemoryWatch, Moment
+from gpututor.devices.virtual.memory.pool import GRANULE, ROUND_LARGE, SMALL_SIZE, Pool, Span, Statistics, segment_size
+
+PoolId = tuple[int, int]
+
+
+class GraphPool:
+    """The segments of one graph, or of several that share them."""
+
+    __slots__ = ("graphs", "large", "small")
+
+    def __init__(self) -> None:
+        self.small, self.large = Pool(is_small=True), Pool(is_small=False)
+        self.graphs = 0
+        """How many graphs hold it; with none left, its idle segments can go back to the driver."""
+
+
+class GraphPools:
+    """All of one GPU, and which of them takes what is allocated now."""
+
+    __slots__ = ("_taken_by", "by_id", "capturing")
+
+    def __init__(self) -> None:
+        self.by_id: dict[PoolId, GraphPool] = {}
+        self.capturing: GraphPool | None = None
+        self._taken_by: Callable[[], bool] = bool
+
+    def begin(self, pool_id: PoolId, taken_by: Callable[[], bool]) -> None:
+        """From now on that pool takes what is allocated, where `taken_by` says that a capture does."""
+        pool = self.by_id.setdefault(pool_id, GraphPool())
+        pool.graphs += 1
+        self.capturing, self._taken_by = pool, taken_by
+
+    def end(self) -> None:
+        self.capturing, self._taken_by = None, bool
+
+    def chosen(self) -> GraphPool | None:
+        """The pool for what is allocated now by this thread; None for that of all."""
+        return self.capturing if self.capturing is not None and self._taken_by() else None
+
+    def leave(self, pool_id: PoolId) -> None:
+        """A graph is gone. Takes no lock: destructors call it."""
+        pool = self.by_id.get(pool_id)
+        if pool is not None:
+            pool.graphs -= 1
+
+    def all(self) -> list[Pool]:
+        return [part for pool in self.by_id.values() for part in (pool.small, pool.large)]
+
+    def left(self) -> list[Pool]:
+        """The pools that no graph holds; those without memory are forgotten."""
+        for key, pool in list(self.by_id.items()):
+            if pool.graphs <= 0 and not pool.small.reserved + pool.large.reserved:
+                del self.by_id[key]
+        return [part for pool in self.by_id.values() if pool.graphs <= 0 for part in (pool.small, pool.large)]
+
 
 _FIRST_ADDRESS = 0x7F00_0000_0000
 _BETWEEN_GPUS = 1 << 38
@@ -99,7 +155,7 @@ class DeviceMemory:
                 self._release_idle()
                 raise self._out_of_memory(size)
         if self.values_on_host:
-            host.expect(requested)
+            events.expect(requested)
 
     def expect_all(self, sizes: list[int]) -> None:
         """The same for several new storages: each has to fit, and so has their sum."""
@@ -190,7 +246,7 @@ class DeviceMemory:
     def room(self) -> int:
         """Bytes that can be allocated without a second look, quick to tell: on this GPU and on the host."""
         left = self.limit - self._in_use
-        return left if left < host.LARGE else host.LARGE
+        return left if left < events.LARGE else events.LARGE
 
     def _settle(self) -> None:
         freed = self._freed
@@ -232,7 +288,7 @@ class DeviceMemory:
         allocated = self._in_use
         if self.watch is not None:
             self.watch.short(size, allocated)
-        return errors.out_of_memory(
+        return cuda_errors.out_of_memory(
             self.index,
             wanted=segment_size(size),
             total=self.total,

@@ -1,4 +1,4 @@
-"""Runs each operator: checks devices, computes on the CPU, wraps what comes back and records a kernel."""
+"""Dispatch: runs one operator on the virtual GPU."""
 
 from __future__ import annotations
 
@@ -8,21 +8,37 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from gpututor.devices.virtual import errors, private, work
+from gpututor.devices.virtual import cuda_errors, execution, torch_private
+from gpututor.devices.virtual.execution.host_work import SHORT_NS, SLOW_NS, meter
+from gpututor.devices.virtual.execution.prices import tensors_of
 from gpututor.devices.virtual.machine import active, is_on, python_device
-from gpututor.devices.virtual.operators import custom, mixing, replaying, second_ways, without_values
-from gpututor.devices.virtual.operators.drawing import draw
-from gpututor.devices.virtual.operators.forecast import WIDEST, could_fill, could_grow, forecast
-from gpututor.devices.virtual.operators.inputs import Inputs, bytes_of
-from gpututor.devices.virtual.operators.kernels import check_dtype, in_cudas_name
-from gpututor.devices.virtual.operators.numbers import numbers_as_tensors
-from gpututor.devices.virtual.operators.outputs import follow_host, fresh, resolved, wrap
-from gpututor.devices.virtual.operators.overloads import OPERATORS, RULES, Operator, describe, operator_of
+from gpututor.devices.virtual.operator_registry import OPERATORS, RULES, Operator, describe, operator_of
+from gpututor.devices.virtual.operators import custom_operators, fallbacks, graph_replay, operands, shape_only
+from gpututor.devices.virtual.operators.operands import Inputs, bytes_of, follow_host, fresh, resolved, wrap
+from gpututor.devices.virtual.operators.random_numbers import draw
+from gpututor.devices.virtual.operators.shape_only import WIDEST, could_fill, could_grow, forecast
 from gpututor.devices.virtual.operators.sparse import run_sparse
+from gpututor.devices.virtual.operators.unsupported_dtypes import check_dtype, in_cudas_name
 from gpututor.devices.virtual.tensors.moves import pin
 from gpututor.devices.virtual.tensors.tensor import VirtualTensor, on_device
-from gpututor.devices.virtual.work.prices import tensors_of
-from gpututor.devices.virtual.work.unpriced import SHORT_NS, SLOW_NS, meter
+
+
+def numbers_as_tensors(func: Any, args: tuple[Any, ...]) -> tuple[Any, ...] | None:
+    """The arguments with a CPU tensor in the place of each number that the operator takes as a tensor; None if none."""
+    declared = func._schema.arguments
+    found = False
+    settled = []
+    for value, argument in zip(args, declared, strict=False):
+        if type(value) in (int, float, bool) and isinstance(argument.type, torch.TensorType):
+            found = True
+            value = torch.scalar_tensor(value, dtype=_dtype_of(value))
+        settled.append(value)
+    return tuple(settled) if found else None
+
+
+def _dtype_of(value: Any) -> torch.dtype:
+    return {bool: torch.bool, int: torch.int64}.get(type(value), torch.float64)
+
 
 Tensor = torch.Tensor
 _STRIDED = torch.strided
@@ -54,10 +70,10 @@ class DeviceMode(TorchDispatchMode):
         try:
             if type(types) is list:
                 # A higher-order operator, for which torch lists no types. Some compute under no mode at all.
-                raise errors.unsupported(f"torch.ops.higher_order.{func.name()}")
-            if private.function_mode_is_on():
+                raise cuda_errors.unsupported(f"torch.ops.higher_order.{func.name()}")
+            if torch_private.function_mode_is_on():
                 # In a backward pass: else the function mode would see each size and stride that is asked for below.
-                with private.no_function_modes():
+                with torch_private.no_function_modes():
                     return self._operator(func, types, args, kwargs or {})
             return self._operator(func, types, args, kwargs or {})
         finally:
@@ -76,7 +92,7 @@ class DeviceMode(TorchDispatchMode):
             # A thread that outlived the block, maybe in the middle of a call.
             device = kwargs.get("device")
             if device is not None and device.type == "meta" and device.index is not None:
-                raise errors.switched_off()
+                raise cuda_errors.switched_off()
             return func(*args, **kwargs)
         args = [_with_memory(value) for value in args]
         device = kwargs.get("device") if kwargs else None
@@ -95,16 +111,16 @@ class DeviceMode(TorchDispatchMode):
                 raise
             out = op.call(*settled, **kwargs)
         if (op.is_kernel or func in _READ_ON_HOST) and is_on() and active().pending_copies:
-            work.hazards.on_host(active(), tensors_of(args), op.written_among(args, kwargs))
+            execution.races.on_host(active(), tensors_of(args), op.written_among(args, kwargs))
         if op.is_kernel and is_on() and _device_of(out, args) == "cpu":
-            work.host_kernel(active(), op, args, bytes_of(args) + bytes_of(out), out)
+            execution.host_kernel(active(), op, args, bytes_of(args) + bytes_of(out), out)
         return None if op.returns_nothing else out
 
 
 def _with_memory(value: Any) -> Any:
     """One made before the virtual GPU was entered may have none, and a list may hold such."""
     if type(value) is Tensor:
-        return private.with_memory(value)
+        return torch_private.with_memory(value)
     if type(value) is list and value and isinstance(value[0], Tensor):
         return [_with_memory(one) for one in value]
     return value
@@ -122,21 +138,23 @@ def is_virtual_device(device: torch.device) -> bool:
     if device.type == "meta":
         return device.index is not None
     # Beside a real GPU, a kernel of a real tensor, such as those of its backward pass, asks for scratch memory on cuda.
-    return device.type == "cuda" and not (is_on() and active().beside_real_gpu and private.default_device() is None)
+    return device.type == "cuda" and not (
+        is_on() and active().beside_real_gpu and torch_private.default_device() is None
+    )
 
 
 def _device_of(out: Any, args: tuple[Any, ...]) -> str:
     for value in (out, *args):
         found = value[0] if type(value) in (list, tuple) and value else value
         if isinstance(found, Tensor):
-            return "" if private.is_fake(found) else found.device.type
+            return "" if torch_private.is_fake(found) else found.device.type
     return ""
 
 
 def _composed(func: Any, op: Operator, args: Any, kwargs: dict[str, Any]) -> Any:
     """Run an operator that calls others: the calls are seen, and this one is no kernel."""
     if op.custom:
-        return custom.run(func, tuple(args), kwargs)
+        return custom_operators.run(func, tuple(args), kwargs)
     with DeviceMode():
         return func.decompose(*args, **kwargs)
 
@@ -175,7 +193,7 @@ def run(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     if inputs.sparse:
         if inputs.lazy:
             hosts = [resolved(one) if isinstance(one, Tensor) else one for one in hosts]
-        replaying.refuse_sparse(machine, gpu)
+        graph_replay.refuse_sparse(machine, gpu)
         return run_sparse(op, inputs.wrappers, hosts, kwargs, device)
     if kwargs and kwargs.get("device") is not None:
         wanted = python_device(kwargs["device"])
@@ -194,32 +212,32 @@ def run(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if large:
             gpu.memory.expect_all(forecast(func, hosts, kwargs))
         if machine.capture is not None:
-            replaying.save_before(machine, gpu, op, hosts, kwargs)
+            graph_replay.save_before(machine, gpu, op, hosts, kwargs)
         try:
             if inputs.lazy:
-                with private.bits_respected():
+                with torch_private.bits_respected():
                     out = draw(op, hosts, kwargs, gpu.generator) if op.random else op.call(*hosts, **kwargs)
             else:
                 out = draw(op, hosts, kwargs, gpu.generator) if op.random else op.call(*hosts, **kwargs)
-        except second_ways.REFUSALS as error:
-            out = second_ways.after_refusal(error, op, hosts, kwargs)
+        except fallbacks.REFUSALS as error:
+            out = fallbacks.after_refusal(error, op, hosts, kwargs)
     else:
-        out = without_values.outlines(op, hosts, kwargs)
+        out = shape_only.outlines(op, hosts, kwargs)
         if large:
             gpu.memory.expect_all([bytes_of(one) for one in tensors_of(out)])
     if op.is_kernel:
         if machine.capture is not None:
-            out = replaying.keep(machine, gpu, op, inputs.wrappers, (hosts, kwargs), out)
-        work.kernel(machine, gpu, op, inputs.wrappers, inputs.size_bytes + bytes_of(out), out, (hosts, kwargs))
+            out = graph_replay.keep(machine, gpu, op, inputs.wrappers, (hosts, kwargs), out)
+        execution.kernel(machine, gpu, op, inputs.wrappers, inputs.size_bytes + bytes_of(out), out, (hosts, kwargs))
         if op.waits is not None and op.waits(args):
-            work.wait(machine, gpu, op.name, machine.stream_of(gpu))
+            execution.wait(machine, gpu, op.name, machine.stream_of(gpu))
     else:
         # Memory that nothing writes to, or several views: as dear as a view.
         machine.clock.host.spend(gpu.view_ns)
         gpu.memory.of_thread.writer = None
     if machine.capture is not None and op.is_kernel:
         found = _on_its_device(op, inputs, args, out, device)
-        work.hazards.captured(machine, gpu, op, inputs.wrappers, (hosts, kwargs), found)
+        execution.races.captured(machine, gpu, op, inputs.wrappers, (hosts, kwargs), found)
         return found
     return fresh(out, device) if op.is_fresh else _on_its_device(op, inputs, args, out, device)
 
@@ -242,9 +260,9 @@ def _run_mixed(func: Any, op: Operator, inputs: Inputs, args: tuple[Any, ...], k
     """Tensors on several devices: CUDA moves indices and the values that they are given, and refuses the rest."""
     for wrapper in inputs.wrappers:
         active().home(wrapper._device)
-    if op.puts_at_indices and mixing.has_strays(args):
+    if op.puts_at_indices and operands.has_strays(args):
         return _put_with_strays(func, args, kwargs)
-    error = mixing.explain(op, args, kwargs)
+    error = operands.explain(op, args, kwargs)
     if error is not None:
         raise error
     with DeviceMode():
@@ -259,14 +277,14 @@ def _put_with_strays(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -
     def beside_target(one: Tensor) -> Any:
         return RULES[_TO_COPY](_TO_COPY, (one,), {"device": device})
 
-    moved = [beside_target(one) if mixing.is_stray(one, device) else one for one in indices]
+    moved = [beside_target(one) if operands.is_stray(one, device) else one for one in indices]
     if value.dim() == 0 and value.device != device:
         value = beside_target(value)
     settled = (target, moved, value, *rest)
     if any(type(one) is VirtualTensor for one in (target, value)):
         return run(func, settled, kwargs)
     if is_on():
-        work.host_kernel(active(), operator_of(func), settled, bytes_of(settled), target)
+        execution.host_kernel(active(), operator_of(func), settled, bytes_of(settled), target)
     return func(*settled, **kwargs)
 
 
@@ -291,18 +309,18 @@ def make(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         except NotImplementedError as error:
             raise in_cudas_name(error, op) from None
     else:
-        out = without_values.outlines(op, args, named)
+        out = shape_only.outlines(op, args, named)
         if large:
             gpu.memory.expect_all([bytes_of(one) for one in tensors_of(out)])
     if op.is_kernel:
         if machine.capture is not None:
-            out = replaying.keep(machine, gpu, op, (), (args, named), out)
-        work.kernel(machine, gpu, op, (), bytes_of(out), out, (args, named))
+            out = graph_replay.keep(machine, gpu, op, (), (args, named), out)
+        execution.kernel(machine, gpu, op, (), bytes_of(out), out, (args, named))
     else:
         # Memory that nothing writes to, or several views: as dear as a view.
         machine.clock.host.spend(gpu.view_ns)
         gpu.memory.of_thread.writer = None
     made = wrap(out, [], gpu.device)
     if op.is_kernel and machine.capture is not None:
-        work.hazards.captured(machine, gpu, op, (), (args, named), made)
+        execution.races.captured(machine, gpu, op, (), (args, named), made)
     return made

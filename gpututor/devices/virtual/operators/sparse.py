@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import torch
 
-from gpututor.devices.virtual import work
+from gpututor.devices.virtual import execution
 from gpututor.devices.virtual.machine import CPU, active, python_device
-from gpututor.devices.virtual.operators import second_ways
-from gpututor.devices.virtual.operators.overloads import Operator
+from gpututor.devices.virtual.operator_registry import Operator
+from gpututor.devices.virtual.operators import fallbacks
 from gpututor.devices.virtual.tensors.moves import record_copy
 from gpututor.devices.virtual.tensors.sparse import (
     blocks_for,
@@ -40,49 +39,22 @@ def run_sparse(op: Operator, wrappers: list[VirtualTensor], hosts: Any, kwargs: 
             return op.call(*hosts, **kwargs)
         kwargs = {**kwargs, "device": CPU}
         device = wanted
-    if hosts and is_compressed(hosts[0]):
-        rule = _COMPRESSED.get(op.func.overloadpacket.__name__)
-        if rule is not None:
-            return wrap_parts(rule(*hosts), wrappers, device)
     try:
         out = op.call(*hosts, **kwargs)
-    except second_ways.REFUSALS as error:
-        out = second_ways.after_refusal(error, op, hosts, kwargs)
+    except fallbacks.REFUSALS as error:
+        out = fallbacks.after_refusal(error, op, hosts, kwargs)
     if op.is_kernel:
         machine = active()
         gpu = machine.home(device)
-        work.kernel_of_bytes(machine, gpu, op.name, all_bytes([*hosts, *kwargs.values()]) + all_bytes(out))
+        execution.kernel_of_bytes(machine, gpu, op.name, all_bytes([*hosts, *kwargs.values()]) + all_bytes(out))
         if op.waits is not None and op.waits(hosts):
-            work.wait(machine, gpu, op.name, machine.stream_of(gpu))
+            execution.wait(machine, gpu, op.name, machine.stream_of(gpu))
     if op.returns_nothing:
         for wrapper in wrappers:
             if is_sparse(wrapper):
                 follow_sparse(wrapper)
         return None
     return wrap_parts(out, wrappers, device)
-
-
-def _no_coordinates(host: Tensor) -> Tensor:
-    """What C++ finds where it looks for a COO tensor's parts in another layout: parts that it cannot take over."""
-    return torch.empty((2, 2)).t()
-
-
-def _product(left: Tensor, right: Tensor) -> Tensor:
-    return (left @ right).to_sparse(layout=left.layout)
-
-
-_COMPRESSED: dict[str, Callable[..., Any]] = {
-    "_sparse_sparse_matmul": _product,
-    "_indices": _no_coordinates,
-    "_values": _no_coordinates,
-    "is_coalesced": lambda host: True,
-}
-"""What C++ asks of a compressed tensor in the belief that it is a COO tensor."""
-
-
-def is_compressed(value: Any) -> bool:
-    """Whether `value` is a CPU tensor of a sparse layout other than COO."""
-    return isinstance(value, Tensor) and value.layout is not torch.strided and value.layout is not torch.sparse_coo
 
 
 def all_bytes(value: Any) -> int:
@@ -112,8 +84,6 @@ def wrap_parts(out: Any, wrappers: list[VirtualTensor], device: torch.device) ->
 def copy_sparse(func: Any, source: torch.device, host: Tensor, target: torch.device, options: dict[str, Any]) -> Any:
     """A sparse tensor on another device or in another dtype: each part crosses by itself, as CUDA moves them."""
     non_blocking = bool(options.pop("non_blocking", False))
-    # C++ takes each sparse layout for COO.
-    options.pop("layout", None)
     if target.type == "cuda":
         active().gpus[target.index].memory.expect(sparse_bytes(host))
     out = func(host, **options, device=CPU)

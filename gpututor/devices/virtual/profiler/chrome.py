@@ -10,10 +10,9 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from gpututor.devices.virtual.machine import VirtualGpu, VirtualMachine
-from gpututor.devices.virtual.profiler import names
-from gpututor.devices.virtual.profiler.calls import Call
+from gpututor.devices.virtual.profiler import session
 from gpututor.devices.virtual.profiler.events import spread_of, stack_of
-from gpututor.devices.virtual.profiler.tree import Node, Tree
+from gpututor.devices.virtual.profiler.tree import Call, Node, Tree
 
 Json = dict[str, Any]
 _CATEGORIES = {"operator": "cpu_op", "range": "user_annotation", "call": "cuda_runtime", "memory": "cpu_instant_event"}
@@ -107,7 +106,7 @@ class _Lanes:
                 self._work(call, number, args, arrow=place == 0)
         elif node.what == "range":
             for (index, stream), (begin, end) in spread_of(node).items():
-                lane = names.stream_number(stream)
+                lane = session.stream_number(stream)
                 self._streams.add((index, stream))
                 self._add("gpu_user_annotation", node.name, begin, end, index, lane, {})
 
@@ -115,9 +114,9 @@ class _Lanes:
         row = call.row
         if row is None:
             return
-        lane = names.stream_number(row.stream)
+        lane = session.stream_number(row.stream)
         self._streams.add((call.device_index, row.stream))
-        is_copy = names.is_copy(call.work)
+        is_copy = session.is_copy(call.work)
         details: Json = {**args, "device": call.device_index, "context": 1, "stream": lane, "correlation": number}
         details.pop("cbid", None)
         seconds = (row.end - row.start) / 1e9
@@ -166,7 +165,7 @@ class _Lanes:
                 self._label("process_sort_index", index, 0, sort_index=5_000_000 + index),
             ]
         for index, stream in sorted(self._streams):
-            lane = names.stream_number(stream)
+            lane = session.stream_number(stream)
             found.append(self._label("thread_name", index, lane, name=f"stream {lane} "))
             found.append(self._label("thread_sort_index", index, lane, sort_index=lane))
         return found

@@ -9,10 +9,9 @@ from typing import Any
 import torch
 from torch.autograd.profiler_util import EventList, FunctionEvent
 
-from gpututor.devices.virtual import private
-from gpututor.devices.virtual.profiler import names
-from gpututor.devices.virtual.profiler.calls import Call
-from gpututor.devices.virtual.profiler.tree import MEMORY, Node, Tree
+from gpututor.devices.virtual import torch_private
+from gpututor.devices.virtual.profiler import session
+from gpututor.devices.virtual.profiler.tree import MEMORY, Call, Node, Tree
 
 _NOT_LEARNERS = ("gpututor", "torch/utils/_python_dispatch.py", "torch/overrides.py")
 
@@ -84,8 +83,8 @@ class Maker:
                 "kwinputs": {},
                 "fwd_thread": 0,
                 "use_device": "cuda",
-                "name": private.profiler_name(name, with_wildcard=True),
-                "trace_name": private.profiler_name(name, with_wildcard=False),
+                "name": torch_private.profiler_name(name, with_wildcard=True),
+                "trace_name": torch_private.profiler_name(name, with_wildcard=False),
                 "start_us": (begin - start) / 1000,
                 "end_us": (end - start) / 1000,
                 **details,
@@ -123,7 +122,7 @@ class Maker:
         return self._on_device(call.work, row.start, row.end, call.device_index, row.stream)
 
     def _on_device(self, name: str, begin: int, end: int, index: int, stream: int, **details: Any) -> Any:
-        place = {"device_index": index, "device_resource_id": names.stream_number(stream)}
+        place = {"device_index": index, "device_resource_id": session.stream_number(stream)}
         return self._event(name, begin, end, device_type=DeviceType.CUDA, **place, **details)
 
     def _on_devices(self, node: Node) -> Iterator[Any]:
@@ -167,5 +166,5 @@ def stack_of(seen: Any) -> list[str]:
     return [
         entry
         for entry in seen.stack()
-        if private.is_stack_entry(entry) and not any(part in entry for part in _NOT_LEARNERS)
+        if torch_private.is_stack_entry(entry) and not any(part in entry for part in _NOT_LEARNERS)
     ]

@@ -1,4 +1,4 @@
-"""One profile while it runs: what the machine does, and where in torch's own profile that belongs.
+"""Sessions of the profiler: rows, spans and names of what ran.
 
 Torch's profiler is on for the CPU alone. It sees the operators and how they nest, with times that mean nothing here. So
 each operator that the machine runs is put into a marker, a range of torch's profile whose name has a number (`Span`);
@@ -12,17 +12,22 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
 
+import torch
+
 from gpututor.devices.recorder import Recorder
-from gpututor.devices.virtual import private
+from gpututor.devices.virtual import torch_private
+from gpututor.devices.virtual.cost import links
 from gpututor.devices.virtual.machine import VirtualMachine
+from gpututor.devices.virtual.operator_registry import operator_of
 from gpututor.devices.virtual.operators.dispatch import DeviceMode
-from gpututor.devices.virtual.operators.overloads import operator_of
-from gpututor.devices.virtual.profiler.names import is_plain_copy
+from gpututor.hardware.gpus import GpuSpec
 from gpututor.trace.columns import Trace
 from gpututor.trace.events import Kind
 
 MARKER = "gpututor:"
 """How the names of markers begin, which nobody is shown."""
+
+_COPIES = ("aten::copy_", "aten::clone")
 
 
 @dataclass(slots=True)
@@ -64,6 +69,20 @@ class Span:
     """An operator that CUDA does by a plain copy on the device, without a kernel."""
     rows: list[Row] = field(default_factory=list)
     mark: Any = None
+
+
+def is_plain_copy(name: str, args: Any) -> bool:
+    """Say whether CUDA does this operator by `cudaMemcpyAsync` on tensor device (aten/src/ATen/native/cuda/Copy.cu)."""
+    if name not in _COPIES:
+        return False
+    tensors = [tensor for tensor in args[:2] if isinstance(tensor, torch.Tensor)]
+    first = tensors[0]
+    return all(
+        tensor.layout is torch.strided
+        and tensor.is_contiguous()
+        and (tensor.dtype, tensor.device) == (first.dtype, first.device)
+        for tensor in tensors
+    )
 
 
 class _OfThread(threading.local):
@@ -159,7 +178,7 @@ class Session:
             number = len(self.spans)
             self.spans.append(span)
         self._here.open.append(span)
-        span.mark = private.ProfilerRange(MARKER + str(number))
+        span.mark = torch_private.ProfilerRange(MARKER + str(number))
         span.mark.__enter__()
         return span
 
@@ -243,3 +262,50 @@ def _observed(self: DeviceMode, func: Any, types: Any, args: Any = (), kwargs: A
         return _plain(self, func, types, args, kwargs)
     finally:
         session.close(span)
+
+
+DEFAULT_STREAM = 7
+"""What CUPTI calls the default stream; streams that a program makes have higher numbers."""
+GRAPH_LAUNCH = "cudaGraphLaunch"
+
+
+def of_device_work(row: Row, span: Span | None, spec: GpuSpec) -> str:
+    """The name of a kernel or copy on the device. A kernel has no name but its operator's."""
+    if row.kind is Kind.TRANSFER:
+        if row.source != "cpu" and row.target != "cpu":
+            return "Memcpy PtoP (Device -> Device)"
+        host = "Pinned" if _is_pinned(row, spec) else "Pageable"
+        return f"Memcpy HtoD ({host} -> Device)" if row.source == "cpu" else f"Memcpy DtoH (Device -> {host})"
+    if span is not None and span.copies_plainly and row.name == span.name:
+        return "Memcpy DtoD (Device -> Device)"
+    return "virtual::" + row.name.rsplit("::", 1)[-1].rsplit(".", 1)[-1]
+
+
+def _is_pinned(row: Row, spec: GpuSpec) -> bool:
+    """Whether the host's side is page-locked: only then the host goes on at once, or the copy is that fast."""
+    if row.asynchronous:
+        return True
+    way: links.Direction = "h2d" if row.source == "cpu" else "d2h"
+    fast, slow = (
+        round(links.copy_s(spec, row.size_bytes, pinned=pinned, direction=way) * 1e9) for pinned in (True, False)
+    )
+    return fast != slow and row.end - row.start == fast
+
+
+def is_copy(name: str) -> bool:
+    return name.startswith("Memcpy")
+
+
+def of_call(row: Row, name: str) -> str:
+    """The call of the CUDA runtime that started it, or that waited; `name` is that of the work on the device."""
+    if row.kind is Kind.SYNCHRONISE:
+        if row.name in ("torch.cuda.synchronize", "torch.accelerator.synchronize"):
+            return "cudaDeviceSynchronize"
+        return "cudaEventSynchronize" if "Event" in row.name else "cudaStreamSynchronize"
+    if is_copy(name):
+        return "cudaMemcpyPeerAsync" if "PtoP" in name else "cudaMemcpyAsync"
+    return "cudaLaunchKernel"
+
+
+def stream_number(stream: int) -> int:
+    return DEFAULT_STREAM + stream

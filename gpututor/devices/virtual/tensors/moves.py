@@ -11,31 +11,31 @@ import weakref
 
 import torch
 
-from gpututor.devices.virtual import private, work
+from gpututor.devices.virtual import execution, torch_private
 from gpututor.devices.virtual.clock.timeline import Task
+from gpututor.devices.virtual.execution import copies
 from gpututor.devices.virtual.machine import active
-from gpututor.devices.virtual.work import pinning
 
 _pinned_storages: dict[int, weakref.ref[torch.UntypedStorage]] = {}
 
 
 def pin(host: torch.Tensor) -> None:
     """Remember that the memory of a CPU tensor counts as page-locked, as long as it lives."""
-    with private.host_only():
+    with torch_private.host_only():
         storage = host.untyped_storage()
         key = storage._cdata
         _pinned_storages[key] = weakref.ref(storage)
         # The Python object of a storage lives as long as its memory. Nothing is kept on the tensor: it would be saved.
         weakref.finalize(storage, _pinned_storages.pop, key, None)
-        pinning.lock(active(), storage, storage.nbytes())
+        copies.lock(active(), storage, storage.nbytes())
 
 
 def pinned(tensor: torch.Tensor) -> bool:
     """Whether a CPU tensor's memory counts as page-locked."""
     if not _pinned_storages or tensor.layout is not torch.strided:
         return False
-    with private.host_only():
-        return private.storage_id(tensor) in _pinned_storages
+    with torch_private.host_only():
+        return torch_private.storage_id(tensor) in _pinned_storages
 
 
 def forget_pinned() -> None:
@@ -63,21 +63,21 @@ def record_copy(
     source_bytes, target_bytes = count * source_dtype.itemsize, count * target_dtype.itemsize
     if source == target:
         if source.type == "cuda":
-            return work.kernel_of_bytes(machine, machine.home(source), name, source_bytes + target_bytes)
-        work.host_copy(machine, name, source_bytes + target_bytes)
+            return execution.kernel_of_bytes(machine, machine.home(source), name, source_bytes + target_bytes)
+        execution.host_copy(machine, name, source_bytes + target_bytes)
         return None
     converts = source_dtype is not target_dtype
     if source.type == "cpu":
         crossing = source_bytes if non_blocking else target_bytes
         asynchronous = non_blocking and host_pinned
-        access = work.copy(machine, source, target, crossing, name, asynchronous=asynchronous, pinned=host_pinned)
+        access = execution.copy(machine, source, target, crossing, name, asynchronous=asynchronous, pinned=host_pinned)
         if converts and non_blocking:
-            work.kernel_of_bytes(machine, machine.home(target), "aten::copy_", source_bytes + target_bytes)
+            execution.kernel_of_bytes(machine, machine.home(target), "aten::copy_", source_bytes + target_bytes)
         return access
     if target.type == "cpu":
         if converts and non_blocking:
-            work.kernel_of_bytes(machine, machine.home(source), "aten::_to_copy", source_bytes + target_bytes)
+            execution.kernel_of_bytes(machine, machine.home(source), "aten::_to_copy", source_bytes + target_bytes)
         crossing = target_bytes if non_blocking else source_bytes
         asynchronous = non_blocking and host_pinned
-        return work.copy(machine, source, target, crossing, name, asynchronous=asynchronous, pinned=host_pinned)
-    return work.copy(machine, source, target, target_bytes, name)
+        return execution.copy(machine, source, target, crossing, name, asynchronous=asynchronous, pinned=host_pinned)
+    return execution.copy(machine, source, target, target_bytes, name)

@@ -1,7 +1,6 @@
-"""Sparse tensors on a virtual GPU: a wrapper without strides, whose memory is that of its indices and its values.
+"""Sparse COO tensors on a virtual GPU: a wrapper without strides, with the memory of its indices and its values.
 
-C++ knows a wrapper of every sparse layout as a COO tensor, the only one that a wrapper can have there; Python sees the
-layout of the values.
+Other sparse layouts are refused by name.
 """
 
 from __future__ import annotations
@@ -11,18 +10,9 @@ from typing import Any
 
 import torch
 
-from gpututor.devices.virtual import errors, private
+from gpututor.devices.virtual import cuda_errors, torch_private
 from gpututor.devices.virtual.machine import META, active
 from gpututor.devices.virtual.memory.allocator import Block
-
-PARTS = {
-    torch.sparse_coo: ("_indices", "_values"),
-    torch.sparse_csr: ("crow_indices", "col_indices", "values"),
-    torch.sparse_bsr: ("crow_indices", "col_indices", "values"),
-    torch.sparse_csc: ("ccol_indices", "row_indices", "values"),
-    torch.sparse_bsc: ("ccol_indices", "row_indices", "values"),
-}
-"""The dense tensors that a sparse one of each layout consists of."""
 
 
 class SparseBlock:
@@ -45,10 +35,14 @@ class SparseBlock:
         return 0
 
 
-def parts_of(host: torch.Tensor) -> list[torch.Tensor]:
-    """The indices and the values of a CPU tensor."""
-    with private.host_only():
-        return [getattr(host, name)() for name in PARTS[host.layout]]
+def parts_of(host: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return the indices and the values of a CPU tensor; raises `NotImplementedError` for a layout other than COO."""
+    if host.layout is not torch.sparse_coo:
+        raise cuda_errors.unsupported(
+            f"tensors of layout {host.layout}", "Use .to_sparse() without a layout, or dense ones."
+        )
+    with torch_private.host_only():
+        return host._indices(), host._values()
 
 
 def sparse_bytes(host: torch.Tensor) -> int:
@@ -63,7 +57,7 @@ def known_blocks(wrappers: Iterable[Any]) -> dict[int, Block]:
         if type(wrapper._block) is SparseBlock:
             known.update(wrapper._block.blocks)
         else:
-            known[private.storage_id(wrapper._host)] = wrapper._block
+            known[torch_private.storage_id(wrapper._host)] = wrapper._block
     return known
 
 
@@ -83,16 +77,16 @@ def blocks_for(host: torch.Tensor, device: torch.device, known: dict[int, Block]
 def sparse_on_device(cls: Any, host: torch.Tensor, device: torch.device, block: Any = None) -> Any:
     """A virtual tensor of the class `cls` with the values of a sparse `host`."""
     if not active().values:
-        raise errors.unsupported("sparse tensors without values", "Use dense ones, or run with values.")
+        raise cuda_errors.unsupported("sparse tensors without values", "Use dense ones, or run with values.")
     if type(block) is not SparseBlock:
         block = blocks_for(host, device, {})
-    made = private.make_wrapper(
+    made = torch_private.make_wrapper(
         cls,
         host.size(),
         dtype=host.dtype,
         layout=torch.sparse_coo,
         device=META[device.index],
-        _extra_dispatch_keys=private.CUDA_AUTOCAST,
+        _extra_dispatch_keys=torch_private.CUDA_AUTOCAST,
     )
     made._host, made._device, made._block, made._layout = host, device, block, host.layout
     return made
@@ -103,18 +97,7 @@ def follow_sparse(wrapper: Any) -> None:
     host = wrapper._host
     wrapper._block = blocks_for(host, wrapper._device, known_blocks([wrapper]))
     if wrapper.size() != host.size():
-        private.set_data(wrapper, sparse_on_device(type(wrapper), host, wrapper._device, wrapper._block))
-
-
-def reduce_sparse(tensor: Any) -> tuple[Any, tuple[Any, ...]]:
-    """How a sparse tensor is pickled: by its parts, as torch does."""
-    names = PARTS[tensor.layout]
-    with torch.no_grad():
-        parts = [getattr(tensor, name)() for name in names]
-    said: tuple[Any, ...] = (*parts, tensor.size())
-    if tensor.layout is torch.sparse_coo:
-        said = (*said, tensor.is_coalesced())
-    return private.rebuild_sparse, (tensor.layout, said)
+        torch_private.set_data(wrapper, sparse_on_device(type(wrapper), host, wrapper._device, wrapper._block))
 
 
 def deep_copy_sparse(tensor: Any, memo: dict[int, Any]) -> Any:
@@ -134,14 +117,12 @@ def deep_copy_sparse(tensor: Any, memo: dict[int, Any]) -> Any:
 
 def sparse_text(host: torch.Tensor, device: torch.device) -> tuple[str, list[str]]:
     """The values and the suffixes of a printed sparse tensor, as torch/_tensor_str.py writes them on CUDA."""
-    names = PARTS[host.layout]
     texts = []
-    for name, part in zip(names, parts_of(host), strict=True):
-        said = name.removeprefix("_")
-        text = private.format_values(part, len(f"tensor({said}=tensor("))
+    for said, part in zip(("indices", "values"), parts_of(host), strict=True):
+        text = torch_private.format_values(part, len(f"tensor({said}=tensor("))
         size = "" if part.numel() else f", size={tuple(part.shape)}"
         texts.append(f"{said}=tensor({text if part.numel() else '[]'}{size})")
-    with private.host_only():
+    with torch_private.host_only():
         count = host._nnz()
     suffixes = [f"device='{device}'", f"size={tuple(host.shape)}", f"nnz={count}"]
     if host.dtype not in (torch.get_default_dtype(), torch.int64, torch.bool):

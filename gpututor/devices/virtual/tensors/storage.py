@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from gpututor.devices.virtual import errors, private
+from gpututor.devices.virtual import cuda_errors, torch_private
 from gpututor.devices.virtual.machine import CPU, NOWHERE, active, meant_device
 from gpututor.devices.virtual.memory.allocator import Block
 from gpututor.devices.virtual.tensors.moves import record_copy
@@ -15,10 +15,10 @@ from gpututor.devices.virtual.tensors.moves import record_copy
 def new_storage(cls: Any, *args: Any, device: Any = None, **options: Any) -> Any:
     """Stands in for `torch.UntypedStorage(...)`, which knows no virtual GPU."""
     if device is None:
-        return private.new_storage(cls, *args, **options)
+        return torch_private.new_storage(cls, *args, **options)
     if meant_device(device).type == "cuda":
-        raise errors.unsupported("torch.UntypedStorage(..., device='cuda')", "Make a tensor: it has a storage.")
-    return private.new_storage(cls, *args, device=device, **options)
+        raise cuda_errors.unsupported("torch.UntypedStorage(..., device='cuda')", "Make a tensor: it has a storage.")
+    return torch_private.new_storage(cls, *args, device=device, **options)
 
 
 _real_is_storage: Any = torch.is_storage
@@ -77,14 +77,14 @@ class VirtualStorage:
         """Itself where it is on that GPU already."""
         wanted = active().current.index if device is None else torch.device(device).index
         if wanted != self.device.index:
-            raise errors.unsupported("UntypedStorage.cuda() to another GPU", "Move the tensor.")
+            raise cuda_errors.unsupported("UntypedStorage.cuda() to another GPU", "Move the tensor.")
         return self
 
     def cpu(self) -> torch.UntypedStorage:
         """A copy on the host: one transfer, one wait."""
         active().home(self.device)
         if not active().values:
-            raise errors.NoValues("UntypedStorage.cpu()")
+            raise cuda_errors.NoValues("UntypedStorage.cpu()")
         count = self._host.nbytes()
         record_copy(
             self.device,
@@ -109,7 +109,7 @@ class VirtualStorage:
     def __getitem__(self, place: Any) -> Any:
         active().home(self.device)
         if not active().values:
-            raise errors.NoValues("UntypedStorage[...]")
+            raise cuda_errors.NoValues("UntypedStorage[...]")
         return self._host[place]
 
     def __eq__(self, other: object) -> bool:
@@ -122,12 +122,12 @@ class VirtualStorage:
         return f"[torch.storage.UntypedStorage(device={self.device}) of size {self.nbytes()}]"
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        raise errors.unsupported("pickling an UntypedStorage", "Save the tensor.")
+        raise cuda_errors.unsupported("pickling an UntypedStorage", "Save the tensor.")
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
-        raise errors.unsupported(f"UntypedStorage.{name}")
+        raise cuda_errors.unsupported(f"UntypedStorage.{name}")
 
 
 class VirtualTypedStorage(VirtualStorage):
@@ -142,20 +142,20 @@ class VirtualTypedStorage(VirtualStorage):
     def _values(self) -> torch.Tensor:
         active().home(self.device)
         if not active().values:
-            raise errors.NoValues("TypedStorage[...]")
-        with private.host_only():
+            raise cuda_errors.NoValues("TypedStorage[...]")
+        with torch_private.host_only():
             return torch.empty((0,), dtype=self.dtype).set_(self._host)
 
     def _new_shared(self, size: int, *, device: Any = None) -> Any:
         """A storage of `size` elements; DataLoader's workers put their batches together in such."""
         place = CPU if device is None else meant_device(device)
         if place.type != "cuda":
-            raise errors.unsupported(f"TypedStorage._new_shared() on {place}", "Name the tensor's own device.")
+            raise cuda_errors.unsupported(f"TypedStorage._new_shared() on {place}", "Name the tensor's own device.")
         size_bytes = size * self.dtype.itemsize
         memory = active().home(place).memory
         memory.of_thread.writer = None
         block = Block(memory, size_bytes)
-        host = private.new_storage(torch.UntypedStorage, size_bytes, device=active().host_device)
+        host = torch_private.new_storage(torch.UntypedStorage, size_bytes, device=active().host_device)
         return VirtualTypedStorage(host, block, place, self.dtype)
 
     def untyped(self) -> VirtualStorage:
@@ -171,21 +171,21 @@ class VirtualTypedStorage(VirtualStorage):
         return self.dtype.itemsize
 
     def type(self) -> str:
-        with private.host_only():
+        with torch_private.host_only():
             kind = torch.empty((0,), dtype=self.dtype).type()
         return kind.replace("torch.", "torch.cuda.", 1).replace("Tensor", "Storage")
 
     def cpu(self) -> Any:
-        with private.host_only():
+        with torch_private.host_only():
             return torch.storage.TypedStorage(wrap_storage=super().cpu(), dtype=self.dtype, _internal=True)
 
     def tolist(self) -> list[Any]:
         super().cpu()
-        with private.host_only():
+        with torch_private.host_only():
             return self._values().tolist()
 
     def __getitem__(self, place: Any) -> Any:
-        with private.host_only():
+        with torch_private.host_only():
             return self._values()[place].tolist()
 
     def __repr__(self) -> str:

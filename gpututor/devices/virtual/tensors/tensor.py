@@ -1,41 +1,54 @@
-"""A tensor on a virtual GPU: sizes and a device for C++, and a CPU tensor with the values."""
+"""The tensor of the virtual GPU: its bits, its gradient and its text.
+
+As on CUDA the wrapper has the bit, so that C++ above the modes resolves it, and so has its CPU tensor, which shares
+the memory of what it is a view of. Few programs make such views: until the first one nobody looks for bits.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Any, cast
 
 import torch
 
-from gpututor.devices.virtual import errors, private, work
-from gpututor.devices.virtual.face import pools
-from gpututor.devices.virtual.face.types import meant
-from gpututor.devices.virtual.machine import META, active, is_on
+from gpututor.devices.virtual import cuda_errors, execution, torch_private
+from gpututor.devices.virtual.execution import waits
+from gpututor.devices.virtual.machine import META, active, is_on, python_device
 from gpututor.devices.virtual.memory.allocator import Block
-from gpututor.devices.virtual.tensors import bits
-from gpututor.devices.virtual.tensors.sparse import PARTS, deep_copy_sparse, parts_of, reduce_sparse, sparse_on_device
+from gpututor.devices.virtual.tensors.sparse import deep_copy_sparse, parts_of, sparse_on_device, sparse_text
 from gpututor.devices.virtual.tensors.storage import VirtualStorage, VirtualTypedStorage
+
+seen = False
+"""Whether a CPU tensor behind a virtual one may have a bit; for the life of the process."""
+
+
+def expect() -> None:
+    """From now on, bits are looked for."""
+    global seen
+    seen = True
 
 
 def _wrapper(host: torch.Tensor, device: torch.device) -> Any:
     # Arguments that can be left out are left out: each one costs a tenth of the call.
     offset = host.storage_offset()
     if offset:
-        return private.make_wrapper(
+        return torch_private.make_wrapper(
             VirtualTensor,
             host.size(),
             host.stride(),
             offset,
             dtype=host.dtype,
             device=META[device.index],
-            _extra_dispatch_keys=private.CUDA_AUTOCAST,
+            _extra_dispatch_keys=torch_private.CUDA_AUTOCAST,
         )
-    return private.make_wrapper(
+    return torch_private.make_wrapper(
         VirtualTensor,
         host.size(),
         host.stride(),
         dtype=host.dtype,
         device=META[device.index],
-        _extra_dispatch_keys=private.CUDA_AUTOCAST,
+        _extra_dispatch_keys=torch_private.CUDA_AUTOCAST,
     )
 
 
@@ -43,6 +56,23 @@ def _kind_in_words(host: torch.Tensor) -> str:
     if host.is_nested:
         return "nested tensors (torch.nested) on a device"
     return "quantised tensors" if host.is_quantized else f"tensors of layout {host.layout}"
+
+
+class Hooks:
+    """Functions of higher layers that methods of a tensor call; `session` fills them in as it is imported.
+
+    A class, which nobody makes an object of: a worker watches the functions of classes.
+    """
+
+    run: Callable[..., Any]
+    set_data_across_devices: Callable[..., None]
+    parse_tensor_type: Callable[[Any], tuple[str | None, torch.dtype] | None]
+    text_of: Callable[[Any], str]
+    deep_copy: Callable[..., Any]
+    reduce: Callable[[Any], Any]
+    set_source: Callable[..., Any]
+    thread_modes: Callable[[], AbstractContextManager[Any]]
+    """Enters the modes of a thread."""
 
 
 class VirtualTensor(torch.Tensor):
@@ -53,7 +83,7 @@ class VirtualTensor(torch.Tensor):
     _block: Block
     _layout: torch.layout = torch.strided
 
-    __torch_function__ = private.plain_function
+    __torch_function__ = torch_private.plain_function
 
     @staticmethod
     def __new__(cls: Any, host: torch.Tensor, device: torch.device, block: Block | None = None) -> VirtualTensor:
@@ -65,33 +95,25 @@ class VirtualTensor(torch.Tensor):
     @classmethod
     def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:  # type: ignore[override]
         # Reached only where no mode is on, such as in a thread that C++ started.
-        from gpututor.devices.virtual.operators.dispatch import run
-
-        return run(func, args, kwargs or {})
+        return Hooks.run(func, args, kwargs or {})
 
     # What C++ would answer wrongly.
     device = property(lambda self: self._device)
     is_cuda = property(lambda self: True)
     is_cpu = property(lambda self: False)
     is_meta = property(lambda self: False)
-    # C++ knows one sparse layout only, and that only for sparse tensors.
-    layout = property(lambda self: self._layout)
-    is_sparse = property(lambda self: self._layout is torch.sparse_coo)
-    is_sparse_csr = property(lambda self: self._layout is torch.sparse_csr)
 
     def _get_data(self) -> torch.Tensor:
-        return cast(torch.Tensor, private.get_data(self))
+        return cast(torch.Tensor, torch_private.get_data(self))
 
     def _set_data(self, value: Any) -> None:
         if not isinstance(value, torch.Tensor):
-            private.set_data(self, value)  # which says what it wants
+            torch_private.set_data(self, value)  # which says what it wants
             return
         if type(value) is not VirtualTensor:
-            from gpututor.devices.virtual.modules.moving import set_data_across_devices
-
-            set_data_across_devices(self, value)
+            Hooks.set_data_across_devices(self, value)
             return
-        private.set_data(self, VirtualTensor(value._host, value._device, value._block))
+        torch_private.set_data(self, VirtualTensor(value._host, value._device, value._block))
         self._host, self._device, self._block = value._host, value._device, value._block
 
     data = property(_get_data, _set_data)
@@ -99,7 +121,7 @@ class VirtualTensor(torch.Tensor):
     def as_subclass(self, cls: Any) -> Any:
         if cls is torch.Tensor:
             return self.view_as(self)
-        raise errors.unsupported(
+        raise cuda_errors.unsupported(
             f"tensors of the class {cls.__name__} on a device, by .to(), .cuda() or .as_subclass()",
             "Use a plain tensor there.",
         )
@@ -110,7 +132,7 @@ class VirtualTensor(torch.Tensor):
     def type(self, dtype: Any = None, non_blocking: bool = False, **kwargs: Any) -> Any:
         if dtype is None:
             return self._host.type().replace("torch.", "torch.cuda.", 1)
-        found = meant(dtype)
+        found = Hooks.parse_tensor_type(dtype)
         if found is None:
             raise ValueError(f"invalid type: {str(dtype)!r}")
         kind, wanted = found
@@ -119,24 +141,22 @@ class VirtualTensor(torch.Tensor):
     def numpy(self, *, force: bool = False) -> Any:
         if force:
             return self.detach().cpu().numpy(force=True)
-        raise errors.no_numpy(self._device)
+        raise cuda_errors.no_numpy(self._device)
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
-        raise errors.no_numpy(self._device)
+        raise cuda_errors.no_numpy(self._device)
 
     def tolist(self) -> Any:
         active().home(self._device)
         record_copy_to_host(self, "aten::_to_copy")
         if self._host.is_meta:
-            raise errors.NoValues("Tensor.tolist()")
-        with private.host_only():
+            raise cuda_errors.NoValues("Tensor.tolist()")
+        with torch_private.host_only():
             return self._host.tolist()
 
     def __repr__(self, *, tensor_contents: Any = None) -> str:  # type: ignore[override]
-        from gpututor.devices.virtual.tensors.printing import text_of
-
         record_copy_to_host(self, "print")
-        return text_of(self)
+        return Hooks.text_of(self)
 
     def __format__(self, spec: str) -> str:
         if self.dim() == 0 and type(self) is VirtualTensor and (spec or not self._host.is_meta):
@@ -144,24 +164,20 @@ class VirtualTensor(torch.Tensor):
         return object.__format__(self, spec)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
-        from gpututor.devices.virtual.saving.serialisation import deep_copy
-
         if self._layout is not torch.strided:
             return deep_copy_sparse(self, memo)
-        return deep_copy(self, memo)
+        return Hooks.deep_copy(self, memo)
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        from gpututor.devices.virtual.saving.serialisation import reduce
-
         if self._layout is not torch.strided:
-            return reduce_sparse(self)
-        return reduce(self)
+            raise cuda_errors.unsupported("pickling a sparse tensor", "Save its indices() and values().")
+        return Hooks.reduce(self)
 
     def is_pinned(self, device: Any = None) -> bool:
         return False
 
     def pin_memory(self, device: Any = None) -> torch.Tensor:
-        raise errors.cannot_pin(self.type())
+        raise cuda_errors.cannot_pin(self.type())
 
     def is_shared(self) -> bool:
         return True
@@ -173,7 +189,7 @@ class VirtualTensor(torch.Tensor):
         """Say that a stream uses the memory: once the tensor is gone, it is kept until that stream is done."""
         if self._block.recorded is None:
             self._block.recorded = set()
-        self._block.recorded.add(pools.number_of(stream.stream_id))
+        self._block.recorded.add(waits.number_of(stream.stream_id))
 
     def data_ptr(self) -> int:
         active().home(self._device)
@@ -183,20 +199,18 @@ class VirtualTensor(torch.Tensor):
 
     # torch's own is not seen by function modes.
     def set_(self, *args: Any, **kwargs: Any) -> VirtualTensor:
-        from gpututor.devices.virtual.tensors.sources import set_source
-
-        return set_source(self, *args, **kwargs)
+        return cast(VirtualTensor, Hooks.set_source(self, *args, **kwargs))
 
     def untyped_storage(self) -> Any:
         active().home(self._device)
         return VirtualStorage(self._host.untyped_storage(), self._block, self._device)
 
     def storage(self) -> Any:
-        private.warn_typed_storage(stacklevel=2)
+        torch_private.warn_typed_storage(stacklevel=2)
         return self._typed_storage()
 
     def storage_type(self) -> Any:
-        private.warn_typed_storage(stacklevel=2)
+        torch_private.warn_typed_storage(stacklevel=2)
         return getattr(torch.cuda, self._typed_storage().type().rpartition(".")[-1])
 
     def _typed_storage(self) -> Any:
@@ -209,7 +223,7 @@ class VirtualTensor(torch.Tensor):
         raise AttributeError("a virtual GPU's tensor has no CUDA memory to share")
 
     def __dlpack__(self, **kwargs: Any) -> Any:
-        raise errors.unsupported("Tensor.__dlpack__", "There is no CUDA memory to share.")
+        raise cuda_errors.unsupported("Tensor.__dlpack__", "There is no CUDA memory to share.")
 
 
 def on_device(host: torch.Tensor, device: torch.device, block: Block | None = None) -> VirtualTensor:
@@ -218,9 +232,9 @@ def on_device(host: torch.Tensor, device: torch.device, block: Block | None = No
     Raises CUDA's out-of-memory error, and `NotImplementedError` for kinds of tensor that have no such wrapper.
     """
     if host.layout is not torch.strided or host.is_quantized or host.is_nested:
-        if host.layout in PARTS:
+        if host.layout is torch.sparse_coo:
             return cast(VirtualTensor, sparse_on_device(VirtualTensor, host, device, block))
-        raise errors.unsupported(_kind_in_words(host))
+        raise cuda_errors.unsupported(_kind_in_words(host))
     if block is None:
         block = Block(active().gpus[device.index].memory, host.untyped_storage().nbytes())
     if torch.is_inference_mode_enabled() and not host.is_inference():
@@ -232,8 +246,8 @@ def on_device(host: torch.Tensor, device: torch.device, block: Block | None = No
     made._host = host
     made._device = device
     made._block = block
-    if bits.seen:
-        private.follow_bits(made, host)
+    if seen:
+        torch_private.follow_bits(made, host)
     return cast(VirtualTensor, made)
 
 
@@ -249,14 +263,14 @@ def is_virtual(tensor: object) -> bool:
 
 def host_tensor(tensor: torch.Tensor) -> torch.Tensor:
     """The plain CPU tensor behind a virtual one, detached, sharing its memory; a CPU tensor detached. Not recorded."""
-    with private.host_only():
+    with torch_private.host_only():
         return (tensor._host if type(tensor) is VirtualTensor else tensor).detach()
 
 
 def storage_key(tensor: torch.Tensor) -> int:
     """Equal for tensors that share memory, different for those that do not, while both live."""
     host = tensor._host if type(tensor) is VirtualTensor else tensor
-    return private.storage_id(host if host.layout is torch.strided else parts_of(host)[-1])
+    return torch_private.storage_id(host if host.layout is torch.strided else parts_of(host)[-1])
 
 
 def size_bytes(tensor: torch.Tensor) -> int:
@@ -267,4 +281,105 @@ def size_bytes(tensor: torch.Tensor) -> int:
 def record_copy_to_host(tensor: VirtualTensor, name: str) -> None:
     """A blocking copy of the whole tensor to the host: one transfer and one wait."""
     if is_on() and tensor.numel() and id(tensor._device) in active().by_device:
-        work.copy_to_host(active(), tensor._device, size_bytes(tensor), name)
+        execution.copy_to_host(active(), tensor._device, size_bytes(tensor), name)
+
+
+def text_of(tensor: VirtualTensor) -> str:
+    """`tensor([1., 2.], device='cuda:0', grad_fn=<MulBackward0>)`; a parameter says so first."""
+    node = tensor.grad_fn
+    with torch_private.host_only():
+        host = tensor._host.detach()
+        prefix = "tensor("
+        suffixes = [f"device='{tensor._device}'"]
+        complex_default = torch.complex128 if torch.get_default_dtype() is torch.float64 else torch.complex64
+        usual = host.dtype in (torch.get_default_dtype(), complex_default, torch.int64, torch.bool)
+        if host.is_meta:
+            suffixes += [f"size={tuple(host.shape)}", *([] if usual else [f"dtype={host.dtype}"]), "no values"]
+            values = "..."
+        elif host.layout is not torch.strided:
+            values, suffixes = sparse_text(host, tensor._device)
+        elif host.numel() == 0:
+            if host.dim() != 1:
+                suffixes.append(f"size={tuple(host.shape)}")
+            if host.dtype is not torch.get_default_dtype():
+                suffixes.append(f"dtype={host.dtype}")
+            values = "[]"
+        else:
+            if not usual:
+                suffixes.append(f"dtype={host.dtype}")
+            values = torch_private.format_values(host, len(prefix))
+        if node is not None:
+            name = type(node).__name__
+            if name == "CppFunction":
+                name = node.name().rsplit("::", maxsplit=1)[-1]
+            suffixes.append(f"grad_fn=<{name}>")
+        elif tensor.requires_grad:
+            suffixes.append("requires_grad=True")
+        text = str(torch_private.join_suffixes(prefix + values, suffixes, len(prefix), force_newline=tensor.is_sparse))
+    return f"Parameter containing:\n{text}" if getattr(tensor, "_is_param", False) else text
+
+
+Tensor = torch.Tensor
+
+_real_custom_backward: Any = torch.autograd.function.BackwardCFunction.apply
+
+
+def seen_device(device: torch.device) -> torch.device:
+    """What Python calls a device that C++ named: the tensors that torch.func wraps say C++'s name."""
+    return python_device(device) if device.type == "meta" and device.index is not None else device
+
+
+def check_gradients(roots: Any, gradients: Any) -> None:
+    """The gradients that a backward pass starts from; raises `RuntimeError`."""
+    roots = [roots] if isinstance(roots, Tensor) else list(roots)
+    gradients = [gradients] if isinstance(gradients, Tensor) or gradients is None else list(gradients)
+    for position, (root, gradient) in enumerate(zip(roots, gradients, strict=False)):
+        if isinstance(gradient, Tensor) and isinstance(root, Tensor):
+            expected, got = seen_device(root.device), seen_device(gradient.device)
+            if expected != got:
+                raise cuda_errors.invalid_gradient("torch::autograd::GraphRoot", position, expected, got)
+
+
+def custom_backward(self: Any, *gradients: Any) -> Any:
+    """Stands in for what runs the `backward` of a custom Function: what it returns has to be where the input was."""
+    found = _real_custom_backward(self, *gradients)
+    results = found if isinstance(found, tuple) else (found,)
+    edges = self.next_functions
+    if len(results) != len(edges):
+        # Arguments that are no tensors have no edge, and None as their gradient.
+        results = tuple(one for one in results if one is not None)
+    pairs = zip(results, edges, strict=True) if len(results) == len(edges) else ()
+    for position, (gradient, (node, place)) in enumerate(pairs):
+        # The engine moves a gradient without dimensions by itself.
+        if node is None or not isinstance(gradient, Tensor) or gradient.dim() == 0:
+            continue
+        expected, got = seen_device(node._input_metadata[place].device), seen_device(gradient.device)
+        if expected != got:
+            raise cuda_errors.invalid_gradient(self.name(), position, expected, got)
+    return found
+
+
+def device_attribute(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """`tensor.device`, also inside `vmap` and `grad`."""
+    return seen_device(func(*args))
+
+
+def _is_on_gpu(tensor: Tensor) -> bool:
+    device = tensor.device
+    return device.type == "cuda" or (device.type == "meta" and device.index is not None)
+
+
+def is_cuda_attribute(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """`tensor.is_cuda`, also inside `vmap` and `grad`."""
+    return _is_on_gpu(args[0])
+
+
+def is_meta_attribute(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """`tensor.is_meta`, also inside `vmap` and `grad`."""
+    return func(*args) and not _is_on_gpu(args[0])
+
+
+def get_device(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """`tensor.get_device()`, also inside `vmap` and `grad`."""
+    device = seen_device(args[0].device)
+    return device.index if device.type == "cuda" else func(*args, **kwargs)

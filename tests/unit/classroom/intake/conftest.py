@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 
 from gpututor.classroom.folder import ClassFolder
-from gpututor.classroom.handed_in import Class
 from gpututor.classroom.intake import read_class
-from gpututor.course.exercise import Course, Exercise, Lesson, Scenario
+from gpututor.classroom.submissions import Class
+from gpututor.course.model import Course, Exercise, Lesson
+from gpututor.hardware.scenario import Scenario
 
 Content = bytes | str
 Reader = Callable[..., Class]

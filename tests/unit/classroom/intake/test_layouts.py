@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from gpututor.classroom.folder import ClassFolder
-from gpututor.classroom.handed_in import Class, Student
+from gpututor.classroom.submissions import Class, Student
 from gpututor.errors import UsageError
 from tests.unit.classroom.intake.conftest import Content, Reader, facts, reasons, zipped
 
@@ -170,28 +170,30 @@ def test_the_folder_of_the_only_student_is_no_folder_around_all(laid_out: LaidOu
     assert facts(reading(as_zip(source), "folders", exercise="5.1")) == [("kim", "one_big_copy")]
 
 
-def test_the_folder_around_one_packed_zip_is_the_only_student(laid_out: LaidOut, reading: Reader) -> None:
+def test_a_folder_around_a_single_zip_is_the_student_unless_it_came_in_a_zip(
+    laid_out: LaidOut, reading: Reader
+) -> None:
     pack = zipped({"5.1.py": A, "gpututor-pack.json": "{}"})
-    for path, student in (
-        ("kim/gpututor-pack.zip", "kim"),
-        ("kim/homework.zip", "kim"),
-        ("week 1/kim/small-pack (1).zip", "kim"),
-        ("kim.zip", "kim"),
-    ):
-        assert facts(reading(laid_out({path: pack}, path.replace("/", " ")))) == [(student, "one_big_copy")]
-    assert facts(reading(as_zip(laid_out({"kim/gpututor-pack.zip": pack}, "packed")))) == [("kim", "one_big_copy")]
+    in_folder = laid_out({"kim/gpututor-pack.zip": pack}, "in a folder")
+    assert facts(reading(in_folder)) == [("kim", "one_big_copy")]
+    assert facts(reading(as_zip(laid_out({"kim.zip": pack}, "on top")))) == [("kim", "one_big_copy")]
+    assert facts(reading(laid_out({"kim.zip": pack}, "alone"))) == [("kim", "one_big_copy")]
 
 
-def test_a_folder_around_students_zips_is_no_student(laid_out: LaidOut, reading: Reader) -> None:
+def test_one_folder_around_everything_is_no_student(laid_out: LaidOut, reading: Reader) -> None:
     pack = zipped({"5.1.py": A, "gpututor-pack.json": "{}"})
     both = [("kim", "one_big_copy"), ("lee", "one_big_copy")]
     assert facts(reading(laid_out({"all/kim.zip": pack, "all/lee.zip": pack}, "two"))) == both
-    every = {"kim/gpututor-pack.zip": pack, "lee/gpututor-pack.zip": pack}
-    assert facts(reading(laid_out({f"all/{path}": content for path, content in every.items()}, "four"))) == both
-    assert facts(reading(laid_out({"all/kim.zip": zipped({"5.1.py": A})}, "other"))) == both[:1]
-    assert facts(reading(as_zip(laid_out({"kim.zip": pack}, "one")))) == both[:1]
-    with pytest.raises(UsageError, match="holds a whole class"):
-        reading(laid_out({"all/class.zip": zipped(every)}, "zip in a folder"))
+    assert facts(reading(laid_out({"all/kim/pack.zip": pack, "all/lee/pack.zip": pack}, "four"))) == both
+
+
+@pytest.mark.parametrize("files", [GRADESCOPE, MOODLE, CANVAS, {"kim/5.1.py": A, "lee/5.1.py": A}])
+def test_two_folders_around_everything_are_not_read_without_a_layout(
+    laid_out: LaidOut, reading: Reader, files: Mapping[str, Content]
+) -> None:
+    with pytest.raises(UsageError, match="may hold several students, or a whole class") as refusal:
+        reading(laid_out({f"all/export/{name}": text for name, text in files.items()}))
+    assert "--layout folders" in refusal.value.advice
 
 
 def test_of_a_student_with_several_files_the_one_that_is_called_after_the_exercise_counts(
@@ -316,10 +318,13 @@ def test_canvas_knows_students_by_number_what_is_late_and_what_came_first(either
         (dict(list(CANVAS.items())[:1]) | {"a/5.1.py": A, "b/5.1.py": A}, "1 of 3 names are such as Canvas gives"),
         (
             {f"s{n}/{who}/5.1.py": A for n in (1, 2) for who in ("kim", "lee")},
-            "several folders with the same exercises",
+            "'s1' may hold several students",
         ),
-        ({"class.zip": zipped(CANVAS)}, "holds a whole class"),
-        ({"class.zip": zipped({"all/kim/5.1.py": A, "all/lee/5.1.py": A})}, "holds a whole class"),
+        ({"class.zip": zipped(CANVAS)}, "'class.zip' may hold several students"),
+        (
+            {"class.zip": zipped({"all/kim/5.1.py": A, "all/lee/5.1.py": A})},
+            "'class.zip' may hold several students, or a whole class",
+        ),
     ],
 )
 def test_what_is_not_clear_is_said_and_not_guessed(
@@ -358,7 +363,7 @@ def test_a_pack_names_its_student_and_its_exercises_and_one_of_another_course_is
 
 def test_the_folder_of_the_gradings_may_lie_in_the_class_and_is_never_read(laid_out: LaidOut, course: object) -> None:
     from gpututor.classroom.intake import read_class
-    from gpututor.course.exercise import Course
+    from gpututor.course.model import Course
 
     assert isinstance(course, Course)
     source = laid_out({"kim/5.1.py": A, "lee/5.1.py": B})

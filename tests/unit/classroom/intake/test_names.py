@@ -13,14 +13,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from gpututor.classroom.folder import ClassFolder
-from gpututor.classroom.folder_names import folder_names
-from gpututor.classroom.handed_in import Class
+from gpututor.classroom.folder import ClassFolder, folder_names
 from gpututor.classroom.intake import read_class, summary
-from gpututor.classroom.intake.names import is_noise, normal_id, one_line, shown_source, unique_ids
-from gpututor.classroom.intake.times import as_utc
-from gpututor.classroom.intake.which_exercise import ExerciseNames
-from gpututor.course.exercise import Course
+from gpututor.classroom.intake.gradescope_metadata import as_utc
+from gpututor.classroom.intake.names import ExerciseNames, is_noise, normal_id, one_line, shown_source, unique_ids
+from gpututor.classroom.submissions import Class
+from gpututor.course.model import Course
 from gpututor.errors import UsageError
 from tests.unit.classroom.intake.conftest import zipped
 

@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from gpututor.classroom.folder import ClassFolder
-from gpututor.classroom.intake import gathering, in_zips
+from gpututor.classroom.intake import archive as in_zips
+from gpututor.classroom.intake import collect
 from gpututor.errors import UsageError
 from tests.unit.classroom.intake.conftest import Content, Reader, facts, reasons, zipped
 
@@ -307,8 +308,8 @@ def test_nobody_hands_in_a_thousand_attempts_to_have_luck_with_one(laid_out: Lai
 def test_nobody_makes_the_grader_read_without_end(
     laid_out: LaidOut, reading: Reader, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(gathering, "MOST_FILES", 5)
-    monkeypatch.setattr(gathering, "MOST_BYTES", 1 << 20)
+    monkeypatch.setattr(collect, "MOST_FILES", 5)
+    monkeypatch.setattr(collect, "MOST_BYTES", 1 << 20)
     many = {f"{number}/5.1.py": str(number) for number in range(6)}
     large = {f"{number}/5.1.py": f"#{number}" * (150 << 10) for number in range(5)}
     found = reading(laid_out({"kim.zip": zipped(many), "lee.zip": zipped(large)}))

@@ -6,8 +6,8 @@ import random
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from gpututor.checks.core import Finding
-from gpututor.judge.timing.pairs import Comparer, Comparison, Inputs, Settings, Tell, Timed, tell_nobody
+from gpututor.checks.model import Finding
+from gpututor.judge.timing.sequential_test import Comparer, Comparison, Inputs, Settings, Tell, Timed, tell_nobody
 
 ROUND_TRIP_S = 200e-6
 CALL_S = 1e-3

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from gpututor.checks.core import Finding
+from gpututor.checks.model import Finding
 from gpututor.grading.report import Status
-from gpututor.judge.timing.measuring import decided
-from gpututor.judge.timing.pairs import Comparison, Settings
-from gpututor.judge.timing.statistics import Answer
+from gpututor.judge.timing.measure import decided
+from gpututor.judge.timing.sequential_test import Answer, Comparison, Settings
 
 
 def comparison(answer: Answer, **changed: object) -> Comparison:

@@ -7,11 +7,12 @@ from typing import Any
 import pytest
 import torch
 
-from gpututor.checks.core import Machine, SpeedLimit
-from gpututor.devices.virtual.specs import spec
-from gpututor.judge.timing.floor import Peak, peak_of
-from gpututor.wire.packer import Packer
-from gpututor.wire.unpacker import Unpacker
+from gpututor.checks.model import Machine, SpeedLimit
+from gpututor.hardware.gpus import gpu_spec
+from gpututor.hardware.scenario import Scenario
+from gpututor.judge.timing.roofline import Peak, peak_of
+from gpututor.protocol.decode import Unpacker
+from gpututor.protocol.encode import Packer
 
 PEAK = Peak(bytes_per_s=1e9, flops=lambda dtype: 1e12 if dtype == "float32" else 1e15)
 LIMIT = SpeedLimit("baseline.py", 1.25)
@@ -24,7 +25,7 @@ def observed(result: Any) -> Any:
 
 
 def gpu(name: str) -> Machine:
-    return Machine("a GPU", 1, "cuda:0", ("cuda",), False, name, None)
+    return Machine(Scenario("a GPU", 1, ("cuda",)), "cuda:0", False, name, None)
 
 
 def test_a_result_has_to_be_written() -> None:
@@ -49,15 +50,15 @@ def test_a_batch_takes_the_sum_of_its_calls() -> None:
 
 
 def test_a_known_gpu_has_its_own_peak_and_an_unknown_one_the_fastest_known() -> None:
-    known, unknown = peak_of(gpu(spec("T4").reported_name)), peak_of(gpu("Nobody's GPU 9000"))
+    known, unknown = peak_of(gpu(gpu_spec("T4").reported_name)), peak_of(gpu("Nobody's GPU 9000"))
 
-    assert known.bytes_per_s == spec("T4").bytes_per_s
+    assert known.bytes_per_s == gpu_spec("T4").bytes_per_s
     assert unknown.bytes_per_s > known.bytes_per_s
     assert unknown.flops("float16") > known.flops("float16") > known.flops("float32")
 
 
 def test_the_cpu_has_a_peak_that_its_own_product_does_not_reach() -> None:
-    peak = peak_of(Machine("the CPU", 0, "cpu", (), False, "", None))
+    peak = peak_of(Machine(Scenario("the CPU", 0, ()), "cpu", False, "", None))
 
     assert peak.bytes_per_s > 0
     assert 0 < peak.flops("float32") < peak.flops("float16")

@@ -6,8 +6,7 @@ import itertools
 
 import pytest
 
-from gpututor.judge.timing.pairs import Settings
-from gpututor.judge.timing.statistics import FEWEST_PAIRS, MOST_PAIRS, Answer, median
+from gpututor.judge.timing.sequential_test import FEWEST_PAIRS, MOST_PAIRS, Answer, Settings, median
 from tests.unit.judge.timing.fakes import CALL_S, Fake, bursts, compared
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpututor.judge.timing.statistics import (
+from gpututor.judge.timing.sequential_test import (
     ENOUGH,
     FEWEST_PAIRS,
     MOST_PAIRS,

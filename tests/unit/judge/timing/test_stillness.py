@@ -9,8 +9,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from gpututor.judge.timing import stillness
-from gpututor.judge.timing.stillness import Stillness, family
+from gpututor.judge.timing import timing_workers
+from gpututor.judge.timing.timing_workers import Stillness, family
 
 
 @pytest.fixture
@@ -60,7 +60,7 @@ def test_processes_that_are_born_without_end_do_not_keep_the_judge(monkeypatch: 
 
     monkeypatch.setattr(Stillness, "others", always_more)
     with Stillness(os.getpid(), []).still():
-        assert len(looks) == stillness.MOST_LOOKS
+        assert len(looks) == timing_workers.MOST_LOOKS
 
 
 def test_who_stands_still_already_does_not_go_on_with_the_others(child: int) -> None:

@@ -151,7 +151,7 @@ def test_what_is_right_only_while_it_is_not_timed_fails(grade_timed: GradeTimed,
 
 NARROW = """\
 from gpututor.checks import speed
-from gpututor.checks.core import Check
+from gpututor.checks.model import Check
 
 
 def find(run):

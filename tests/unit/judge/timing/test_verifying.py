@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 
-from gpututor.checks.core import Check, Finding, Machine, Run
+from gpututor.checks.model import Check, Finding, Machine, Run
 from gpututor.errors import CourseError
-from gpututor.judge.timing.verifying import Verifier
+from gpututor.hardware.scenario import Scenario
+from gpututor.judge.timing.measure import Verifier
 
-MACHINE = Machine("the CPU", 0, "cpu", (), False, "", None)
+MACHINE = Machine(Scenario("the CPU", 0, ()), "cpu", False, "", None)
 
 
 def doubled(run: Run) -> Finding | None:

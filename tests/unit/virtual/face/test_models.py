@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 import torch
 
-from gpututor.devices.virtual import model_names, spec, virtual_gpu
-from gpututor.devices.virtual.face.visible import uuid_of
-from gpututor.errors import TutorError
+from gpututor.devices.virtual import virtual_gpu
+from gpututor.devices.virtual.api.devices import uuid_of
+from gpututor.hardware.gpus import gpu_names, gpu_spec
 
 CUDA: Any = torch.cuda
 """Untyped: torch's stubs do not know all of it."""
@@ -37,7 +37,7 @@ def test_properties_are_those_of_the_model_and_print_as_cudas() -> None:
         assert type(found).__name__ == "_CudaDeviceProperties"
 
 
-@pytest.mark.parametrize("name", model_names())
+@pytest.mark.parametrize("name", gpu_names())
 def test_every_model_can_be_put_in_the_box_and_its_bandwidth_follows_from_its_figures(name: str) -> None:
     known = {
         "T4": 320,
@@ -58,7 +58,7 @@ def test_every_model_can_be_put_in_the_box_and_its_bandwidth_follows_from_its_fi
         found = CUDA.get_device_properties()
         gigabytes_per_second = 2 * found.memory_clock_rate * found.memory_bus_width / 8 / 1e6
         assert gigabytes_per_second == pytest.approx(known[name], rel=0.025)
-        assert len(spec(name).chip_source) > 20
+        assert len(gpu_spec(name).chip_source) > 20
 
 
 @pytest.mark.parametrize(
@@ -76,14 +76,4 @@ def test_every_model_can_be_put_in_the_box_and_its_bandwidth_follows_from_its_fi
     ],
 )
 def test_models_have_usual_spellings(spelling: str, name: str) -> None:
-    assert spec(spelling).name == name
-
-
-def test_no_two_models_share_a_spelling_and_unknown_ones_name_the_nearest() -> None:
-    from gpututor.devices.virtual.specs import _folded, all_specs
-
-    spellings = [(_folded(one), found.name) for found in all_specs().values() for one in (found.name, *found.aliases)]
-    assert len({spelling for spelling, _ in spellings}) == len(spellings)
-    with pytest.raises(TutorError, match=r"No GPU is called 'RTX 4080'") as caught:
-        spec("RTX 4080")
-    assert "'RTX 4090'" in caught.value.advice
+    assert gpu_spec(spelling).name == name

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from gpututor.devices.virtual import VirtualMachine
-from gpututor.devices.virtual.patch_table import PATCHES
+from gpututor.devices.virtual.patches import PATCHES
 
 MODULES = (
     *("torch.cuda", "torch.cuda.amp", "torch.cuda.amp.autocast_mode", "torch.cuda.amp.common"),
@@ -55,9 +55,7 @@ SAFE = {
         "set_per_process_memory_fraction",
         _PLAIN: "signature",
     },
-    "torch.cuda.nccl": {
-        _THROUGH_C: "all_gather all_reduce broadcast init_rank reduce reduce_scatter unique_id version"
-    },
+    "torch.cuda.nccl": {_THROUGH_C: "version"},
     "torch.cuda.nvtx": {_PYTHON: "range", _PLAIN: "contextmanager"},
     "torch.cuda.profiler": {_PYTHON: "profile"},
     "torch.cuda.random": {_CLASS: "Tensor", _PYTHON: "current_device device_count is_initialized"},

@@ -7,9 +7,9 @@ from collections.abc import Callable
 import torch
 
 from gpututor.devices.recorder import Recorder
-from gpututor.devices.virtual.memory.driver import allocation_ns, free_ns
+from gpututor.devices.virtual.memory.events import allocation_ns, free_ns
 from gpututor.devices.virtual.session import virtual_gpu
-from gpututor.devices.virtual.specs import spec
+from gpututor.hardware.gpus import gpu_spec
 from gpututor.trace.events import Kind
 
 MIB = 2**20
@@ -63,4 +63,4 @@ def test_memory_is_what_real_boards_report() -> None:
     """As far as is known from errors that such boards give; error correction in band takes a sixteenth."""
     reported = {"T4": 14.56, "A10G": 22.07, "L4": 22.03, "L40S": 44.39, "A100 40": 39.39, "H100": 79.1, "B200": 178.35}
     for name, gib in reported.items():
-        assert spec(name).memory_bytes == int(gib * 2**30)
+        assert gpu_spec(name).memory_bytes == int(gib * 2**30)

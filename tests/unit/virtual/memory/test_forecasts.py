@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 
 from gpututor.devices.virtual import virtual_gpu
-from gpututor.devices.virtual.memory import host
+from gpututor.devices.virtual.memory import events
 
 MIB = 1 << 20
 
@@ -89,11 +89,11 @@ def test_a_gpu_larger_than_this_machine_says_so_instead_of_ending_the_process(
 ) -> None:
     said = tmp_path / "meminfo"
     said.write_text("MemTotal: 8000000 kB\nMemAvailable: 1000000 kB\n", encoding="ascii")
-    monkeypatch.setattr(host, "_MEMINFO", said)
+    monkeypatch.setattr(events, "_MEMINFO", said)
     with virtual_gpu(model="H100"):
         with pytest.raises(MemoryError, match=r"This machine has 976\.56 MiB of memory left, too little for 8\.00 GiB"):
             torch.zeros(2**31, device="cuda")
         assert torch.cuda.memory_allocated() == 0
         torch.zeros(1000, device="cuda")
     said.unlink()
-    assert host.available() is None
+    assert events.available() is None

@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from gpututor.devices.virtual import VirtualMachine, virtual_gpu
-from gpututor.devices.virtual.modules import autocast_lists as lists
+from gpututor.devices.virtual.operators import autocast as lists
 from tests.unit.virtual.modules import autocast_samples as samples
 
 GPU = torch.device("cuda:0")

@@ -11,17 +11,17 @@ import torch
 
 from gpututor.devices.recorder import Recorder
 from gpututor.devices.virtual import VirtualMachine, virtual_gpu
-from gpututor.devices.virtual.clock.kinds import FREE, kind_of
-from gpututor.devices.virtual.errors import NoValues
-from gpututor.devices.virtual.operators.overloads import Operator, operator_of
+from gpututor.devices.virtual.cuda_errors import NoValues
+from gpututor.devices.virtual.operator_facts import FREE, kind_of
+from gpututor.devices.virtual.operator_registry import Operator, operator_of
 from gpututor.trace.events import Kind
 
 NEVER_PRICED = {
-    *("aten::sym_storage_offset", "aten::_nested_tensor_size", "aten::_nested_get_values"),
+    "aten::_nested_get_values",
     *("aten::_nested_view_from_jagged", "aten::_make_dual", "aten::_fw_primal", "aten::slice_inverse"),
-    *("aten::_sparse_broadcast_to", "aten::_test_autograd_multiple_dispatch_view", "aten::_is_all_true"),
+    *("aten::_sparse_broadcast_to", "aten::_test_autograd_multiple_dispatch_view"),
 }
-"""Views and questions that never come to be priced, as they are no kernels."""
+"""Views that never come to be priced, as they are no kernels."""
 
 
 def operators() -> Iterator[Operator]:
@@ -33,7 +33,7 @@ def operators() -> Iterator[Operator]:
             yield operator_of(getattr(getattr(torch.ops.aten, packet), overload or "default"))
 
 
-def test_the_two_lists_agree() -> None:
+def test_views_are_free() -> None:
     found = [one for one in operators() if not one.composite and one.name not in NEVER_PRICED]
     assert len(found) > 2000
     assert [str(one.func) for one in found if one.is_kernel is (kind_of(one.name) == FREE)] == []

@@ -2,28 +2,28 @@
 
 from __future__ import annotations
 
-import tomllib
 import warnings
 from collections.abc import Iterable
 from itertools import islice
-from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
 from gpututor.devices.virtual import NoValues, virtual_gpu
-from gpututor.devices.virtual.operators import without_values
+from gpututor.devices.virtual.operator_facts import tables
 from tests.unit.virtual.operators import samples
 
 _EVERY = 16
 _PARTS = 4
-_NOT_WITH_VALUES = ("jiterator", "sparse.mm.reduce", "_flash_attention_forward", "_efficient_attention_forward")
+_NOT_WITH_VALUES = (
+    *("jiterator", "sparse.mm.reduce", "sparse.sampled_addmm"),
+    *("_flash_attention_forward", "_efficient_attention_forward"),
+)
 
 
 def _listed() -> dict[str, str]:
-    text = Path(without_values.__file__).with_suffix(".toml").read_text(encoding="utf-8")
-    return {name: entry["reason"] for entry in tomllib.loads(text)["needs_values"] for name in entry["samples"]}
+    return {name: reason for reason, names in tables()["needs_values"].items() for name in names}
 
 
 def _operators() -> list[Any]:

@@ -293,7 +293,7 @@ def ddp_no_sync(rank: int, device: str) -> Any:
 
 @program
 def waited_for_others(rank: int, device: str) -> Any:
-    from gpututor.devices.virtual.parallel.meetings import waits_for_others
+    from gpututor.devices.virtual.distributed.communicator import waits_for_others
 
     values = torch.ones(1, device=device)
     dist.barrier()

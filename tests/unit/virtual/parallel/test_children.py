@@ -15,7 +15,7 @@ import torch
 from torch.utils.data import DataLoader
 
 from gpututor.devices.virtual import virtual_gpu
-from gpututor.devices.virtual.parallel.inheritance import VARIABLE, MachineSettings
+from gpututor.devices.virtual.distributed.child_processes import VARIABLE, MachineSettings
 from tests.unit.virtual.parallel import child_programs
 
 LIMIT_S = 120

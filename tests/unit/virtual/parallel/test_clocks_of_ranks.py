@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from gpututor.devices.virtual.clock.collectives import collective_s
-from gpututor.devices.virtual.specs import spec
+from gpututor.devices.virtual.cost.links import collective_s
+from gpututor.hardware.gpus import gpu_spec
 from tests.unit.virtual.parallel import clock_programs
 from tests.unit.virtual.parallel.ranks import RANKS, told_by_ranks
 
@@ -31,7 +31,7 @@ def told_on_t4(tmp_path_factory: pytest.TempPathFactory) -> Told:
 
 
 def _ns(name: str, size_bytes: int, model: str = "A100") -> int:
-    return round(collective_s(spec(model), name, size_bytes, RANKS) * 1e9)
+    return round(collective_s(gpu_spec(model), name, size_bytes, RANKS) * 1e9)
 
 
 def _meet(one: Interval, other: Interval) -> bool:

@@ -163,7 +163,6 @@ def _on_host(position: int) -> list[torch.Tensor]:
             lambda: comm.broadcast_coalesced([torch.ones(1, device="cuda:1")], [0, 1]),
             r"All tensors must be on devices\[0\]: 0",
         ),
-        (lambda: nccl.all_reduce(_on_host(0)), "input and output elements have to be cuda dense Tensors"),
     ],
 )
 def test_what_does_not_fit_is_told_in_cudas_words(
@@ -173,24 +172,9 @@ def test_what_does_not_fit_is_told_in_cudas_words(
         call()
 
 
-def test_nccl_of_one_process_reduces_among_its_gpus(two_gpus: VirtualMachine) -> None:
-    inputs = [torch.full((2,), 1.0 + index, device=f"cuda:{index}") for index in range(2)]
-    outputs = [torch.empty_like(one) for one in inputs]
-    nccl.all_reduce(inputs, outputs)
-    assert [str(one) for one in outputs] == [f"tensor([3., 3.], device='cuda:{index}')" for index in range(2)]
-    gathered = [torch.empty(4, device=one.device) for one in inputs]
-    nccl.all_gather(inputs, gathered)
-    assert gathered[1].tolist() == [1.0, 1.0, 2.0, 2.0]
-    parts = [torch.empty(1, device=one.device) for one in inputs]
-    nccl.reduce_scatter(inputs, parts, op=2)
-    assert [one.tolist() for one in parts] == [[2.0], [2.0]]
-    nccl.reduce(inputs, outputs[1], root=1, op=1)
-    assert outputs[1].tolist() == [2.0, 2.0]
-    nccl.broadcast(inputs)
-    assert inputs[1].tolist() == [1.0, 1.0]
-    assert nccl.version() >= (2, 27)
-
-
-def test_communicators_of_ones_own_are_refused_by_name(two_gpus: VirtualMachine) -> None:
+def test_the_functions_of_nccl_are_refused_by_name_and_its_version_is_known(two_gpus: VirtualMachine) -> None:
     with pytest.raises(NotImplementedError, match=r"torch\.cuda\.nccl\.unique_id"):
         nccl.unique_id()
+    with pytest.raises(NotImplementedError, match=r"torch\.cuda\.nccl\.all_reduce"):
+        nccl.all_reduce([torch.ones(2, device="cuda")])
+    assert nccl.version() >= (2, 27)

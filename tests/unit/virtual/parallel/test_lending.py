@@ -16,9 +16,9 @@ import torch
 import torch.distributed as dist
 
 from gpututor.devices.virtual import virtual_gpu
-from gpututor.devices.virtual.parallel import lending
-from gpututor.devices.virtual.parallel.works import finish_last_works
-from gpututor.devices.virtual.tensors.names import DeviceNames
+from gpututor.devices.virtual.api.function_mode import DeviceNames
+from gpututor.devices.virtual.distributed import communicator
+from gpututor.devices.virtual.distributed.work import finish_last_works
 
 LIMIT_S = 120
 PATIENCE_S = 60.0
@@ -87,7 +87,7 @@ def _reduce_functionally() -> Any:
 def test_gloo_lets_go_of_what_it_was_lent_though_the_program_keeps_all(collective: Callable[[], Any]) -> None:
     with virtual_gpu(), _group("nccl"):
         kept = collective()
-        assert lending.wait_for_return(PATIENCE_S)
+        assert communicator.wait_for_return(PATIENCE_S)
         assert kept[0].tolist() == [1.0, 1.0]
 
 
@@ -103,19 +103,19 @@ def test_a_work_that_let_go_still_answers() -> None:
 
 def test_a_tensor_is_out_until_the_last_reference_is_gone() -> None:
     host = torch.ones(2)
-    lent = lending.to_lend(host)
-    lending.lend([lent, lent])
+    lent = communicator.to_lend(host)
+    communicator.lend([lent, lent])
     assert lent.data_ptr() == host.data_ptr()
-    assert not lending.wait_for_return(0.0)
+    assert not communicator.wait_for_return(0.0)
     del lent
-    assert lending.wait_for_return(0.0)
+    assert communicator.wait_for_return(0.0)
 
 
 LAST_WORKS = """
 import atexit
 
 def report():
-    from gpututor.devices.virtual.parallel import lending
+    from gpututor.devices.virtual.distributed import communicator as lending
     print("out at the end:", len(lending._lent), flush=True)
 
 atexit.register(report)

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from gpututor.devices.virtual import virtual_gpu
-from gpututor.devices.virtual.patch_table import PATCHES
+from gpututor.devices.virtual.patches import PATCHES
 from tests.unit.virtual.face.hostile import more_calls  # noqa: F401
 from tests.unit.virtual.face.hostile.calls import CALLS
 

@@ -1,1 +1,0 @@
-"""What can stand at the cursor: names of the file, and jedi's answers from a child process."""

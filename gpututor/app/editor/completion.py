@@ -1,0 +1,349 @@
+"""Completion in the editor: the list, the names, and the process that knows them."""
+
+from __future__ import annotations
+
+import builtins
+import contextlib
+import importlib.util
+import json
+import keyword
+import re
+import select
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rich.cells import cell_len
+from textual import events
+from textual.content import Content
+from textual.geometry import Offset
+from textual.message import Message
+from textual.widget import Widget
+
+from gpututor.app.messages import NamesFound
+from gpututor.app.themes import CHOSEN
+from gpututor.paths import cache_folder
+from gpututor.processes import kill_tree, python_module
+from gpututor.text import visible
+
+MOST_ROWS = 8
+MOST_CELLS = 40
+_FRAME = 2
+"""Cells that the frame takes, in both directions."""
+
+Location = tuple[int, int]
+
+
+class CompletionList(Widget, can_focus=False):
+    """Names that begin with what was typed, one of them chosen."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.display = False
+        self._names: tuple[str, ...] = ()
+        self._kept: list[str] = []
+        self._chosen = 0
+        self._first = 0
+        """The first name in sight."""
+        self._start: Location = (0, 0)
+        """Where in the text the name begins."""
+        self._word = ""
+        self._waiting = False
+        self._cursor = Offset()
+        self.is_open = False
+
+    @property
+    def chosen(self) -> str | None:
+        return self._kept[self._chosen] if self._kept else None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All names that were offered."""
+        return self._names
+
+    @property
+    def shown(self) -> list[str]:
+        """The names that fit what was typed."""
+        return list(self._kept)
+
+    def open(self, names: Sequence[str], word: str, start: Location, cursor: Offset, *, waiting: bool) -> bool:
+        """Show names for the word that begins at `start`; `cursor` is where it ends on the screen.
+
+        `waiting`: better names may come. False when there is nothing to show.
+        """
+        self._start, self._word, self._cursor = start, word, cursor - (cell_len(word), 0)
+        self.is_open = True
+        return self.offer(names, waiting=waiting)
+
+    def offer(self, names: Sequence[str], *, waiting: bool) -> bool:
+        """Show other names for the same word; the chosen one stays chosen. False when there is nothing to show."""
+        chosen = self.chosen if self._chosen else None
+        self._names, self._waiting = tuple(names), waiting
+        self._keep(chosen)
+        return self.is_open
+
+    def follow(self, word: str, start: Location) -> None:
+        """The word at the cursor is now this one: show what still fits, or nothing if it is another word."""
+        if not self.is_open or (word, start) == (self._word, self._start):
+            return
+        if start != self._start or not word:
+            self.close()
+            return
+        self._word = word
+        self._keep(None)
+
+    def move(self, by: int) -> None:
+        """Choose another name; from the last one on to the first, and back."""
+        if self._kept:
+            last = len(self._kept) - 1
+            wanted = self._chosen + by
+            self._choose(min(max(wanted, 0), last) if abs(by) > 1 else wanted % (last + 1))
+
+    def close(self) -> None:
+        self.is_open = False
+        self.display = False
+        self._names, self._kept = (), []
+
+    def _keep(self, chosen: str | None) -> None:
+        word = self._word
+        capitals = word != word.lower()
+        fitting = [name for name in self._names if (name if capitals else name.lower()).startswith(word)]
+        self._kept = [name for name in fitting if name != word] if len(fitting) > 1 else fitting
+        if self._kept == [word]:
+            self._kept = []
+        if not self._kept and not self._waiting:
+            self.close()
+            return
+        self._choose(self._kept.index(chosen) if chosen in self._kept else 0)
+        self._place()
+
+    def _choose(self, index: int) -> None:
+        self._chosen = index
+        self._first = min(max(self._first, index - self._rows + 1), index)
+        if self._kept:
+            self.border_subtitle = f"{index + 1} of {len(self._kept)}" if len(self._kept) > self._rows else ""
+        self.refresh()
+
+    @property
+    def _rows(self) -> int:
+        return max(1, min(MOST_ROWS, len(self._kept), self._room - _FRAME))
+
+    @property
+    def _room(self) -> int:
+        """Rows of the screen below the cursor or above it, where there are more."""
+        height = self.screen.size.height if self.is_attached else MOST_ROWS + _FRAME
+        return max(height - self._cursor.y - 1, self._cursor.y)
+
+    def _place(self) -> None:
+        """Below the word; above it where there is no room; never over the screen's edge."""
+        if not self.is_attached:
+            return
+        width, height = self.screen.size
+        longest = max((cell_len(visible(name)) for name in self._kept), default=len(WAITING))
+        cells = min(max(longest, 14), MOST_CELLS, width - _FRAME - 2) + _FRAME + 2
+        rows = self._rows + _FRAME
+        below = self._cursor.y + 1
+        y = below if below + rows <= height else self._cursor.y - rows
+        if y < 0:
+            y = max(0, height - rows)
+        x = max(0, min(self._cursor.x - 2, width - cells))
+        self.styles.width, self.styles.height = cells, rows
+        self.absolute_offset = Offset(x, y)
+        self.display = True
+        self.refresh(layout=True)
+
+    def render(self) -> Content:
+        room = self.size.width
+        if not self._kept:
+            return Content.assemble((f" {WAITING} ", "$foreground-muted"))
+        rows: list[Content] = []
+        for index in range(self._first, min(self._first + self._rows, len(self._kept))):
+            name = Content(visible(self._kept[index])).truncate(room - 2, ellipsis=True)
+            typed = min(len(self._word), len(name))
+            row = Content.assemble(" ", name.stylize("bold", 0, typed), " " * (room - 1 - name.cell_length))
+            if index == self._chosen:
+                row = row.stylize(CHOSEN)
+            rows.append(row)
+        return Content("\n").join(rows)
+
+    def on_mouse_down(self, event: events.MouseDown) -> None:
+        event.stop()
+        event.prevent_default()
+        index = self._first + event.get_content_offset_capture(self).y
+        if 0 <= index < len(self._kept):
+            self._choose(index)
+
+
+WAITING = "looking …"
+
+
+READY_WITHIN_S = 60.0
+"""The first start ever reads all of torch's stubs; later ones take what jedi has kept."""
+ANSWERED_WITHIN_S = 2.0
+MOST_FAILURES = 3
+"""So often a child may die or hang in a row; then there is none any more until the app starts again."""
+
+
+def default_command() -> list[str]:
+    """The child's command; empty where jedi is not installed."""
+    if importlib.util.find_spec("jedi") is None:
+        return []
+    return [*python_module("gpututor.app.editor.completion_process", "-W", "ignore"), str(cache_folder() / "jedi")]
+
+
+@dataclass(frozen=True)
+class Question:
+    """What can stand at a place of a text?"""
+
+    number: int
+    text: str
+    line: int
+    """From 1."""
+    column: int
+
+
+class Completer:
+    """One child process, started with the first question. Only the newest question counts."""
+
+    def __init__(
+        self,
+        post: Callable[[Message], object],
+        command: Sequence[str] | None = None,
+        *,
+        ready_within_s: float = READY_WITHIN_S,
+        answered_within_s: float = ANSWERED_WITHIN_S,
+    ) -> None:
+        self._post = post
+        self._command = list(default_command() if command is None else command)
+        self._ready_within_s = ready_within_s
+        self._answered_within_s = answered_within_s
+        self._newest: Question | None = None
+        self._wanted = threading.Condition()
+        self._thread: threading.Thread | None = None
+        self._child: subprocess.Popen[bytes] | None = None
+        self._failures = 0
+        self._closed = False
+
+    @property
+    def is_there(self) -> bool:
+        """Whether questions will be answered."""
+        return bool(self._command) and not self._closed and self._failures < MOST_FAILURES
+
+    def ask(self, question: Question) -> None:
+        """Post `NamesFound` later, unless a newer question comes meanwhile."""
+        if not self.is_there:
+            return
+        with self._wanted:
+            self._newest = question
+            self._wanted.notify()
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._work, name="completion", daemon=True)
+            self._thread.start()
+
+    def close(self) -> None:
+        """End the child. Does not wait for the thread."""
+        with self._wanted:
+            self._closed = True
+            self._wanted.notify()
+        self._end_child()
+
+    def _work(self) -> None:
+        while True:
+            with self._wanted:
+                self._wanted.wait_for(lambda: self._closed or self._newest is not None)
+                question, self._newest = self._newest, None
+            if self._closed or question is None:
+                self._end_child()
+                return
+            names = self._answer(question)
+            self._failures = 0 if names is not None else self._failures + 1
+            # A failure is an answer too: whoever waits for more is told that nothing comes.
+            self._post(NamesFound(question.number, tuple(names or ())))
+            if self._failures >= MOST_FAILURES:
+                return
+
+    def _answer(self, question: Question) -> list[str] | None:
+        """None when the child died or took too long; it is gone then."""
+        try:
+            child = self._started()
+            request = {"text": question.text, "line": question.line, "column": question.column}
+            assert child.stdin is not None
+            child.stdin.write(json.dumps(request).encode() + b"\n")
+            child.stdin.flush()
+            names = self._line(child, self._answered_within_s)["names"]
+            return [name for name in names if isinstance(name, str)]
+        except (OSError, ValueError, KeyError, TypeError):
+            self._end_child()
+            return None
+
+    def _started(self) -> subprocess.Popen[bytes]:
+        if self._child is not None and self._child.poll() is None:
+            return self._child
+        self._end_child()
+        self._child = subprocess.Popen(
+            self._command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+            bufsize=0,
+        )
+        self._line(self._child, self._ready_within_s)
+        return self._child
+
+    @staticmethod
+    def _line(child: subprocess.Popen[bytes], within_s: float) -> Any:
+        """The next line of the child. Raises `OSError` when none comes in time, `ValueError` when it is no JSON."""
+        assert child.stdout is not None
+        deadline = time.monotonic() + within_s
+        line = b""
+        while not line.endswith(b"\n"):
+            left = deadline - time.monotonic()
+            if left <= 0 or not select.select([child.stdout], [], [], left)[0]:
+                raise TimeoutError("the child takes too long")
+            part = child.stdout.read(1 << 16)
+            if not part:
+                raise OSError("the child has ended")
+            line += part
+        return json.loads(line)
+
+    def _end_child(self) -> None:
+        child, self._child = self._child, None
+        if child is None:
+            return
+        kill_tree(child.pid)
+        child.wait()
+        for pipe in (child.stdin, child.stdout):
+            with contextlib.suppress(OSError):
+                if pipe is not None:
+                    pipe.close()
+
+
+_NAME = re.compile(r"(?<!\w)(?!\d)\w+")
+_ATTRIBUTE = re.compile(r"\.\s*((?!\d)\w+)")
+_AFTER_DOT = re.compile(r"\.\s*\w*$")
+
+
+def file_names(lines: Sequence[str], row: int, column: int) -> list[str]:
+    """What can stand at a place: after a dot the file's attributes, else its names, the keywords and the builtins."""
+    here = lines[row][:column]
+    pattern = _ATTRIBUTE if _AFTER_DOT.search(here) else _NAME
+    found: set[str] = set()
+    for at, line in enumerate(lines):
+        for match in pattern.finditer(line):
+            name = match[1] if pattern is _ATTRIBUTE else match[0]
+            # The word that is being written is no answer.
+            if not (at == row and match.start() <= column <= match.end()):
+                found.add(name)
+    if pattern is _ATTRIBUTE:
+        return _sorted(found)
+    found -= set(keyword.kwlist)
+    public = {name for name in dir(builtins) if not name.startswith("_")} - found - set(keyword.kwlist)
+    return [*_sorted(found), *_sorted(set(keyword.kwlist)), *_sorted(public)]
+
+
+def _sorted(names: set[str]) -> list[str]:
+    return sorted(names, key=lambda name: (name.startswith("_"), name.lower(), name))

@@ -1,0 +1,351 @@
+"""Edits of whole lines: move, duplicate, indent, dedent, comment out. The selection stays on the same characters.
+
+The editor: a text area with Python's colours, indentation and comments.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from typing import ClassVar
+
+from textual import events
+from textual.binding import Binding, BindingType
+from textual.widgets import TextArea
+from textual.widgets.text_area import Selection
+
+from gpututor.app.editor import python_text
+from gpututor.app.editor.completion import CompletionList
+from gpututor.app.editor.find import Match
+from gpututor.app.editor.python_text import PARTNERS
+from gpututor.app.editor.rendering import CodeArea
+from gpututor.app.messages import EditorLeft, TabsReplaced
+
+
+def move_lines(area: TextArea, by: int) -> None:
+    """Move the selected lines, or the cursor's, up (-1) or down (1)."""
+    first, last = _selected_rows(area)
+    other = first - 1 if by < 0 else last + 1
+    if area.read_only or not 0 <= other < area.document.line_count:
+        return
+    selection = area.selection
+    lines = [area.document[row] for row in range(min(first, other), max(last, other) + 1)]
+    lines = [*lines[1:], lines[0]] if by < 0 else [lines[-1], *lines[:-1]]
+    _put_lines(area, min(first, other), max(last, other), lines)
+    _select(area, selection, by)
+
+
+def duplicate_lines(area: TextArea) -> None:
+    """Put the selected lines, or the cursor's, a second time below."""
+    if area.read_only:
+        return
+    first, last = _selected_rows(area)
+    selection = area.selection
+    lines = [area.document[row] for row in range(first, last + 1)]
+    _put_lines(area, first, last, lines * 2)
+    _select(area, selection, len(lines))
+
+
+def change_lines(area: TextArea, change: python_text.Change) -> None:
+    """Rewrite the selected lines, or the cursor's."""
+    selection = area.selection
+    first, last = _selected_rows(area)
+    before = [area.document[row] for row in range(first, last + 1)]
+    after = change(before)
+    if after == before or area.read_only:
+        return
+    _put_lines(area, first, last, after)
+
+    def moved(location: tuple[int, int]) -> tuple[int, int]:
+        row, column = location
+        if not first <= row <= last:
+            return location
+        grown = len(after[row - first]) - len(before[row - first])
+        return row, max(0, min(column + grown, len(after[row - first])))
+
+    area.selection = Selection(moved(selection.start), moved(selection.end))
+
+
+def _selected_rows(area: TextArea) -> tuple[int, int]:
+    """The first and the last row of the selection, without a row at whose start it ends."""
+    first, last = min(area.selection)[0], max(area.selection)[0]
+    return first, last - 1 if last > first and max(area.selection)[1] == 0 else last
+
+
+def _put_lines(area: TextArea, first: int, last: int, lines: list[str]) -> None:
+    area.replace("\n".join(lines), (first, 0), (last, len(area.document[last])))
+
+
+def _select(area: TextArea, selection: Selection, down: int) -> None:
+    """Put the selection back, so many rows further down."""
+    (top, top_column), (end, end_column) = selection
+    area.selection = Selection((top + down, top_column), (end + down, end_column))
+
+
+class Editor(CodeArea):
+    """Edits one text. Knows nothing of files."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("shift+tab", "dedent", "Dedent", show=False),
+        Binding("ctrl+underscore,f11", "toggle_comment", "Comment", show=False),
+        Binding("home", "smart_home", "Line start", show=False),
+        Binding("ctrl+home", "text_start", "Text start", show=False),
+        Binding("ctrl+end", "text_end", "Text end", show=False),
+        Binding("ctrl+shift+home", "text_start(True)", "Select to text start", show=False),
+        Binding("ctrl+shift+end", "text_end(True)", "Select to text end", show=False),
+        Binding("alt+up", "move_lines(-1)", "Lines up", show=False),
+        Binding("alt+down", "move_lines(1)", "Lines down", show=False),
+        Binding("alt+shift+down,shift+alt+down", "duplicate_lines", "Duplicate", show=False),
+        # Most terminals send for Alt+f and Alt+b what Textual takes for ctrl+right and ctrl+left; some name these keys.
+        Binding("alt+f,alt+right", "cursor_word_right", "Word right", show=False),
+        Binding("alt+b", "cursor_word_left", "Word left", show=False),
+    ]
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self.completions = CompletionList()
+        """What can stand at the cursor; whoever shows it puts it on the screen."""
+
+    def show(self, text: str) -> None:
+        """Put another text in, with the cursor at the start and nothing to undo."""
+        self._marked_line = None
+        self.show_costs({})
+        self.load_text(text)
+        self.move_cursor((0, 0))
+
+    def replace_all(self, text: str) -> None:
+        """Put a newer version of the same text in; the cursor stays where it was and the change can be undone."""
+        row, column = self.cursor_location
+        self.replace(text, (0, 0), self.document.end)
+        row = min(row, self.document.line_count - 1)
+        self.move_cursor((row, min(column, len(self.document[row]))))
+        self._show_line_start()
+
+    def go_to_line(self, line: int, *, marked: bool) -> None:
+        """Put the cursor on a line, counted from 1, and mark it as the one that a check pointed at."""
+        row = max(0, min(line, self.document.line_count) - 1)
+        indent = len(self.document[row]) - len(self.document[row].lstrip())
+        self._marked_line = row if marked else None
+        self.move_cursor((row, indent))
+        # `center=True` would centre sideways too, and hide how the lines begin.
+        # Forced: an editor that is only being shown does not know yet that it can scroll sideways.
+        self.scroll_to(x=0, y=max(0, row - self.size.height // 2), animate=False, force=True)
+        self.redraw()
+
+    def scroll_to_cursor(self) -> None:
+        """Scroll to where the cursor is, with more above it than below: the head of the function is there.
+
+        What an editor that was not displayed scrolled to means nothing.
+        """
+        row, room = self.cursor_location[0], self.scrollable_content_region.height
+        y = 0 if row < room - 2 else row - 2 * room // 3
+        self.scroll_to(x=0, y=y, animate=False, force=True, immediate=True)
+        self.scroll_cursor_visible()  # sideways, too
+
+    def show_match(self, match: Match) -> None:
+        """Put the cursor on what was found, with all of it in sight."""
+        start, end = match
+        self.move_cursor(end)
+        self.move_cursor(start)
+
+    def replace_match(self, match: Match, text: str) -> None:
+        """Put a text in place of what was found: one step to undo, with the cursor behind it."""
+        self.history.checkpoint()
+        self.replace(text, *match, maintain_selection_offset=False)
+        self.history.checkpoint()
+
+    async def on_key(self, event: events.Key) -> None:
+        # Textual inserts text afterwards, unless this prevents it.
+        if self.completions.is_open and self._complete(event.key):
+            event.stop()
+            event.prevent_default()
+            return
+        await self._edit_by(event)
+
+    def _complete(self, key: str) -> bool:
+        """Answer a key of the open list; False for the keys that mean what they always do."""
+        match key:
+            case "up" | "down" | "pageup" | "pagedown":
+                self.completions.move({"up": -1, "down": 1, "pageup": -6, "pagedown": 6}[key])
+            case "enter" | "tab":
+                name = self.completions.chosen
+                self.completions.close()
+                if name is None:
+                    return key == "tab"
+                row, column = self.cursor_location
+                start = column - len(self.word_before_cursor)
+                self.replace(name, (row, start), (row, column), maintain_selection_offset=False)
+            case _:
+                return False
+        return True
+
+    @property
+    def word_before_cursor(self) -> str:
+        """The part of a name that ends at the cursor."""
+        row, column = self.cursor_location
+        found = _WORD_END.search(self.document[row][:column])
+        return found[0] if found else ""
+
+    def _follow_word(self) -> None:
+        if self.completions.is_open:
+            word = self.word_before_cursor
+            row, column = self.cursor_location
+            self.completions.follow(word, (row, column - len(word)))
+
+    async def _edit_by(self, event: events.Key) -> None:
+        match event.key:
+            case "enter" if not self.read_only:
+                event.stop()
+                event.prevent_default()
+                self._open_line()
+            case "tab" if self.selection.start[0] != self.selection.end[0]:
+                event.stop()
+                event.prevent_default()
+                change_lines(self, python_text.indented)
+            case "colon" if self.selection.is_empty and not self.read_only:
+                event.stop()
+                event.prevent_default()
+                self._insert_colon()
+            case _ if event.character in PARTNERS and self.selection.is_empty and not self.read_only:
+                event.stop()
+                event.prevent_default()
+                self._insert_closing(event.character)
+            case key if key.startswith("alt+"):
+                await self._act_on(event)  # the letter that terminals send with it is no text
+            case "escape":
+                # The screen's business: it stops a run or leaves the editor.
+                return
+            case _ if not event.is_printable:
+                await self._act_on(event)
+            case _:
+                return
+
+    async def _act_on(self, event: events.Key) -> None:
+        """Do what a bound key does here and now.
+
+        Textual would look its binding up only when the event has gone up through all the message queues to the app:
+        letters that came behind it in the same moment would be inserted before it acts.
+        """
+        action = _ACTIONS.get(event.key)
+        if action is not None:
+            event.stop()
+            event.prevent_default()
+            await self.run_action(action)
+
+    async def caught_up(self) -> None:
+        """Wait until all the keys that were sent here so far have acted. Not to be called by the editor itself."""
+        done = asyncio.Event()
+        if self.call_later(done.set):
+            await done.wait()
+
+    def _insert(self, text: str) -> None:
+        start, end = sorted((self.selection.start, self.selection.end))
+        self.replace(text, start, end, maintain_selection_offset=False)
+        self.scroll_cursor_visible()
+
+    def _open_line(self) -> None:
+        row, column = min(self.selection)
+        before, after = self.document[row][:column], self.document[row][column:]
+        indent = python_text.after_line(before, self.document.lines[:row])
+        if not (self.selection.is_empty and PARTNERS.get(after[:1]) == before[-1:]):
+            self._insert("\n" + indent)
+            return
+        # Between two brackets: the closing one gets a line of its own.
+        self._insert(f"\n{indent}\n{python_text.indent_of(before)}")
+        self.move_cursor((row + 1, len(indent)))
+
+    def _insert_closing(self, bracket: str) -> None:
+        row, column = self.cursor_location
+        line = self.document[row]
+        if line.strip():
+            self._insert(bracket)
+            return
+        closed = python_text.closing_dedented(self.document.lines[:row], line[:column], bracket)
+        self.replace(closed, (row, 0), (row, column), maintain_selection_offset=False)
+
+    def _insert_colon(self) -> None:
+        row, column = self.cursor_location
+        line = self.document[row]
+        if line[column:].strip():
+            self._insert(":")
+            return
+        above = [self.document[earlier] for earlier in range(row)]
+        ended = python_text.clause_dedented(above, line[:column] + ":")
+        if ended == line[:column] + ":":
+            self._insert(":")
+        else:
+            self.replace(ended, (row, 0), (row, column), maintain_selection_offset=False)
+
+    def on_paste(self, event: events.Paste) -> None:
+        event.stop()  # the app would give the clipboard's text back to the editor
+        text = python_text.without_leading_tabs(event.text)
+        if text != event.text and not self.read_only:
+            event.text = text  # which Textual inserts
+            self.post_message(TabsReplaced())
+
+    async def action_paste(self) -> None:  # type: ignore[override]  # Textual awaits what an action returns
+        await self.on_event(events.Paste(self.app.clipboard))
+
+    def action_delete_left(self) -> None:
+        row, column = self.cursor_location
+        before = self.document[row][:column]
+        target = python_text.column_before(before)
+        if self.read_only or not self.selection.is_empty or column - target < 2:
+            super().action_delete_left()
+            return
+        self.replace("", (row, target), (row, column), maintain_selection_offset=False)
+
+    def action_move_lines(self, by: int) -> None:
+        move_lines(self, by)
+
+    def action_duplicate_lines(self) -> None:
+        duplicate_lines(self)
+
+    def action_dedent(self) -> None:
+        change_lines(self, python_text.dedented)
+
+    def action_toggle_comment(self) -> None:
+        change_lines(self, python_text.comment_toggled)
+
+    def action_text_start(self, select: bool = False) -> None:
+        self.move_cursor((0, 0), select=select)
+
+    def action_text_end(self, select: bool = False) -> None:
+        self.move_cursor(self.document.end, select=select)
+
+    def action_smart_home(self) -> None:
+        self.move_cursor(self.get_cursor_line_start_location(smart_home=True))
+        self._show_line_start()
+
+    def _show_line_start(self) -> None:
+        """Scroll back sideways where the cursor stays in sight: a line without its start cannot be read."""
+        row, column = self.cursor_location
+        width = self.scrollable_content_region.width - self.gutter_width
+        # The text area keeps two columns free behind the cursor.
+        if self._cells(self.document[row][:column]) + 3 <= width or column <= len(
+            python_text.indent_of(self.document[row])
+        ):
+            # Only after the refresh is the cursor where it belongs, and the text area has scrolled to it.
+            self.call_after_refresh(self.scroll_to, x=0, animate=False)
+
+    def on_text_area_changed(self) -> None:
+        if self._marked_line is not None:
+            self._marked_line = None
+            self.redraw()
+        self.look_at_brackets()
+
+    def on_text_area_selection_changed(self) -> None:
+        self.look_at_brackets()
+        if self.scroll_offset.x and self.selection.is_empty:
+            self._show_line_start()
+        self._follow_word()
+
+    def on_blur(self) -> None:
+        self.completions.close()
+        self.post_message(EditorLeft())
+
+
+_WORD_END = re.compile(r"(?<!\w)(?!\d)\w+$")
+"""A name at the end of a line."""
+_ACTIONS = {binding.key: binding.action for binding in Binding.make_bindings([*TextArea.BINDINGS, *Editor.BINDINGS])}
+"""What each bound key does in the editor; its own bindings come last and win. Keys with priority never get here."""

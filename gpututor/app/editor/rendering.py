@@ -1,0 +1,347 @@
+"""The editor's text: lines that end where Python ends them, and a sign in one cell for what has no look of its own.
+
+How the editor draws its text: colours, brackets, matches, what is cut at the edges, and what lines cost.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, ClassVar
+
+from rich.cells import cell_len
+from rich.segment import Segment
+from rich.style import Style
+from rich.text import Text
+from textual.geometry import Offset, Size
+from textual.strip import Strip
+from textual.widgets import TextArea
+from textual.widgets.text_area import Document, DocumentNavigator, EditResult, Location, WrappedDocument
+
+from gpututor.app.editor.find import Match
+from gpututor.app.editor.line_costs import LineCosts, cost_in_words, short_forms
+from gpututor.app.editor.python_text import KINDS, Brackets, Span, find_brackets, python_spans
+from gpututor.app.textual_private import forget_lines, is_cursor_drawn, wrap_lines
+from gpututor.text import lines_of
+
+if TYPE_CHECKING:
+    from gpututor.grading.recording import LineCost as Cost
+
+
+_UNSEEN = re.compile(
+    "["
+    "\x00-\x08\x0a-\x1f\x7f-\x9f"  # controls, but for tab
+    "\xa0\u1680\u2000-\u200a\u202f\u205f"  # spaces that Python takes for none
+    "\xad\u180e\u200b-\u200d\u2060-\u2064\ufeff\U000e0000-\U000e0fff"  # no width, at least on some terminals
+    "\u061c\u200e\u200f\u202a-\u202e\u2066-\u206f\ufff9-\ufffb"  # marks that turn the direction of writing
+    "\u2028\u2029"  # separators that terminals disagree on
+    "\ud800-\udfff"  # halves of surrogate pairs, which cannot be encoded
+    "]"
+)
+_DELETE, _SPACE, _OTHER = "␡", "␣", "␦"
+
+
+def unseen_columns(line: str) -> list[int]:
+    """Where in a line the characters stand that have no look of their own."""
+    return [match.start() for match in _UNSEEN.finditer(line)]
+
+
+def with_signs(line: str) -> str:
+    """The line as it is drawn: a sign in place of each character without a look, such as `␛`. Tabs stay tabs."""
+    return _UNSEEN.sub(_sign, line)
+
+
+def sign_words(letter: str) -> str:
+    """What a sign stands for, in words; empty for a character that looks like itself."""
+    if not _UNSEEN.match(letter):
+        return ""
+    name = unicodedata.name(letter, "").lower() or "a control character"
+    return f"{with_signs(letter)} stands for U+{ord(letter):04X}, {name}."
+
+
+def _sign(match: re.Match[str]) -> str:
+    letter = match[0]
+    if letter == "\x7f":
+        return _DELETE
+    if letter < " ":
+        return chr(0x2400 + ord(letter))
+    return _SPACE if unicodedata.category(letter) == "Zs" else _OTHER
+
+
+class CodeDocument(Document):
+    """Textual's ends lines also at form feeds and at others, and would write newlines in their place."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__("")
+        self._lines = lines_of(text)
+
+    def get_size(self, tab_width: int) -> Size:
+        return Size(max(cell_len(with_signs(line).expandtabs(tab_width)) for line in self._lines), len(self._lines))
+
+    def replace_range(self, start: Location, end: Location, text: str) -> EditResult:
+        (top, left), (bottom, right) = sorted((start, end))
+        replaced = self.get_text_range((top, left), (bottom, right))
+        last = self._lines[bottom] if bottom < self.line_count else ""
+        first = self._lines[top] if top < self.line_count else ""
+        lines = lines_of(text)
+        lines[0] = first[:left] + lines[0]
+        column = len(lines[-1])
+        lines[-1] += last[right:]
+        self._lines[top : bottom + 1] = lines
+        return EditResult((top + len(lines) - 1, column), replaced)
+
+
+class CodeLines(WrappedDocument):
+    """Says which cell a column is in, where signs are drawn. Never wraps."""
+
+    def get_sections(self, line_index: int) -> list[str]:
+        return [with_signs(self.document[line_index])]
+
+    def offset_to_location(self, offset: Offset) -> Location:
+        row = min(max(0, offset.y), self.document.line_count - 1)
+        return row, self.get_target_document_column(row, max(0, offset.x), -1)
+
+
+LEFT, RIGHT = "‹", "›"
+"""What stands where a line goes on beyond the edge."""
+_LEAST_CODE = 40
+"""Columns that costs leave to a line of code, unless even the shortest need more."""
+_PARTS = ("marked", "match", "current-match", "bracket", "unmatched", "unseen", "cut", "cost", "stale-cost")
+
+
+class CodeArea(TextArea):
+    """Draws one text as Python."""
+
+    COMPONENT_CLASSES: ClassVar[set[str]] = {f"code--{part}" for part in (*KINDS, *_PARTS)}
+
+    def __init__(self, *, id: str | None = None) -> None:
+        self._part_styles: dict[str, Style] = {}
+        super().__init__(
+            id=id, soft_wrap=False, tab_behavior="indent", show_line_numbers=True, max_checkpoints=200, compact=True
+        )
+        self.match_cursor_bracket = False  # Textual's also counts brackets in strings
+        self._colours_on = False
+        self._seen_lines: list[str] = []
+        self._spans: list[tuple[Span, ...]] = []
+        self._brackets = Brackets()
+        self._pair: tuple[Location, ...] = ()
+        """The bracket at the cursor and its partner."""
+        self._marked_line: int | None = None
+        self._matches: dict[int, list[tuple[int, int, bool]]] = {}
+        """First column, column after the last and whether it is the current one, by row."""
+        self._costs: LineCosts | None = None
+        self._costs_on = True
+
+    def turn_colours_on(self) -> None:
+        """Colours cost an import, so they come after the first paint."""
+        self._colours_on = True
+        self._seen_lines = []
+        self.redraw()
+
+    def redraw(self) -> None:
+        """Draw every line anew."""
+        forget_lines(self)
+        self.refresh()
+
+    # Matches of a search
+
+    def show_matches(self, matches: Sequence[Match], current: Match | None) -> None:
+        """Mark what was found; a match over several lines on each of them."""
+        self._matches = {}
+        for match in matches:
+            (first, start), (last, end) = match
+            for row in range(first, last + 1):
+                columns = (start if row == first else 0, end if row == last else len(self.document[row]) + 1)
+                self._matches.setdefault(row, []).append((*columns, match == current))
+        self.redraw()
+
+    # Costs
+
+    @property
+    def costs_on(self) -> bool:
+        """Whether costs are drawn where there are any."""
+        return self._costs_on
+
+    @costs_on.setter
+    def costs_on(self, on: bool) -> None:
+        self._costs_on = on
+        self.redraw()
+
+    @property
+    def has_costs(self) -> bool:
+        return self._costs is not None
+
+    def show_costs(self, costs: Mapping[int, Cost], times: str = "", calls: int = 1, *, of: str | None = None) -> None:
+        """Show at each line, counted from 1, what it cost in a run of so many calls; none: show nothing.
+
+        `times`: modelled, measured or empty. `of` is the text that ran, by default the one that is shown.
+        """
+        lines = self.document.lines if of is None else lines_of(of)
+        self._costs = LineCosts(costs, lines, times, calls) if costs else None
+        self.redraw()
+
+    def words_at_cursor(self) -> str:
+        """What there is to know there: what a sign stands for, else what the line cost where that is shown."""
+        row, column = self.cursor_location
+        if words := sign_words(self.document[row][column : column + 1]):
+            return words
+        if self._costs is None or not self._costs_on:
+            return ""
+        cost = self._costs.by_row(self.document.lines).get(row)
+        if cost is None:
+            return ""
+        known, stale = self._costs, self._costs.stale(self.document.lines)
+        return cost_in_words(cost, known.times, calls=known.calls, stale=stale)
+
+    # Drawing
+
+    def _set_document(self, text: str, language: str | None) -> None:
+        super()._set_document("", language)
+        self.document = CodeDocument(text)
+        self.wrapped_document = CodeLines(self.document, tab_width=self.indent_width)
+        self.navigator = DocumentNavigator(self.wrapped_document)
+        wrap_lines(self)
+
+    def scroll_cursor_visible(self, center: bool = False, animate: bool = False) -> Offset:
+        """Scroll to the cursor, unless an undo is about to move it: until then it may stand past the end."""
+        if self.cursor_location[0] >= self.document.line_count:
+            return Offset(0, 0)
+        return super().scroll_cursor_visible(center, animate)
+
+    def get_line(self, line_index: int) -> Text:
+        line = Text(with_signs(self.document[line_index]), end="", no_wrap=True)
+        self._look_at_text()
+        if self._colours_on:
+            for start, end, kind in self._spans[line_index]:
+                line.stylize(self._part(kind), start, end)
+        for column in unseen_columns(self.document[line_index]):
+            line.stylize(self._part("unseen"), column, column + 1)
+        if line_index == self._marked_line:
+            line.stylize(self._part("marked"))
+        return line
+
+    def marks_of(self, row: int) -> list[tuple[int, int, str]]:
+        """What stands out in a row: first column, column after the last and what it is, matches before brackets."""
+        self._look_at_text()
+        matches = self._matches.get(row, ())
+        marks = [(start, end, "current-match" if current else "match") for start, end, current in matches]
+        marks += [(column, column + 1, "unmatched") for column in self._unmatched(row)]
+        return marks + [(column, column + 1, "bracket") for at, column in self._pair if at == row]
+
+    def _render_line(self, y: int) -> Strip:
+        strip = super()._render_line(y)
+        row = y + self.scroll_offset.y
+        marks = self.marks_of(row) if row < self.document.line_count else []
+        # Here and not in `get_line`: the background of the cursor's line would cover them.
+        for start, end, part in marks:
+            if (row, start) == self.cursor_location and is_cursor_drawn(self):
+                start += 1
+            strip = self._styled(strip, row, start, end, self._part(part))
+        return strip
+
+    def _styled(self, strip: Strip, row: int, start: int, end: int, style: Style) -> Strip:
+        """Draw some columns of the row in another style, as far as they are in sight."""
+        line, left = self.document[row], self.gutter_width - self.scroll_offset.x
+        first = max(self.gutter_width, left + self._cells(line[:start]))
+        last = max(first, left + self._cells(line[:end]) + max(0, end - len(line)))
+        if first == last:
+            return strip
+        before, here, after = Segment.divide(strip, (first, last, max(last, strip.cell_length)))
+        return Strip([*before, *Segment.apply_style(here, post_style=style), *after], strip.cell_length)
+
+    def _part(self, name: str) -> Style:
+        style = self._part_styles.get(name)
+        if style is None:
+            style = self._part_styles[name] = self.get_component_rich_style(f"code--{name}", partial=True)
+        return style
+
+    def notify_style_update(self) -> None:
+        self._part_styles.clear()
+        super().notify_style_update()
+
+    def _look_at_text(self) -> None:
+        """Find colours and brackets anew if the text has changed; comparing 200 lines costs 3 µs."""
+        lines = self.document.lines
+        if lines == self._seen_lines:
+            return
+        self._seen_lines = list(lines)
+        self._spans = python_spans(self._seen_lines) if self._colours_on else [()] * len(lines)
+        self._brackets = find_brackets(lines, self._spans) if self._colours_on else Brackets()
+
+    def _unmatched(self, row: int) -> list[int]:
+        """The columns of the brackets without a partner; on the cursor's row an open one may just be typed."""
+        columns = [column for at, column in self._brackets.unopened if at == row]
+        if row != self.cursor_location[0]:
+            columns += [column for at, column in self._brackets.unclosed if at == row]
+        return columns
+
+    def look_at_brackets(self) -> None:
+        """Show the pair that the cursor is at: the bracket under it, else the one before it."""
+        self._look_at_text()
+        row, column = self.cursor_location
+        pair: tuple[Location, ...] = ()
+        if self.selection.is_empty:
+            for at in ((row, column), (row, column - 1)):
+                if at in self._brackets.partners:
+                    pair = at, self._brackets.partners[at]
+                    break
+        if pair != self._pair:
+            self._pair = pair
+            self.redraw()
+
+    def render_line(self, y: int) -> Strip:
+        strip = super().render_line(y)
+        row = y + self.scroll_offset.y
+        if row >= self.document.line_count:
+            return strip
+        line = self.document[row]
+        width = self.scrollable_content_region.width
+        shift = self.scroll_offset.x
+        gutter = self.gutter_width
+        text_end = gutter + max(0, (len(line) if line.isascii() and "\t" not in line else self._cells(line)) - shift)
+        if shift and line:
+            strip = self._over(strip, gutter - 1, LEFT, "cut", width)
+        note, style = self._note(row, width - max(text_end, self._cursor_end(row, gutter - shift)))
+        if note:
+            strip = self._over(strip, width - len(note), note, style, width)
+        end = width - len(note) - (2 if note else 0)
+        if text_end > end:
+            strip = self._over(strip, end - (0 if note else 1), RIGHT + " " * bool(note), "cut", width)
+        return strip
+
+    def get_column_width(self, row: int, column: int) -> int:
+        return self._cells(self.document[row][:column])
+
+    def _cells(self, line: str) -> int:
+        return cell_len(with_signs(line).expandtabs(self.indent_width))
+
+    def _cursor_end(self, row: int, left: int) -> int:
+        """The column behind the cursor, if it is in that row."""
+        at, column = self.cursor_location
+        return left + self._cells(self.document[row][:column]) + 1 if at == row else 0
+
+    def _note(self, row: int, room: int) -> tuple[str, str]:
+        """What the row cost. The text gives way as long as enough of it is left, on the cursor's row never."""
+        if self._costs is None or not self._costs_on:
+            return "", ""
+        cost = self._costs.by_row(self.document.lines).get(row)
+        if cost is None:
+            return "", ""
+        stale = self._costs.stale(self.document.lines)
+        forms = short_forms(cost, stale=stale)
+        fitting = next((form for form in forms if len(form) + 2 <= room), "")
+        if not fitting and row != self.cursor_location[0]:
+            most = self.scrollable_content_region.width - self.gutter_width - _LEAST_CODE
+            fitting = next((form for form in forms[-2:] if len(form) + 2 <= most), forms[-1])
+        return fitting, "stale-cost" if stale else "cost"
+
+    def _over(self, strip: Strip, column: int, text: str, part: str, width: int) -> Strip:
+        """Put a text over what stands from a column on, on the same background."""
+        end = column + len(text)
+        if column < 0 or not strip.cell_length:
+            return strip  # a terminal of few columns has no room for the editor's text
+        before, below, after = Segment.divide(strip, (column, end, max(width, end)))
+        background = next((segment.style.bgcolor for segment in below if segment.style), None)
+        style = Style(bgcolor=background) + self._part(part)
+        return Strip([*before, Segment(text, style), *after], max(width, end))

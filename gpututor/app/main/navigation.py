@@ -1,0 +1,382 @@
+"""Finding the way: exercises and lessons, panes, links, search, jump letters, and back again."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from textual.geometry import Offset
+from textual.message import Message
+from textual.widget import Widget
+
+from gpututor.app.commands import Pane
+from gpututor.app.course_index import Destination, destination, is_web, line_of, with_links
+from gpututor.app.main.attempts import AttemptController
+from gpututor.app.main.files import FileController
+from gpututor.app.main.host import Host
+from gpututor.app.main.learning import LearningController
+from gpututor.app.main.panes import READING
+from gpututor.app.messages import ExerciseChosen, LessonChosen, LinkFollowed, PaneChosen, RowChosen
+from gpututor.app.widgets.bars import TabBar
+from gpututor.app.widgets.results import VerdictRow
+from gpututor.app.wording import first_place
+from gpututor.course.model import Exercise, Lesson
+from gpututor.errors import CourseError
+from gpututor.progress.attempt_writer import EventKind, ProgressEvent
+from gpututor.progress.overview import State
+
+if TYPE_CHECKING:
+    from gpututor.app.course_index import Passage, TextIndex
+    from gpututor.app.screens.jump import Target
+
+
+class Place(NamedTuple):
+    """The place of a learner within an exercise."""
+
+    pane: Pane = Pane.TASK
+    cursor: tuple[int, int] | None = None
+    """The editor's row and column, from 0; none: where there is something to write."""
+
+
+class _Visit(NamedTuple):
+    """A place that was left by a link or a search."""
+
+    exercise: Exercise
+    lesson: Lesson | None
+    pane: Pane
+
+
+class NavigationHost(Host, Protocol):
+    """A screen with tabs, on which another exercise can be opened."""
+
+    exercise: Exercise
+
+    @property
+    def tabs(self) -> TabBar: ...
+
+    def show_around(self) -> None:
+        """Draw the tabs and the keys for the pane in front."""
+
+
+class Navigator:
+    """Opens exercises, lessons and panes, and keeps the way back."""
+
+    def __init__(
+        self, host: NavigationHost, files: FileController, attempts: AttemptController, learning: LearningController
+    ) -> None:
+        self._host = host
+        self._files = files
+        self._attempts = attempts
+        self._learning = learning
+        self._lesson: Lesson | None = None
+        """A lesson that is read without its exercise being open."""
+        self._cursors: dict[str, tuple[int, int]] = {}
+        """The cursor's place in each exercise's file, in this session."""
+        self._cursor_is_new = False
+        """True until the editor is seen: it is not scrolled to its cursor yet."""
+        self._kept_place = ""
+        self._visits: list[_Visit] = []
+        """The places to go back to, the newest last."""
+        self._index: TextIndex | None = None
+        self._last_query = ""
+
+    @property
+    def can_go_back(self) -> bool:
+        """True if a link or a search left a place."""
+        return bool(self._visits)
+
+    @property
+    def lesson(self) -> Lesson:
+        """The lesson that the lesson pane shows."""
+        return self._lesson or self._host.learner.course.lesson_of(self._host.exercise)
+
+    # Opening
+
+    def open_exercise(self, exercise: Exercise, pane: Pane) -> bool:
+        """Save and leave the open exercise, and open another; return False when the learner must answer."""
+        if self._files.is_open:
+            if not self._files.save_or_ask(partial(self.open_exercise, exercise, pane), leaving=True):
+                return False
+            self._cursors[self._host.exercise.key] = self._host.panes.editor.cursor_location
+        self._host.exercise = exercise
+        self._lesson = None
+        self._host.status.show_news("")
+        self._files.load()
+        editor = self._host.panes.editor
+        editor.move_cursor(self._cursors.get(exercise.key) or first_place(editor.document.lines))
+        self._cursor_is_new = True
+        self._attempts.record(ProgressEvent(EventKind.CURRENT_EXERCISE, exercise.key))
+        self._attempts.show_last_report()
+        self._host.show_lists()
+        if pane not in READING:
+            self._show_text(Pane.TASK)  # which is next to it on a wide screen
+        self.show_pane(pane)
+        self._host.show_standing()
+        if self._host.learner.workspace.newer_starter(exercise):
+            self._host.status.show_news("A newer starter has come. x takes it and keeps your file in .backups.")
+        return True
+
+    def read_lesson(self, lesson: Lesson) -> None:
+        """Show a lesson; the exercise that is open stays open."""
+        self._lesson = lesson
+        self.show_pane(Pane.LESSON)
+
+    def open_chosen(self, message: ExerciseChosen) -> None:
+        """Open the exercise of a list, a search or a dialog."""
+        exercise = next(each for each in self._host.learner.course.exercises if each.key == message.key)
+        new_lesson = message.with_lesson and exercise.lesson_slug != self._host.exercise.lesson_slug
+        self.open_exercise(exercise, Pane.LESSON if new_lesson else Pane.TASK)
+
+    def read_chosen(self, message: LessonChosen) -> None:
+        """Show the lesson of a list or a dialog."""
+        self.read_lesson(next(each for each in self._host.learner.course.lessons if each.slug == message.slug))
+
+    def next_exercise(self) -> None:
+        """Open the exercise that follows; after a lesson, its own."""
+        if self._host.panes.current is Pane.LESSON and self._is_to_do:
+            self.show_pane(Pane.TASK)  # what comes after a lesson is its exercise, not the one behind it
+            return
+        following = self._host.learner.course.after(self._host.exercise)
+        if following is None:
+            self._host.status.show_answer("This is the last exercise of the course.")
+            return
+        new_lesson = following.lesson_slug != self._host.exercise.lesson_slug
+        self.open_exercise(following, Pane.LESSON if new_lesson else Pane.TASK)
+
+    @property
+    def _is_to_do(self) -> bool:
+        """True if the open exercise belongs to the lesson that is shown, and was not begun yet."""
+        rows = (row for lesson in self._host.lessons for row in lesson.exercises)
+        state = next(row.state for row in rows if row.key == self._host.exercise.key)
+        return state is State.TO_DO and self.lesson.slug == self._host.exercise.lesson_slug
+
+    def previous_exercise(self) -> None:
+        """Open the exercise before."""
+        exercises = self._host.learner.course.exercises
+        position = [exercise.key for exercise in exercises].index(self._host.exercise.key)
+        if position == 0:
+            self._host.status.show_answer("This is the first exercise of the course.")
+            return
+        self.open_exercise(exercises[position - 1], Pane.TASK)
+
+    # Where the learner left off
+
+    def place_left(self) -> Place:
+        """Return the place at the last end of the program; the task's top when it is unknown."""
+        kept = self._host.from_progress(self._host.learner.progress.place, None)
+        try:
+            exercise, pane, row, column = json.loads(kept or "")
+            place = Place(Pane(pane), (int(row), int(column)))
+        except (ValueError, TypeError):
+            return Place()
+        return place if exercise == self._host.exercise.key else Place()
+
+    def return_to(self, place: Place) -> None:
+        """Open the exercise at a place."""
+        if place.cursor is not None:
+            self._cursors[self._host.exercise.key] = place.cursor
+        self.open_exercise(self._host.exercise, place.pane)
+
+    def keep_place(self) -> None:
+        """Note the learner's place, when it has changed."""
+        if not self._files.is_open:
+            return  # nothing is open yet, or it cannot be read
+        row, column = self._host.panes.editor.cursor_location
+        place = json.dumps([self._host.exercise.key, self._host.panes.current, row, column])
+        if place != self._kept_place:
+            self._kept_place = place
+            self._attempts.record(ProgressEvent(EventKind.PLACE, place))
+
+    # Panes
+
+    def show_pane(self, pane: Pane) -> None:
+        """Bring a pane to the front, with the text that belongs there."""
+        if pane in READING:
+            self._show_text(pane)
+        elif pane is not Pane.COURSE and self._host.panes.reading is Pane.LESSON:
+            self._show_text(Pane.TASK)
+        self._host.panes.show(pane)
+        if pane is Pane.CODE and self._cursor_is_new:
+            self._cursor_is_new = False
+            # Only a displayed editor knows its size, and so how far to scroll.
+            self._host.call_after_refresh(self._host.panes.editor.scroll_to_cursor)
+        self._host.show_around()
+
+    def _show_text(self, pane: Pane) -> None:
+        name = self.lesson.slug if pane is Pane.LESSON else self._host.exercise.key
+        self._host.panes.read(pane, self._text_for(pane), f"{pane} {name}")
+
+    def _text_for(self, pane: Pane) -> str:
+        course = self._host.learner.course
+        try:
+            match pane:
+                case Pane.LESSON:
+                    return with_links(course, self.lesson.text, lesson=self.lesson)
+                case Pane.HINTS:
+                    return self._learning.hints_text()
+                case _:
+                    return with_links(course, self._host.exercise.task, exercise=self._host.exercise)
+        except CourseError as error:
+            self._host.show_error(error)
+            return ""
+
+    def pane_clicked(self, widget: Widget) -> None:
+        """Bring the pane of a widget to the front; the widget takes the focus, if it can."""
+        # Not by following the focus: it also wanders by itself, when the widget that has it is removed.
+        panes = self._host.panes
+        pane = panes.pane_of(widget)
+        if pane is not None and pane is not panes.current:
+            panes.show(pane, focus=False)
+            self._host.show_around()
+
+    def show_course(self) -> None:
+        self.show_pane(Pane.COURSE)
+
+    def show_lesson(self) -> None:
+        self._lesson = None
+        self.show_pane(Pane.LESSON)
+
+    def show_task(self) -> None:
+        self.show_pane(Pane.TASK)
+
+    async def show_code(self) -> None:
+        """Show the code, and wait until it has the focus: keys that follow are for it."""
+        self.show_pane(Pane.CODE)
+        await self._host.panes.focus_settled()
+
+    def show_results(self) -> None:
+        self.show_pane(Pane.RESULTS)
+
+    def next_pane(self) -> None:
+        self.show_pane(self._host.panes.next_of(1))
+
+    def previous_pane(self) -> None:
+        self.show_pane(self._host.panes.next_of(-1))
+
+    # Links
+
+    def follow(self, message: LinkFollowed) -> None:
+        """Open a link's target."""
+        if is_web(message.target):
+            self._host.panes.app.open_url(message.target)
+            self._host.status.show_news(f"Opened in the browser: {message.target}")
+            return
+        here = self.lesson if self._host.panes.reading is Pane.LESSON else self._host.exercise
+        where = destination(self._host.learner.course, message.target, here)
+        if where is None:
+            self._host.status.show_answer(f"This link leads nowhere: {message.target}")
+            return
+        self.go_to(where)
+
+    def go_to(self, where: Destination, line: int | None = None) -> None:
+        """Open a lesson or a task, at a heading or a line of its text; Backspace comes back."""
+        self._visits.append(_Visit(self._host.exercise, self._lesson, self._host.panes.current))
+        if not self._open(where):
+            self._visits.pop()
+            return
+        if where.anchor:
+            line = line_of(self._host.panes.reader.text, where.anchor)
+            if line is None:
+                self._host.status.show_answer(f"There is no heading “{where.anchor}” here.")
+        if line is None:
+            self._host.panes.reader.go_to_top()
+        else:
+            self._host.panes.reader.go_to_line(line)
+
+    def _open(self, where: Destination) -> bool:
+        if where.lesson is not None:
+            self.read_lesson(where.lesson)
+        elif where.exercise is None or where.exercise.key == self._host.exercise.key:
+            self.show_pane(Pane.TASK)
+        else:
+            return self.open_exercise(where.exercise, Pane.TASK)
+        return True
+
+    def go_back(self) -> None:
+        """Go back to the place that a link or a search left."""
+        if not self._visits:
+            self._host.status.show_answer("There is nothing to go back to.")
+            return
+        visit = self._visits[-1]
+        if visit.exercise.key != self._host.exercise.key and not self.open_exercise(visit.exercise, visit.pane):
+            return
+        self._visits.pop()
+        self._lesson = visit.lesson
+        self.show_pane(visit.pane)
+
+    # Search
+
+    def search(self) -> None:
+        """Search the course's texts."""
+        from gpututor.app.screens.search import SearchScreen  # 10 ms: an input that the main screen does without
+
+        self._host.push(SearchScreen(self._text_index, self._last_query), self._open_found)
+
+    def _text_index(self) -> TextIndex:
+        if self._index is None:
+            from gpututor.app.course_index import TextIndex
+
+            self._index = TextIndex(self._host.learner.course)
+        return self._index
+
+    def _open_found(self, answer: tuple[Passage | None, str] | None) -> None:
+        if answer is None:
+            return
+        passage, self._last_query = answer
+        if passage is None:
+            return
+        page = passage.page
+        where = Destination(lesson=page) if isinstance(page, Lesson) else Destination(exercise=page)
+        try:
+            self.go_to(where, passage.line)
+        except CourseError as error:
+            self._host.show_error(error)
+
+    # Jump letters
+
+    def jump(self) -> None:
+        """Show letters at all that can be gone to."""
+        from gpututor.app.screens.jump import JumpScreen
+
+        def go(message: Message | None) -> None:
+            if message is not None:
+                self._host.post_message(message)
+
+        self._host.push(JumpScreen(self._targets(), self._host.panes.screen), go)
+
+    def _targets(self) -> Iterator[Target]:
+        """List all in sight that can be gone to, the most used first."""
+        from gpututor.app.screens.jump import Target
+
+        panes = self._host.panes
+        for widget in (panes.course, panes.reader, panes.editor, panes.results):
+            pane = panes.pane_of(widget)
+            if pane is not None and pane is not panes.current and widget.is_attached and self._is_seen(widget):
+                yield Target(widget.region.offset + Offset(1, 0), PaneChosen(pane))
+        for link, offset in panes.reader.visible_links:
+            yield Target(_before(offset, panes.reader), LinkFollowed(link.target))
+        for row in panes.results.rows:
+            if self._is_seen(row) and panes.results.body.scrollable_content_region.contains_point(row.region.offset):
+                yield Target(_before(row.region.offset, panes.results), VerdictRow.Chosen(row))
+        for pane, offset in zip(Pane, self._host.tabs.places(), strict=True):
+            yield Target(offset, PaneChosen(pane))
+        if self._is_seen(panes.course):
+            for index, offset in panes.course.list.visible_rows():
+                yield Target(_before(offset, panes.course), RowChosen(index))
+
+    @staticmethod
+    def _is_seen(widget: Widget) -> bool:
+        return widget.is_on_screen and widget.region.area > 0
+
+    def go_to_check(self, message: VerdictRow.Chosen) -> None:
+        """Show a check among the results."""
+        if message.row.is_attached:
+            self._host.panes.results.look_at(message.row)
+            self.show_pane(Pane.RESULTS)
+
+
+def _before(offset: Offset, pane: Widget) -> Offset:
+    """Return the column before, which is mostly blank, within the pane."""
+    return Offset(max(pane.region.x, offset.x - 1), offset.y)

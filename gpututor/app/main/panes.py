@@ -1,0 +1,140 @@
+"""The panes side by side, or one at a time: which is shown, and where the keys go."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from textual import events, on
+from textual.app import ComposeResult
+from textual.containers import Horizontal, Vertical
+from textual.widget import Widget
+
+from gpututor.app.commands import Pane
+from gpututor.app.widgets.base import restyle
+from gpututor.app.widgets.course_list import CoursePane
+from gpututor.app.widgets.reader import Reader
+from gpututor.app.widgets.results import Results
+
+if TYPE_CHECKING:
+    from gpututor.app.editor.editor import Editor
+
+FOCUS_WITHIN_S = 0.5
+READING = (Pane.LESSON, Pane.TASK, Pane.HINTS)
+
+
+class Panes(Horizontal):
+    """Holds the four panes. The style sheet decides by the screen's width which of them are seen."""
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id, classes="at-task")
+        self.course = CoursePane(id="course")
+        self.reader = Reader(id="reader")
+        self.results = Results(id="results")
+        self.current = Pane.TASK
+        self.reading = Pane.TASK
+        """Which of the texts the reader shows."""
+        self._focused = asyncio.Event()
+        """Whether the pane that was shown last has got the focus."""
+
+    def compose(self) -> ComposeResult:
+        self.results.border_title = "Results"
+        yield self.course
+        yield self.reader
+        with Vertical(id="work"):
+            yield self.results
+
+    def update_node_styles(self, animate: bool = True) -> None:
+        work = self.results.parent
+        inside = work.children if isinstance(work, Widget) else ()
+        # Which pane is in front changes nothing in the panes.
+        restyle(self, (self, *self.children, *inside), animate=animate)
+
+    @on(events.DescendantFocus)
+    @on(events.DescendantBlur)
+    def _frame_where_keys_go(self) -> None:
+        # Not by `:focus-within`: Textual restyles all that is inside for it, at each change of the focus.
+        for pane in (self.course, self.results):
+            pane.set_class(pane.has_focus_within, "-focused")
+
+    @cached_property
+    def editor(self) -> Editor:
+        """Made with its first use: its import costs 15 ms that the first paint has not."""
+        from gpututor.app.editor.editor import Editor
+
+        editor = Editor(id="editor")
+        editor.border_title = "Code"
+        return editor
+
+    @property
+    def has_editor(self) -> bool:
+        """Whether the editor was made."""
+        return "editor" in self.__dict__
+
+    async def add_editor(self) -> None:
+        """Put the editor in its place. A text area costs 40 ms, so this comes after the first paint."""
+        if not self.editor.is_attached:
+            await self.query_one("#work").mount(self.editor, before=self.results)
+
+    def show(self, pane: Pane, *, focus: bool = True) -> None:
+        """Bring a pane to the front."""
+        self.current = pane
+        classes = {f"at-{other}": other is pane for other in Pane}
+        if pane is Pane.COURSE or pane in READING:
+            classes["left-course"] = pane is Pane.COURSE
+        self.update_classes(classes)
+        if focus:
+            focused = self.screen.focused
+            if focused is not None and self.pane_of(focused) is not pane:
+                # At once: letters that come before the refresh are commands already, not text. And a pane that is
+                # hidden while it has the focus would give it to its neighbour, such as the editor.
+                self.screen.set_focus(None)
+            self._focused.clear()
+            # Only after the refresh is a pane displayed that was hidden, and a hidden one cannot have the focus.
+            self.call_after_refresh(self._focus_current)
+
+    async def focus_settled(self) -> None:
+        """Wait, though not for ever, until the pane that was shown has the focus: keys that come behind are for it."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(FOCUS_WITHIN_S):
+                await self._focused.wait()
+
+    def read(self, pane: Pane, text: str, place: str) -> None:
+        """Put the text of one of the reading panes in the reader; `place` is the name it is remembered by."""
+        self.reading = pane
+        self.reader.border_title = pane.heading
+        self.reader.show(text, place)
+
+    def next_of(self, by: int) -> Pane:
+        """The pane `by` steps along the tabs; hints are only reached by asking for them."""
+        order = [pane for pane in Pane if pane is not Pane.HINTS]
+        position = order.index(self.current) if self.current in order else order.index(Pane.TASK)
+        return order[(position + by) % len(order)]
+
+    def pane_of(self, widget: Widget) -> Pane | None:
+        """The pane that a focused widget belongs to."""
+        if self.course in widget.ancestors_with_self:
+            return Pane.COURSE
+        if self.results in widget.ancestors_with_self:
+            return Pane.RESULTS
+        if self.editor in widget.ancestors_with_self or self.results.parent in widget.ancestors:
+            return Pane.CODE  # also the find bar below it
+        if self.reader in widget.ancestors_with_self:
+            return self.reading
+        return None
+
+    def _focus_current(self) -> None:
+        match self.current:
+            case Pane.COURSE:
+                if not self.course.is_typing:
+                    self.course.list.focus()
+            case Pane.CODE:
+                if self.editor.is_attached:
+                    self.screen.set_focus(self.editor)  # at once; `focus` would do it behind keys that have come
+            case Pane.RESULTS:
+                self.results.take_focus()
+            case _:
+                self.reader.focus()
+        self._focused.set()

@@ -1,0 +1,372 @@
+"""Runs of the checks: who grades, what comes back, and runs that start by themselves."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from textual.message import Message
+
+from gpututor.app.commands import Pane
+from gpututor.app.main.attempts import AttemptController
+from gpututor.app.main.files import FileController
+from gpututor.app.main.host import Host
+from gpututor.app.messages import DevicesFound, GradingProgressed
+from gpututor.app.wording import planned_device, sentence
+from gpututor.errors import GradingError, TutorError, UsageError
+from gpututor.grading.events import (
+    CallStarted,
+    Cancelled,
+    DeviceAwaited,
+    Graded,
+    GradeRequest,
+    GradingEvent,
+    RunStarted,
+    TimingAdvanced,
+    VerdictReached,
+)
+from gpututor.grading.report import Outcome, Report
+from gpututor.grading.report_text import outcome_line
+from gpututor.progress.attempt_writer import FinishedRun
+
+if TYPE_CHECKING:
+    from gpututor.grading.client import GradingService
+    from gpututor.hardware.inventory import Inventory
+
+
+class Grader:
+    """Runs one submission at a time; each run has a number, which tells late messages of an older one apart.
+
+    Threads are daemons: leaving the app never waits for a grader that hangs.
+    """
+
+    def __init__(self, client: GradingService, post: Callable[[Message], object]) -> None:
+        self._client = client
+        self._post = post
+        self.run = 0
+        """The number of the newest run."""
+        self._stopped = 0
+        """The number of the newest run that the learner stopped."""
+        self._turn = threading.Lock()
+
+    def warm(self) -> None:
+        """Start the judge while the learner reads."""
+        self._in_thread(self._warm)
+
+    def start(self, request: GradeRequest) -> int:
+        """Begin a run and return its number."""
+        self.run += 1
+        run = self.run
+        self._in_thread(lambda: self._follow(run, request))
+        return run
+
+    def cancel(self) -> None:
+        """Stop the run. The client only writes a line to the judge, so this does not wait."""
+        self._stopped = self.run
+        self._client.cancel()
+
+    def is_over(self, run: int) -> bool:
+        """Return True if a run was stopped, or a newer one has begun."""
+        return run < self.run or run <= self._stopped
+
+    def _warm(self) -> None:
+        try:
+            self._client.warm()
+        except TutorError:
+            # The same fault comes back, with its dialog, when the learner asks for a run.
+            return
+
+    def _follow(self, run: int, request: GradeRequest) -> None:
+        self._client.cancel()  # a run that is still on: the newer text is what counts
+        with self._turn:
+            self._grade(run, request)
+
+    def _grade(self, run: int, request: GradeRequest) -> None:
+        if self.is_over(run):
+            self._post(GradingProgressed(run, Cancelled()))
+            return
+        try:
+            for event in self._client.grade(request):
+                self._post(GradingProgressed(run, event))
+                if isinstance(event, Graded | Cancelled):
+                    return
+                if self.is_over(run):
+                    # Stopped in the moment before the client had begun, when a cancel finds nothing to end.
+                    self._client.cancel()
+            error: TutorError = GradingError("The grader ended without a report.", "Run again.")
+        except TutorError as known:
+            error = known
+        except Exception as unknown:
+            error = _logged(unknown)
+        self._post(GradingProgressed(run, error))
+
+    @staticmethod
+    def _in_thread(work: Callable[[], None]) -> None:
+        threading.Thread(target=work, daemon=True).start()
+
+
+def _logged(error: Exception) -> GradingError:
+    from gpututor.app.runtime import write_log
+
+    write_log(error)
+    title = f"The grader stopped in an unexpected way: {error!r}"
+    return GradingError(title, "Run again. Your file is not at fault.")
+
+
+class RunHost(Host, Protocol):
+    """A screen that shows a run and its results."""
+
+    @property
+    def is_current(self) -> bool: ...
+
+    def lesson_finished(self, slug: str) -> None:
+        """The learner sees the results of the run that finished a lesson."""
+
+    def apply_settings(self) -> None: ...
+
+
+class RunController:
+    """Starts and stops runs, and shows what they report."""
+
+    def __init__(
+        self, host: RunHost, files: FileController, attempts: AttemptController, client: GradingService
+    ) -> None:
+        self._host = host
+        self._files = files
+        self._attempts = attempts
+        self.grader = Grader(client, host.post_message)
+        self.running = False
+        self._parts: dict[int, Path | None] = {}
+        """Pending recordings of the runs."""
+        self._graded = 0
+        """The number of the newest run that came to its end."""
+        self._submitted = ""
+        self._submitted_for = host.exercise
+        self._inventory: Inventory | None = None
+        self._seen_text = ""
+        """The editor's text when it was last considered for a run that starts by itself."""
+        self._others_text = ""
+        """The newest text that another program wrote."""
+
+    # Starting and stopping
+
+    def run_checks(self, *, quietly: bool = False) -> None:
+        """Save, and grade what was saved. The client stops a run that is still on.
+
+        `quietly`: the learner did not ask for it, and stays where they are.
+        """
+        self._start(quietly)
+        self._seen_text = self._host.editor_text
+
+    def _start(self, quietly: bool) -> None:
+        host = self._host
+        if not self._files.save_or_ask(partial(self.run_checks, quietly=quietly)):
+            return
+        try:
+            host.learner.course.check_has_checks()
+        except UsageError as error:
+            if not quietly:
+                host.show_error(error)
+            return
+        self._submitted, self._submitted_for = host.editor_text, host.exercise
+        host.panes.results.begin(self._submitted)
+        host.panes.add_class("ran")
+        self._set_running(True)
+        host.status.show_news("Running the checks")
+        if not quietly:
+            host.show_pane(Pane.RESULTS)
+        file_name = host.learner.workspace.path_of(host.exercise).name
+        chosen = host.learner.settings.now
+        part = self._attempts.recordings.create_pending()
+        run = self.grader.start(
+            GradeRequest(
+                str(host.exercise.folder),
+                self._submitted,
+                file_name,
+                device=chosen.device,
+                gpu=chosen.requested_gpu,
+                recording_folder=None if part is None else str(part),
+            )
+        )
+        self._parts[run] = part
+
+    def stop(self) -> None:
+        """Stop the run. It is over for the learner at once, whatever the judge still has to tidy up."""
+        if self._graded == self.grader.run:
+            return  # there is nothing left to stop
+        self.grader.cancel()
+        self._set_running(False)
+        self._host.status.show_news("Stopped")
+        if self._is_for_open_exercise:
+            self._host.panes.results.stop()
+
+    def _set_running(self, running: bool) -> None:
+        self.running = running
+        self._host.show_keys()
+
+    @property
+    def _is_for_open_exercise(self) -> bool:
+        return self._submitted_for.key == self._host.exercise.key
+
+    # Progress of a grading
+
+    def follow(self, message: GradingProgressed) -> None:
+        """Show one event of a run, or end it."""
+        run, event = message.run, message.event
+        match event:
+            case Graded(report):
+                self._end(run, report)
+            case Cancelled():
+                self._discard_recording(run)
+                if run == self.grader.run and self.running:  # not by the learner
+                    self.stop()
+            case TutorError():
+                self._end_broken(run, event)
+            case _:
+                if not self.grader.is_over(run) and self._is_for_open_exercise:
+                    self._show(event)
+
+    def _show(self, event: GradingEvent) -> None:
+        results, status = self._host.panes.results, self._host.status
+        match event:
+            case RunStarted(scenario, device, number, of):
+                results.scenario_started(scenario, device, number, of)
+            case CallStarted(number, of):
+                results.call_began(number, of)
+            case DeviceAwaited(device):
+                results.device_waited_for()
+                status.show_news(f"Waiting: another grading is on {device}")
+            case TimingAdvanced(_, pairs, most_pairs):
+                results.pairs_timed(pairs, most_pairs)
+                status.show_news(f"Timing: pair {pairs} of at most {most_pairs}")
+            case VerdictReached(verdict):
+                results.add_verdict(verdict)
+                if verdict.status.is_finding:
+                    self._host.show_keys()
+
+    def _discard_recording(self, run: int) -> None:
+        self._attempts.recordings.discard(self._parts.pop(run, None))
+
+    def _end_broken(self, run: int, error: TutorError) -> None:
+        self._discard_recording(run)
+        if self.grader.is_over(run):
+            return
+        self._set_running(False)
+        self._host.status.show_news("The grader broke")
+        if self._is_for_open_exercise:
+            self._host.panes.results.broke()
+        self._host.show_error(error)
+
+    def _end(self, run: int, report: Report) -> None:
+        """Save the attempt to the spool, then show the outcome: the database comes later."""
+        if self.grader.is_over(run):
+            self._discard_recording(run)
+            return
+        self._graded = run
+        finished_before = self._finished_lessons()
+        self._attempts.save(run, FinishedRun(report, self._submitted, self._parts.pop(run, None)))
+        self._show_report(report, finished_before)
+
+    def _show_report(self, report: Report, finished_before: frozenset[str]) -> None:
+        host = self._host
+        host.show_lists()
+        self._set_running(False)
+        news = self._news_of(report, finished_before)
+        host.status.show_news(f"{self._submitted_for.label} {outcome_line(report)}")
+        if self._is_for_open_exercise:
+            host.panes.results.finish(report, news)
+            host.panes.results.compare_with(host.editor_text)
+            if host.panes.current is Pane.RESULTS:
+                host.show_pane(Pane.RESULTS)
+        host.show_keys()
+
+    def _news_of(self, report: Report, was_finished: frozenset[str]) -> str:
+        """Say what a report means for the course."""
+        course, exercise = self._host.learner.course, self._submitted_for
+        if report.outcome is not Outcome.PASSED:
+            return ""
+        following = course.after(exercise)
+        next_words = f"n opens {sentence(f'{following.label} {following.title}')}" if following else ""
+        finished = self._finished_lessons()
+        lesson = course.lesson_of(exercise)
+        # A learner who is typing, or reads another exercise meanwhile, finds it in the results.
+        if finished != was_finished and self._host.panes.current is Pane.RESULTS and self._is_for_open_exercise:
+            self._host.lesson_finished(lesson.slug)
+        if len(finished) == len(course.lessons) and finished != was_finished:
+            return "You have passed every exercise of the course."
+        if lesson.slug in finished - was_finished:
+            return f"Lesson {lesson.number} is finished: {sentence(lesson.title)} {next_words}".rstrip()
+        return next_words or "This was the last exercise of the course."
+
+    def _finished_lessons(self) -> frozenset[str]:
+        return frozenset(lesson.slug for lesson in self._host.lessons if lesson.finished)
+
+    # Devices
+
+    @property
+    def planned_device(self) -> str:
+        """Name of the device of the next run."""
+        chosen = self._host.learner.settings.now
+        return planned_device(self._host.exercise, self._inventory, chosen.device, chosen.requested_gpu)
+
+    def know_devices(self, message: DevicesFound) -> None:
+        """Plan with the devices of this computer from now on."""
+        self._inventory = message.inventory
+        self._host.show_standing()
+
+    def show_devices(self) -> None:
+        """Open the screen of devices and of the installation."""
+        from gpututor.app.screens.devices import DevicesScreen
+        from gpututor.doctor import findings
+
+        host, learner = self._host, self._host.learner
+        check = partial(findings, learner.course.folder, learner.workspace.folder)
+
+        def know(inventory: Inventory | None) -> None:
+            if inventory is not None:
+                host.post_message(DevicesFound(inventory))
+
+        host.push(DevicesScreen(learner.settings, host.exercise, self._inventory, check, host.apply_settings), know)
+
+    # Runs that start by themselves
+
+    def file_loaded(self) -> None:
+        """Take the text of another file as seen."""
+        self._seen_text = self._others_text = self._host.editor_text
+
+    def file_reloaded(self) -> None:
+        """Note the text as another program's."""
+        self._others_text = self._host.editor_text
+
+    def run_if_due(self) -> None:
+        """Run the checks on a file that was just saved, where the settings want that."""
+        when, text = self._host.learner.settings.now.auto_run, self._host.editor_text
+        if when == "asked" or text == self._seen_text or not self._files.is_saved or not self._host.is_current:
+            return
+        self._seen_text = text
+        if text != self._others_text:
+            if when == "other editor":
+                return
+            if fault := _syntax_fault(text):
+                self._host.status.show_news(f"Saved, not run: {fault}")
+                return
+        self.run_checks(quietly=True)
+
+
+def _syntax_fault(text: str) -> str:
+    """Describe why the text is no Python yet; return "" where it is. 1 ms for 200 lines."""
+    import ast
+    import warnings
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            ast.parse(text)
+        except SyntaxError as error:
+            return f"line {error.lineno} is not finished."
+        except ValueError:
+            return "it holds a null character."
+    return ""

@@ -1,0 +1,207 @@
+"""Bases of all screens and dialogs: painted once a step, dismissed once, with pages and answers."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar
+
+from textual import events, on
+from textual.app import ComposeResult, ScreenStackError
+from textual.await_complete import AwaitComplete
+from textual.binding import BindingType
+from textual.containers import Horizontal, Vertical
+from textual.content import Content
+from textual.filter import LineFilter
+from textual.screen import ModalScreen, Screen, ScreenResultType
+from textual.widget import Widget
+from textual.widgets import Button
+
+from gpututor.app.screen_commands import screen_bindings
+from gpututor.app.textual_private import fail, is_painting_batch, paint_changed
+from gpututor.app.themes import Dim
+from gpututor.app.widgets.bars import TabBar
+from gpututor.app.widgets.base import PlainText
+from gpututor.errors import TutorError
+from gpututor.paths import log_file
+
+_BELOW = Dim()
+_LOOK_AGAIN_S = 1 / 60
+
+
+class Painter:
+    """Paints a screen in the step of the event loop that follows: once, for all that was asked for until then.
+
+    Textual lays a screen out and paints it at once, and a new screen up to three times: 100 ms at 140x40 without a key.
+    """
+
+    def __init__(self, screen: Screen[Any], paint: Callable[[], None]) -> None:
+        self._screen = screen
+        self._paint = paint
+        self._paints_soon = False
+
+    def ask(self) -> None:
+        """Paint soon; at once where the screen is not the one on top."""
+        screen = self._screen
+        if screen.app.is_inline or screen is not screen.app.screen:
+            self._paint()
+        elif not self._paints_soon:
+            self._paints_soon = True
+            asyncio.get_running_loop().call_soon(self._paint_now)
+
+    def _paint_now(self) -> None:
+        self._paints_soon = False
+        screen = self._screen
+        if is_painting_batch(screen.app):
+            # What is painted now would be lost.
+            screen.set_timer(_LOOK_AGAIN_S, self.ask)
+            return
+        try:
+            paint_changed(screen)
+            self._paint()
+        except ScreenStackError:
+            return  # the app has left
+        except Exception as error:
+            fail(screen.app, error)
+
+
+class BaseScreen(Screen[ScreenResultType]):
+    """A screen that is painted once a step and cannot be dismissed twice.
+
+    Keys that arrive in one moment, such as two times Esc, all reach the screen that was there when they came. Textual
+    would take each for an order to close whatever is on top by then: the main screen too.
+    """
+
+    @cached_property
+    def _painter(self) -> Painter:
+        return Painter(self, super()._compositor_refresh)
+
+    def _compositor_refresh(self) -> None:
+        self._painter.ask()
+
+    def dismiss(self, result: ScreenResultType | None = None) -> AwaitComplete:
+        return super().dismiss(result) if self.is_active else AwaitComplete()
+
+
+class BaseModal(ModalScreen[ScreenResultType]):
+    """The same for a screen with what is below it in sight, and behind it."""
+
+    @cached_property
+    def _painter(self) -> Painter:
+        return Painter(self, super()._compositor_refresh)
+
+    def _compositor_refresh(self) -> None:
+        self._painter.ask()
+
+    def dismiss(self, result: ScreenResultType | None = None) -> AwaitComplete:
+        return super().dismiss(result) if self.is_active else AwaitComplete()
+
+    def get_line_filters(self) -> Sequence[LineFilter]:
+        """What changes the styles of what is below; without colours there is none to darken."""
+        filters = super().get_line_filters()
+        return (*filters, _BELOW) if self.app.no_color else filters
+
+
+class TabbedPages(Vertical):
+    """A dialog of pages, which are widgets; the first widget of a page that can have the focus gets it."""
+
+    def __init__(
+        self, title: str, pages: Mapping[str, Widget], foot: str, *, turned: Callable[[int], None] | None = None
+    ) -> None:
+        """`turned` is called with the number of each page that is turned to, from 1."""
+        super().__init__(classes="dialog -tall -pages")
+        self.number = 1
+        """The page that is shown, from 1."""
+        self._bar = TabBar(tuple(pages), heading=title, id="pages-line")
+        self._pages = list(pages.values())
+        self._foot = foot
+        self._turned = turned
+
+    def compose(self) -> ComposeResult:
+        yield self._bar
+        yield from self._pages
+        yield PlainText(self._foot, classes="foot")
+
+    def show(self, number: int) -> None:
+        """Show a page."""
+        if not 1 <= number <= len(self._pages):
+            return
+        self.number = number
+        for position, page in enumerate(self._pages, 1):
+            page.display = position == number
+        self._bar.show(number - 1)
+        if self._turned is not None:
+            self._turned(number)
+        self.call_after_refresh(self._focus_page)
+
+    def turn(self, by: int) -> None:
+        """Show the page so many further on, round and round."""
+        self.show((self.number - 1 + by) % len(self._pages) + 1)
+
+    def _focus_page(self) -> None:
+        page = self._pages[self.number - 1]
+        next((widget for widget in (page, *page.query("*")) if widget.focusable), page).focus()
+
+    @on(TabBar.Chosen)
+    def _show_chosen(self, message: TabBar.Chosen) -> None:
+        message.stop()
+        self.show(message.number + 1)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """One answer of a question."""
+
+    id: str
+    key: str
+    """The letter that gives it."""
+    label: str
+
+
+class QuestionDialog(BaseModal[str]):
+    """Asks; is dismissed with the id of the answer.
+
+    Escape gives `escape`, by default the last answer, which must then be the harmless one.
+    """
+
+    BINDINGS: ClassVar[list[BindingType]] = screen_bindings("question")
+
+    def __init__(self, title: str, text: str, answers: tuple[Answer, ...], *, escape: str = "") -> None:
+        super().__init__()
+        self._title = title
+        self._text = text
+        self._answers = answers
+        self._escape = escape or answers[-1].id
+
+    def compose(self) -> ComposeResult:
+        with Vertical(classes="dialog"):
+            yield PlainText(self._title, classes="title")
+            yield PlainText(self._text, classes="text")
+            with Horizontal(classes="answers"):
+                for answer in self._answers:
+                    label = Content.assemble((answer.key, "underline bold"), f" {answer.label}")
+                    yield Button(label, name=answer.id, compact=True)
+
+    def on_mount(self) -> None:
+        self.query(Button).last().focus()
+
+    def on_key(self, event: events.Key) -> None:
+        answer = next((answer for answer in self._answers if answer.key == event.key), None)
+        if answer is not None:
+            event.stop()
+            self.dismiss(answer.id)
+
+    def action_give_up(self) -> None:
+        self.dismiss(self._escape)
+
+    def on_button_pressed(self, event: Button.Pressed) -> None:
+        event.stop()
+        self.dismiss(event.button.name)
+
+
+def error_dialog(error: TutorError) -> QuestionDialog:
+    """Says what went wrong, what to do, and where the log is."""
+    advice = f"{error.advice}\n\n" if error.advice else ""
+    return QuestionDialog(error.title, f"{advice}The log is {log_file()}", (Answer("close", "c", "Close"),))

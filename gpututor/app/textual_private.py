@@ -1,0 +1,105 @@
+"""Private names of Textual that the app needs: each here alone, with the reason.
+
+Attributes are reached by the functions below. Methods that Textual calls are overridden in classes of ours: they are
+named in `OVERRIDDEN`. A test knows both, and that nothing else private is used.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from textual import events
+from textual.app import App
+from textual.dom import DOMNode
+from textual.screen import Screen
+from textual.strip import Strip
+
+if TYPE_CHECKING:
+    from textual.content import Content
+    from textual.widgets import TextArea
+    from textual.widgets.markdown import MarkdownBlock, MarkdownFence
+
+MODULES = {
+    "textual._ansi_sequences": "The sequences that an Esc may begin.",
+    "textual._xterm_parser": "The base of the parser that tells Esc from Alt. Asked for in Textualize/textual#4816.",
+}
+"""Private modules, and the reason for each."""
+OVERRIDDEN = {
+    "_sequence_to_key_events": "Esc with a key behind it is not lost; ESCDELAY (Textualize/textual#4848) cannot do it.",
+    "_compositor_refresh": "A screen is painted once a step of the event loop; see also Textualize/textual#5516.",
+    "_fatal_error": "The learner's text is saved before the app ends; no hook for it: Textualize/textual#2818.",
+    "_action_command_list": "The palette's list may not be laid out yet when a page is turned.",
+    "_set_document": "The editor's document keeps characters that Textual's would change.",
+    "_render_line": "Matches and brackets are drawn over the background of the cursor's line.",
+    "_get_component_classes": "Blocks of Markdown take the styles of their text: a lesson mounts five times sooner.",
+}
+"""Methods of ours that Textual calls, and the reason for each."""
+
+
+def is_painting_batch(app: App[Any]) -> bool:
+    """True while updates are batched: whatever is painted then is lost."""
+    return bool(app._batch_count)
+
+
+def paint_changed(screen: Screen[Any]) -> None:
+    """Tell the compositor the widgets that changed since the layout: painting forgets those that it does not know."""
+    if screen._dirty_widgets:
+        screen._compositor.update_widgets(screen._dirty_widgets)
+
+
+def strips_of(screen: Screen[Any]) -> list[Strip]:
+    """Return the lines that a screen shows."""
+    return screen._compositor.render_strips(screen.size)
+
+
+def fail(app: App[Any], error: Exception) -> None:
+    """End the app as for an error in a handler."""
+    app._handle_exception(error)
+
+
+def error_of(app: App[Any]) -> BaseException | None:
+    """Return the error that ends the app."""
+    return app._exception
+
+
+async def run_priority_binding(app: App[Any], key: str) -> bool:
+    """Run the binding of a key that has priority; True where there is one."""
+    return await app._check_bindings(key, priority=True)
+
+
+def forward_key(target: DOMNode, event: events.Key) -> None:
+    """Give a key to a widget or a screen in its turn behind those that came before."""
+    target._forward_event(event)  # type: ignore[attr-defined]
+
+
+def forget_lines(area: TextArea) -> None:
+    """Forget the lines that an editor has drawn."""
+    area._line_cache.clear()
+
+
+def wrap_lines(area: TextArea) -> None:
+    """Lay the lines of an editor's document out."""
+    area._rewrap_and_refresh_virtual_size()
+
+
+def is_cursor_drawn(area: TextArea) -> bool:
+    """True while the cursor of an editor is drawn, and not in the dark half of its blinking."""
+    return area._draw_cursor
+
+
+def content_of(block: MarkdownBlock) -> Content:
+    """Return the words of a block of Markdown, without what a link adds when it is chosen."""
+    return block._content
+
+
+def code_of(block: MarkdownFence) -> Content:
+    """Return the coloured code of a block of Markdown."""
+    return block._highlighted_code
+
+
+def set_code(block: MarkdownFence, code: Content) -> bool:
+    """Put coloured code into a block of Markdown; False where it is there already."""
+    if code is block._content:
+        return False
+    block._content = block._highlighted_code = code
+    return True

@@ -1,0 +1,442 @@
+"""Two recorded calls compared: figures, lines and timelines, and the pair that they show."""
+
+from __future__ import annotations
+
+import difflib
+import textwrap
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from textual import events, on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.content import Content
+from textual.widgets import OptionList
+from textual.widgets.option_list import Option
+
+from gpututor.app.messages import LineChosen
+from gpututor.app.trace_view.chart import Chart
+from gpututor.app.trace_view.lanes import Window
+from gpututor.app.trace_view.lines_tab import time_of
+from gpututor.app.trace_view.model import RunView, code, first_view, line_of, load
+from gpututor.app.trace_view.tabs import ListTab
+from gpututor.app.trace_view.times_tab import ScrollableText, stacked
+from gpututor.app.widgets.base import PlainText
+from gpututor.grading.recording import LineCost
+from gpututor.grading.report import Status, Verdict
+from gpututor.grading.report_text import mark
+from gpututor.text import visible
+from gpututor.trace.comparison import Difference, amounts_of, counted, differences, in_one_sentence, ratio_words
+from gpututor.trace.formatting import duration, same_time
+from gpututor.trace.text import words_of
+
+_PALE = "$foreground-muted"
+_FIGURE, _NAME, _STATUS = 11, 18, 16
+
+
+@dataclass(frozen=True)
+class Other:
+    """Something to compare an attempt with."""
+
+    words: str
+    """`best, attempt 3`; `baseline.py`."""
+    short: str
+    """`attempt 3`"""
+    view: RunView
+    is_baseline: bool = False
+    """The author's file: its lines are not shown."""
+
+
+@dataclass(frozen=True)
+class Pair:
+    """The same case of two attempts."""
+
+    left: RunView
+    other: Other
+    differences: tuple[Difference, ...] = ()
+    """Empty until the traces have been read."""
+
+    @property
+    def right(self) -> RunView:
+        return self.other.view
+
+    @property
+    def sides(self) -> tuple[tuple[str, RunView], tuple[str, RunView]]:
+        """Both, each with its short name."""
+        return (f"attempt {self.left.attempt}", self.left), (self.other.short, self.right)
+
+    @property
+    def same_inputs(self) -> bool:
+        """True where both got inputs of the same shapes; each grading draws its own."""
+        return [call.words for call in self.left.case.calls] == [call.words for call in self.right.case.calls]
+
+
+def pair_of(left: RunView, other: Other) -> Pair | None:
+    """Pair the case of `left` with the same one of the other attempt; None where that has no such run or case."""
+    runs = other.view.recording.runs
+    number = next((at for at, run in enumerate(runs) if run.scenario == left.run.scenario), None)
+    if number is None or not runs[number].calls:
+        return None
+    view = other.view.of_run(number)
+    return Pair(left, replace(other, view=view.of_case(min(left.case_number, len(view.cases) - 1))))
+
+
+def why_not(left: RunView, other: Other, *, another: bool) -> str:
+    """Say why `other` has no pair for `left`, and what to do; `another`: there is a third to choose."""
+    scenario = visible(left.run.scenario)
+    runs = {run.scenario: run for run in other.view.recording.runs if run.calls}
+    if any(run.scenario == left.run.scenario for run in other.view.recording.runs):
+        missing = f"In “{scenario}”, {other.short} made no call that was recorded: its code stopped before."
+    else:
+        missing = f"{other.short.capitalize()} did not run in “{scenario}”."
+    if runs:
+        missing += f" What was recorded of it: {', '.join(f'“{visible(name)}”' for name in runs)}."
+    ways = []
+    if any(run.scenario in runs for run in left.recording.runs):
+        ways.append("s goes on to a scenario that both may have.")
+    if another:
+        ways.append("a sets another attempt beside it.")
+    ways.append("Run the checks again on the same devices, and the two last runs can be compared.")
+    return f"{missing}\n\n" + "\n".join(ways)
+
+
+def loaded(pair: Pair) -> Pair:
+    """Load the traces of both, and compare them. For a thread."""
+    left, right = (view if view.loaded is not None else load(view) for view in (pair.left, pair.right))
+    amounts = []
+    for view in (left, right):
+        processes = view.loaded.processes if view.loaded is not None else ()
+        peak_bytes = max(call.peak_bytes for call in view.case.calls)
+        elapsed = view.case.work_ns if view.run.times else 0
+        amounts.append(amounts_of([process.rows for process in processes], elapsed, peak_bytes))
+    return Pair(left, replace(pair.other, view=right), differences(*amounts))
+
+
+def baselines_of(view: RunView) -> Iterator[Other]:
+    """Yield the files that the checks compared the attempt with."""
+    for name in dict.fromkeys(baseline.name for run in view.recording.runs for baseline in run.baselines):
+        runs = []
+        for run in view.recording.runs:
+            calls = next((baseline.calls for baseline in run.baselines if baseline.name == name), ())
+            runs.append(replace(run, calls=calls, baselines=(), lines=()))
+        recording = replace(view.recording, runs=tuple(runs))
+        theirs = first_view(recording, attempt=view.attempt, title=view.title, file_name=name, source=None)
+        if theirs is not None:
+            yield Other(f"{visible(name)}, which the checks compare with", visible(name), theirs, is_baseline=True)
+
+
+# Figures
+
+
+def figures_page() -> ScrollableText[Pair]:
+    """Make the page: amounts in columns, with the differences in words."""
+    return ScrollableText(_figures, id="figures-page")
+
+
+def _figures(pair: Pair, width: int) -> Iterator[Content]:
+    (ours, left), (theirs, right) = pair.sides
+    summary = in_one_sentence(pair.differences) if pair.differences else "neither did anything on a device in this call"
+    yield Content(f"{summary[:1].upper()}{summary[1:]}.").stylize("bold")
+    outcomes = list(_outcomes(pair, width))
+    yield from outcomes
+    if not pair.same_inputs:
+        yield Content("Their inputs differ in shape: each grading draws its own.").stylize("$text-warning")
+    if not pair.differences:
+        if not outcomes and not pair.other.is_baseline:
+            yield Content("The checks said the same of both.")
+        if len(left.cases) > 1:
+            yield Content("c goes on to another call.").stylize(_PALE)
+        return
+    yield Content("")
+    yield Content(f"{'this call':<{_NAME}}{ours:>{_FIGURE}}  {theirs:>{_FIGURE}}").stylize(_PALE)
+    for row in pair.differences:
+        colour = {1: "$text-success", -1: "$text-warning"}.get(row.better, _PALE)
+        figures = f"{row.name:<{_NAME}}{row.left:>{_FIGURE}}  {row.right:>{_FIGURE}}  "
+        yield Content.assemble(figures, (row.words, colour))
+    if left.run.times and right.run.times and left.run.elapsed_ns and right.run.elapsed_ns and len(left.cases) > 1:
+        times = (left.run.elapsed_ns, right.run.elapsed_ns)
+        figures = f"{duration(times[0]):>{_FIGURE}}  {duration(times[1]):>{_FIGURE}}"
+        yield Content(f"{'all calls':<{_NAME}}{figures}  {ratio_words(*times)}")
+    yield Content("")
+    yield from _shares(pair, width)
+
+
+def _shares(pair: Pair, width: int) -> Iterator[Content]:
+    """Draw how both spent their time, on one scale."""
+    rows = [
+        (name, visible(f"{figures.name} {shares.device}").strip(), shares)
+        for name, view in pair.sides
+        if view.loaded is not None
+        for figures in view.loaded.figures
+        if figures.timed
+        for shares in figures.shares
+    ]
+    if not rows:
+        return
+    longest = max(1, *(shares.whole for _, _, shares in rows))
+    several = len({device for _, device, _ in rows}) > 1
+    yield Content("What the time was spent on, on one scale").stylize("bold")
+    labels = [f"{name} {device}" if several else name for name, device, _ in rows]
+    widest = max(map(len, labels))
+    for label, (_, _, shares) in zip(labels, rows, strict=True):
+        yield from stacked(f"{label:<{widest}}  ", shares, max(4, (width - widest - 2) * shares.whole // longest))
+    for name, view in pair.sides:
+        if view.loaded is not None and not view.loaded.used_a_device:
+            yield Content(f"{name}: no device did anything in this call.")
+
+
+def _outcomes(pair: Pair, width: int) -> Iterator[Content]:
+    """Yield the outcomes of both, then the checks with different verdicts; nothing where all are the same."""
+    (ours, left), (theirs, right) = pair.sides
+    if pair.other.is_baseline or not left.outcome or not right.outcome:
+        return
+    by_check = [
+        {(verdict.check, verdict.sentence, verdict.scenario): verdict for verdict in view.verdicts}
+        for view in (left, right)
+    ]
+    both = [tuple(verdicts.get(key) for verdicts in by_check) for key in by_check[0] | by_check[1]]
+    different = [(mine, other) for mine, other in both if not (mine and other and mine.status is other.status)]
+    if left.outcome == right.outcome and not different:
+        return
+    yield Content(f"{ours:<{_STATUS}}{left.outcome}")
+    yield Content(f"{theirs:<{_STATUS}}{right.outcome}")
+    if different:
+        yield Content("")
+        yield Content(f"{ours:<{_STATUS}}{theirs:<{_STATUS}}checks that differ").stylize(_PALE)
+    for mine, other in different:
+        verdict = mine or other
+        assert verdict is not None
+        colour = "$text-success" if mine is not None and mine.status is Status.PASSED else "$text-warning"
+        sentence = f"{visible(verdict.sentence)} ({visible(verdict.scenario)})"
+        first, *more = textwrap.wrap(sentence, max(20, width - 2 * _STATUS))
+        yield Content.assemble((_status(mine), colour), _status(other), first)
+        yield from (Content(f"{'':<{2 * _STATUS}}{line}") for line in more)
+
+
+def _status(verdict: Verdict | None) -> str:
+    return f"{mark(verdict.status) if verdict is not None else '-':<{_STATUS}}"
+
+
+# Lines
+
+
+@dataclass(frozen=True)
+class LinePair:
+    """A line of the left file, of the right file, or the same line of both."""
+
+    text: str
+    """Without its indent."""
+    left: LineCost | None
+    right: LineCost | None
+    left_line: int | None
+    """Its number, from 1; None where the left file does not have it."""
+    right_line: int | None
+
+    @property
+    def change_ns(self) -> int:
+        """Extra time of the left one; 0 where both read the same."""
+        left, right = cost_ns(self.left), cost_ns(self.right)
+        return 0 if same_time(left, right) else left - right
+
+    @property
+    def words(self) -> str:
+        """`10 copies fewer, 3 waits fewer`, of the left compared with the right one."""
+        kinds = {"kernel": "kernels", "copy": "copies", "wait": "waits"}
+        sides = ((kind, getattr(self.left, field, 0), getattr(self.right, field, 0)) for kind, field in kinds.items())
+        return ", ".join(counted(kind, ours, theirs) for kind, ours, theirs in sides if ours != theirs)
+
+
+def cost_ns(cost: LineCost | None) -> int:
+    """Work on devices, or waits beyond it; 0 for none."""
+    return time_of(cost) if cost is not None else 0
+
+
+def line_pairs(
+    left: Sequence[str], left_costs: Sequence[LineCost], right: Sequence[str], right_costs: Sequence[LineCost]
+) -> list[LinePair]:
+    """Pair the lines that cost anything in either by their text, those first whose cost differs most."""
+    ours, theirs = {cost.line: cost for cost in left_costs}, {cost.line: cost for cost in right_costs}
+    numbers: list[tuple[int | None, int | None]] = []
+    matcher = difflib.SequenceMatcher(None, [line.strip() for line in left], [line.strip() for line in right], False)
+    for tag, left_from, left_to, right_from, right_to in matcher.get_opcodes():
+        left_lines, right_lines = range(left_from + 1, left_to + 1), range(right_from + 1, right_to + 1)
+        if tag == "equal":
+            numbers += zip(left_lines, right_lines, strict=True)
+        else:
+            numbers += [*((line, None) for line in left_lines), *((None, line) for line in right_lines)]
+    pairs = [
+        LinePair((left[a - 1] if a else right[(b or 1) - 1]).strip(), ours.get(a or 0), theirs.get(b or 0), a, b)
+        for a, b in numbers
+    ]
+    pairs = [pair for pair in pairs if pair.left is not None or pair.right is not None]
+    return sorted(pairs, key=lambda pair: (-abs(pair.change_ns), -max(cost_ns(pair.left), cost_ns(pair.right))))
+
+
+class PairLinesPage(ListTab):
+    """The lines of both files that cost anything, those first whose cost differs most."""
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._head = PlainText("")
+        self._words = PlainText("", classes="words")
+        self._pair: Pair | None = None
+        self._lines: list[LinePair] = []
+
+    def compose(self) -> ComposeResult:
+        yield self._head
+        yield self.list
+        yield self._words
+
+    def show(self, pair: Pair) -> None:
+        self._pair = pair
+        left, right = pair.left, pair.right
+        if left.source is None or right.source is None or pair.other.is_baseline:
+            self._lines = []
+        else:
+            self._lines = line_pairs(left.source_lines, left.run.lines, right.source_lines, right.run.lines)
+        self._draw()
+
+    def on_resize(self, event: events.Resize) -> None:
+        self._draw()
+
+    def _draw(self) -> None:
+        pair, width = self._pair, self.list.scrollable_content_region.width or self.size.width
+        if pair is None or not width:
+            return
+        at = self.list.highlighted
+        if pair.other.is_baseline:
+            self._head.update(f"The lines of {pair.other.short} are the author's, and are not shown.")
+        elif not self._lines:
+            self._head.update("No line of either file did anything on a device, or the texts were not kept.")
+        else:
+            numbers = (pair.left.attempt, pair.right.attempt)
+            heads = "".join(f"{f'line of {number}':>10}{'time':>9} " for number in numbers)
+            self._head.update(Content(f"{heads}   all calls of the run together").stylize(_PALE))
+        self.list.set_options(Option(_row(line, width), id=str(number)) for number, line in enumerate(self._lines))
+        self.list.highlighted = min(at or 0, len(self._lines) - 1) if self._lines else None
+        self._explain()
+
+    @on(OptionList.OptionHighlighted)
+    def _explain(self) -> None:
+        """Say below the list what differs at the line with the cursor."""
+        at, pair = self.list.highlighted, self._pair
+        if at is None or pair is None or not self._lines:
+            self._words.update("")
+            return
+        line, change = self._lines[at], self._lines[at].change_ns
+        only = pair.left if line.right_line is None else pair.right if line.left_line is None else None
+        where = "Both have this line" if only is None else f"Only attempt {only.attempt} has this line"
+        time = f"{duration(abs(change))} {'more' if change > 0 else 'less'}" if change else ""
+        words = ", ".join(filter(None, (time, line.words))) or "no difference"
+        self._words.update(f"{where}: in attempt {pair.left.attempt}, {words}.")
+
+    def line_at(self, position: int) -> int | None:
+        """The line of the left file, which is in the editor."""
+        return self._lines[position].left_line
+
+
+def _row(pair: LinePair, width: int) -> Content:
+    head = ""
+    for line, cost in ((pair.left_line, pair.left), (pair.right_line, pair.right)):
+        head += f"{line or '-':>10}{duration(cost_ns(cost)) if cost_ns(cost) else '':>9} "
+    change = pair.change_ns
+    sign = ("= ", _PALE) if not change else ("+ ", "$text-warning") if change > 0 else ("− ", "$text-success")
+    return Content.assemble(head, sign, Content(code(pair.text)).truncate(max(8, width - len(head) - 2), ellipsis=True))
+
+
+# Timelines
+
+
+class TimelinesPage(Vertical):
+    """Both timelines above each other, on one scale; zooming and panning moves both."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("o", "other", "Other one", show=False)]
+    KEYS = "←→ event · ↑↓ lane · +- zoom · o other one · Enter line · 0 all · [ ] move"
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self.charts = (Chart(id="upper"), Chart(id="lower"))
+        self._names = (PlainText("", classes="name"), PlainText("", classes="name"))
+        self._words = PlainText("", classes="words")
+        self._pair: Pair | None = None
+
+    def compose(self) -> ComposeResult:
+        for name, chart in zip(self._names, self.charts, strict=True):
+            yield name
+            yield chart
+        yield self._words
+
+    def show(self, pair: Pair) -> None:
+        self._pair = pair
+        pictures = [view.loaded.picture if view.loaded is not None else None for _, view in pair.sides]
+        span = max((picture.finish - picture.begin for picture in pictures if picture is not None), default=1)
+        rows = zip(pair.sides, pictures, self._names, self.charts, strict=True)
+        for (name, view), picture, heading, chart in rows:
+            chart.display = picture is not None and bool(picture.lanes)
+            if picture is None or not chart.display:
+                missing = visible(" ".join(view.loaded.missing)) if view.loaded is not None else ""
+                heading.update(f"{name}: there is nothing to draw. {missing}")
+                continue
+            heading.update(f"{name}, {duration(view.case.work_ns)} {view.run.times}" if view.run.times else name)
+            chart.show(picture)
+            chart.window = Window.whole(picture.begin, picture.begin + span, chart.columns)
+            chart.redraw()
+        self._explain(self.charts[0])
+
+    def take_focus(self) -> None:
+        for chart in self.charts:
+            if chart.display:
+                chart.focus()
+                return
+
+    @property
+    def _current(self) -> Chart:
+        """The timeline with the keys, else the upper one."""
+        return next((chart for chart in self.charts if chart.has_focus), self.charts[0])
+
+    def action_other(self) -> None:
+        """Give the keys to the other timeline."""
+        upper, lower = self.charts
+        (lower if upper.has_focus and lower.display else upper).focus()
+
+    @on(events.DescendantFocus)
+    def _explain_focused(self) -> None:
+        self._explain(self._current)
+
+    @on(Chart.Moved)
+    def _follow(self, message: Chart.Moved) -> None:
+        message.stop()
+        chart = self._current
+        other = self.charts[1 - self.charts.index(chart)]
+        begin = other.window.least + chart.window.begin - chart.window.least
+        window = replace(other.window, begin=begin, end=begin + chart.window.span)
+        if other.display and window != other.window:
+            other.window = window
+            other.redraw()
+        self._explain(chart, message.news)
+
+    @on(Chart.Entered)
+    def _choose_line(self, message: Chart.Entered) -> None:
+        message.stop()
+        chart = self._current
+        if self._pair is None or chart.picture is None or chart is not self.charts[0]:
+            self._words.update("Only lines of the upper one are in your editor." if self._pair else "")
+            return
+        line = line_of(words_of(chart.picture, chart.lane, chart.number).place, self._pair.left.file_name)
+        if line is None:
+            self._words.update("No line of your file caused this.")
+        else:
+            self.post_message(LineChosen(line))
+
+    def _explain(self, chart: Chart, news: str = "") -> None:
+        """Say below the timelines, in a line or two, what the event under the cursor is."""
+        if self._pair is None or chart.picture is None or not chart.display:
+            self._words.update("")
+            return
+        view = self._pair.sides[self.charts.index(chart)][1]
+        words = words_of(chart.picture, chart.lane, chart.number, view.run.times)
+        line = line_of(words.place, view.file_name)
+        where = f" · line {line}  {code(view.source_line(line)).strip()}" if line is not None else ""
+        self._words.update(f"{f'{news} ' if news else ''}{words.title}{where}\n{' · '.join(words.facts[:1])}")

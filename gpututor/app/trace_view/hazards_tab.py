@@ -1,0 +1,133 @@
+"""The tab of what is wrong and what is worth changing: hazards, memory that was refused, advice."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from textual.app import ComposeResult
+from textual.content import Content
+from textual.widgets.option_list import Option
+
+from gpututor.app.trace_view.model import RunView, code_at, line_of, place_words
+from gpututor.app.trace_view.tabs import ListTab
+from gpututor.text import visible
+from gpututor.trace.formatting import size
+
+if TYPE_CHECKING:
+    from gpututor.app.trace_view.figures import ProcessFigures
+    from gpututor.trace.arrays import Place
+
+_PALE = "$foreground-muted"
+_REMEDY_FOR_MEMORY = "Use a smaller batch or dtype, or work piece by piece, and drop tensors that are no longer needed."
+
+
+@dataclass(frozen=True)
+class _Entry:
+    """One thing to read; Enter goes to its line."""
+
+    words: Content
+    line: int | None = None
+    is_text: bool = False
+    """Only to be read: the cursor passes over it."""
+
+
+class HazardsTab(ListTab):
+    """A list of sentences."""
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._entries: list[_Entry] = []
+
+    def compose(self) -> ComposeResult:
+        yield self.list
+
+    def show(self, view: RunView) -> None:
+        """Show what was found in a call."""
+        self._entries = list(_entries(view))
+        self.list.set_options(
+            Option(one.words, id=str(number), disabled=one.is_text) for number, one in enumerate(self._entries)
+        )
+        self.list.highlighted = next((at for at, one in enumerate(self._entries) if not one.is_text), None)
+
+    def line_at(self, position: int) -> int | None:
+        """The line that an entry is about."""
+        return self._entries[position].line
+
+
+def _entries(view: RunView) -> Iterator[_Entry]:
+    if view.loaded is None:
+        yield _text("Reading what was recorded …")
+        return
+    for sentence in view.loaded.missing:
+        yield _text(sentence)
+    figures = view.loaded.figures
+    several = len(figures) > 1
+    wrong = [entry for one in figures for entry in _wrong(view, one, f"{one.name}: " if several else "")]
+    if wrong:
+        yield _heading("What is wrong")
+        yield from wrong
+    elif figures:
+        yield _text("✓ No hazards: where streams or the host share memory, something says which comes first.")
+        yield _text("✓ No memory was refused.")
+        yield _text("")
+    worth = [entry for one in figures for entry in _worth(view, one, f"{one.name}: " if several else "")]
+    if worth:
+        yield _heading("Most worth changing")
+        yield from worth
+    elif figures:
+        yield _text("No advice from the trace alone; the checks in Results say more.")
+
+
+def _wrong(view: RunView, figures: ProcessFigures, before: str) -> Iterator[_Entry]:
+    """Hazards, then memory that was not there."""
+    for hazard in figures.hazards:
+        times = f" ({hazard.count:,} times)" if hazard.count > 1 else ""
+        sentence = f"! Hazard: {before}{_words(view, hazard.sentence)}{times}."
+        places = [hazard.place, *([hazard.earlier] if hazard.earlier != hazard.place else [])]
+        yield _entry(view, sentence, "$text-error bold", places, hazard.what_to_do)
+    for curve in figures.curves:
+        by_place: dict[Place, list[tuple[int, int]]] = {}
+        for refused in curve.refused:
+            by_place.setdefault(refused.place, []).append((refused.size_bytes, refused.allocated))
+        for place, found in by_place.items():
+            asked, allocated = found[0]
+            times = f" ({len(found):,} times)" if len(found) > 1 else ""
+            of = f" of {size(view.run.memory_bytes)}" if view.run.memory_bytes else ""
+            sentence = (
+                f"✗ Out of memory: {before}{place_words(place, view.file_name)} asks {visible(curve.device)} "
+                f"for {size(asked)}{times}, and {size(allocated)}{of} are allocated already."
+            )
+            yield _entry(view, sentence, "$text-error bold", [place], _REMEDY_FOR_MEMORY)
+
+
+def _worth(view: RunView, figures: ProcessFigures, before: str) -> Iterator[_Entry]:
+    for number, advice in enumerate(figures.advice, 1):
+        sentence = f"{number}. {before}{_words(view, advice.sentence)}"
+        yield _entry(view, sentence, "bold", [advice.place], f"{advice.what_to_do} {advice.costs}".strip())
+
+
+def _entry(view: RunView, sentence: str, style: str, places: list[Place], what_to_do: str) -> _Entry:
+    """A sentence, its lines of code, and what to do."""
+    parts: list[str | tuple[str, str]] = [(f"{sentence}\n", style)]
+    for place in places:
+        text = code_at(view, place)
+        if text:
+            parts.append((f"   {place_words(place, view.file_name):>8}  {text}\n", _PALE))
+    parts.append(f"{visible(what_to_do)}\n")
+    line = next((line for place in places if (line := line_of(place, view.file_name)) is not None), None)
+    return _Entry(Content.assemble(*parts), line)
+
+
+def _words(view: RunView, sentence: str) -> str:
+    """Lines of the learner's file by their numbers alone."""
+    return visible(sentence).replace(f"{visible(view.file_name)}:", "line ")
+
+
+def _heading(words: str) -> _Entry:
+    return _Entry(Content(words).stylize("$text-accent bold"), is_text=True)
+
+
+def _text(words: str) -> _Entry:
+    return _Entry(Content(visible(words)), is_text=True)

@@ -1,0 +1,318 @@
+"""Lanes of the trace view as cells, and the window of time that they show.
+
+The height of a bar says how much of its cell's time is taken; the ends of long bars are drawn to an eighth of a cell.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from itertools import count
+
+import numpy as np
+from rich.cells import get_character_cell_size
+
+from gpututor.text import visible
+from gpututor.trace.formatting import size
+from gpututor.trace.text import short_name
+from gpututor.trace.timeline import Cells, Lane, LaneKind, Picture, Span, edges_of
+
+_UNITS = (("s", 1_000_000_000), ("ms", 1_000_000), ("µs", 1_000), ("ns", 1))
+_ROUND = (1, 2, 5)
+_BETWEEN_LABELS = 3
+"""Columns from one label to the next, at least."""
+
+
+@dataclass(frozen=True)
+class Window:
+    """A part of the time from `least` to `most`, in nanoseconds; each column shows at least one."""
+
+    least: int
+    most: int
+    columns: int
+    begin: int
+    end: int
+
+    @classmethod
+    def whole(cls, least: int, most: int, columns: int) -> Window:
+        """Everything there is."""
+        columns = max(columns, 1)
+        most = max(most, least + columns)
+        return cls(least, most, columns, least, most)
+
+    @property
+    def span(self) -> int:
+        return self.end - self.begin
+
+    @property
+    def middle(self) -> int:
+        return (self.begin + self.end) // 2
+
+    @property
+    def is_whole(self) -> bool:
+        return self.begin == self.least and self.end == self.most
+
+    def resized(self, columns: int) -> Window:
+        """The same time in another number of columns."""
+        whole = Window.whole(self.least, self.most, columns)
+        return whole if self.is_whole else replace(whole, begin=self.begin, end=self.end)._at(self.begin, self.span)
+
+    def zoomed(self, factor: float, around: int) -> Window:
+        """`factor` times as much time; `around` stays in its column."""
+        span = self._possible(round(self.span * factor))
+        share = (around - self.begin) / self.span
+        return self._at(round(around - share * span), span)
+
+    def panned(self, share: float) -> Window:
+        """Moved by a share of what is seen; to the right with a positive one."""
+        return self._at(self.begin + round(self.span * share), self.span)
+
+    def showing(self, start: int, end: int) -> Window:
+        """As it is where any of this time is seen; else moved, so that its start is in the first third."""
+        if start < self.end and max(end, start + 1) > self.begin:
+            return self
+        return self._at(start - self.span // 3, self.span)
+
+    def around(self, start: int, end: int) -> Window:
+        """Zoomed so that this time takes a third."""
+        span = self._possible(3 * max(end - start, 1))
+        return self._at((start + end - span) // 2, span)
+
+    def column(self, moment: int) -> int:
+        """The column of a moment, which may lie outside."""
+        return (moment - self.begin) * self.columns // self.span
+
+    def moment(self, column: int) -> int:
+        """The middle of a column."""
+        return self.begin + (2 * column + 1) * self.span // (2 * self.columns)
+
+    def _possible(self, span: int) -> int:
+        return min(max(span, self.columns), self.most - self.least)
+
+    def _at(self, begin: int, span: int) -> Window:
+        span = self._possible(span)
+        begin = min(max(begin, self.least), self.most - span)
+        return replace(self, begin=begin, end=begin + span)
+
+
+@dataclass(frozen=True)
+class Tick:
+    """A moment with a round number."""
+
+    column: int
+    label: str
+
+
+def ticks(window: Window) -> list[Tick]:
+    """Round times, counted from `window.least`, as close to each other as their labels allow."""
+    begin, end = window.begin - window.least, window.end - window.least
+    unit, worth = next(((unit, worth) for unit, worth in _UNITS if end >= worth), _UNITS[-1])
+    for power in count():
+        for round_ in _ROUND:
+            step = round_ * 10**power
+            longest = max(
+                len(_window_label(begin // step * step, step, unit, worth)), len(_window_label(end, step, unit, worth))
+            )
+            if step * window.columns >= (longest + _BETWEEN_LABELS) * window.span:
+                first = -(-begin // step) * step
+                moments = range(first, end, step)
+                return [
+                    Tick(window.column(moment + window.least), _window_label(moment, step, unit, worth))
+                    for moment in moments
+                ]
+    raise AssertionError("some step is long enough")
+
+
+def _window_label(moment: int, step: int, unit: str, worth: int) -> str:
+    """`1.25 ms`, with as many digits as the step needs."""
+    if moment == 0:
+        return "0"
+    digits = max(len(str(worth)) - len(str(step)), 0)
+    return f"{moment / worth:,.{digits}f} {unit}"
+
+
+ROLES = {
+    Span.KERNEL: "kernel",
+    Span.COLLECTIVE: "collective",
+    Span.COPY: "copy",
+    Span.WAIT: "wait",
+    Span.COMPUTE: "compute",
+    Span.HOST_COPY: "copy",
+    Span.LAUNCH: "launch",
+    Span.RANGE: "range",
+    Span.HAZARD: "hazard",
+    Span.OUT_OF_MEMORY: "hazard",
+}
+"""The colour of each kind; see `styles/device.tcss`."""
+LEGEND = (
+    (Span.KERNEL, "█", "kernel"),
+    (Span.COPY, "▒", "copy"),
+    (Span.COLLECTIVE, "▓", "collective"),
+    (Span.LAUNCH, "|", "launch"),
+    (Span.WAIT, "░", "host waits"),
+    (Span.COMPUTE, "▪", "on the CPU"),
+    (Span.RANGE, "─", "range"),
+    (Span.HAZARD, "!", "hazard"),
+    (Span.OUT_OF_MEMORY, "×", "out of memory"),
+)
+"""What the characters mean, for the kinds that a picture has."""
+
+_HEIGHTS = " ▁▂▃▄▅▆▇█"
+_WIDTHS = " ▏▎▍▌▋▊▉█"
+ARROWS = {LaneKind.TO_DEVICE: "→", LaneKind.TO_HOST: "←", LaneKind.BETWEEN: "↔"}
+"""How copies are drawn that are short beside their column."""
+_FULL = 0.985
+_LEAST_LABEL = 6
+"""Cells that a bar must have for a name to be written on it."""
+_MOST_LABELS = 200
+
+
+@dataclass
+class Glyph:
+    """One cell as it is drawn."""
+
+    character: str
+    role: str
+    """A key of the style; empty for nothing."""
+    reverse: bool = False
+    on_bar: bool = False
+    """Whether it is a letter that stands on a bar."""
+    selected: bool = False
+
+
+def draw(
+    picture: Picture, lane: Lane, window: Window, selected: int = -1, grid: Iterable[int] = (), rows: int = 1
+) -> list[list[Glyph]]:
+    """The cells of a lane, row by row from the top.
+
+    `selected` is the number of the span under the cursor, `grid` are the columns of the ticks.
+    """
+    cells = lane.visible(window.begin, window.end, window.columns)
+    edges = edges_of(window.begin, window.end, window.columns)
+    ticked = set(grid)
+    drawn = []
+    for above in range(rows - 1, -1, -1):
+        glyphs = [Glyph("·", "grid") if column in ticked else Glyph(" ", "") for column in range(window.columns)]
+        for column in np.flatnonzero(cells.count).tolist():
+            place = (column, int(edges[column]), int(edges[column + 1]))
+            glyphs[column] = _glyph(lane, cells, place, (above, rows)) or glyphs[column]
+        drawn.append(glyphs)
+    _label(picture, lane, window, cells, drawn[0])
+    for column in np.flatnonzero(cells.hazard).tolist():
+        missing = cells.kind[column] == Span.OUT_OF_MEMORY
+        for glyphs in drawn:
+            glyphs[column] = Glyph("×" if missing else "!", "hazard", reverse=True)
+    if selected >= 0:
+        for column in columns_of(lane, selected, window):
+            for glyphs in drawn:
+                glyphs[column].selected = True
+    return drawn
+
+
+def columns_of(lane: Lane, number: int, window: Window) -> range:
+    """The columns that a span touches; empty outside of the window."""
+    start, end = int(lane.start[number]), max(int(lane.end[number]), int(lane.start[number]) + 1)
+    edges = edges_of(window.begin, window.end, window.columns)
+    first = int(np.searchsorted(edges, start, side="right")) - 1
+    last = int(np.searchsorted(edges, end)) - 1
+    return range(max(first, 0), min(last, window.columns - 1) + 1)
+
+
+def kinds_of(picture: Picture) -> set[Span]:
+    """The kinds of spans that a picture has; hazards that belong to work included."""
+    found = {Span(int(kind)) for lane in picture.lanes for kind in np.unique(lane.span)}
+    if any((lane.hazard >= 0).any() for lane in picture.lanes):
+        found.add(Span.HAZARD)
+    if Span.HOST_COPY in found:
+        found.add(Span.COPY)
+    return found
+
+
+def _glyph(lane: Lane, cells: Cells, place: tuple[int, int, int], part: tuple[int, int]) -> Glyph | None:
+    """The cell at `place`, a column with its beginning and end; `part` is how many rows are below, of how many."""
+    column = place[0]
+    span = Span(int(cells.kind[column]))
+    role = ROLES[span]
+    fill = float(cells.fill[column])
+    match span:
+        case Span.KERNEL:
+            return _bar(lane, cells, place, part)
+        case Span.COLLECTIVE | Span.COPY if fill < 0.5:
+            small = "▓" if span is Span.COLLECTIVE else ARROWS.get(lane.kind, "▒")
+            return Glyph(small, role) if part[0] == 0 else None
+        case Span.COLLECTIVE:
+            return Glyph("▓", role)
+        case Span.COPY | Span.HOST_COPY:
+            return Glyph("▒", role)
+        case Span.WAIT:
+            return Glyph("░", role)
+        case Span.COMPUTE:
+            return Glyph("▪", role)
+        case Span.LAUNCH if cells.wait[column]:
+            # However short: a wait tells more than the launches around it.
+            return Glyph("░", ROLES[Span.WAIT])
+        case Span.LAUNCH:
+            return Glyph("|", role)
+        case Span.RANGE:
+            return Glyph("─", role)
+        case Span.HAZARD:
+            return Glyph("!", role)
+        case _:
+            return Glyph("×", role)
+
+
+def _bar(lane: Lane, cells: Cells, place: tuple[int, int, int], part: tuple[int, int]) -> Glyph | None:
+    """A kernel's cell: its ends where they are seen, else how much of the cell is taken."""
+    column, left, right = place
+    fill, first = float(cells.fill[column]), int(cells.first[column])
+    start, end = int(lane.start[first]), int(lane.end[first])
+    cell = right - left
+    if cells.count[column] == 1 and start <= left and end < right:
+        return Glyph(_WIDTHS[max(1, round(8 * (end - left) / cell))], "kernel")
+    if cells.count[column] == 1 and left < start and end >= right:
+        # There are no characters that fill a cell from the right: one that fills the rest is drawn in reverse.
+        eighths = min(7, round(8 * (start - left) / cell))
+        return Glyph(_WIDTHS[eighths], "kernel", reverse=True) if eighths else Glyph("█", "kernel")
+    if fill < _FULL:
+        below, rows = part
+        height = max(1, min(8 * rows - 1, round(8 * rows * fill))) - 8 * below
+        return Glyph(_HEIGHTS[min(height, 8)], "kernel") if height > 0 else None
+    # A thin line tells two long bars apart that touch each other.
+    following = first + 1
+    long = end - start >= 2 * cell and following < len(lane) and int(lane.end[following]) - end >= 2 * cell
+    return Glyph("▉" if long and left < end <= right else "█", "kernel")
+
+
+def _label(picture: Picture, lane: Lane, window: Window, cells: Cells, glyphs: list[Glyph]) -> None:
+    """Write names on bars that are long enough."""
+    seen = lane.between(window.begin, window.end)
+    lengths = np.minimum(lane.end[seen], window.end) - np.maximum(lane.start[seen], window.begin)
+    long = np.flatnonzero(lengths * window.columns >= _LEAST_LABEL * window.span)[:_MOST_LABELS] + seen.start
+    for number in map(int, long):
+        columns = columns_of(lane, number, window)
+        inside = range(columns.start + 1, columns.stop - 1)
+        kind = lane.span[number]
+        if len(inside) < _LEAST_LABEL - 2 or any(cells.kind[at] != kind for at in columns):
+            continue
+        text = _cut(label_of(picture, lane, number), len(inside) - 2)
+        if not text:
+            continue
+        for at, letter in zip(inside, f" {text} ", strict=False):
+            glyphs[at] = Glyph(letter, ROLES[Span(int(kind))], on_bar=True)
+
+
+def label_of(picture: Picture, lane: Lane, number: int) -> str:
+    """What is written on a span: the operator, or how much is copied."""
+    rows, row = picture.rows(lane), int(lane.row[number])
+    if lane.span[number] in (Span.COPY, Span.HOST_COPY):
+        return size(int(rows.size[row]))
+    name = " ".join(visible(short_name(rows.names[rows.name[row]])).split())
+    # A letter takes one cell: what is wider, or has no width, would move all that is right of it.
+    return "".join(letter if get_character_cell_size(letter) == 1 else "?" for letter in name)
+
+
+def _cut(text: str, room: int) -> str:
+    """The text, or its beginning with a mark, or nothing where that would say nothing."""
+    if len(text) <= room:
+        return text
+    return f"{text[: room - 1]}…" if room >= 5 else ""

@@ -1,0 +1,263 @@
+"""The tab of memory over time: a curve, its peak, and which lines held what."""
+
+from __future__ import annotations
+
+from itertools import groupby
+from typing import TYPE_CHECKING, ClassVar
+
+from textual.binding import Binding, BindingType
+from textual.content import Content
+from textual.widget import Widget
+
+from gpututor.app.messages import LineChosen
+from gpututor.app.trace_view.lanes import Window, ticks
+from gpututor.app.trace_view.model import code_at, line_of, place_words
+from gpututor.grading.report_text import count
+from gpututor.text import visible
+from gpututor.trace.formatting import area, bar, duration, share, size
+
+if TYPE_CHECKING:
+    from gpututor.app.trace_view.model import RunView
+    from gpututor.trace.memory import Held, MemoryCurve, Reading
+
+_LABELS = 9
+"""Columns of the sizes at the left."""
+_BAR = 8
+_AXES, _HIGHEST = 3, 14
+"""Lines below a curve, and the most of the curve itself."""
+_PALE = "$foreground-muted"
+_MUCH = 0.7
+"""Of the peak: what never goes below it is drawn from above zero."""
+_NEAR_FULL = 0.5
+"""Of the device's memory: from there on the curve is drawn against all of it."""
+
+
+class MemoryTab(Widget, can_focus=True):
+    """Draws one device's memory; the keys read it and go from device to device."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("left,h", "read(-1)", "Read", show=False),
+        Binding("right,l", "read(1)", "Read", show=False),
+        Binding("shift+left,left_square_bracket", "step(-1)", "Change before", show=False),
+        Binding("shift+right,right_square_bracket", "step(1)", "Next change", show=False),
+        Binding("g,home", "go('begin')", "Beginning", show=False),
+        Binding("G,end", "go('end')", "End", show=False),
+        Binding("p", "go('peak')", "Peak", show=False),
+        Binding("down,j", "device(1)", "Next device", show=False),
+        Binding("up,k", "device(-1)", "Device before", show=False),
+        Binding("enter", "line", "Go to line", show=False),
+    ]
+    KEYS = "←→ read · [ ] change by change · p peak · Enter line · ↑↓ device"
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._view: RunView | None = None
+        self._curves: list[tuple[str, MemoryCurve]] = []
+        self._chosen = 0
+        self._cursor: Reading | None = None
+
+    def show(self, view: RunView) -> None:
+        """Draw the memory of a call; the cursor is at the peak."""
+        self._view = view
+        figures = view.loaded.figures if view.loaded is not None else ()
+        self._curves = [
+            (visible(f"{one.name} {curve.device}").strip(), curve) for one in figures for curve in one.curves
+        ]
+        self._chosen = max(range(len(self._curves)), key=lambda at: self._curves[at][1].peak_bytes, default=0)
+        self._cursor = self._curves[self._chosen][1].peak if self._curves else None
+        self.refresh()
+
+    def render(self) -> Content:
+        view = self._view
+        if view is None or view.loaded is None:
+            return Content("Reading what was recorded …")
+        if not self._curves or self._cursor is None:
+            words = ["No memory of a device was used in this call.", *view.loaded.missing]
+            return Content("\n".join(words))
+        name, curve = self._curves[self._chosen]
+        width, height = max(self.size.width, 30), self.size.height
+        drawing = _Drawing(view, name, curve, self._cursor, width)
+        lines = [*drawing.head(), *self._others(width)]
+        left = height - len(lines) - _AXES
+        lines += drawing.chart(min(_HIGHEST, max(3, left - max(len(drawing.holders()) + 1, left // 2))))
+        lines += drawing.reading(max(1, height - len(lines)))
+        return Content("\n").join(line.truncate(width, ellipsis=True) for line in lines)
+
+    def _others(self, width: int) -> list[Content]:
+        """The devices that are not drawn, in a line."""
+        if len(self._curves) < 2:
+            return []
+        words = [
+            f"{name} {size(curve.peak_bytes)}" for at, (name, curve) in enumerate(self._curves) if at != self._chosen
+        ]
+        return [Content(f"Peaks of the others (↑↓ shows them): {', '.join(words)}").stylize(_PALE)]
+
+    @property
+    def _columns(self) -> int:
+        return max(self.size.width, 30) - _LABELS - 2
+
+    def action_read(self, by: int) -> None:
+        """Move the cursor by a column."""
+        if self._cursor is None:
+            return
+        curve = self._curves[self._chosen][1]
+        column = curve.column_of(self._cursor.moment, self._columns) + by
+        if 0 <= column < self._columns:
+            self._read(curve.highest(self._columns)[column])
+
+    def action_step(self, by: int) -> None:
+        """Move the cursor to the change before or after."""
+        if self._cursor is not None:
+            curve = self._curves[self._chosen][1]
+            self._read(curve.reading(min(max(self._cursor.number + by, -1), curve.last.number)))
+
+    def action_go(self, where: str) -> None:
+        if self._cursor is not None:
+            curve = self._curves[self._chosen][1]
+            self._read({"begin": curve.reading(-1), "end": curve.last}.get(where, curve.peak))
+
+    def action_device(self, by: int) -> None:
+        if self._curves:
+            self._chosen = (self._chosen + by) % len(self._curves)
+            self._read(self._curves[self._chosen][1].peak)
+
+    def action_line(self) -> None:
+        """Go to the line that took memory last, or gave it back."""
+        if self._cursor is None or self._view is None:
+            return
+        change = self._curves[self._chosen][1].last_change(self._cursor.number)
+        line = line_of(change.place, self._view.file_name) if change else None
+        if line is None:
+            self.app.bell()
+        else:
+            self.post_message(LineChosen(line))
+
+    def _read(self, cursor: Reading) -> None:
+        self._cursor = cursor
+        self.refresh()
+
+
+class _Drawing:
+    """One curve in lines of text."""
+
+    def __init__(self, view: RunView, name: str, curve: MemoryCurve, cursor: Reading, width: int) -> None:
+        self._view, self._name, self._curve, self._cursor, self._width = view, name, curve, cursor, width
+        self._columns = width - _LABELS - 2
+        capacity = view.run.memory_bytes
+        self._capacity = capacity
+        near = bool(capacity) and (curve.peak_bytes >= _NEAR_FULL * capacity or bool(curve.refused))
+        self._top = max(capacity if near else 0, curve.peak_bytes)
+        least = curve.least_bytes
+        # Where little changes above much that stays, the changes are what is looked for.
+        self._bottom = max(0, least - (self._top - least) // 4) if least > _MUCH * self._top else 0
+
+    def head(self) -> list[Content]:
+        """The peak, and what was refused."""
+        curve, view = self._curve, self._view
+        peak = Content.assemble((f"{self._name}  ", "bold"), f"peak {size(curve.peak_bytes)}")
+        if self._capacity:
+            part = curve.peak_bytes / self._capacity
+            peak += Content(f", {share(part) if part >= 0.001 else 'under 0.1 %'} of {size(self._capacity)}")
+        if curve.peak_place.line is not None:
+            peak += Content(f", at {place_words(curve.peak_place, view.file_name)}")
+            text = code_at(view, curve.peak_place)
+            peak += Content(f": {text}").stylize(_PALE) if text else Content("")
+        lines = [peak]
+        for place, group in groupby(curve.refused, key=lambda one: one.place):
+            found = list(group)
+            times = f" ({len(found)} times)" if len(found) > 1 else ""
+            words = (
+                f"✗ Out of memory at {place_words(place, view.file_name)}{times}: "
+                f"{size(found[0].size_bytes)} asked for, {size(found[0].allocated)} allocated"
+            )
+            lines.append(Content(words).stylize("$text-error bold"))
+        return lines[:3]
+
+    def chart(self, height: int) -> list[Content]:
+        """The curve with its axes."""
+        curve, columns = self._curve, self._columns
+        at = curve.column_of(self._cursor.moment, columns)
+        highest = [reading.allocated - self._bottom for reading in curve.highest(columns)]
+        lines = []
+        for level, row in enumerate(area(highest, self._top - self._bottom, height)):
+            cursor = row[at] if row[at] != " " else "│"
+            cells = Content.assemble(
+                (row[:at], "$primary"), (cursor, "reverse" if row[at] != " " else "bold"), (row[at + 1 :], "$primary")
+            )
+            lines.append(Content.assemble((f"{self._label(level, height):>{_LABELS}} ┤", _PALE), cells))
+        window = Window.whole(curve.begin, curve.end, columns)
+        axis, labels = ["─"] * columns, [" "] * columns
+        for tick in ticks(window) if curve.timed else ():
+            axis[tick.column] = "┬"
+            if tick.column + len(tick.label) <= columns:
+                labels[tick.column : tick.column + len(tick.label)] = tick.label
+        bottom, corner = (size(self._bottom), "≈") if self._bottom else ("0", "└")
+        lines.append(Content(f"{bottom:>{_LABELS}} {corner}{''.join(axis)}").stylize(_PALE))
+        note = "not from 0" if self._bottom else ""
+        lines.append(Content(f"{note:{_LABELS + 2}}{''.join(labels)}".rstrip()).stylize(_PALE))
+        return [*lines, self._marks(at)]
+
+    def _label(self, level: int, height: int) -> str:
+        """The size at the upper edge of a line: at the top, and about half way down."""
+        if level == 0:
+            return size(self._top)
+        middle = self._bottom + (self._top - self._bottom) * (height - level) / height
+        return size(middle) if height >= 6 and level == height // 2 else ""
+
+    def _marks(self, cursor: int) -> Content:
+        """Where the peak is, what was refused, and the cursor, each with its word where there is room."""
+        curve, columns = self._curve, self._columns
+        marks = [(cursor, "↑", "")]
+        marks += [(curve.column_of(one.at, columns), "✗", "out of memory") for one in curve.refused]
+        marks += [(curve.column_of(curve.peak_at, columns), "▲", "peak")]
+        line = [" "] * columns
+        for column, glyph, _ in marks:
+            line[column] = glyph
+        for column, _, word in reversed(marks):
+            after, before = range(column + 1, column + len(word) + 3), range(column - len(word) - 1, column)
+            if word and all(at >= columns or line[at] == " " for at in after) and after.stop - 2 < columns:
+                line[column + 2 : column + 2 + len(word)] = word
+            elif word and before.start >= 0 and all(line[at] == " " for at in before):
+                line[before.start : column - 1] = word
+        return Content(f"{'':{_LABELS + 2}}{''.join(line).rstrip()}")
+
+    def reading(self, room: int) -> list[Content]:
+        """What was allocated at the cursor, and by which lines, in at most so many lines."""
+        curve, number = self._curve, self._cursor.number
+        when = f"At {duration(self._cursor.moment - curve.begin)}" if curve.timed else f"After event {number + 1}"
+        is_peak = number == curve.peak.number
+        head = Content.assemble(
+            (f"{when}{', the peak' if is_peak else ''}: {size(self._cursor.allocated)}", "bold"), (self._did(), _PALE)
+        )
+        held_rows = self.holders()
+        if len(held_rows) > room - 1:
+            shown = held_rows[: max(0, room - 2)]
+            return [head, *shown, Content(f"  … and {count(len(held_rows) - len(shown), 'more line')}").stylize(_PALE)]
+        return [head, *held_rows]
+
+    def holders(self) -> list[Content]:
+        """A line for each line that holds memory at the cursor, the most first."""
+        curve, number = self._curve, self._cursor.number
+        rows = [self._held_row(one) for one in curve.held(number)]
+        older = curve.older(number)
+        return [*rows, self._row(size(older), older, "", "from before the call", "")] if older else rows
+
+    def _did(self) -> str:
+        """Who took or gave back last."""
+        change = self._curve.last_change(self._cursor.number)
+        if change is None:
+            return ", before anything was taken"
+        did = "took" if change.taken else "gave back"
+        return f", {place_words(change.place, self._view.file_name)} {did} {size(change.size_bytes)}"
+
+    def _held_row(self, one: Held) -> Content:
+        words = place_words(one.place, self._view.file_name)
+        return self._row(
+            size(one.size_bytes), one.size_bytes, f"{one.count:,} ×", words, code_at(self._view, one.place)
+        )
+
+    def _row(self, words: str, size_bytes: int, times: str, place: str, text: str) -> Content:
+        filled = bar(size_bytes, max(self._cursor.allocated, 1), _BAR)
+        return Content.assemble(
+            f"{words:>{_LABELS}} ", (f"{filled:<{_BAR}}", "$primary"), f" {times:>6}  {place:<9}", (f" {text}", _PALE)
+        )

@@ -1,0 +1,184 @@
+"""One-line bars at the top and the bottom of a screen: tabs, status, keys."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from textual import events
+from textual.content import Content
+from textual.geometry import Offset
+from textual.message import Message
+from textual.style import Style
+from textual.widget import Widget
+
+from gpututor.app.commands import KeyHint
+from gpututor.app.themes import CHOSEN
+from gpututor.text import visible
+
+_PALE = "$foreground-muted"
+
+
+class TabBar(Widget):
+    """Tabs by number, the current one marked; a title on the right."""
+
+    @dataclass(eq=False, repr=False)
+    class Chosen(Message):
+        """The learner clicked a tab."""
+
+        number: int
+        """From 0."""
+
+    def __init__(
+        self, names: Sequence[str], *, heading: str = "", shrinks: bool = False, id: str | None = None
+    ) -> None:
+        """`heading`: a text before the tabs. With `shrinks`, tabs get narrower where the title needs the space."""
+        super().__init__(id=id)
+        self._names = tuple(names)
+        self._heading = heading
+        self._shrinks = shrinks
+        self._current, self._title = 0, ""
+        self._flagged: Collection[int] = ()
+
+    def show(self, current: int, title: str = "", flagged: Collection[int] = ()) -> None:
+        """Mark the tab `current`, from 0; tabs in `flagged` get a `!`."""
+        title = visible(title)
+        if (current, title, flagged) != (self._current, self._title, self._flagged):
+            self._current, self._title, self._flagged = current, title, flagged
+            self.refresh()
+
+    def render(self) -> Content:
+        line = Content.assemble(
+            self._start,
+            *(
+                Content.assemble((text, CHOSEN if number == self._current else _PALE)).stylize(
+                    Style.from_meta({"tab": number})
+                )
+                for number, text in enumerate(self._tabs())
+            ),
+        )
+        width = self.size.width - line.cell_length - 2
+        if not self._title or width < 6:
+            return line
+        title = Content(self._title).truncate(width, ellipsis=True)
+        return Content.assemble(line, " " * (width - title.cell_length + 1), title.stylize(_PALE))
+
+    def places(self) -> list[Offset]:
+        """Position of each tab on the screen."""
+        places: list[Offset] = []
+        x = self.region.x + self._start.cell_length
+        for text in self._tabs():
+            places.append(Offset(x, self.region.y))
+            x += len(text)
+        return places
+
+    def on_click(self, event: events.Click) -> None:
+        number = event.style.meta.get("tab")
+        if number is not None:
+            self.post_message(self.Chosen(int(number)))
+
+    @property
+    def _start(self) -> Content:
+        return Content.assemble((f"{self._heading}  ", "bold")) if self._heading else Content(" ")
+
+    def _tabs(self) -> list[str]:
+        """Text of each tab, as wide as the title lets it be where tabs shrink."""
+        names = [f"{number + 1} {name}{' !' * (number in self._flagged)}" for number, name in enumerate(self._names)]
+        wide = [f" {name} " for name in names]
+        if not self._shrinks:
+            return wide
+        tight = [f" {name}" for name in names]
+        short = [f" {name} " if at == self._current else f" {at + 1} " for at, name in enumerate(names)]
+        width = self.size.width - Content(self._title).cell_length - 4
+        return next((tabs for tabs in (wide, tight, short) if sum(map(len, tabs)) <= width), short)
+
+
+class StatusBar(Widget):
+    """The last event on the left; the state of the file and the device on the right.
+
+    Where there is no space for all, the device goes first; the state of the file is always there.
+    """
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._news = self._answer = ""
+        self._file = self._device = ""
+
+    def show_news(self, text: str) -> None:
+        """Show an event, until the next one."""
+        self._show(visible(text), "")
+
+    def show_answer(self, text: str) -> None:
+        """Show why a key could do nothing, over the news and until the next key."""
+        self._show(self._news, visible(text))
+
+    def forget_answer(self) -> None:
+        """Show the news again."""
+        self._show(self._news, "")
+
+    def _show(self, news: str, answer: str) -> None:
+        if (news, answer) != (self._news, self._answer):
+            self._news, self._answer = news, answer
+            self.refresh()
+
+    def show_standing(self, file: str, device: str = "") -> None:
+        """Show the state of the file and the device."""
+        file, device = visible(file), visible(device)
+        if (file, device) != (self._file, self._device):
+            self._file, self._device = file, device
+            self.refresh()
+
+    def render(self) -> Content:
+        width = self.size.width - 2
+        news, file = Content(self._answer or self._news), Content(self._file)
+        both = Content(" · ".join(filter(None, (self._file, self._device))))
+        standing = both if news.cell_length + 2 * bool(news) + both.cell_length <= width else file
+        standing = standing.truncate(width, ellipsis=True)
+        left = width - standing.cell_length - 2
+        if left < 1:
+            return Content.assemble(" ", standing.stylize(_PALE))
+        news = news.truncate(left, ellipsis=True, pad=True)
+        return Content.assemble(" ", news, "  ", standing.stylize(_PALE))
+
+
+class KeyBar(Widget):
+    """Keys and their actions: as many as fit, the last ones always."""
+
+    @dataclass(eq=False, repr=False)
+    class Chosen(Message):
+        """The learner clicked a command."""
+
+        id: str
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._keys: tuple[KeyHint, ...] = ()
+        self._always: tuple[KeyHint, ...] = ()
+
+    def show(self, keys: Sequence[KeyHint], always: Sequence[KeyHint] = ()) -> None:
+        """Name `keys`, the most useful first, as far as they fit before `always`."""
+        if (tuple(keys), tuple(always)) != (self._keys, self._always):
+            self._keys, self._always = tuple(keys), tuple(always)
+            self.refresh()
+
+    def render(self) -> Content:
+        left = self.size.width + 1 - sum(map(_width, self._always))
+        shown = []
+        for hint in self._keys:
+            if _width(hint) <= left:
+                left -= _width(hint)
+                shown.append(hint)
+        parts = [Content(" ")]
+        for hint in (*shown, *self._always):
+            part = Content.assemble((hint.key, "$text-accent bold"), (f" {hint.title}", _PALE), "  ")
+            parts.append(part.stylize(Style.from_meta({"command": hint.command})) if hint.command else part)
+        return Content("").join(parts)
+
+    def on_click(self, event: events.Click) -> None:
+        id = event.style.meta.get("command")
+        if id:
+            self.post_message(self.Chosen(str(id)))
+
+
+def _width(hint: KeyHint) -> int:
+    return len(hint.key) + len(hint.title) + 3

@@ -1,0 +1,196 @@
+"""Markdown as the course writes it: code that is folded instead of cut, links that can be chosen with keys."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import ClassVar
+
+from textual.app import ComposeResult
+from textual.content import Content
+from textual.errors import NoWidget
+from textual.geometry import Offset, Size
+from textual.style import Style
+from textual.widgets import Markdown
+from textual.widgets.markdown import MarkdownBlock, MarkdownFence
+
+from gpututor.app.textual_private import code_of, content_of, set_code
+
+FOLD = "↪ "
+"""Stands before the rest of a line of code that was too long."""
+
+
+@dataclass(frozen=True)
+class Link:
+    """A link in a text that is shown."""
+
+    block: MarkdownBlock
+    start: int
+    end: int
+    """Its first character within the block's text, and the one after its last."""
+    target: str
+
+
+def folded(code: Content, width: int) -> list[Content]:
+    """The lines of `code`, each at most `width` columns wide, broken after spaces where that is possible."""
+    lines: list[Content] = []
+    for line in code.split("\n", allow_blank=True):
+        indent = len(line.plain) - len(line.plain.lstrip(" "))
+        prefix = Content.assemble(" " * min(indent, max(0, width - 12)), (FOLD, "$text-muted"))
+        while line.cell_length > width > len(prefix) + 1:
+            end = _break(line.plain, width, indent)
+            lines.append(line[:end])
+            rest = line[end:]
+            line = prefix + rest[len(rest.plain) - len(rest.plain.lstrip(" ")) :]
+            indent = len(prefix)
+        lines.append(line)
+    return lines
+
+
+def _break(text: str, width: int, least: int) -> int:
+    """Where to break the line: after a comma that leaves half of it, else after a space that leaves a third."""
+    end = width
+    while Content(text[:end]).cell_length > width:
+        end -= 1
+    comma = text.rfind(", ", max(least + 1, width // 2), end) + 1
+    space = text.rfind(" ", max(least + 1, width // 3), end + 1)
+    return comma or (space if space > 0 else end)
+
+
+class FoldedFence(MarkdownFence):
+    """A block of code. What does not fit goes on below, indented and marked.
+
+    Textual's own has a widget inside and scrolls sideways, which no key does.
+    """
+
+    DEFAULT_CSS = "FoldedFence { overflow: hidden hidden; }"
+
+    def compose(self) -> ComposeResult:
+        return iter(())
+
+    def set_content(self, content: Content) -> None:
+        if set_code(self, content):
+            self.refresh(layout=True)
+
+    @classmethod
+    @lru_cache(maxsize=256)
+    def highlight(cls, code: str, language: str, ansi: bool = False, dark: bool = False) -> Content:
+        """Code whose language is not named is Python's. Textual would guess, by 500 imports, and at each new style."""
+        return super().highlight(code, language or "python", ansi, dark)
+
+    def get_content_width(self, container: Size, viewport: Size) -> int:
+        return container.width
+
+    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
+        return len(folded(code_of(self), width))
+
+    def render(self) -> Content:
+        return Content("\n").join(folded(code_of(self), self.content_size.width))
+
+
+def _without_own_styles(block: type[MarkdownBlock]) -> type[MarkdownBlock]:
+    """The same block, whose words get their styles from the text that it stands in.
+
+    Textual gives each block styles for bold, slanted, struck and quoted words: five times the work to mount a lesson.
+    """
+    none: frozenset[str] = frozenset()
+    return type(block.__name__, (block,), {"_get_component_classes": classmethod(lambda cls: none)})
+
+
+_BLOCKS: dict[str, type[MarkdownBlock]] = {**Markdown.BLOCKS, "fence": FoldedFence, "code_block": FoldedFence}
+
+
+class CourseText(Markdown):
+    """One text of the course."""
+
+    BLOCKS = {name: _without_own_styles(block) for name, block in _BLOCKS.items()}  # noqa: RUF012 - as Textual has it
+    COMPONENT_CLASSES: ClassVar[set[str]] = set(MarkdownBlock.COMPONENT_CLASSES)
+    DEFAULT_CSS = """
+    CourseText {
+        &:dark > .code_inline { background: $warning 10%; color: $text-warning 95%; }
+        &:light > .code_inline { background: $error 5%; color: $text-error 95%; }
+        &:ansi > .code_inline { background: ansi_default !important; }
+        & > .em { text-style: italic; }
+        & > .strong { text-style: bold; }
+        & > .s { text-style: strike; }
+    }
+    """
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text, open_links=False)
+        self._chosen: Link | None = None
+
+    @property
+    def links(self) -> list[Link]:
+        """All links, in the order of the text."""
+        return [link for block in self.query(MarkdownBlock) for link in _links_of(block)]
+
+    @property
+    def chosen(self) -> Link | None:
+        """The link that the keys are on."""
+        return self._chosen if self._chosen is not None and self._chosen.block.is_attached else None
+
+    def choose(self, link: Link | None) -> None:
+        """Mark a link; None: none."""
+        if (before := self.chosen) is not None:
+            before.block.update(content_of(before.block))
+        if link is not None:
+            link.block.update(content_of(link.block).stylize("reverse bold", link.start, link.end))
+        self._chosen = link
+
+    def block_at(self, line: int) -> MarkdownBlock | None:
+        """The smallest block that a line of the text, from 0, is in; else the last one before it."""
+        found: MarkdownBlock | None = None
+        for block in self.query(MarkdownBlock):
+            start, end = block.source_range
+            if start <= line < end or (start <= line and (found is None or line >= found.source_range[1])):
+                found = block  # what is inside comes after what holds it
+        return found
+
+    def visible_links(self) -> list[tuple[Link, Offset]]:
+        """The links whose beginning is in sight, and where that is on the screen."""
+        found: list[tuple[Link, Offset]] = []
+        for block in self.query(MarkdownBlock):
+            links = list(_links_of(block))
+            if not links:
+                continue
+            try:
+                visible = self.screen.find_widget(block).visible_region
+            except NoWidget:
+                continue
+            origin = block.content_region.offset
+            for link, offset in zip(links, _link_starts(block), strict=False):
+                if visible.contains_point(origin + offset):
+                    found.append((link, origin + offset))
+        return found
+
+
+def _link_starts(block: MarkdownBlock) -> Iterator[Offset]:
+    """Where the links of a block begin, as it is wrapped now, from its own corner."""
+    before = ""
+    for row in range(block.content_size.height):
+        segments = list(block.render_line(row))
+        while segments and not segments[-1].text.strip():
+            segments.pop()
+        column = 0
+        for segment in segments:
+            target = _target(segment.style.meta.get("@click")) if segment.style else ""
+            if target and target != before:
+                yield Offset(column, row)
+            before = target
+            column += segment.cell_length
+
+
+def _links_of(block: MarkdownBlock) -> Iterator[Link]:
+    for span in content_of(block).spans:
+        if isinstance(span.style, Style) and (target := _target(span.style.meta.get("@click"))):
+            yield Link(block, span.start, span.end, target)
+
+
+def _target(action: object) -> str:
+    """The target in the action that Textual gives a link: `link('lesson.md')`."""
+    if not isinstance(action, str) or not action.startswith("link("):
+        return ""
+    return str(ast.literal_eval(action.removeprefix("link")))

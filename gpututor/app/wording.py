@@ -1,0 +1,108 @@
+"""Words for moments, folders and devices, and the place in a file to begin at."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gpututor.course.model import Exercise
+
+if TYPE_CHECKING:
+    from gpututor.hardware.inventory import Inventory
+
+
+def planned_device(
+    exercise: Exercise, inventory: Inventory | None, device: str = "auto", gpu: str | None = None
+) -> str:
+    """Where a run of `exercise` will happen, as `device` and `gpu` of a `GradeRequest` ask for it.
+
+    `auto` is the first real device that the exercise declares, else the virtual GPU.
+    """
+    if reason_against(exercise, inventory, device):
+        return f"{device}: not gradable here"
+    wanted = device.partition(":")[0]
+    for found in inventory.accelerators if inventory else ():
+        if found.kind in exercise.devices and (wanted == "auto" or device in (found.kind, found.name)):
+            return f"{found.name}, {found.description}"
+    return f"virtual {gpu or exercise.scenarios[0].gpu} (modelled)" if wanted in ("auto", "virtual") else device
+
+
+def reason_against(exercise: Exercise, inventory: Inventory | None, device: str) -> str:
+    """Why `exercise` cannot be graded on `device`, as far as is known without asking; empty when it can."""
+    kind, _, number = device.partition(":")
+    if kind == "auto":
+        return ""
+    if kind not in exercise.devices:
+        return f"On {kind} it cannot show what it is about; it is graded on {', '.join(exercise.devices)}."
+    if kind in ("virtual", "cpu") or inventory is None or inventory.error:
+        return ""
+    here = sum(found.kind == kind for found in inventory.accelerators)
+    return "" if int(number or 0) < here else f"This machine has no device {device}."
+
+
+def sentence(text: str) -> str:
+    """The text with a full stop, unless it ends a sentence by itself, as a title may."""
+    return text if text.endswith((".", "?", "!", "…")) else f"{text}."
+
+
+def short_path(path: Path) -> str:
+    """The path as people write it, from `~` where it is below the home folder."""
+    home = Path.home()
+    return f"~/{path.relative_to(home)}" if path.is_relative_to(home) else str(path)
+
+
+_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+
+
+def moment(written: str, now: datetime) -> str:
+    """When something was, as people say it: `5 min ago`, `today 14:05`, `12 Nov 14:05`, `12 Nov 2025`.
+
+    `written` is ISO 8601; what is no time is given back as it is.
+    """
+    try:
+        then = datetime.fromisoformat(written)
+        ago_s = (now - then).total_seconds()
+        local, today = then.astimezone(now.tzinfo), now.date()
+    except (ValueError, TypeError, OverflowError):
+        return written
+    if 0 <= ago_s < 60:
+        return "just now"
+    if 0 <= ago_s < 3600:
+        return f"{int(ago_s // 60)} min ago"
+    clock = f"{local.hour:02}:{local.minute:02}"
+    match (today - local.date()).days:
+        case 0:
+            return f"today {clock}"
+        case 1:
+            return f"yesterday {clock}"
+    day = f"{local.day} {_MONTHS[local.month - 1]}"
+    return f"{day} {clock}" if local.year == today.year else f"{day} {local.year}"
+
+
+def reflowed(markdown: str) -> str:
+    """Markdown as plain text with a line for each paragraph, for the moment before it is drawn as Markdown."""
+    blocks = []
+    for block in markdown.split("\n\n"):
+        if block.startswith(("    ", "```", "|")):
+            blocks.append(block)
+            continue
+        lines = re.sub(r"\n +(?=\S)", " ", block)
+        if not re.match(r"([-*]|\d+\.) ", lines):
+            lines = lines.replace("\n", " ")
+        lines = re.sub(r"^#+ ", "", re.sub(r"^[-*] ", "• ", lines, flags=re.MULTILINE))
+        blocks.append(lines.replace("`", "").replace("**", ""))
+    return "\n\n".join(blocks)
+
+
+_TO_WRITE = re.compile(r"#\s*TODO\b|raise NotImplementedError\b")
+
+
+def first_place(lines: Sequence[str]) -> tuple[int, int]:
+    """The row and the column, from 0, of the first line that is to be written; the start where none says so."""
+    for row, line in enumerate(lines):
+        if _TO_WRITE.search(line):
+            return row, len(line) - len(line.lstrip())
+    return 0, 0

@@ -1,0 +1,231 @@
+"""Where the gate's work is done: stations with a judge each, side by side, and the queue that they take jobs from."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import json
+import os
+import queue
+import select
+import subprocess
+import threading
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from gpututor import paths
+from gpututor.course.model import Exercise, Lesson
+from gpututor.errors import CourseError, GradingError
+from gpututor.grading.client import QUICKEST, GradingClient
+from gpututor.grading.events import Graded, GradeRequest
+from gpututor.grading.report import Report
+from gpututor.processes import exit_status, kill_tree, python_module
+
+EXAMINED_WITHIN_S = 120.0
+"""How long an exercise's references may take on the CPU, in float64, for all nonsense that is tried."""
+LESSON_WITHIN_S = 180.0
+STOPS_WITHIN_S = 5.0
+"""How long a station that was closed in the middle of its work is waited for."""
+
+
+@dataclass(frozen=True)
+class Examined:
+    """What `gpututor.judge.tolerance_audit` says of an exercise."""
+
+    checks: tuple[str, ...] = ()
+    of_values: frozenset[str] = frozenset()
+    """The checks that look at results only."""
+    tolerant: tuple[str, ...] = ()
+    """Those that allow a tolerance."""
+    baselines: tuple[str, ...] = ()
+    """Files beside which time or results are judged."""
+    weak: tuple[str, ...] = ()
+    untried: tuple[str, ...] = ()
+    unsteady: tuple[int, ...] = ()
+    fixed: tuple[int, ...] = ()
+    """Cases of which every seed draws the same inputs."""
+    unused: tuple[str, ...] = ()
+    """Allowed names that no right file uses."""
+    error: CourseError | None = None
+
+    @classmethod
+    def from_json(cls, answer: dict[str, Any]) -> Examined:
+        checks, error = answer["checks"], answer["error"]
+        return cls(
+            checks=tuple(check["name"] for check in checks),
+            of_values=frozenset(check["name"] for check in checks if check["of_values"]),
+            tolerant=tuple(check["name"] for check in checks if check["tolerant"]),
+            baselines=tuple(dict.fromkeys(name for check in checks for name in check["baselines"])),
+            weak=tuple(answer["weak"]),
+            untried=tuple(answer["untried"]),
+            unsteady=tuple(answer["unsteady"]),
+            fixed=tuple(answer["fixed"]),
+            unused=tuple(answer["unused"]),
+            error=CourseError(error["title"], error["advice"]) if error else None,
+        )
+
+
+class Station:
+    """A judge that grades, and a program that examines checks, both started when they are first needed."""
+
+    def __init__(self) -> None:
+        self._client = GradingClient(workers=QUICKEST)
+        self._examiner: subprocess.Popen[bytes] | None = None
+
+    def grade(self, exercise: Exercise, source: str, seed: int, gpu: str | None = None) -> Report:
+        """Grade `source` as a submission, on the virtual GPU. Raises `GradingError` when the judge breaks.
+
+        `gpu` is a model that takes the place of the scenarios' own.
+        """
+        request = GradeRequest(str(exercise.folder), source, f"{exercise.slug}.py", "virtual", gpu, seed=seed)
+        for event in self._client.grade(request):
+            if isinstance(event, Graded):
+                return event.report
+        raise GradingError("The grading was cancelled.", "Run the gate once more.")
+
+    def examine(self, exercise: Exercise) -> Examined:
+        """Raises `GradingError` where the program that looks at checks ends, or takes too long."""
+        return Examined.from_json(self._asked({"folder": str(exercise.folder)}))
+
+    def run_examples(self, lesson: Lesson) -> list[dict[str, Any]]:
+        """What `gpututor.judge.lesson_examples` says of a lesson's text. Raises `GradingError` when it does not end."""
+        file = lesson.folder / "lesson.md"
+        command = [*python_module("gpututor.judge.lesson_examples"), str(lesson.gpus), str(file)]
+        try:
+            ended = subprocess.run(
+                command, capture_output=True, text=True, timeout=LESSON_WITHIN_S, check=False, env=_environment()
+            )
+        except subprocess.TimeoutExpired as error:
+            raise GradingError(f"Its examples take over {LESSON_WITHIN_S:.0f} s.", "Make them smaller.") from error
+        if ended.returncode != 0:
+            words = ended.stderr.strip().splitlines()[-1:] or [f"exit status {ended.returncode}"]
+            raise GradingError(f"Its examples end the process: {words[0]}", "Run them one by one.")
+        results: list[dict[str, Any]] = json.loads(ended.stdout.splitlines()[-1])
+        return results
+
+    def close(self) -> None:
+        self._client.close()
+        self._end_examiner()
+
+    def _asked(self, question: dict[str, Any]) -> dict[str, Any]:
+        examiner = self._running_examiner()
+        assert examiner.stdin is not None
+        assert examiner.stdout is not None
+        line, took = b"", "ended the process"
+        with contextlib.suppress(OSError, ValueError):  # it is gone
+            examiner.stdin.write(json.dumps(question).encode() + b"\n")
+            examiner.stdin.flush()
+            if select.select([examiner.stdout], [], [], EXAMINED_WITHIN_S)[0]:
+                line = examiner.stdout.readline()
+            else:
+                took = f"took over {EXAMINED_WITHIN_S:.0f} s"
+        if not line:
+            status = exit_status(examiner.pid)
+            self._end_examiner()
+            title = f"Looking at its checks {took}{'' if status is None else f' (exit status {status})'}."
+            advice = f"Make references and inputs smaller; {paths.log_file()} may say more."
+            if status is not None:
+                advice = "Remove os._exit() and the like from checks.py and given.py; they run in this process."
+            raise GradingError(title, advice)
+        answer: dict[str, Any] = json.loads(line)
+        return answer
+
+    def _running_examiner(self) -> subprocess.Popen[bytes]:
+        if self._examiner is None:
+            paths.log_file().parent.mkdir(parents=True, exist_ok=True)
+            with paths.log_file().open("ab") as log:
+                self._examiner = subprocess.Popen(
+                    python_module("gpututor.judge.tolerance_audit"),
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    stderr=log,
+                    env=_environment(),
+                    start_new_session=True,
+                )
+        return self._examiner
+
+    def _end_examiner(self) -> None:
+        examiner, self._examiner = self._examiner, None
+        if examiner is not None:
+            kill_tree(examiner.pid)
+            examiner.wait()
+            for pipe in (examiner.stdin, examiner.stdout):
+                with contextlib.suppress(OSError):
+                    if pipe is not None:
+                        pipe.close()
+
+
+def _environment() -> dict[str, str]:
+    """One thread each: stations share the machine's cores."""
+    return {**os.environ, "OMP_NUM_THREADS": "1", "PYTORCH_NVML_BASED_CUDA_CHECK": "1"}
+
+
+@dataclass(order=True, frozen=True)
+class Job:
+    """One piece of work: what is done at a station. It may give further jobs."""
+
+    order: tuple[int, ...]
+    """Jobs with a lower one are taken first."""
+    work: Callable[[Station], Iterable[Job]] = field(compare=False)
+
+
+def do_all(jobs: Iterable[Job], stations: int) -> None:
+    """Do `jobs`, and the jobs that they give, at so many stations side by side; returns when none is left.
+
+    Raises what a job raises, after the others were stopped.
+    """
+    _Shift(jobs).work(stations)
+
+
+class _Shift:
+    """A queue of jobs, and those who work it off."""
+
+    def __init__(self, jobs: Iterable[Job]) -> None:
+        self._numbers = itertools.count()
+        self._waiting: queue.PriorityQueue[tuple[Job, int]] = queue.PriorityQueue()
+        self._open = 0
+        self._changed = threading.Condition()
+        self._broken: BaseException | None = None
+        self._stopped = False
+        self._add(jobs)
+
+    def work(self, count: int) -> None:
+        stations = [Station() for _ in range(count)]
+        threads = [threading.Thread(target=self._serve, args=(station,), daemon=True) for station in stations]
+        try:
+            for thread in threads:
+                thread.start()
+            with self._changed:
+                while self._open and self._broken is None:
+                    self._changed.wait(1.0)  # so that Ctrl-C is heard
+            if self._broken is not None:
+                raise self._broken
+        finally:
+            self._stopped = True
+            for station in stations:
+                station.close()
+            for thread in threads:
+                if thread.is_alive():
+                    thread.join(STOPS_WITHIN_S)
+
+    def _add(self, jobs: Iterable[Job]) -> None:
+        for job in jobs:
+            with self._changed:
+                self._open += 1
+            self._waiting.put((job, next(self._numbers)))
+
+    def _serve(self, station: Station) -> None:
+        while not self._stopped:
+            try:
+                job, _ = self._waiting.get(timeout=0.2)
+            except queue.Empty:
+                continue
+            try:
+                self._add(job.work(station))
+            except BaseException as error:
+                if not self._stopped:
+                    self._broken = error
+            with self._changed:
+                self._open -= 1
+                self._changed.notify_all()

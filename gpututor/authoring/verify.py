@@ -1,0 +1,425 @@
+"""The author's gate: grades an exercise's files and mutants, and reports what an author has to change."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from gpututor.authoring import lint
+from gpututor.authoring.mutants import MARK, Mutant
+from gpututor.authoring.pool import Job, Station, do_all
+from gpututor.authoring.problems import Fault, from_error
+from gpututor.authoring.trials import Trial, examined_faults, first_trial, further_trials, trials_on
+from gpututor.course.loader import load_course
+from gpututor.course.model import Course, Exercise, Lesson
+from gpututor.errors import CourseError, GradingError, UsageError
+from gpututor.grading.report import Outcome, Report
+
+
+@dataclass(frozen=True)
+class Tally:
+    """The mutants of one exercise, or of several, by what became of them."""
+
+    killed: int = 0
+    excused: int = 0
+    survivors: tuple[Mutant, ...] = ()
+    """Those that pass, and for which the manifest has no excuse."""
+    idle: int = 0
+    """Those that changed nothing that could be noticed, or could not be made; counted nowhere else."""
+
+    @property
+    def total(self) -> int:
+        return self.killed + self.excused + len(self.survivors)
+
+    @property
+    def share(self) -> float:
+        """Of those that changed something: how many a check noticed; 1 where there are none."""
+        return self.killed / self.total if self.total else 1.0
+
+    def __add__(self, other: Tally) -> Tally:
+        survivors = self.survivors + other.survivors
+        return Tally(self.killed + other.killed, self.excused + other.excused, survivors, self.idle + other.idle)
+
+    def __str__(self) -> str:
+        """`12 of 13 mutants killed (92 %), 1 excused`"""
+        if not self.total:
+            return "no mutants"
+        words = f"{self.killed} of {self.total} mutants killed ({100 * self.killed // self.total} %)"
+        words += f", {self.excused} excused" if self.excused else ""
+        return words + (f", {len(self.survivors)} still pass" if self.survivors else "")
+
+    def to_json(self) -> dict[str, Any]:
+        survivors = [{"line": mutant.line, "change": mutant.change} for mutant in self.survivors]
+        return {
+            "killed": self.killed,
+            "excused": self.excused,
+            "survivors": survivors,
+            "idle": self.idle,
+            "share": round(self.share, 4),
+        }
+
+
+def tally_of(exercise: Exercise, tried: Sequence[tuple[Mutant, Report]], solution: Report) -> Tally:
+    """`solution`: its report on the same inputs."""
+    excuses = {excuse.change for excuse in exercise.excused_mutants}
+    killed = excused = idle = 0
+    survivors: list[Mutant] = []
+    for mutant, report in tried:
+        if _is_idle(mutant, report, solution):
+            idle += 1
+        elif report.outcome is not Outcome.PASSED:
+            killed += 1
+        elif mutant.change in excuses:
+            excused += 1
+        else:
+            survivors.append(mutant)
+    return Tally(killed, excused, tuple(sorted(survivors, key=lambda mutant: mutant.line)), idle)
+
+
+def mutant_faults(
+    exercise: Exercise, tried: Sequence[tuple[Mutant, Report]], solution: Report, tally: Tally
+) -> Iterator[Fault]:
+    """Survivors, excuses that excuse nothing, and changes at which the grader broke."""
+    for mutant in tally.survivors:
+        advice = (
+            "Let a check notice it; or, where it is harmless, say so in exercise.toml: "
+            f'[[excused_mutant]] with change = "{mutant.change}" and a reason.'
+        )
+        file = exercise.folder / "solution.py"
+        yield Fault(file, f"with this change it still passes: {mutant.change}", advice, line=mutant.line)
+    passing = {
+        mutant.change
+        for mutant, report in tried
+        if report.outcome is Outcome.PASSED and not _is_idle(mutant, report, solution)
+    }
+    for position, excuse in enumerate(exercise.excused_mutants):
+        if excuse.change not in passing:
+            near = difflib.get_close_matches(excuse.change, [mutant.change for mutant in tally.survivors], n=1)
+            advice = (
+                f"Did you mean {near[0]!r}?" if near else "Remove it: a check notices that change, or none is made."
+            )
+            problem = f"no change that still passes is called {excuse.change!r}"
+            key = f"excused_mutant[{position}].change"
+            yield Fault(exercise.folder / "exercise.toml", problem, advice, key=key)
+    for mutant, report in tried:
+        if report.outcome is Outcome.INTERNAL_ERROR:
+            problem = f"the grader broke at this change: {mutant.change}"
+            file, details = exercise.folder / "solution.py", (report.reason,)
+            yield Fault(file, problem, "Look for what checks.py does not expect.", line=mutant.line, details=details)
+
+
+def _is_idle(mutant: Mutant, report: Report, solution: Report) -> bool:
+    """The change changed nothing: no device did anything else for it; or the value has nothing of the kind."""
+    if mutant.adds and any(f"has no attribute '{mutant.adds}'" in run.traceback for run in report.runs):
+        return True
+    if report.outcome is not Outcome.PASSED:
+        return False
+    if mutant.marks:
+        return not any(MARK in run.output for run in report.runs)
+    return bool(mutant.adds) and _work(report) == _work(solution)
+
+
+def _work(report: Report) -> list[tuple[int, int, int]]:
+    return [(run.kernels, run.transfers, run.synchronisations) for run in report.runs]
+
+
+_MANIFESTS = {"exercise.toml": "exercise", "lesson.toml": "lesson", "lesson.md": "lesson"}
+
+
+@dataclass(frozen=True)
+class Targets:
+    """What is to be looked at of one course."""
+
+    course: Course
+    lessons: tuple[Lesson, ...]
+    """Those whose text is to be looked at."""
+    exercises: tuple[Exercise, ...]
+    problems: tuple[CourseError, ...]
+    """What the catalogue found wrong, as far as it is about them."""
+
+
+def targets_of(course_folder: Path, words: Sequence[str]) -> tuple[Targets, ...]:
+    """What `words` name, course by course; without any, all of the course in `course_folder`.
+
+    A word is the folder of an exercise, a lesson or a course, a file in one, a number (5, 5.1) or a name of the course
+    in `course_folder`. Raises `UsageError` for any other, `CourseError` for a course that is none.
+    """
+    if not words:
+        course = load_course(course_folder)
+        return (Targets(course, course.lessons, course.exercises, course.problems),)
+    wanted: dict[Path, list[Path]] = {}
+    for word in words:
+        course_of, folder = _named(course_folder, word)
+        wanted.setdefault(course_of, []).append(folder)
+    return tuple(_within(load_course(course), folders) for course, folders in wanted.items())
+
+
+def _named(course_folder: Path, word: str) -> tuple[Path, Path]:
+    """The course's folder and the folder that is meant."""
+    path = Path(os.path.abspath(Path(word).expanduser()))
+    if path.exists():
+        for folder in (path, *path.parents[:3])[path.is_file() :]:
+            match _kind(folder):
+                case "exercise":
+                    return folder.parent.parent, folder
+                case "lesson":
+                    return folder.parent, folder
+        if path.is_dir():
+            return path, path
+    course = load_course(course_folder)
+    for lesson in course.lessons:
+        if word in (str(lesson.number), lesson.slug, lesson.folder.name):
+            return course.folder, lesson.folder
+    return course.folder, course.find(word).folder
+
+
+def _kind(folder: Path) -> str:
+    """`exercise` or `lesson`, by the manifest; a folder beside exercises counts as one, whatever it lacks."""
+    for name, kind in _MANIFESTS.items():
+        if (folder / name).is_file():
+            return kind
+    return "exercise" if any((folder.parent / name).is_file() for name in ("lesson.toml", "lesson.md")) else ""
+
+
+def _within(course: Course, folders: Iterable[Path]) -> Targets:
+    folders = tuple(dict.fromkeys(folders))
+
+    def is_wanted(path: Path) -> bool:
+        return any(path.is_relative_to(folder) for folder in folders)
+
+    lessons = tuple(lesson for lesson in course.lessons if is_wanted(lesson.folder))
+    exercises = tuple(exercise for exercise in course.exercises if is_wanted(exercise.folder))
+    problems = tuple(problem for problem in course.problems if is_wanted(_path_of(problem)))
+    if not (lessons or exercises or problems):
+        raise UsageError(
+            f"{folders[0]}: there is no lesson and no exercise.",
+            "Name the folder of an exercise, a lesson or a course.",
+        )
+    return Targets(course, lessons, exercises, problems)
+
+
+def _path_of(problem: CourseError) -> Path:
+    return Path(problem.title.partition(": ")[0])
+
+
+@dataclass(eq=False)
+class Subject:
+    """One exercise or one lesson's text, and what was found of it."""
+
+    name: str
+    """`5.1 one_big_copy`, `lesson 5 keep_the_data_moving`, or the path of something broken."""
+    folder: Path
+    exercise: Exercise | None = None
+    faults: list[Fault] = field(default_factory=list)
+    gradings: int = 0
+    seconds: float = 0.0
+    """Of all its work, added up: stations work side by side."""
+    tally: Tally = field(default_factory=Tally)
+    solution: Report | None = None
+    """Of the solution with the first seed."""
+    tried: list[tuple[Mutant, Report]] = field(default_factory=list)
+    kept: dict[tuple[str, str], bool] = field(default_factory=dict)
+    """By `right` or `wrong` and the file: True while every grading of it ended as it must."""
+    open_jobs: int = 0
+
+    @property
+    def is_green(self) -> bool:
+        return all(fault.is_note for fault in self.faults)
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "name": self.name,
+            "folder": str(self.folder),
+            "green": self.is_green,
+            "problems": [fault.to_json() for fault in self.faults if not fault.is_note],
+            "notes": [fault.to_json() for fault in self.faults if fault.is_note],
+            "gradings": self.gradings,
+            "seconds": round(self.seconds, 2),
+            "right": self.counted("right"),
+            "wrong": self.counted("wrong"),
+            "mutants": self.tally.to_json() if self.exercise is not None else None,
+        }
+
+    def counted(self, what: str) -> dict[str, int]:
+        """Return the number of right or wrong submissions, and how many of them ended as they must every time."""
+        ended = [is_kept for (kind, _), is_kept in self.kept.items() if kind == what]
+        return {"kept": sum(ended), "of": len(ended)}
+
+
+@dataclass(frozen=True)
+class Listener:
+    """What is told while the gate is at work, from several threads, one at a time."""
+
+    advanced: Callable[[Subject, str], None]
+    """Of this subject, this is done now."""
+    finished: Callable[[Subject], None]
+
+
+class Gate:
+    """Looks at all of some targets. Used once."""
+
+    def __init__(
+        self,
+        targets: Sequence[Targets],
+        listener: Listener,
+        *,
+        with_mutants: bool = True,
+        models: Sequence[str] = (),
+    ) -> None:
+        self._targets = targets
+        self._listener = listener
+        self._with_mutants = with_mutants
+        self._models = models
+        self._lock = threading.Lock()
+        self.subjects: list[Subject] = []
+
+    def work(self, stations: int) -> None:
+        """Returns when all is done. Raises only what is a fault of the gate itself."""
+        jobs: list[Job] = []
+        for targets in self._targets:
+            self.subjects += _broken(targets)
+            for lesson in targets.lessons:
+                subject = Subject(f"lesson {lesson.number} {lesson.slug}", lesson.folder / "lesson.md")
+                self.subjects.append(subject)
+                jobs.append(self._job(subject, 0, "examples", partial(self._lesson, subject, lesson, targets.course)))
+            for exercise in targets.exercises:
+                subject = Subject(f"{exercise.label} {exercise.slug}", exercise.folder, exercise)
+                self.subjects.append(subject)
+                begin = partial(self._exercise, subject, exercise, targets.course)
+                jobs.append(self._job(subject, 0, "checks", begin))
+        for subject in self.subjects:
+            if not subject.open_jobs:
+                self._listener.finished(subject)
+        do_all(jobs, stations)
+
+    def _job(self, subject: Subject, place: int, what: str, work: Callable[[Station], Iterable[Job]]) -> Job:
+        """Exercises are begun in their order, so that the first are told of while the last still wait."""
+        subject.open_jobs += 1
+
+        def do(station: Station) -> Iterable[Job]:
+            with self._lock:
+                self._listener.advanced(subject, what)
+            began = time.monotonic()
+            further = list(work(station))
+            with self._lock:
+                subject.seconds += time.monotonic() - began
+                subject.open_jobs -= 1
+                if not subject.open_jobs:
+                    self._finish(subject)
+            return further
+
+        return Job((self.subjects.index(subject), place), do)
+
+    def _lesson(self, subject: Subject, lesson: Lesson, course: Course, station: Station) -> Iterable[Job]:
+        self._add(subject, lint.lesson_faults(lesson, course))
+        self._add(subject, example_faults(lesson, station))
+        return ()
+
+    def _exercise(self, subject: Subject, exercise: Exercise, course: Course, station: Station) -> Iterable[Job]:
+        self._add(subject, lint.exercise_faults(exercise, course))
+        try:
+            examined = station.examine(exercise)
+            if examined.error is not None:
+                raise examined.error
+            self._add(subject, examined_faults(exercise, examined))
+            trials = [first_trial(exercise), *further_trials(exercise, examined, with_mutants=self._with_mutants)]
+            trials += trials_on(self._models, exercise)
+        except (CourseError, GradingError) as error:
+            self._add(subject, [from_error(error, exercise.folder / "checks.py")])
+            return ()
+        except SyntaxError as error:
+            problem = f"it is no Python: {error.msg}"
+            self._add(subject, [Fault(exercise.folder / "solution.py", problem, "Mend the line.", error.lineno)])
+            return ()
+        with self._lock:
+            return [
+                self._job(subject, place, trial.name, partial(self._trial, subject, exercise, trial))
+                for place, trial in enumerate(trials, 1)
+            ]
+
+    def _trial(self, subject: Subject, exercise: Exercise, trial: Trial, station: Station) -> Iterable[Job]:
+        first = subject.solution
+        if trial.after_solution and first is not None and first.outcome is not Outcome.PASSED:
+            return ()
+        try:
+            report = station.grade(exercise, trial.source, trial.seed, trial.gpu)
+        except GradingError as error:
+            advice = f"{error.advice} It was at: {trial.name}."
+            self._add(subject, [Fault(exercise.folder, error.title, advice)])
+            return ()
+        with self._lock:
+            subject.gradings += 1
+            if trial.counts:
+                key = (trial.counts, trial.file)
+                subject.kept[key] = subject.kept.get(key, True) and trial.is_kept(report)
+            if trial.mutant is not None:
+                subject.tried.append((trial.mutant, report))
+            elif not trial.after_solution and subject.solution is None and trial.source == exercise.solution:
+                subject.solution = report
+        broke = report.outcome is Outcome.INTERNAL_ERROR and trial.mutant is None
+        self._add(subject, [_broken_grading(exercise, report)] if broke else trial.judge(report))
+        return ()
+
+    def _add(self, subject: Subject, faults: Iterable[Fault]) -> None:
+        found = list(faults)
+        with self._lock:
+            subject.faults += [fault for fault in found if fault not in subject.faults]
+
+    def _finish(self, subject: Subject) -> None:
+        exercise, solution = subject.exercise, subject.solution
+        if exercise is not None and solution is not None and solution.outcome is Outcome.PASSED and self._with_mutants:
+            subject.tally = tally_of(exercise, subject.tried, solution)
+            subject.faults += mutant_faults(exercise, subject.tried, solution, subject.tally)
+            subject.tried.clear()
+        subject.faults.sort(key=lambda fault: fault.is_note)
+        self._listener.finished(subject)
+
+
+def _broken_grading(exercise: Exercise, report: Report) -> Fault:
+    """The same for each submission at which it breaks, so that it is told once."""
+    problem, _, advice = report.reason.partition("\n")
+    file = exercise.folder / "checks.py"
+    fault = from_error(CourseError(problem, advice or "Look for a result that checks.py does not expect."), file)
+    return replace(fault, problem=f"a grading broke: {fault.problem}")
+
+
+def _broken(targets: Targets) -> Iterator[Subject]:
+    """What the catalogue could not read, one subject for each file."""
+    by_file: dict[Path, Subject] = {}
+    for problem in targets.problems:
+        fault = from_error(problem, targets.course.folder)
+        subject = by_file.setdefault(fault.file, Subject(str(fault.file), fault.file))
+        subject.faults.append(fault)
+    yield from by_file.values()
+
+
+def example_faults(lesson: Lesson, station: Station) -> Iterator[Fault]:
+    """What the examples of a lesson print that its text does not say, or where they stop."""
+    file = lesson.folder / "lesson.md"
+    try:
+        results = station.run_examples(lesson)
+    except GradingError as error:
+        yield from_error(error, file)
+        return
+    for result in results:
+        if result["error"] is not None:
+            raised = result["error"]
+            advice = "Mend the example; examples run one after the other, in one namespace."
+            yield Fault(file, f"the example raises {raised['words']}", advice, line=raised["line"])
+        elif result["expected"] is not None and result["printed"] != result["expected"]:
+            said = [f"  {line}" for line in result["expected"].splitlines()]
+            printed = [f"  {line}" for line in result["printed"].splitlines()]
+            details = ("the text says:", *said, "it prints:", *printed)
+            advice = "Copy what it prints into the ```text block; print nothing that differs from run to run."
+            yield Fault(file, "the example does not print what the text says", advice, result["line"], "", details)
+    written = lesson.text.count("```python\n")
+    if not any(result["error"] for result in results) and len(results) != written:
+        problem = f"{written} blocks of Python begin, and {len(results)} were found whole"
+        yield Fault(file, problem, "Begin and end each block with ``` at the start of a line.")

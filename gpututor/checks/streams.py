@@ -1,0 +1,208 @@
+"""Checks of streams: the share of copies and kernels that run at the same time, and races between streams."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gpututor.checks.model import Applies, Call, Check, Finding, Machine, Run
+from gpututor.checks.work import missing_work
+from gpututor.errors import CourseError
+from gpututor.grading.report import Status
+from gpututor.trace.arrays import Mask, Numbers, Rows, common, merged
+from gpututor.trace.events import Kind
+from gpututor.trace.formatting import duration, share
+from gpututor.trace.hazards import hazards_of
+
+WHY = "A device copies and computes at the same time, if it is let: a copy beside a kernel costs next to nothing."
+WHY_RACES = "Streams run at the same time. Without an order the result is right on one machine and wrong on the next."
+ADVICE = (
+    "A copy runs next to a kernel only if nothing makes it wait: look at the memory that it starts from, at its stream,"
+    " and at what is launched meanwhile."
+)
+LANES_ADVICE = "Put work that does not depend on each other into streams of its own, and wait at the end."
+_WORDS = {"to_device": "host-to-device copies", "to_host": "device-to-host copies", "between": "copies between devices"}
+_NEARLY = 1e-9
+
+
+def overlap(
+    *,
+    to_device: float | None = None,
+    to_host: float | None = None,
+    between: float | None = None,
+    kernels: float | None = None,
+    name: str = "overlap",
+    why: str = WHY,
+    advice: str = "",
+    on: Applies = "gpu",
+) -> Check:
+    """The least share of time, 0 to 1, that overlaps in each call.
+
+    Of the copies of a direction: the share of their time in which a kernel runs on the same device. Of kernels: what
+    running beside each other saves, (sum of times - time in which any runs) / (sum - longest lane), where a lane is one
+    stream of one device; 1 is as much as these lanes could save. Raises `CourseError` for shares that cannot be.
+    """
+    directions = {"to_device": to_device, "to_host": to_host, "between": between}
+    wanted = {direction: least for direction, least in directions.items() if least is not None}
+    for least in (*wanted.values(), *(() if kernels is None else (kernels,))):
+        if not 0 < least <= 1:
+            raise CourseError(f"check {name!r}: a share of {least}", "In checks.py, give shares above 0, at most 1.")
+    if not wanted and kernels is None:
+        advice_to_author = "In checks.py, give it to_device=, to_host=, between= or kernels=."
+        raise CourseError(f"check {name!r}: nothing that should overlap", advice_to_author)
+
+    def sentence(_: Machine) -> str:
+        both = [*(["Copies are hidden behind kernels"] if wanted else [])]
+        both += ["kernels run beside each other" if both else "Kernels run beside each other"] if kernels else []
+        return ", and ".join(both)
+
+    def find(run: Run) -> Finding | None:
+        if (missing := missing_work(run)) is not None:
+            return missing
+        for call in run.calls:
+            rows = Rows(call.trace)
+            for direction, least in wanted.items():
+                finding = _copies(run, call, rows, direction, least)
+                if finding is not None:
+                    return finding
+            finding = None if kernels is None else _kernels(run, call, rows, kernels)
+            if finding is not None:
+                return finding
+        return None
+
+    return Check(name, sentence, find, (), why, advice, on, timed=True)
+
+
+def races(
+    *,
+    name: str = "races",
+    why: str = WHY_RACES,
+    advice: str = "",
+    on: Applies = lambda machine: _sees_races(machine),
+) -> Check:
+    """No two streams, nor a stream and the host, use the same memory without an order, one of them writing it."""
+
+    def find(run: Run) -> Finding | None:
+        for calls in run.repeated or tuple((call,) for call in run.calls):
+            for call in calls:
+                hazards = hazards_of(Rows(call.trace))
+                if hazards:
+                    more = f"; {len(hazards) - 1} more like it" if len(hazards) > 1 else ""
+                    return Finding(
+                        expected="an order between any two uses of the same memory, where one of them writes",
+                        got=f"{hazards[0].sentence}{more}{run.which(calls[0])}",
+                        line=hazards[0].place.line or run.line_of(call),
+                        advice=hazards[0].what_to_do,
+                    )
+        return None
+
+    return Check(name, lambda _: "No two streams race for the same memory", find, (), why, advice, on)
+
+
+def _sees_races(machine: Machine) -> bool:
+    """Return True if traces of this machine contain hazards: only those of the virtual GPU do."""
+    return machine.virtual and machine.device != "cpu"
+
+
+def _copies(run: Run, call: Call, rows: Rows, direction: str, least: float) -> Finding | None:
+    words = _WORDS[direction]
+    expected = f"at least {share(least)} of the time of {words} beside a kernel"
+    mask = rows.of(Kind.TRANSFER) & _direction(rows, direction)
+    if not mask.any():
+        return Finding(expected, f"no {words}{run.which(call)}", run.line_of(call), advice=ADVICE)
+    hidden = total = 0
+    alone: dict[int, int] = {}
+    for device in np.unique(rows.device[mask]):
+        here = mask & (rows.device == device)
+        work = rows.of(Kind.KERNEL) & (rows.device == device)
+        if not (rows.timed | ~(here | work)).all():
+            return _unknown(run, call, expected)
+        busy = merged(rows.intervals(work))
+        copies = merged(rows.intervals(here))
+        hidden += common(copies, busy)
+        total += copies.total
+        for (line,), group in rows.groups(here, rows.line):
+            own = merged(rows.intervals(_only(rows, group)))
+            alone[line] = alone.get(line, 0) + own.total - common(own, busy)
+    if total == 0:
+        return _unknown(run, call, expected)
+    if hidden >= (least - _NEARLY) * total:
+        return None
+    lines = sorted((line for line in alone if alone[line]), key=lambda line: -alone[line])
+    places = [
+        f"{duration(alone[line])} {f'from line {line}' if line else 'from outside your file'}" for line in lines[:3]
+    ]
+    got = f"{share(hidden / total)} of {duration(total)}; alone were {', '.join(places)}{run.which(call)}"
+    return Finding(expected, got, (lines[0] if lines else 0) or run.line_of(call), advice=ADVICE)
+
+
+def _kernels(run: Run, call: Call, rows: Rows, least: float) -> Finding | None:
+    expected = f"at least {share(least)} of what kernels on several streams or devices can save by running together"
+    work = rows.of(Kind.KERNEL) & ~rows.on("cpu")
+    if not (rows.timed | ~work).all():
+        return _unknown(run, call, expected)
+    lanes = [
+        (int(rows.duration[group].sum()), int(rows.line[group[0]]))
+        for _, group in rows.groups(work, rows.device, rows.stream)
+    ]
+    if len(lanes) < 2:
+        got = "all kernels on one stream" if lanes else "no kernels"
+        return Finding(expected, f"{got}{run.which(call)}", run.line_of(call), advice=LANES_ADVICE)
+    total = sum(time for time, _ in lanes)
+    longest = max(lanes)[0]
+    if total <= longest:
+        return _unknown(run, call, expected)
+    could = min(total - longest, total - _without_waits(rows, work))
+    saved = total - merged(rows.intervals(work)).total
+    if saved >= (least - _NEARLY) * could:
+        return None
+    got = f"{share(saved / could)}: {duration(saved)} of {duration(could)}, on {len(lanes)} streams{run.which(call)}"
+    _, line = sorted(lanes)[-2]
+    return Finding(expected, got, line or run.line_of(call), advice=LANES_ADVICE)
+
+
+def _without_waits(rows: Rows, work: Mask) -> int:
+    """Return the time in which any kernel would run if the host launched all of them without a wait.
+
+    On a fast GPU a kernel may end before the host has launched the next one: then nothing can be saved.
+    """
+    waits = merged(rows.intervals(rows.of(Kind.SYNCHRONISE) & rows.timed))
+    waited = np.concatenate([[0], np.cumsum(waits.end - waits.start)])
+    order = np.flatnonzero(work)[np.argsort(rows.launched[work], kind="stable")]
+    free: dict[tuple[int, int], int] = {}
+    busy = until = 0
+    spans = []
+    for row in order:
+        lane = (int(rows.device[row]), int(rows.stream[row]))
+        moment = int(rows.launched[row])
+        launched = moment - int(waited[np.searchsorted(waits.end, moment, side="right")])
+        start = max(launched, free.get(lane, launched))
+        free[lane] = start + int(rows.duration[row])
+        spans.append((start, free[lane]))
+    for start, end in sorted(spans):
+        busy += max(0, end - max(start, until))
+        until = max(until, end)
+    return busy
+
+
+def _direction(rows: Rows, direction: str) -> Mask:
+    cpu = rows.trace.devices.get("cpu", -1)
+    from_host, to_host = rows.source == cpu, rows.target == cpu
+    found: Mask = {"to_device": from_host & ~to_host, "to_host": to_host & ~from_host}.get(
+        direction, ~from_host & ~to_host
+    )
+    return found
+
+
+def _only(rows: Rows, numbers: Numbers) -> Mask:
+    mask: Mask = np.zeros(rows.kind.size, dtype=np.bool_)
+    mask[numbers] = True
+    return mask
+
+
+def _unknown(run: Run, call: Call, expected: str) -> Finding:
+    return Finding(
+        expected,
+        f"nobody knows when these ran{run.which(call)}",
+        advice="Grade it on the virtual GPU, which knows.",
+        status=Status.INCONCLUSIVE,
+    )

@@ -1,0 +1,85 @@
+"""The gradebook as JUnit XML for CI: a suite for each student and a case for each check, hidden checks included."""
+
+from __future__ import annotations
+
+import re
+import xml.etree.ElementTree as ET
+from collections.abc import Iterator
+
+from gpututor.classroom.gradebook.exports.export import Export, ExportRequest, write_text
+from gpututor.classroom.gradebook.model import CheckMark, Gradebook, Mark, Notice, Standing
+from gpututor.grading.report import Outcome, Status, Verdict
+from gpututor.text import visible
+
+_ILLEGAL = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+"""Characters that XML 1.0 does not allow."""
+_ENDED_EARLY = (Outcome.ERROR, Outcome.TIMEOUT, Outcome.OUT_OF_MEMORY, Outcome.CRASHED)
+_COUNTS = {"tests": "testcase", "failures": "failure", "errors": "error", "skipped": "skipped"}
+_TAGS = dict.fromkeys((Status.FAILED, Status.TOO_SLOW), "failure")
+_TAGS |= dict.fromkeys((Status.NOT_RUN, Status.HELD_BACK), "skipped") | {Status.PASSED: ""}
+
+
+def junit(gradebook: Gradebook) -> str:
+    """Return the document, UTF-8."""
+    root = ET.Element("testsuites", name="gpututor")
+    for marks in gradebook.students:
+        suite = ET.SubElement(root, "testsuite", name=legal(marks.student.id))
+        for mark in marks.marks:
+            suite.extend(_cases(mark))
+        reports = [mark.counted.report for mark in marks.marks if mark.counted is not None]
+        suite.set("time", f"{sum(report.elapsed_s for report in reports if report is not None):.3f}")
+    for element in (root, *root):
+        for attribute, tag in _COUNTS.items():
+            element.set(attribute, str(sum(1 for _ in element.iter(tag))))
+    ET.indent(root)
+    return f'<?xml version="1.0" encoding="UTF-8"?>\n{ET.tostring(root, encoding="unicode")}\n'
+
+
+def legal(text: str) -> str:
+    """Return `text` with control characters written out, and without what XML cannot have."""
+    return text if text.isprintable() and text.isascii() else _ILLEGAL.sub("", visible(text))
+
+
+def _cases(mark: Mark) -> Iterator[ET.Element]:
+    """Make a case for each check; a single one where nothing was checked."""
+    counted = mark.counted
+    if counted is None or not counted.checks or mark.standing in (Standing.REFUSED, Standing.NOT_GRADED):
+        tag = {Standing.FINAL: "", Standing.NOT_HANDED_IN: "skipped"}.get(mark.standing, "error")
+        yield _case(mark.exercise, "handed in", tag, mark.standing.value, mark.reason)
+        return
+    verdicts = counted.report.verdicts if counted.report is not None else ()
+    for check in counted.checks:
+        tag, message = _tag(check, counted.outcome)
+        words = "\n\n".join(_in_words(verdict) for verdict in verdicts if verdict.check == check.check)
+        yield _case(mark.exercise, check.check, tag, message, "" if tag == "skipped" else words)
+
+
+def _tag(check: CheckMark, outcome: Outcome | None) -> tuple[str, str]:
+    if check.status is Status.FAILED and check.check in ("loads", "runs") and outcome in _ENDED_EARLY:
+        return "error", str(outcome)
+    return _TAGS.get(check.status, "error"), check.status.value
+
+
+def _in_words(verdict: Verdict) -> str:
+    line = f"line {verdict.line}" if verdict.line is not None else ""
+    expected, got = (
+        f"expected: {verdict.expected}" * bool(verdict.expected),
+        f"got: {verdict.got}" * bool(verdict.got),
+    )
+    return "\n".join(filter(None, (f"{verdict.scenario}: {verdict.status}: {verdict.sentence}", line, expected, got)))
+
+
+def _case(exercise: str, name: str, tag: str, message: str, text: str) -> ET.Element:
+    case = ET.Element("testcase", classname=legal(exercise), name=legal(name))
+    if tag:
+        attributes = ("message",) if tag == "skipped" else ("message", "type")
+        ET.SubElement(case, tag, dict.fromkeys(attributes, legal(message))).text = legal(text) or None
+    return case
+
+
+def _write(request: ExportRequest) -> list[Notice]:
+    write_text(request.path, junit(request.gradebook))
+    return []
+
+
+JUNIT = Export("junit", "JUnit XML: a suite for each student, a case for each check", "junit.xml", _write)

@@ -1,0 +1,389 @@
+"""Marks: points, lateness, the attempt that counts, and statistics."""
+
+from __future__ import annotations
+
+import math
+import re
+import statistics
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+
+from gpututor.classroom.gradebook.model import (
+    BINS,
+    Attempt,
+    CheckCount,
+    CheckMark,
+    ExerciseSummary,
+    Lateness,
+    Mark,
+    Standing,
+    StudentMarks,
+    Timing,
+)
+from gpututor.classroom.rules import Rules
+from gpututor.classroom.submissions import HandedIn, Student
+from gpututor.grading.journal import GradingKey
+from gpututor.grading.report import Outcome, Report, Status, Verdict
+from gpututor.grading.report_text import count
+
+WORST_FIRST = (
+    Status.FAILED,
+    Status.TOO_SLOW,
+    Status.NEEDS_REVIEW,
+    Status.INCONCLUSIVE,
+    Status.NOT_RUN,
+    Status.HELD_BACK,
+    Status.PASSED,
+)
+NOT_YET = "It is not graded yet: `gpututor classroom grade` with --resume does that."
+
+
+@dataclass(frozen=True)
+class Graded:
+    """What became of one file that was handed in."""
+
+    key: GradingKey | None = None
+    report: Report | None = None
+    problem: str = NOT_YET
+    """Why there is no report."""
+
+
+@dataclass(frozen=True)
+class Worth:
+    """What an exercise's checks are worth by the rules, for every student the same."""
+
+    exercise: str
+    of_check: dict[str, float]
+    """By the names of the checks that some report has."""
+    extra: frozenset[str]
+    unseen: float
+    """What the author gives for checks that no report of the class came to."""
+    is_known: bool = True
+    """False where neither a report, nor the course, nor the rules say what it is worth."""
+
+    @property
+    def of(self) -> float:
+        """What the exercise is worth, without what comes on top."""
+        return math.fsum([self.unseen, *(of for name, of in self.of_check.items() if name not in self.extra)])
+
+    @property
+    def most(self) -> float:
+        """With what comes on top."""
+        return math.fsum([self.unseen, *self.of_check.values()])
+
+    def without(self, checks: Iterable[str]) -> float:
+        """All points, but for those of `checks`."""
+        left_out = set(checks)
+        return math.fsum([self.unseen, *(of for name, of in self.of_check.items() if name not in left_out)])
+
+
+def worth(
+    exercise: str, reports: Iterable[Report], rules: Rules, authors_points: Callable[[], Mapping[str, float]] = dict
+) -> Worth:
+    """Of the checks that the reports on an exercise name, with the rules' points in place of the author's.
+
+    `authors_points`: asked for the points of all checks where no report tells of any; empty if they are unknown.
+    """
+    authors: dict[str, float] = {}
+    most = 0.0
+    for report in reports:
+        most = max(most, report.of)
+        for verdict in report.verdicts:
+            authors[verdict.check] = max(authors.get(verdict.check, 0.0), verdict.of)
+    own = rules.of(exercise)
+    if not authors and not most:
+        authors = dict(authors_points()) or dict.fromkeys(own.points, 0.0)  # nothing better is known
+    unseen = max(most - math.fsum(authors.values()), 0.0)
+    return Worth(
+        exercise,
+        {name: own.points.get(name, of) for name, of in authors.items()},
+        frozenset(own.extra),
+        unseen if unseen > 1e-9 * most else 0.0,
+        bool(authors or most),
+    )
+
+
+def attempt_of(handed_in: HandedIn, graded: Graded, of: Worth, rules: Rules) -> Attempt:
+    """What the file is worth."""
+    lateness = lateness_of(handed_in, rules)
+    report = graded.report
+    if handed_in.refusal:
+        standing, outcome, report = Standing.REFUSED, Outcome.REJECTED, None
+    elif report is None:
+        standing, outcome = Standing.NOT_GRADED, None
+    elif report.outcome is Outcome.REJECTED:
+        standing, outcome = Standing.REFUSED, report.outcome
+    else:
+        standing, outcome = Standing.FINAL if report.final else Standing.OPEN, report.outcome
+    if lateness.too_late:  # whatever a person finds, it is worth nothing
+        standing = Standing.FINAL
+    checks = check_marks(report, of, rules) if report is not None else ()
+    earned = math.fsum(check.points for check in checks)
+    if report is not None and report.outcome is Outcome.PASSED:
+        earned = of.most  # checks that it does not have did not apply to it
+    points = _after_lateness(earned, lateness, of, rules)
+    most = points
+    if not standing.is_mark:
+        failed = [check.check for check in checks if check.status.is_failure]
+        most = _after_lateness(of.without(failed), lateness, of, rules)
+    why = "" if standing is Standing.FINAL else _why_no_mark(handed_in, graded, standing)
+    return Attempt(
+        handed_in=handed_in,
+        standing=standing,
+        outcome=outcome,
+        report=report,
+        key=graded.key,
+        checks=checks,
+        earned=earned,
+        points=points,
+        most=max(most, points),
+        lateness=lateness,
+        reason=" ".join(filter(None, (why, lateness.words))),
+    )
+
+
+def check_marks(report: Report, of: Worth, rules: Rules) -> tuple[CheckMark, ...]:
+    """One for each check of the report, in its order; it earns only if it passed in every scenario."""
+    by_check: dict[str, list[Verdict]] = {}
+    for verdict in report.verdicts:
+        by_check.setdefault(verdict.check, []).append(verdict)
+    return tuple(_check_mark(name, verdicts, of, rules) for name, verdicts in by_check.items())
+
+
+def _check_mark(name: str, verdicts: Sequence[Verdict], of: Worth, rules: Rules) -> CheckMark:
+    worst = min(verdicts, key=lambda verdict: WORST_FIRST.index(verdict.status))
+    points = of.of_check.get(name, 0.0)
+    earned = points if worst.status is Status.PASSED else 0.0
+    is_hidden = rules.is_hidden(of.exercise, name)
+    return CheckMark(name, worst.sentence, worst.status, earned, points, name in of.extra, is_hidden)
+
+
+def lateness_of(handed_in: HandedIn, rules: Rules) -> Lateness:
+    """By the date that holds for the student; where there is no date or no time, what the platform says.
+
+    A file that the platform alone calls late is late by one period.
+    """
+    policy = rules.late
+    due, at = rules.due_for(handed_in.exercise, handed_in.student), submitted_at(handed_in)
+    if due is not None and at is not None:
+        late_s = max((at - due).total_seconds(), 0.0)
+        periods, known = policy.periods(late_s), True
+    else:
+        late_s, periods, known = 0.0, int(handed_in.late), False
+    if not periods:
+        return Lateness(late_s)
+    if policy.is_too_late(late_s):
+        return Lateness(late_s, periods, 100.0, True, "It came too late to be counted.")
+    per_cent = policy.per_cent_for(periods)
+    told = count(periods, f"started {policy.per}") if known else "as the platform says, counted as one " + policy.per
+    words = f"Late ({told})" + (f": {per_cent:g} per cent are taken off." if per_cent else ".")
+    return Lateness(late_s, periods, per_cent, False, words)
+
+
+def submitted_at(handed_in: HandedIn) -> datetime | None:
+    """None where nobody knows."""
+    try:
+        at = datetime.fromisoformat(handed_in.submitted_at)
+    except ValueError:
+        return None
+    return at if at.tzinfo is not None else at.replace(tzinfo=UTC)
+
+
+def _after_lateness(earned: float, lateness: Lateness, of: Worth, rules: Rules) -> float:
+    """Never below nothing, never above what is to be had."""
+    if lateness.too_late:
+        return 0.0
+    basis = earned if rules.late.taken_from == "earned" else of.of
+    left = earned - basis * lateness.per_cent / 100 if lateness.per_cent else earned
+    return min(max(rules.rounded(left), 0.0), of.most)
+
+
+def _why_no_mark(handed_in: HandedIn, graded: Graded, standing: Standing) -> str:
+    report = graded.report
+    if standing is Standing.REFUSED:
+        told = handed_in.refusal or (report.reason if report is not None else "")
+        return f"It was refused: {told or 'it cannot be graded.'}"
+    if report is None:
+        return graded.problem
+    match report.outcome:
+        case Outcome.INTERNAL_ERROR:
+            return f"The grader broke: {report.reason}"
+        case Outcome.NOT_GRADABLE_HERE:
+            return f"It cannot be graded on that machine: {report.reason}"
+    if report.suspicions:
+        return f"A person has to look: {report.suspicions[0]}"
+    names = {verdict.check: verdict.status for verdict in report.verdicts if verdict.status in _OPEN}
+    told = ", ".join(f"{name} ({status})" for name, status in names.items())
+    return f"A person has to look, or it has to be graded once more: {told}."
+
+
+_OPEN = (Status.INCONCLUSIVE, Status.NEEDS_REVIEW)
+
+
+MOST_MISPLACED = 3
+"""Files of no exercise that are named; the review list has all."""
+
+
+def mark_of(
+    student: str, attempts: Sequence[Attempt], of: Worth, rules: Rules, of_no_exercise: Sequence[str] = ()
+) -> Mark:
+    """The student's mark at an exercise; `attempts` are in the order of time.
+
+    `of_no_exercise`: where other files of the student were found, one of which may be meant for this one.
+    """
+    if not attempts:
+        misplaced = _to_no_exercise(of_no_exercise) if of_no_exercise else ""
+        reason = f"Nothing was handed in for it; {misplaced}." if misplaced else "Nothing was handed in."
+        nothing = Mark(student, of.exercise, Standing.NOT_HANDED_IN, 0.0, of.of, reason=reason, misplaced=misplaced)
+        return replace(nothing, knows_of=of.is_known)
+    if rules.attempts == "last":
+        in_time = [attempt for attempt in attempts if not attempt.lateness.too_late]
+        counted = (in_time or attempts)[-1]
+        points = counted.points
+    else:
+        counted = _best(attempts)
+        # Of an open mark what is sure, or known so far.
+        points = max(attempt.points for attempt in attempts)
+    which = ""
+    if len(attempts) > 1:
+        what = "counts" if counted.standing is Standing.FINAL else "is to be decided on first"
+        number = attempts.index(counted) + 1
+        which = f"Attempt {number} of {len(attempts)} {what}."
+    reason = " ".join(filter(None, (which, counted.reason)))
+    return Mark(
+        student, of.exercise, counted.standing, points, of.of, tuple(attempts), counted, reason, knows_of=of.is_known
+    )
+
+
+def _to_no_exercise(sources: Sequence[str]) -> str:
+    more = len(sources) - MOST_MISPLACED
+    named = [*sources[:MOST_MISPLACED], *([f"{more} more"] if more > 0 else [])]
+    names = " and ".join(filter(None, (", ".join(named[:-1]), named[-1])))
+    return f"{names} {'belongs' if len(sources) == 1 else 'belong'} to no exercise"
+
+
+def _best(attempts: Sequence[Attempt]) -> Attempt:
+    """The best final one (of equal ones the first), unless one that is no mark yet could still become better.
+
+    A refused file counts where nothing was graded that came in time.
+    """
+    in_time = [attempt for attempt in attempts if not attempt.lateness.too_late]
+    final = [attempt for attempt in in_time if attempt.standing is Standing.FINAL]
+    best = max(final, key=lambda attempt: attempt.points, default=None)
+    undecided = [attempt for attempt in in_time if attempt.standing in (Standing.OPEN, Standing.NOT_GRADED)]
+    if best is not None:
+        undecided = [attempt for attempt in undecided if attempt.most > best.points]
+    if undecided:
+        return max(undecided, key=lambda attempt: (attempt.most, attempt.points))
+    return best if best is not None else (in_time or attempts)[-1]
+
+
+def student_marks(student: Student, marks: Sequence[Mark], rules: Rules) -> StudentMarks:
+    """The total of a student's marks, one for each exercise in the order of the gradebook."""
+    counting = [mark for mark in marks if mark.exercise not in rules.drop]
+    dropped = {mark.exercise for mark in marks} - {mark.exercise for mark in counting}
+    worth_something = [mark for mark in counting if mark.of > 0]
+    lowest = sorted(worth_something, key=lambda mark: mark.share)
+    left = max(len(worth_something) - 1, 0)  # one always counts
+    dropped |= {mark.exercise for mark in lowest[: min(rules.drop_lowest, left)]}
+    counted = [mark for mark in counting if mark.exercise not in dropped]
+    weights = {mark.exercise: rules.of(mark.exercise).weight for mark in counted}
+    points = math.fsum(mark.points * weights[mark.exercise] for mark in counted)
+    of = math.fsum(mark.of * weights[mark.exercise] for mark in counted)
+    if rules.scale is not None:
+        points, of = points / of * rules.scale if of else 0.0, rules.scale
+    return StudentMarks(
+        student=student,
+        marks=tuple(replace(mark, is_dropped=mark.exercise in dropped) for mark in marks),
+        points=rules.rounded(points),
+        of=of,
+        # An open one among the lowest may change which ones those are.
+        open=sum(not mark.standing.is_mark for mark in counting),
+        knows_of=rules.scale is not None or all(mark.knows_of for mark in counted),
+    )
+
+
+def open_words(marks: StudentMarks) -> str:
+    """`2 exercises open`; empty where the total is final."""
+    return f"{count(marks.open, 'exercise')} open" if marks.open else ""
+
+
+_RATIO = re.compile(r"(\d+(?:\.\d+)?(?:e[+-]?\d+)?) × ")
+"""How the figures of a check of speed begin: `0.81 × the baseline`."""
+
+
+def summary(label: str, title: str, marks: Sequence[Mark], of: Worth, rules: Rules) -> ExerciseSummary:
+    """`marks`: of all students, at one exercise."""
+    exercise = of.exercise
+    counted = [mark.counted for mark in marks if mark.counted is not None]
+    shares = [min(mark.share, 1.0) for mark in marks if mark.standing is Standing.FINAL]
+    outcomes = Counter(attempt.outcome for attempt in counted if attempt.outcome is not None)
+    return ExerciseSummary(
+        exercise=exercise,
+        label=label,
+        title=title,
+        of=of.of,
+        extra=of.most - of.of,
+        weight=rules.of(exercise).weight,
+        due=rules.due_for(exercise),
+        is_dropped=exercise in rules.drop,
+        handed_in=len(counted),
+        without_mark=sum(not mark.standing.is_mark for mark in marks),
+        outcomes=tuple(sorted(outcomes.items(), key=lambda pair: (-pair[1], pair[0]))),
+        distribution=_distribution(shares),
+        mean_share=statistics.fmean(shares) if shares else None,
+        median_share=statistics.median(shares) if shares else None,
+        checks=_check_counts(counted),
+        timings=tuple(sorted(_timings(counted), key=lambda timing: (timing.ratio, timing.student, timing.scenario))),
+        knows_of=of.is_known,
+    )
+
+
+def _distribution(shares: Sequence[float]) -> tuple[int, ...]:
+    # What is a whole number of tenths must not fall below it by a rounding error.
+    found = Counter(min(int(share * BINS + 1e-9), BINS - 1) for share in shares)
+    return tuple(found[position] for position in range(BINS))
+
+
+def _check_counts(attempts: Sequence[Attempt]) -> tuple[CheckCount, ...]:
+    by_name: dict[str, list[CheckMark]] = {}
+    for attempt in attempts:
+        for check in attempt.checks:
+            by_name.setdefault(check.check, []).append(check)
+    found = [_check_count(checks) for checks in by_name.values()]
+    return tuple(sorted(found, key=lambda each: (-each.failed, each.check)))
+
+
+def _check_count(checks: Sequence[CheckMark]) -> CheckCount:
+    one = checks[0]
+    statuses = Counter(check.status for check in checks)
+    return CheckCount(
+        check=one.check,
+        sentence=one.sentence,
+        of=one.of,
+        is_extra=one.is_extra,
+        is_hidden=one.is_hidden,
+        passed=statuses[Status.PASSED],
+        failed=statuses[Status.FAILED] + statuses[Status.TOO_SLOW],
+        open=statuses[Status.INCONCLUSIVE] + statuses[Status.NEEDS_REVIEW],
+        not_run=statuses[Status.NOT_RUN],
+        held_back=statuses[Status.HELD_BACK],
+    )
+
+
+def _timings(attempts: Sequence[Attempt]) -> Iterator[Timing]:
+    for attempt in attempts:
+        if attempt.report is not None:
+            yield from timings_of(attempt.handed_in.student, attempt.report)
+
+
+def timings_of(student: str, report: Report) -> Iterator[Timing]:
+    """The times that checks compared with a baseline's, as far as their figures say a ratio."""
+    times = {run.scenario: run.times for run in report.runs}
+    for verdict in report.verdicts:
+        if (found := _RATIO.match(verdict.measured)) is not None:
+            is_measured = times.get(verdict.scenario) == "measured"
+            ratio = float(found[1])
+            yield Timing(student, verdict.check, verdict.scenario, ratio, verdict.status, is_measured, verdict.measured)

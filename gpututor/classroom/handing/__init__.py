@@ -1,1 +1,0 @@
-"""Handing out and handing in: a course for students, and a student's zip."""

@@ -1,0 +1,478 @@
+"""Sections of the HTML report: the class, its students, and charts in SVG."""
+
+from __future__ import annotations
+
+import html
+import math
+import statistics
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+
+from gpututor.classroom.feedback import ForStudent, ShownCheck, SubmittedLines, for_student, total_for_student
+from gpututor.classroom.gradebook.model import (
+    BINS,
+    CheckCount,
+    ExerciseSummary,
+    Gradebook,
+    Mark,
+    Standing,
+    StudentMarks,
+    Timing,
+)
+from gpututor.classroom.gradebook.terminal import UNKNOWN
+from gpututor.classroom.tables import number, number_of
+from gpututor.grading.report import Status
+from gpututor.grading.report_text import GLYPHS, OUTCOME_TITLES, count
+from gpututor.text import shortened, visible
+
+
+def text(words: str) -> str:
+    """Plain text as it is seen, in content and in attributes with quotes."""
+    plain = words if words.isascii() and words.isprintable() else visible(words)
+    return html.escape(plain)
+
+
+def name(words: str) -> str:
+    """A name: the direction of its letters does not reach its neighbours."""
+    return f"<bdi>{text(words)}</bdi>"
+
+
+def section(id: str, title: str, *parts: str) -> str:
+    """Empty where there are no parts."""
+    body = "\n".join(filter(None, parts))
+    return f'<section id="{id}">\n<h2>{text(title)}</h2>\n{body}\n</section>' if body else ""
+
+
+def table(label: str, headers: Sequence[str], rows: Iterable[Sequence[str]], kind: str = "") -> str:
+    """`headers` and cells are HTML; the first cell of a row is its header. It scrolls where it is too wide."""
+    head = "".join(f'<th scope="col">{header}</th>' for header in headers)
+    body = "\n".join(
+        f'<tr><th scope="row">{row[0]}</th>{"".join(f"<td>{cell}</td>" for cell in row[1:])}</tr>' for row in rows
+    )
+    return (
+        f'<div class="wide" role="region" aria-label="{text(label)}" tabindex="0"><table class="{kind}">'
+        f"{caption(label)}<thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody></table></div>"
+    )
+
+
+def caption(label: str) -> str:
+    """What a table is, for those who do not see the heading above it."""
+    return f'<caption class="unseen">{text(label)}</caption>'
+
+
+def listed(lines: Sequence[str]) -> str:
+    """A list of HTML lines; empty where there are none."""
+    return f"<ul>{''.join(f'<li>{line}</li>' for line in lines)}</ul>" if lines else ""
+
+
+def share_bar(share: float, label: str) -> str:
+    """A bar that is so full, with words beside it."""
+    width = round(100 * min(max(share, 0), 1))
+    return (
+        '<span class="share"><svg viewBox="0 0 100 8" preserveAspectRatio="none" aria-hidden="true">'
+        f'<rect class="rail" width="100" height="8"/><rect class="fill" width="{width}" height="8"/></svg>'
+        f"{text(label)}</span>"
+    )
+
+
+_BAR, _HIGH, _LEFT = 30, 64, 6
+_PLOT, _DOT, _LANE = 300, 6, 56
+_LANES = (
+    (Status.PASSED, "good"),
+    (Status.TOO_SLOW, "bad"),
+    (Status.FAILED, "bad"),
+    (Status.INCONCLUSIVE, "open"),
+    (Status.NEEDS_REVIEW, "open"),
+    (Status.HELD_BACK, "open"),
+)
+_STEPS = (1, 2, 5)
+
+
+def distribution(bins: Sequence[int], what: str) -> str:
+    """Bars for ten equal parts, 0 to 100 per cent. `what` is counted: `mark`, `total`."""
+    most = max(bins, default=0)
+    parts = (f"{amount} from {10 * place} to {10 * place + 10} %" for place, amount in enumerate(bins) if amount)
+    label = f"Distribution of {count(sum(bins), what)}: {', '.join(parts) or 'none'}"
+    width = BINS * _BAR + 2 * _LEFT
+    drawn = [f'<svg class="bars" viewBox="0 0 {width} {_HIGH + 36}" role="img" aria-label="{text(label)}">']
+    for place, amount in enumerate(bins):
+        left, high = _LEFT + place * _BAR, round(_HIGH * amount / most, 1) if most else 0
+        top = 16 + _HIGH - high
+        if amount:
+            drawn.append(f'<rect x="{left + 2}" y="{top:g}" width="{_BAR - 4}" height="{high:g}" rx="2"/>')
+            drawn.append(f'<text x="{left + _BAR / 2:g}" y="{top - 4:g}">{amount}</text>')
+    base = 16 + _HIGH
+    drawn.append(f'<path class="axis" d="M{_LEFT} {base}H{width - _LEFT}"/>')
+    for place in (0, 5, 10):
+        anchor = {0: "start", 5: "middle", 10: "end"}[place]
+        x = _LEFT + place * _BAR
+        drawn.append(f'<text class="tick" x="{x}" y="{base + 16}" text-anchor="{anchor}">{10 * place} %</text>')
+    return "".join([*drawn, "</svg>"])
+
+
+def strip(timings: Sequence[Timing]) -> str:
+    """A dot for each time, in a lane for each status: round where it is modelled, square where it was measured."""
+    ratios = [max(timing.ratio, 1e-6) for timing in timings]
+    low, high = _range(ratios)
+    lanes = [(status, look) for status, look in _LANES if any(timing.status is status for timing in timings)]
+    height = len(lanes) * (_LANE + 20) + 30
+    slowest, fastest = max(ratios), min(ratios)
+    label = f"{count(len(timings), 'time')}, {fastest:.2g} to {slowest:.2g} × the baseline's"
+    drawn = [f'<svg class="strip" viewBox="0 0 {_PLOT + 30} {height}" role="img" aria-label="{text(label)}">']
+    base = height - 26
+    at = _place(1.0, low, high)
+    drawn.append(f'<path class="baseline" d="M{at:g} 0V{base}"/>')
+    columns = {(status, is_measured): Counter[int]() for status, _ in lanes for is_measured in (False, True)}
+    for timing, ratio in zip(timings, ratios, strict=True):
+        columns[timing.status, timing.is_measured][round(_place(ratio, low, high) / _DOT)] += 1
+    tallest = max((max((columns[status, False] + columns[status, True]).values()) for status, _ in lanes), default=1)
+    step = min(_DOT + 0.5, (_LANE - _DOT) / max(tallest - 1, 1))
+    for row, (status, look) in enumerate(lanes):
+        modelled, measured = columns[status, False], columns[status, True]
+        floor = (row + 1) * (_LANE + 20) - 4
+        told = f"{GLYPHS[status]} {status.value} ({modelled.total() + measured.total()})"
+        drawn.append(f'<text x="2" y="{floor - _LANE - 4}">{told}</text>')
+        for kind, counts, below in (("modelled", modelled, Counter[int]()), ("measured", measured, modelled)):
+            if dots := _dots(counts, below, floor - _DOT / 2, step):
+                drawn.append(f'<path class="dots {kind} {look}" d="{dots}"/>')
+    drawn.append(f'<path class="axis" d="M14 {base}H{_PLOT + 16}"/>')
+    for ratio in _ticks(low, high):
+        x = _place(ratio, low, high)
+        drawn.append(
+            f'<path class="axis" d="M{x:g} {base}v4"/><text class="tick" x="{x:g}" y="{base + 17}">{ratio:g} ×</text>'
+        )
+    return "".join([*drawn, "</svg>"])
+
+
+def _sign(kind: str) -> str:
+    return f'<svg viewBox="0 0 12 12" aria-hidden="true"><path class="dots {kind}" d="M6 6h0"/></svg>'
+
+
+LEGEND = (
+    f'<p class="legend">{_sign("modelled")} modelled by the virtual GPU, {_sign("measured")} measured on a device. '
+    "The dashed line is the baseline's time; further to the left is faster.</p>"
+)
+
+
+def _dots(counts: Counter[int], below: Counter[int], floor: float, step: float) -> str:
+    """Dots of about the same ratio stand on each other, and on those that are `below` them."""
+    return "".join(
+        f"M{column * _DOT} {floor - (below[column] + place) * step:.4g}h0"
+        for column, number in sorted(counts.items())
+        for place in _shown(number)
+    )
+
+
+def _shown(number: int) -> Iterator[int]:
+    """Where dots would hide each other wholly, not every one is drawn."""
+    stride = math.ceil(number / (4 * _LANE))
+    return iter(range(0, number, stride))
+
+
+def _range(ratios: Sequence[float]) -> tuple[float, float]:
+    """Logarithms of the least and the largest ratio that are to be seen: at least half to double the baseline's."""
+    return math.log10(min(*ratios, 0.5)) - 0.05, math.log10(max(*ratios, 2.0)) + 0.05
+
+
+def _place(ratio: float, low: float, high: float) -> float:
+    return round(15 + _PLOT * (math.log10(ratio) - low) / (high - low), 1)
+
+
+def _ticks(low: float, high: float) -> list[float]:
+    powers = range(math.floor(low), math.ceil(high) + 1)
+    every = [step * 10.0**power for power in powers for step in _STEPS if low <= math.log10(step * 10.0**power) <= high]
+    if len(every) <= 6:
+        return every
+    tens = [10.0**power for power in powers if low <= power <= high]
+    stride = math.ceil(len(tens) / 6)
+    return [ratio for ratio in tens if round(math.log10(ratio)) % stride == 0]
+
+
+MOST_ROWS = 200
+"""Of lists that can be as long as the class; the rest is counted."""
+MOST_CHECKS = 15
+
+
+def overview(gradebook: Gradebook) -> str:
+    """Figures of the class, and how totals are distributed."""
+    class_, students = gradebook.class_, gradebook.students
+    totals = [min(marks.points / marks.of, 1.0) for marks in students if marks.final and marks.of]
+    figures = [
+        ("Students", f"{len(students):,}"),
+        ("Files handed in", f"{len(class_.handed_in):,}"),
+        ("Exercises", str(len(gradebook.exercises))),
+        ("Final totals", f"{sum(marks.final for marks in students)} of {len(students)}"),
+    ]
+    if totals:
+        figures += [("Mean total", _percent(statistics.fmean(totals))), ("Median", _percent(statistics.median(totals)))]
+    cells = "".join(f"<div><dt>{text(label)}</dt><dd>{text(value)}</dd></div>" for label, value in figures)
+    bins = [0] * BINS
+    for share in totals:
+        bins[min(int(share * BINS + 1e-9), BINS - 1)] += 1
+    chart = f"<figure><figcaption>Final totals</figcaption>{distribution(bins, 'total')}</figure>" if totals else ""
+    return section("overview", "The class", f'<div class="overview"><dl class="figures">{cells}</dl>{chart}</div>')
+
+
+def exercises(gradebook: Gradebook) -> str:
+    cards = "\n".join(_card(each, len(gradebook.students)) for each in gradebook.exercises)
+    return section("exercises", "Exercises", f'<div class="cards">{cards}</div>' if cards else "")
+
+
+def _card(each: ExerciseSummary, students: int) -> str:
+    facts = [
+        f"{each.handed_in} of {students} handed in",
+        f"{number_of(each.known_of)} points" + (" (not known yet)" if not each.knows_of else ""),
+    ]
+    if each.extra:
+        facts.append(f"{number(each.extra)} extra")
+    if each.mean_share is not None and each.median_share is not None:
+        facts += [f"mean {_percent(each.mean_share)}", f"median {_percent(each.median_share)}"]
+    if each.weight != 1:
+        facts.append(f"weight {number(each.weight)}")
+    if each.due is not None:
+        facts.append(f"due {each.due:%Y-%m-%d %H:%M %z}")
+    if each.is_dropped:
+        facts.append("does not count")
+    if each.without_mark:
+        facts.append(f"{each.without_mark} without a mark")
+    outcomes = "".join(f"<li>{text(OUTCOME_TITLES[outcome])} {found}</li>" for outcome, found in each.outcomes)
+    checks = table(
+        f"Checks of {each.numbered_title}",
+        ("Check", "Passed", "Failed", "Open", "Not run", "Held back"),
+        [
+            (_check(check), *map(str, (check.passed, check.failed, check.open, check.not_run, check.held_back)))
+            for check in each.checks
+        ],
+        "numbers",
+    )
+    more = f"<details><summary>{count(len(each.checks), 'check')}</summary>{checks}</details>" if each.checks else ""
+    return (
+        f'<article><h3>{text(each.numbered_title)}</h3><p class="facts">{text(" · ".join(facts))}</p>'
+        f'{distribution(each.distribution, "mark")}<ul class="outcomes">{outcomes}</ul>{more}</article>'
+    )
+
+
+def _check(check: CheckCount) -> str:
+    tags = [f"{number(check.of)} points"] if check.of not in (0, 1) else []
+    tags += (["extra"] if check.is_extra else []) + (["hidden from students"] if check.is_hidden else [])
+    return f'{text(check.sentence)} <span class="tag">{text(", ".join([check.check, *tags]))}</span>'
+
+
+def failed_checks(gradebook: Gradebook) -> str:
+    found = gradebook.most_failed
+    rows = [
+        (
+            _check(check),
+            text(exercise.numbered_title),
+            share_bar(check.failed / max(check.judged, 1), f"{check.failed} of {check.judged}"),
+        )
+        for exercise, check in found[:MOST_CHECKS]
+    ]
+    more = _more(len(found) - MOST_CHECKS, "check", "Each exercise above lists all of its own.")
+    if not rows:
+        return ""
+    label = "Checks most often failed"
+    return section("checks", label, table(label, ("Check", "Exercise", "Failed"), rows), more)
+
+
+def timings(gradebook: Gradebook) -> str:
+    figures = "\n".join(figure for exercise in gradebook.exercises for figure in _strips(exercise))
+    return (
+        section("timings", "Times against the baseline", LEGEND + f'<div class="cards">{figures}</div>')
+        if figures
+        else ""
+    )
+
+
+def _strips(exercise: ExerciseSummary) -> Iterator[str]:
+    by_check: dict[tuple[str, str], list[Timing]] = {}
+    for timing in exercise.timings:
+        by_check.setdefault((timing.check, timing.scenario), []).append(timing)
+    for (check, scenario), found in by_check.items():
+        median = statistics.median(timing.ratio for timing in found)
+        facts = (
+            f"{check}, {scenario}: {count(len(found), 'time')}, fastest {found[0].ratio:.2g} ×, median {median:.2g} ×"
+        )
+        yield (
+            f"<article><h3>{text(exercise.numbered_title)}</h3>"
+            f'<p class="facts">{text(facts)}</p>{strip(found)}</article>'
+        )
+
+
+def questions(gradebook: Gradebook) -> str:
+    """What is to be decided or looked at."""
+    titles = {each.exercise: each.numbered_title for each in gradebook.exercises}
+    rows = [
+        (
+            f'<a href="#s{place}e{column}">{name(marks.student.id)}</a>',
+            text(titles[mark.exercise]),
+            f"<b>{text(mark.standing.value)}</b> {text(mark.reason)}",
+        )
+        for place, marks in enumerate(gradebook.students)
+        for column, mark in enumerate(marks.marks)
+        if not mark.standing.is_mark
+    ]
+    parts = []
+    if rows:
+        parts.append(
+            f"<p>{count(len(rows), 'mark')} still to be decided. The reasons are for you, not for students.</p>"
+        )
+        headers = ("Student", "Exercise", "Why")
+        parts.append(table("Marks still to be decided", headers, rows[:MOST_ROWS]))
+        parts.append(_more(len(rows) - MOST_ROWS, "mark", "The table of marks shows all."))
+    notices = [f"{text(each.title)} {text(each.advice)}" for each in gradebook.notices]
+    unmatched = [f"<b>{name(each.source)}</b> {text(each.why)}" for each in gradebook.class_.unmatched]
+    parts += _lists("Good to know", notices) + _lists("Files of nobody, or of no exercise", unmatched)
+    return section("questions", "Open questions", *parts)
+
+
+def _lists(title: str, lines: Sequence[str]) -> list[str]:
+    if not lines:
+        return []
+    return [f"<h3>{text(title)}</h3>", listed(lines[:MOST_ROWS]), _more(len(lines) - MOST_ROWS, "line", "")]
+
+
+def _more(left: int, what: str, where: str) -> str:
+    return f"<p>{text(f'{count(left, what)} more. {where}'.strip())}</p>" if left > 0 else ""
+
+
+def _percent(share: float) -> str:
+    return f"{share:.0%}".replace("%", "\u00a0%")
+
+
+MOST_BYTES = 8 << 20
+"""Of all reports together; further ones only say where to find them."""
+LONGEST = 400
+"""Characters of what was expected or found."""
+_SHADES = 4
+
+
+def marks_table(gradebook: Gradebook) -> str:
+    if not gradebook.students:
+        return ""
+    head = "".join(
+        f'<th scope="col" title="{text(each.numbered_title)}">{text(each.label or each.numbered_title)}</th>'
+        for each in gradebook.exercises
+    )
+    rows = "\n".join(_row(place, marks) for place, marks in enumerate(gradebook.students))
+    table = (
+        '<div class="wide tall" role="region" aria-label="Marks" tabindex="0"><table class="marks numbers">'
+        f'{caption("Marks")}<thead><tr><th scope="col">Student</th><th scope="col">Points</th>'
+        f'<th scope="col">Of</th>{head}</tr></thead>\n'
+        f"<tbody>\n{rows}\n</tbody></table></div>"
+    )
+    return section("marks", "Marks", _CONTROLS, table, f'<p class="facts">{text(_legend(gradebook))}</p>')
+
+
+_CONTROLS = (
+    '<p class="controls" hidden><label>Student <input type="search" id="find" autocomplete="off"></label> '
+    '<label>Show <select id="which"><option value="">all</option><option value="open">without a final total</option>'
+    '<option value="final">with a final total</option></select></label> '
+    '<output id="found" aria-live="polite"></output></p>'
+)
+
+
+def _row(place: int, marks: StudentMarks) -> str:
+    student = marks.student
+    called = f' <span class="called">{name(student.name)}</span>' if student.name else ""
+    so_far = f'open <span class="called">{number(marks.points)} so far</span>'
+    points = number(marks.points) if marks.final else so_far
+    cells = "".join(_cell(f"#s{place}e{column}", mark) for column, mark in enumerate(marks.marks))
+    state = "final" if marks.final else "open"
+    return (
+        f'<tr data-state="{state}"><th scope="row"><a href="#s{place}">{name(student.id)}</a>{called}</th>'
+        f"<td>{points}</td><td>{number_of(marks.known_of)}</td>{cells}</tr>"
+    )
+
+
+def _cell(target: str, mark: Mark) -> str:
+    if mark.standing is Standing.NOT_HANDED_IN:
+        return f'<td class="none">{"(–)" if mark.is_dropped else "–"}</td>'
+    word = number(mark.mark) if mark.mark is not None else mark.standing.word
+    shade = f"q{min(int(mark.share * _SHADES + 1e-9), _SHADES)}" if mark.mark is not None else "open"
+    return f'<td class="{shade}"><a href="{target}">{f"({word})" if mark.is_dropped else word}</a></td>'
+
+
+def _legend(gradebook: Gradebook) -> str:
+    marks = [mark for student in gradebook.students for mark in student.marks]
+    told = ["– not handed in"] if any(mark.standing is Standing.NOT_HANDED_IN for mark in marks) else []
+    told += [
+        f"{each.word}: no mark yet" for each in Standing if each.word and any(mark.standing is each for mark in marks)
+    ]
+    told += ["(2) does not count"] if any(mark.is_dropped for mark in marks) else []
+    told += [UNKNOWN] if not all(each.knows_of for each in gradebook.exercises) else []
+    return f"The {gradebook.rules.attempts} attempt counts. {'. '.join(told)}{'.' if told else ''}"
+
+
+def reports(gradebook: Gradebook, lines: SubmittedLines) -> str:
+    """A report for each student, closed at first."""
+    parts, room = [], MOST_BYTES
+    for place, marks in enumerate(gradebook.students):
+        report = _report(place, marks, gradebook, lines) if room > 0 else _too_long(place, marks)
+        room -= len(report)
+        parts.append(report)
+    note = "<p>As students may see them: nothing of hidden checks, nothing of what you have to look at.</p>"
+    return section("reports", "Reports", note, *parts) if parts else ""
+
+
+def _report(place: int, marks: StudentMarks, gradebook: Gradebook, lines: SubmittedLines) -> str:
+    pairs = zip(gradebook.exercises, marks.marks, strict=True)
+    body = "\n".join(
+        _exercise(f"s{place}e{column}", exercise, mark, for_student(mark, exercise, gradebook.rules), lines)
+        for column, (exercise, mark) in enumerate(pairs)
+    )
+    return _details(place, marks, body)
+
+
+def _too_long(place: int, marks: StudentMarks) -> str:
+    targets = "".join(f'<span id="s{place}e{column}"></span>' for column in range(len(marks.marks)))
+    words = "The page would be too long: <code>gpututor classroom feedback</code> has it."
+    return _details(place, marks, f"<p>{words}{targets}</p>")
+
+
+def _details(place: int, marks: StudentMarks, body: str) -> str:
+    student = marks.student
+    called = f' <span class="called">{name(student.name)}</span>' if student.name else ""
+    state = "final" if marks.final else "open"
+    return (
+        f'<details class="student" data-state="{state}"><summary><b>{name(student.id)}</b>{called} '
+        f'<span class="total">{text(total_for_student(marks))}</span></summary>'
+        f'<div id="s{place}">\n{body}\n</div></details>'
+    )
+
+
+def _exercise(id: str, exercise: ExerciseSummary, mark: Mark, told: ForStudent, lines: SubmittedLines) -> str:
+    sha256 = mark.counted.handed_in.sha256 if mark.counted is not None else ""
+    notes = f"<p>{text(' '.join(told.notes))}</p>" if told.notes else ""
+    found = "".join(_check_of_student(check, sha256, lines) for check in told.checks if check.findings)
+    return (
+        f'<article id="{id}"><h3>{text(exercise.numbered_title)}</h3>'
+        f"<p><b>{text(told.outcome)}</b> · {text(told.points)}</p>{notes}{found}"
+        f"{''.join(_in_short(told.checks))}</article>"
+    )
+
+
+def _check_of_student(check: ShownCheck, sha256: str, lines: SubmittedLines) -> str:
+    worth = f" · {number(check.points)} of {number(check.of)}" if check.of else ""
+    parts = [f'<div class="finding"><h4><span class="bad">{text(check.word)}</span> {text(check.sentence)}{worth}</h4>']
+    for each in check.findings:
+        rows = [("With", "; ".join(each.scenarios)), ("Expected", each.expected), ("Got", each.got)]
+        told = "".join(f"<dt>{label}</dt><dd>{text(shortened(words, LONGEST))}</dd>" for label, words in rows if words)
+        if each.line is not None:
+            told += f"<dt>Line {each.line}</dt><dd><code>{text(lines.line(sha256, each.line))}</code></dd>"
+        parts.append(f"<dl>{told}</dl>")
+    return "".join([*parts, "</div>"])
+
+
+def _in_short(checks: Sequence[ShownCheck]) -> Iterator[str]:
+    """By their names what has no more to say, a line for each word."""
+    by_word: dict[str, list[ShownCheck]] = {}
+    for check in checks:
+        if not check.findings:
+            by_word.setdefault(check.word, []).append(check)
+    for word, found in by_word.items():
+        names = ", ".join(check.check for check in found)
+        look = "good" if found[0].is_passed else "open"
+        yield f'<p class="short"><span class="{look}">{text(word)}</span>: {text(names)}</p>'
+        if figures := [figure for check in found for figure in check.measured]:
+            yield f'<p class="short">{text("; ".join(figures))}</p>'

@@ -1,0 +1,90 @@
+"""Options that choose the device of a run; without them the settings decide, then `auto`."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from gpututor.errors import UsageError
+from gpututor.text import visible
+
+_REAL = ("cpu", "cuda", "mps", "xpu")
+
+
+class _Model(argparse.Action):
+    """Keeps the model, and by which of its two names the option was given."""
+
+    def __call__(self, _: object, namespace: argparse.Namespace, values: object, option: str | None = None) -> None:
+        namespace.gpu, namespace.gpu_option = values, option
+
+
+def add_device_arguments(parser: argparse.ArgumentParser, *, several_gpus: bool = False) -> None:
+    """`--device`, `--model` and `--gpus`. `settle_device` says what holds where they are not given."""
+    parser.add_argument("--device", help="auto (the default), virtual, cpu, cuda, cuda:N, mps or xpu")
+    model_help = "the model of the virtual GPU, such as T4 or H100"
+    metavar = "NAME"
+    if several_gpus:
+        model_help, metavar = "the models of the virtual GPU to run on, one after the other", "NAME[,NAME…]"
+    parser.add_argument("--model", "--gpu", dest="gpu", action=_Model, metavar=metavar, help=model_help)
+    parser.add_argument("--gpus", type=int, metavar="N", help="how many virtual GPUs, 0 to 8")
+
+
+def settle_device(arguments: argparse.Namespace, *, by_settings: bool = False) -> str:
+    """Fill in the device and the model that no option names; returns what comes from the settings, in words.
+
+    `by_settings`: the learner's own settings hold, as in the app; without, what is done depends on nobody's choices.
+    Raises `UsageError` for options of the virtual GPU beside a device that is another.
+    """
+    from_settings = _take_settings(arguments) if by_settings else []
+    arguments.device = arguments.device or "auto"
+    if _is_real(arguments.device):
+        for option in _virtual_options(arguments):
+            raise UsageError(
+                f"{option} is for the virtual GPU, not for --device {arguments.device}.",
+                f"Leave out {option}, or say --device virtual.",
+            )
+    return f"{' '.join(from_settings)}, as your settings say" if from_settings else ""
+
+
+def check_one_model(arguments: argparse.Namespace, verb: str) -> None:
+    """Raises `UsageError` for several models, with a verb that runs on one."""
+    if arguments.gpu is not None and "," in arguments.gpu:
+        raise UsageError(
+            f"{arguments.gpu_option}: {verb} takes one GPU, not {arguments.gpu!r}.", "Name one, such as T4 or H100."
+        )
+
+
+def tell_settings(words: str) -> None:
+    """Say on stderr what comes from the settings, if anything does."""
+    if words:
+        print(f"gpututor: {words}", file=sys.stderr, flush=True)
+
+
+def _take_settings(arguments: argparse.Namespace) -> list[str]:
+    """Take from the settings what no option says or contradicts; the options that would have said the same."""
+    from gpututor import paths
+    from gpututor.settings import Settings, read_settings
+
+    reading = read_settings(paths.settings_file())
+    for fault in reading.faults:
+        print(f"gpututor: {visible(fault)}", file=sys.stderr)
+    chosen, taken = reading.settings, []
+    is_for_real = _is_real(chosen.device) and any(_virtual_options(arguments))
+    if arguments.device is None and chosen.device != Settings().device and not is_for_real:
+        arguments.device = chosen.device
+        taken.append(f"--device {chosen.device}")
+    if arguments.gpu is None and chosen.requested_gpu is not None and not _is_real(arguments.device or "auto"):
+        arguments.gpu = chosen.requested_gpu
+        taken.append(f"--model {chosen.requested_gpu}")
+    return taken
+
+
+def _is_real(device: str) -> bool:
+    return device.partition(":")[0] in _REAL
+
+
+def _virtual_options(arguments: argparse.Namespace) -> list[str]:
+    """The options of the virtual GPU that were given."""
+    options = [(getattr(arguments, "gpu_option", "--model"), "gpu"), ("--gpus", "gpus"), ("--memory", "memory")]
+    options += [("--no-values", "no_values"), ("--real-time", "real_time")]
+    return [option for option, name in options if getattr(arguments, name, None) not in (None, False)]

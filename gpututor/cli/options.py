@@ -1,0 +1,91 @@
+"""Options that several verbs share: the course and the workspace."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gpututor import paths
+from gpututor.errors import TutorError, UsageError, WorkspaceError
+from gpututor.text import visible
+
+if TYPE_CHECKING:
+    import argparse
+
+    from gpututor.course.model import Course, Exercise
+    from gpututor.course.workspace import Workspace
+    from gpututor.progress.attempt_writer import AttemptWriter
+    from gpututor.progress.database import Patience
+    from gpututor.progress.store import ProgressStore
+
+
+def chosen_course(arguments: argparse.Namespace) -> Course:
+    """The course of `--course`, else the one that comes with gpututor."""
+    from gpututor.course.loader import load_course
+
+    return load_course(arguments.course or paths.builtin_course())
+
+
+def chosen_workspace(arguments: argparse.Namespace, course: Course) -> Workspace:
+    """The learner's folder: that of `--workspace`, else the one found from here. Raises `WorkspaceError` for none."""
+    from gpututor.course.workspace import check_not_missing, find_workspace, other_course_here
+
+    workspace = find_workspace(arguments.workspace, course)
+    if workspace is not None:
+        return workspace
+    files = f"a file for each of the {len(course.exercises)} exercises"
+    if arguments.workspace is not None:
+        folder = arguments.workspace
+        raise WorkspaceError(f"{folder} is not a workspace.", f"`gpututor init {folder}` puts {files} there.")
+    check_not_missing(course)
+    if other := other_course_here(course):
+        raise WorkspaceError(
+            f"{other.folder} is a workspace of the course {other.course!r}.", "Name that course with --course DIR."
+        )
+    raise WorkspaceError("You have no workspace yet.", f"`gpututor init` makes a folder with {files}.")
+
+
+def check_own_file(words: str, exercise: Exercise, own: Path, verb: str) -> None:
+    """Where an exercise was named by the path of a file, that is the learner's own. Raises `UsageError` for another."""
+    named = Path(words).expanduser()
+    if not named.is_file() or named.resolve() in (own.resolve(), *map(Path.resolve, exercise.folder.iterdir())):
+        return
+    raise UsageError(
+        f"{words} is not your file of {exercise.label}, which is {own}.",
+        f"`gpututor {verb} {exercise.slug} --file {words}` takes that one.",
+    )
+
+
+@contextlib.contextmanager
+def open_progress(course: Course, patience: Patience | None = None) -> Iterator[ProgressStore]:
+    """The learner's progress in the course; a notice that it has is told on stderr."""
+    from gpututor.progress.attempt_writer import drain_spool
+    from gpututor.progress.database import patiently
+    from gpututor.progress.store import ProgressStore
+
+    path = paths.progress_file(course.place)
+    drain_spool(path)
+    store = ProgressStore(path, patience=patience or patiently)
+    try:
+        yield store
+    finally:
+        store.close()
+        if store.notice:
+            print(f"gpututor: {visible(store.notice)}", file=sys.stderr)
+
+
+def attempt_writer(course: Course) -> AttemptWriter:
+    """Return what saves attempts at the course, as in the app."""
+    from gpututor.progress.attempt_writer import AttemptWriter  # with SQLite, which few verbs need
+
+    return AttemptWriter(paths.progress_file(course.place))
+
+
+def tell(error: TutorError) -> None:
+    """Say on stderr what is wrong and what to do."""
+    print(f"gpututor: {visible(error.title)}", file=sys.stderr)
+    if error.advice:
+        print(visible(error.advice), file=sys.stderr)

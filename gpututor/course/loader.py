@@ -1,0 +1,408 @@
+"""Courses: finding, parsing and validating the folders and packages that hold lessons and exercises.
+
+A mistake is a `CourseError` that says the file, the key as it would be written (`scenario[1].gpus`, counted from 0),
+what was expected there, and the nearest key or word that would have been right.
+
+Starters and solutions are only looked for, never read, so that a whole course loads in a few milliseconds.
+
+A package names the folder of its course, as a module, in its `pyproject.toml`:
+
+    [project.entry-points."gpututor.courses"]
+    first_steps = "my_package.first_steps"
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import re
+import stat
+import tomllib
+from collections.abc import Iterator, Sequence
+from dataclasses import MISSING, dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from gpututor.course.model import DEFAULT_PROCESSES, Course, Excuse, Exercise, Lesson, Limits, split_hints
+from gpututor.errors import CourseError
+from gpututor.files import ordinary
+from gpututor.hardware.gpus import gpu_names
+from gpututor.hardware.scenario import KINDS, Scenario
+from gpututor.toml_schema import REQUIRED, Key, Mistake, as_error, nearest, text_of, unreadable, values_of
+
+_ANY_SCENARIO = Scenario("")
+
+SCENARIO_KEYS = tuple(
+    Key(field.name, default=REQUIRED if field.default is MISSING else field.default, **field.metadata)
+    for field in fields(Scenario)
+)
+LIMITS_KEYS = (
+    Key("wall_s", "number", default=Limits().wall_s, least=0.1, most=600),
+    Key("output_kib", "whole", default=Limits().output_kib, least=1, most=1024),
+    Key("result_mib", "whole", default=Limits().result_mib, least=1, most=512),
+)
+EXCUSE_KEYS = (Key("change", "line", most=120), Key("reason", "line", most=300))
+EXERCISE_KEYS = (
+    Key("title", "line", most=60),
+    Key("summary", "line", most=200),
+    Key("minutes", "whole", least=1, most=240),
+    Key("kind", "choice", choices=("function", "processes", "script")),
+    Key("processes", "whole", default=None, least=2, most=8),
+    Key("entry", "identifier", default=""),
+    Key("cases", "whole", default=3, least=1, most=100),
+    Key("devices", "choices", default=("virtual", "cuda"), least=1, choices=KINDS),
+    Key("scenario", "tables", default=({"name": "one GPU"},), least=1, most=32, keys=SCENARIO_KEYS),
+    Key("limits", "table", default={}, keys=LIMITS_KEYS),
+    Key("allowed_names", "lines", default=(), most=60),
+    Key("excused_mutant", "tables", default=(), most=40, keys=EXCUSE_KEYS),
+)
+LESSON_KEYS = (
+    Key("title", "line", most=60),
+    Key("summary", "line", most=200),
+    Key("gpus", "whole", default=1, least=0, most=8),
+)
+COURSE_KEYS = (
+    Key("id", "line", most=60),
+    Key("title", "line", most=60),
+    Key("for", "choice", default="", choices=("students",)),
+)
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """What a manifest says, with the defaults filled in, and what is wrong with it."""
+
+    values: dict[str, Any]
+    """Only to be relied on when there are no mistakes; a key with a mistake is left out."""
+    mistakes: tuple[CourseError, ...]
+
+
+def read_manifest(path: Path, keys: Sequence[Key]) -> Manifest:
+    """Read the file at `path`, of which `keys` are allowed. Never raises for what stands in it."""
+    try:
+        document = tomllib.loads(text_of(path))
+    except (OSError, ValueError, RecursionError) as error:
+        return Manifest({}, (unreadable(path, error),))
+    mistakes: list[Mistake] = []
+    values = values_of(document, keys, mistakes)
+    return Manifest(values, tuple(as_error(path, mistake) for mistake in mistakes))
+
+
+def exercise_mistakes(values: dict[str, Any]) -> Iterator[Mistake]:
+    """What is wrong between the keys of an `exercise.toml` whose keys are right one by one."""
+    names = [scenario["name"] for scenario in values.get("scenario", ()) if "name" in scenario]
+    for name in dict.fromkeys(name for name in names if names.count(name) > 1):
+        yield Mistake("scenario", f"two scenarios are called {name!r}", "Give each scenario a name of its own.")
+    kind, entry = values.get("kind"), values.get("entry")
+    if kind in ("function", "script") and values.get("processes"):
+        problem = f"a {kind} runs in one process"
+        yield Mistake("processes", problem, 'Write kind = "processes", or leave this key out.')
+    if kind == "script" and entry:
+        yield Mistake("entry", "a script is run as a whole", "Leave this key out.")
+    if kind in ("function", "processes") and entry == "":
+        yield Mistake("entry", "it is missing: the name of a Python function", 'Add a line `entry = "…"`.')
+    for position, scenario in enumerate(values.get("scenario", ())):
+        gpu = scenario.get("gpu", _ANY_SCENARIO.gpu)
+        if gpu != _ANY_SCENARIO.gpu and gpu not in (known := gpu_names()):
+            yield Mistake(f"scenario[{position}].gpu", f"there is no GPU {gpu!r} in gpus.toml", nearest(gpu, known))
+        if scenario.get("gpus") and scenario.get("backends") == ():
+            problem = f"{scenario['gpus']} here, but no backend would show {'it' if scenario['gpus'] == 1 else 'them'}"
+            yield Mistake(f"scenario[{position}].gpus", problem, 'Write gpus = 0, or backends = ["cuda"].')
+
+
+EXERCISE_FILES = ("task.md", "starter.py", "given.py", "checks.py", "solution.py", "hints.md")
+"""What must stand beside `exercise.toml`."""
+STUDENT_FILES = ("task.md", "starter.py", "hints.md")
+"""What must stand there in a course for students, whose `course.toml` says `for = "students"`."""
+FEWEST_HINTS = 3
+FEWEST_WRONG_SOLUTIONS = 3
+
+_FOLDER_NAME = re.compile(r"(\d\d)_([a-z][a-z0-9_]*)")
+_FAILS_LINE = re.compile(rb"# fails: \S")
+
+
+@dataclass(frozen=True)
+class _Found:
+    """A folder called `NN_slug`."""
+
+    number: int
+    slug: str
+    folder: Path
+
+
+def load_course(folder: Path) -> Course:
+    """The course in `folder`. What is broken is left out and told in `problems`; the rest is whole.
+
+    Raises `CourseError` when there is no folder, or nothing in it that could be a lesson.
+    """
+    folder = Path(os.path.abspath(folder))  # not resolved: a link to a course keeps its name
+    if not os.path.isdir(folder):
+        raise CourseError(f"{folder}: there is no such folder", "Name the folder of a course with --course DIR.")
+    problems: list[CourseError] = []
+    found = _numbered_folders(folder, "lesson", problems)
+    if not found:
+        if inside := _courses_in(folder):
+            raise CourseError(f"{folder}: there are no lessons in it", f"A folder further in is a course: {inside}")
+        titles = [f"{folder}: there are no lessons in it", *(problem.title for problem in problems[:3])]
+        raise CourseError("\n".join(titles), "A course has folders called like 01_meet_the_device.")
+    about = _values(folder / "course.toml", COURSE_KEYS, problems)
+    seen: dict[str, Path] = {}
+    for_students = about.get("for") == "students"
+    lessons = tuple(_load_lesson(lesson, seen, problems, for_students) for lesson in found)
+    once = {problem.title: problem for problem in problems}  # a broken link may be met as a file and as a folder
+    id, title = about.get("id", ""), about.get("title", "")
+    return Course(folder, lessons, tuple(once.values()), id=id, title=title, for_students=for_students)
+
+
+def _courses_in(folder: Path) -> str:
+    """The folders in `folder` that are courses, as when a zip was unpacked into a folder of its own."""
+    return ", ".join(sorted(str(path.parent) for path in folder.glob("*/course.toml"))[:3])
+
+
+def load_exercise(folder: Path) -> Exercise:
+    """The exercise in `folder`. Raises one `CourseError` that lists all that is wrong with it."""
+    folder = Path(os.path.abspath(folder))
+    if not os.path.isdir(folder):
+        raise CourseError(f"{folder}: there is no such folder", "Name the folder of an exercise.")
+    problems: list[CourseError] = []
+    lesson = _named(folder.parent, "lesson", problems)
+    found = _named(folder, "exercise", problems)
+    exercise = _read_exercise(lesson, found, problems) if lesson and found else None
+    if exercise is None or problems:
+        raise CourseError("\n".join(problem.title for problem in problems), problems[0].advice)
+    return exercise
+
+
+def _load_lesson(found: _Found, seen: dict[str, Path], problems: list[CourseError], for_students: bool) -> Lesson:
+    """The lesson, whole or with a title made of its folder's name; `seen` holds the exercises' slugs so far."""
+    about = _values(found.folder / "lesson.toml", LESSON_KEYS, problems)
+    problems += _file_mistakes(os.path.join(found.folder, "lesson.md"))
+    exercises: list[Exercise] = []
+    folders = _numbered_folders(found.folder, "exercise", problems)
+    if not folders:
+        problems.append(
+            CourseError(f"{found.folder}: the lesson has no exercises", "Add a folder called like 01_find_the_gpu.")
+        )
+    for exercise in folders:
+        if exercise.slug in seen:
+            problems.append(_taken(exercise, f"the name {exercise.slug!r}", seen[exercise.slug]))
+            continue
+        seen[exercise.slug] = exercise.folder
+        mistakes: list[CourseError] = []
+        read = _read_exercise(found, exercise, mistakes, for_students)
+        problems += mistakes
+        if read is not None and not mistakes:
+            exercises.append(read)
+    title = about.get("title", found.slug.replace("_", " ").capitalize())
+    summary, gpus = about.get("summary", ""), about.get("gpus", 1)
+    return Lesson(found.number, found.slug, found.folder, title, summary, tuple(exercises), gpus)
+
+
+def _read_exercise(
+    lesson: _Found, found: _Found, problems: list[CourseError], for_students: bool = False
+) -> Exercise | None:
+    """The exercise as far as its manifest is right; what is wrong with any of its files is added to `problems`."""
+    path = found.folder / "exercise.toml"
+    values = _values(path, EXERCISE_KEYS, problems)
+    problems += [as_error(path, mistake) for mistake in exercise_mistakes(values)]
+    for name in STUDENT_FILES if for_students else EXERCISE_FILES:
+        file = os.path.join(found.folder, name)
+        problems += _hint_mistakes(file) if name == "hints.md" else _file_mistakes(file)
+    if not for_students:
+        problems += _wrong_solution_mistakes(os.path.join(found.folder, "wrong"))
+    if len(values) < len(EXERCISE_KEYS):
+        return None
+    return Exercise(
+        lesson_number=lesson.number,
+        number=found.number,
+        slug=found.slug,
+        lesson_slug=lesson.slug,
+        folder=found.folder,
+        title=values["title"],
+        summary=values["summary"],
+        minutes=values["minutes"],
+        kind=values["kind"],
+        entry=values["entry"],
+        cases=values["cases"],
+        devices=values["devices"],
+        scenarios=tuple(Scenario(**scenario) for scenario in values["scenario"]),
+        limits=Limits(**values["limits"]),
+        processes=values["processes"] or (DEFAULT_PROCESSES if values["kind"] == "processes" else 1),
+        excused_mutants=tuple(Excuse(**excuse) for excuse in values["excused_mutant"]),
+        allowed_names=values["allowed_names"],
+    )
+
+
+def _values(path: Path, keys: Any, problems: list[CourseError]) -> dict[str, Any]:
+    manifest = read_manifest(path, keys)
+    problems += manifest.mistakes
+    return manifest.values
+
+
+def _numbered_folders(folder: Path, what: str, problems: list[CourseError]) -> list[_Found]:
+    """The folders called `NN_slug` in `folder` in their order, without those whose number or name is taken."""
+    found: list[_Found] = []
+    for name in _folder_names(folder, problems):
+        one = _named(folder / name, what, problems)
+        if one is None:
+            continue
+        if taken := next((other for other in found if other.number == one.number), None):
+            problems.append(_taken(one, f"the number {one.number:02d}", taken.folder))
+        elif taken := next((other for other in found if other.slug == one.slug), None):
+            problems.append(_taken(one, f"the name {one.slug!r}", taken.folder))
+        else:
+            found.append(one)
+    return found
+
+
+def _named(folder: Path, what: str, problems: list[CourseError]) -> _Found | None:
+    match = _FOLDER_NAME.fullmatch(folder.name)
+    if match is None or match[1] == "00":
+        problems.append(
+            CourseError(
+                f"{folder}: not the name of a folder for {'an' if what == 'exercise' else 'a'} {what}; "
+                "expected two digits from 01, _ and lower-case words, like 02_tensors_on_the_device",
+                "Rename the folder, or move it out of the course.",
+            )
+        )
+        return None
+    return _Found(int(match[1]), match[2], folder)
+
+
+def _folder_names(folder: Path, problems: list[CourseError]) -> list[str]:
+    """The names in `folder` of folders that are not hidden, links followed. A broken entry is told, and no more."""
+    names = []
+    try:
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                if entry.name.startswith((".", "__")):
+                    continue
+                try:
+                    if entry.is_dir():
+                        names.append(entry.name)
+                except OSError as error:  # such as a link to itself
+                    problems.append(_unreadable(folder / entry.name, error))
+    except OSError as error:
+        problems.append(_unreadable(folder, error))
+    return sorted(names)
+
+
+# Below, paths are texts: of a thousand files, `Path` objects would take as long as looking at them (4 ms).
+
+
+def _file_mistakes(path: str) -> Iterator[CourseError]:
+    """What is wrong with a file that is read later."""
+    try:
+        mode = os.stat(path).st_mode
+    except FileNotFoundError:
+        yield _missing(path)
+    except OSError as error:
+        yield _unreadable(path, error)
+    else:
+        if not stat.S_ISREG(mode):
+            yield CourseError(f"{path}: not an ordinary file", "Put a text file in its place.")
+
+
+def _hint_mistakes(path: str) -> Iterator[CourseError]:
+    try:
+        with open(path, encoding="utf-8", opener=ordinary) as stream:
+            count = len(split_hints(stream.read()))
+    except FileNotFoundError:
+        yield _missing(path)
+        return
+    except OSError as error:
+        yield _unreadable(path, error)
+        return
+    except UnicodeDecodeError as error:
+        yield CourseError(f"{path}: cannot be read ({error})", "Save the file as UTF-8.")
+        return
+    if count < FEWEST_HINTS:
+        yield CourseError(
+            f"{path}: expected {FEWEST_HINTS} hints or more, found {count}", "Each hint begins with a line `## …`."
+        )
+
+
+def _wrong_solution_mistakes(folder: str) -> Iterator[CourseError]:
+    names: list[str] = []
+    try:
+        names = sorted(name for name in os.listdir(folder) if name.endswith(".py"))
+    except FileNotFoundError:
+        pass  # told below: none were found
+    except OSError as error:
+        yield _unreadable(folder, error)
+        return
+    if len(names) < FEWEST_WRONG_SOLUTIONS:
+        yield CourseError(
+            f"{folder}: expected {FEWEST_WRONG_SOLUTIONS} wrong solutions or more, found {len(names)}",
+            "Write the mistakes that learners make, one file each.",
+        )
+    for name in names:
+        path = os.path.join(folder, name)
+        try:
+            begins_well = _FAILS_LINE.match(_beginning_of(path)) is not None
+        except OSError as error:
+            yield _unreadable(path, error)
+            continue
+        if not begins_well:
+            yield as_error(
+                path, Mistake("line 1", "expected `# fails: ` and the name of a check", "Name the check that it fails.")
+            )
+
+
+def _beginning_of(path: str) -> bytes:
+    """200 bytes, in a third of the time that a file object takes: there are hundreds of these files."""
+    descriptor = ordinary(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        return os.read(descriptor, 200)
+    finally:
+        os.close(descriptor)
+
+
+def _unreadable(path: Path | str, error: OSError) -> CourseError:
+    return CourseError(f"{path}: cannot be read ({error.strerror})", "Mend it so that you may read it, or remove it.")
+
+
+def _missing(path: str) -> CourseError:
+    return CourseError(
+        f"{path}: the file is missing",
+        "Write it, as in another exercise. A course in an installed package needs its text files as package data.",
+    )
+
+
+def _taken(found: _Found, what: str, by: Path) -> CourseError:
+    return CourseError(f"{found.folder}: {what} is taken by {by}", "Give one of the two another one.")
+
+
+GROUP = "gpututor.courses"
+
+
+def course_folder(word: str) -> Path:
+    """The folder that `--course` means: the one of that path, else that of the installed course of that name.
+
+    Nothing of the package is run but what stands in the packages around the folder. Raises `CourseError` for a name
+    that nobody has, and for an entry point that leads nowhere.
+    """
+    folder = Path(word).expanduser()  # a shell leaves the ~ of --course=~/mine alone
+    if folder.exists() or len(folder.parts) != 1 or not word.isidentifier():
+        return folder
+    import importlib.metadata  # 20 ms
+
+    packs = {entry.name: entry for entry in importlib.metadata.entry_points(group=GROUP)}
+    if word not in packs:
+        return folder if not packs else _unknown(word, sorted(packs))
+    module = packs[word].module
+    try:
+        found = importlib.util.find_spec(module)
+    except ImportError:
+        found = None
+    if found is None or not found.submodule_search_locations:
+        problem = f"the course {word!r} is said to be in {module}, and there is no such package"
+        raise CourseError(problem, "Install the package that brings it again, or name a folder.")
+    return Path(found.submodule_search_locations[0])
+
+
+def _unknown(word: str, names: list[str]) -> Path:
+    near = difflib.get_close_matches(word, names, n=1)
+    question = f"Did you mean {near[0]!r}? " if near else ""
+    problem = f"{word}: there is no such folder, and no installed course of that name"
+    raise CourseError(problem, f"{question}Installed: {', '.join(names)}.")

@@ -1,0 +1,181 @@
+"""What a process's devices did, written to a file when the process ends: what `gpututor trace` tells.
+
+The program's process makes a report for itself. Processes that it starts find in their environment that one is wanted,
+and write one each, in the same folder.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import json
+import os
+import signal
+import sys
+import time
+import traceback
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gpututor.devices.programs import Learners
+from gpututor.devices.recorder import Recorder
+
+if TYPE_CHECKING:
+    from gpututor.devices.virtual.machine import VirtualMachine
+    from gpututor.trace.advice_rules import Rates
+    from gpututor.trace.columns import Trace
+
+VARIABLE = "GPUTUTOR_TRACE"
+"""The environment variable that holds `Wish` as JSON, for children."""
+LIMIT = 10_000_000
+"""Events that are kept; 80 bytes each. What comes later is counted."""
+_MEETINGS = "gpututor.devices.virtual.distributed.communicator"
+"""Knows of other processes, where it was needed."""
+FIRST = "program.json"
+"""The report of the program's own process."""
+
+
+@dataclass(frozen=True)
+class Wish:
+    """That reports are wanted."""
+
+    folder: str
+    """Where they are written: `FIRST`, and `PROCESS.json` for each child; for a timeline, `.trace` files beside."""
+    learners: Learners
+    chrome: bool
+    """Whether a timeline is wanted too."""
+
+    @classmethod
+    def from_json(cls, text: str) -> Wish:
+        found = json.loads(text)
+        return cls(found["folder"], Learners(**found["learners"]), found["chrome"])
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self))
+
+
+def wished() -> Report | None:
+    """This process's report, where whoever started it wants one."""
+    text = os.environ.get(VARIABLE)
+    if not text:
+        return None
+    wish = Wish.from_json(text)
+    # Fork servers and their like: two processes that were one share a number no more.
+    return Report(wish, f"{os.getpid()}.json") if os.path.isdir(wish.folder) else None
+
+
+class Report:
+    """One process's report."""
+
+    def __init__(self, wish: Wish, name: str = FIRST) -> None:
+        self.recorder = Recorder(is_learners=wish.learners, limit=LIMIT)
+        self._wish = wish
+        self._path = os.path.join(wish.folder, name)
+        self._process = os.getpid()
+        self._began_s = time.perf_counter()
+        self._error = ""
+        self._has_forked = False
+        self._machine: VirtualMachine | None = None
+        self._device: dict[str, Any] = {}
+
+    def begin(self, kind: str, name: str, machine: VirtualMachine | None) -> None:
+        """The device is there; from now on this process writes its report when it ends."""
+        self._machine = machine
+        gpus = () if machine is None else machine.gpus
+        self._device = {
+            "kind": kind,
+            "name": name,
+            "count": 1 if machine is None else len(gpus),
+            "memory_bytes": gpus[0].memory.total if gpus else None,
+        }
+        atexit.register(self.end)
+        os.register_at_fork(after_in_parent=self._forked)
+        self._began_s = time.perf_counter()
+
+    def _forked(self) -> None:
+        """A child that reports nothing is on its way, such as a worker of a DataLoader."""
+        self._has_forked = True
+
+    def failed(self, error: BaseException) -> None:
+        """Remember what is shown to the person, in one line."""
+        with contextlib.suppress(Exception):  # its message is the program's code
+            self._error = traceback.format_exception_only(error)[-1].strip().partition("\n")[0]
+
+    def end(self) -> None:
+        """Write down what was seen. A forked child does not."""
+        if os.getpid() != self._process:
+            return
+        with contextlib.suppress(ValueError):  # not the main thread
+            for number in (signal.SIGINT, signal.SIGTERM):
+                signal.signal(number, signal.SIG_IGN)  # what is being written is what they would ask for
+        try:
+            found = self._found()
+        except Exception:
+            found = {"broken": traceback.format_exc()}
+        with contextlib.suppress(FileNotFoundError):  # a child that outlived who wanted to know
+            write(self._path, found)
+
+    def _found(self) -> dict[str, Any]:
+        """The device, the times, the summary, and the summary in words."""
+        import torch
+
+        from gpututor.trace.export import ENDING
+        from gpututor.trace.serialization import write_trace
+        from gpututor.trace.summary import summary
+        from gpututor.trace.text import in_words
+
+        machine, real_s = self._machine, time.perf_counter() - self._began_s
+        host_ns = None if machine is None else machine.clock.host.end().time
+        trace = self.recorder.complete()
+        self.recorder.enabled = False
+        time_ns = None if host_ns is None else max(host_ns, max(trace.column("end"), default=0))
+        told = summary(trace, self._rates(), whole=None if time_ns is None else (0, time_ns))
+        if self._wish.chrome:
+            write_trace(trace, self._path + ENDING)
+        modelled = machine is not None
+        return {
+            "rank": _rank(),
+            "waited_ns": _waited_ns(trace) if modelled else None,
+            "device": {**self._device, "torch": torch.__version__},
+            "modelled": modelled,
+            "host_ns": host_ns,
+            "time_ns": time_ns,
+            "real_s": real_s,
+            "error": self._error,
+            "has_forked": self._has_forked,
+            "summary": told.to_json(),
+            "words": in_words(told, modelled=modelled) if told.events else "",
+        }
+
+    def _rates(self) -> Mapping[str, Rates]:
+        """For advice on tensor cores."""
+        from gpututor.trace.advice_rules import Rates
+
+        gpus = () if self._machine is None else self._machine.gpus
+        return {gpu.name: Rates(gpu.spec.float32_flops, gpu.spec.tf32_flops) for gpu in gpus}
+
+
+def _rank() -> int | None:
+    """This process's number in torch.distributed, where it has one."""
+    rank = os.environ.get("RANK", "")
+    if rank.isdecimal():
+        return int(rank)
+    meetings = sys.modules.get(_MEETINGS)
+    return None if meetings is None else meetings.known_rank()
+
+
+def _waited_ns(trace: Trace) -> int:
+    """How long its GPUs did nothing but wait for those of other processes, in collectives."""
+    from gpututor.trace.export import idle_in
+
+    meetings = sys.modules.get(_MEETINGS)
+    return 0 if meetings is None else idle_in(trace, meetings.waits_for_others())
+
+
+def write(path: str, found: dict[str, Any]) -> None:
+    """Write a report, whole or not at all."""
+    part = Path(path + ".part")
+    part.write_text(json.dumps(found), encoding="utf-8")
+    part.replace(path)

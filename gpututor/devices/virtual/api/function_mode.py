@@ -1,0 +1,397 @@
+"""The function mode: device arguments of torch's functions, rewritten for the virtual GPU."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch.overrides import TorchFunctionMode, resolve_name
+
+from gpututor.devices.virtual import cuda_errors, execution, torch_private
+from gpututor.devices.virtual.api.random import generator_kind
+from gpututor.devices.virtual.api.tensor_types import convert_type, legacy_new, refuse_apply
+from gpututor.devices.virtual.machine import active, cpp_device, is_on, meant_device
+from gpututor.devices.virtual.operators.dispatch import DeviceMode
+from gpututor.devices.virtual.operators.special import attention
+from gpututor.devices.virtual.tensors.module_to import set_data_across_devices
+from gpututor.devices.virtual.tensors.moves import pin, pinned
+from gpututor.devices.virtual.tensors.tensor import (
+    VirtualTensor,
+    check_gradients,
+    device_attribute,
+    get_device,
+    is_cuda_attribute,
+    is_meta_attribute,
+    seen_device,
+)
+
+Tensor = torch.Tensor
+Handler = Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]
+HANDLERS: dict[Any, Handler] = {}
+"""Filled by `calls.fill_handlers`."""
+
+
+class DeviceNames(TorchFunctionMode):
+    """Only rewrites arguments and messages; the operators themselves are the dispatch mode's."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if not is_on():
+            return _call_switched_off(func, args, kwargs or {})
+        handler = HANDLERS.get(func)
+        try:
+            if kwargs and kwargs.get("generator") is not None:
+                _check_generator(args, kwargs)
+            if handler is not None:
+                return handler(func, args, kwargs or {})
+            return func(*args, **kwargs) if kwargs else func(*args)
+        except cuda_errors.NoValues as error:
+            error.say(_call_in_words(func))
+            raise
+        except (RuntimeError, ValueError, TypeError, IndexError) as error:
+            if error.args and isinstance(error.args[0], str):
+                error.args = (cuda_errors.in_cudas_words(error.args[0]), *error.args[1:])
+            raise
+
+
+def _call_switched_off(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+    """In a thread that outlived the block."""
+    try:
+        return func(*args, **kwargs)
+    except (RuntimeError, TypeError) as error:
+        places = [torch_private.device_of.__get__(one) for one in args if isinstance(one, Tensor)]
+        if "meta tensor" in str(error) and any(one.index is not None for one in places):
+            raise cuda_errors.switched_off() from None
+        raise
+
+
+class _OfThisThread(threading.local):
+    depth = 0
+
+
+_of_this_thread = _OfThisThread()
+
+
+def thread_has_modes() -> bool:
+    """Whether this thread sees the virtual GPU, as all do that were started while it was on."""
+    return _of_this_thread.depth > 0
+
+
+class ThreadModes:
+    """Both modes, for one thread."""
+
+    def __init__(self) -> None:
+        self._dispatch: Any = DeviceMode()
+        self._functions: Any = DeviceNames()
+
+    def __enter__(self) -> ThreadModes:
+        self._dispatch.__enter__()
+        self._functions.__enter__()
+        _of_this_thread.depth += 1
+        return self
+
+    def __exit__(self, *exception: Any) -> None:
+        _of_this_thread.depth -= 1
+        self._functions.__exit__(*exception)
+        self._dispatch.__exit__(*exception)
+
+
+def _check_generator(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """Here, because C++ gives the dispatch mode another object, which has forgotten its device."""
+    device = kwargs.get("device")
+    if device is None:
+        tensor = args[0] if args else None
+        device = tensor.device if isinstance(tensor, Tensor) else torch_private.default_device() or "cpu"
+    expected, found = meant_device(device).type, generator_kind(kwargs["generator"])
+    if expected != found:
+        raise cuda_errors.wrong_generator(expected, found)
+
+
+_SAID_AS = {
+    "__bool__": "bool(tensor), as in `if tensor:`,",
+    "__int__": "int(tensor)",
+    "__float__": "float(tensor)",
+    "__complex__": "complex(tensor)",
+    "__index__": "A tensor as an index or a length",
+    "__contains__": "`in` of a tensor",
+    "__reversed__": "reversed(tensor)",
+}
+
+
+def _call_in_words(func: Any) -> str:
+    """A call of torch as people write it: `Tensor.item()`."""
+    name = getattr(func, "__name__", "")
+    if name in _SAID_AS:
+        return _SAID_AS[name]
+    found: str = resolve_name(func)
+    if not found or found.endswith(("backward", "autograd.grad")):
+        # Of a backward pass, the operator says more.
+        return ""
+    return (found.removeprefix("torch.") if found.startswith("torch.Tensor.") else found) + "()"
+
+
+def pin_memory(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """`tensor.pin_memory()`."""
+    tensor = args[0]
+    machine = active()
+    if not machine.gpus and not machine.backends & {"mps", "xpu"}:
+        raise cuda_errors.no_gpus()
+    if pinned(tensor):
+        return tensor
+    began = machine.clock.host.now
+    with torch.no_grad():
+        copy = tensor.detach().clone()
+    execution.copies.copied(machine, began, copy.nbytes)
+    pin(copy)
+    return copy
+
+
+def is_pinned(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """`tensor.is_pinned()`."""
+    return pinned(args[0])
+
+
+def make_pinned(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], device: Any) -> Any:
+    """A tensor that was asked for with `pin_memory=True`, on `device` as a person wrote it; None is the CPU.
+
+    Raises `RuntimeError` for one on a GPU.
+    """
+    if device is not None and meant_device(device).type == "cuda":
+        raise cuda_errors.cannot_pin("torch.cuda.FloatTensor")
+    made = func(*args, **kwargs)
+    pin(made)
+    return made
+
+
+def _names_device(value: Any) -> bool:
+    kind = type(value)
+    return kind is str or kind is torch.device or (kind is int)
+
+
+def _with_cpp_device(kwargs: dict[str, Any]) -> dict[str, Any]:
+    device = kwargs.get("device")
+    return kwargs if device is None else {**kwargs, "device": cpp_device(device)}
+
+
+def _named(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Functions that take a device by name, or the device of their first tensor."""
+    if kwargs.get("pin_memory"):
+        named = {name: value for name, value in _with_cpp_device(kwargs).items() if name != "pin_memory"}
+        device = kwargs.get("device")
+        return make_pinned(func, args, named, args[0].device if device is None else device)
+    return func(*args, **_with_cpp_device(kwargs))
+
+
+def _new_tensor(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Without a device it is made on the tensor's own, which C++ forgets to number."""
+    device = kwargs.get("device")
+    return func(*args, **{**kwargs, "device": cpp_device(seen_device(args[0].device) if device is None else device)})
+
+
+def _factory(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    device = kwargs.get("device")
+    if device is None and not _follows_data(func, args):
+        device = torch_private.default_device()
+    kwargs = {**kwargs, "device": cpp_device(device)} if device is not None else kwargs
+    if kwargs.pop("pin_memory", False):
+        return make_pinned(func, args, kwargs, device)
+    if func is torch.tensor and args and type(args[0]) in (list, tuple):
+        args = (_without_device_scalars(args[0]), *args[1:])
+    return func(*args, **kwargs)
+
+
+def _follows_data(func: Any, args: tuple[Any, ...]) -> bool:
+    return func in (torch.as_tensor, torch.asarray, torch.tensor) and bool(args) and isinstance(args[0], Tensor)
+
+
+def _without_device_scalars(values: Any) -> Any:
+    """CUDA too reads scalars on a device back to the host, one at a time, to make a new tensor of them."""
+    if not any(type(one) in (list, tuple, VirtualTensor) for one in values):
+        return values
+    return [
+        _without_device_scalars(one)
+        if type(one) in (list, tuple)
+        else (one.item() if type(one) is VirtualTensor and one.numel() == 1 else one)
+        for one in values
+    ]
+
+
+def _to(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    if len(args) > 1 and _names_device(args[1]):
+        args = (args[0], cpp_device(args[1]), *args[2:])
+    return func(*args, **_with_cpp_device(kwargs))
+
+
+def _cuda(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    names = ("device", "non_blocking", "memory_format")
+    given = {**dict(zip(names, args[1:], strict=False)), **kwargs}
+    device = given.pop("device", None)
+    target = cpp_device("cuda" if device is None else device)
+    if target.type == "cpu" or target.index is None:
+        raise RuntimeError("Invalid device, must be cuda device")  # torch/csrc/autograd/python_variable_methods.cpp
+    return args[0].to(device=target, **given)
+
+
+def _device(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """`torch.device(1)` is the accelerator's number 1, whether there is one or not, as in a CUDA build."""
+    if len(args) == 1 and type(args[0]) is int and args[0] >= 0 and "cuda" in active().backends:
+        return torch.device("cuda", args[0])
+    return func(*args, **kwargs)
+
+
+def _refuse_numpy(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    if type(args[0]) is VirtualTensor:
+        return args[0].numpy(**kwargs)
+    return func(*args, **kwargs)
+
+
+def _read_on_host(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """C++ reads a CPU tensor's values without an operator: a copy may still be writing them."""
+    machine = active()
+    if machine.pending_copies and type(args[0]) is not VirtualTensor:
+        execution.races.on_host(machine, args)
+    return func(*args, **kwargs)
+
+
+def _ctc_loss(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Lengths are read on the host, wherever they are, as on CUDA (LossCTC.cpp)."""
+    names = ("input_lengths", "target_lengths")
+    before, lengths, after = args[:2], [_listed(one) for one in args[2:4]], args[4:]
+    return func(*before, *lengths, *after, **{k: _listed(v) if k in names else v for k, v in kwargs.items()})
+
+
+def _one_hot(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """C++ trusts the classes of a tensor whose values it does not see."""
+    classes, count = args[0], args[1] if len(args) > 1 else kwargs.get("num_classes", -1)
+    if type(classes) is VirtualTensor and count > 0 and classes.numel() and not classes._host.is_meta:
+        with torch_private.host_only():
+            least, most = classes._host.aminmax()
+            if least < 0:
+                raise RuntimeError("Class values must be non-negative.")
+            if most >= count:
+                raise RuntimeError("Class values must be smaller than num_classes.")
+    return func(*args, **kwargs)
+
+
+def _listed(lengths: Any) -> Any:
+    if not isinstance(lengths, Tensor):
+        return lengths
+    return lengths.reshape(-1).tolist()
+
+
+def _set_gradient(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """The engine does not compare the devices of wrappers: this does, in its words."""
+    tensor, gradient = args
+    if isinstance(gradient, Tensor) and gradient.device != tensor.device:
+        raise cuda_errors.wrong_gradient(tensor.device, gradient.device)
+    return func(*args, **kwargs)
+
+
+def _set_data(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """`parameter.data = parameter.data.cuda()`: C++ would see two incompatible kinds of tensor."""
+    tensor, value = args
+    if isinstance(value, Tensor) and (type(tensor) is VirtualTensor) is not (type(value) is VirtualTensor):
+        return set_data_across_devices(tensor, value)
+    return func(*args, **kwargs)
+
+
+def _new(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Call an old constructor, which C++ knows for real devices only."""
+    like, *rest = args
+    if type(like) is not VirtualTensor:
+        if like.device.type == "cpu" and kwargs.get("device") and meant_device(kwargs["device"]).type == "cuda":
+            raise RuntimeError("legacy constructor expects device type: cpu but device type: cuda was passed")
+        return func(*args, **_with_cpp_device(kwargs))
+    if like.is_sparse:  # SparseAdam calls it
+        return torch.sparse_coo_tensor(*rest, dtype=like.dtype, device=cpp_device(like.device), **kwargs)
+    return legacy_new(like.dtype, like.device, tuple(_without_device_scalars([*rest])), kwargs)
+
+
+def _sparse_coo_tensor(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Without values C++ forgets the number of the device."""
+    size = args[0] if args else kwargs.get("size")
+    device = kwargs.get("device") or torch_private.default_device()
+    sizes_only = len(args) == 1 and isinstance(size, tuple | list) and all(type(one) is int for one in size)
+    if device is None or not sizes_only or meant_device(device).type != "cuda":
+        return _factory(func, args, kwargs)
+    device = cpp_device(device)
+    indices = torch.empty((len(args[0]), 0), dtype=torch.int64, device=device)
+    values = torch.empty((0,), dtype=kwargs.get("dtype"), device=device)
+    return func(indices, values, tuple(args[0]), **{**kwargs, "device": device})
+
+
+def _backward(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    check_gradients(args[0], args[1] if len(args) > 1 else kwargs.get("gradient", kwargs.get("grad_tensors")))
+    return func(*args, **kwargs)
+
+
+def _gradients(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    outputs = args[0] if args else kwargs.get("outputs")
+    check_gradients(outputs, args[2] if len(args) > 2 else kwargs.get("grad_outputs"))
+    return func(*args, **kwargs)
+
+
+_NEW = ("new_zeros", "new_ones", "new_full", "new_empty", "new_empty_strided")
+_LIKE = ("empty_like", "zeros_like", "ones_like", "full_like", "rand_like", "randn_like", "randint_like")
+
+
+def _attribute(name: str) -> Any:
+    """How a function mode sees that an attribute of a tensor is read."""
+    return getattr(Tensor, name).__get__
+
+
+# C++ that trusts its arguments, before a dispatch mode sees them: wrong ones end the process, on every device.
+_CRASHING = ("_thnn_differentiable_gru_cell_backward", "_thnn_differentiable_lstm_cell_backward", "wait")
+
+
+def _refuse_crashing(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    raise cuda_errors.unsupported(f"a direct call of torch.ops.{str(func).replace('::', '.')}")
+
+
+def fill_handlers() -> None:
+    """Say which calls are rewritten; torch's own list of factories is read here."""
+    if HANDLERS:
+        return
+    handlers: dict[Any, Handler] = dict.fromkeys(torch_private.device_constructors(), _factory)
+    handlers.update({getattr(Tensor, name): _named for name in _NEW})
+    handlers.update({getattr(torch, name): _named for name in _LIKE})
+    handlers.update(
+        {
+            Tensor.new_tensor: _new_tensor,
+            Tensor.new: _new,
+            **dict.fromkeys((Tensor.apply_, Tensor.map_, Tensor.map2_), refuse_apply),
+            torch.sparse_coo_tensor: _sparse_coo_tensor,
+            Tensor.to: _to,
+            Tensor.cuda: _cuda,
+            Tensor.type: convert_type,
+            torch.nn.functional.one_hot: _one_hot,
+            Tensor.pin_memory: pin_memory,
+            Tensor.is_pinned: is_pinned,
+            torch.device: _device,
+            Tensor.get_device: get_device,
+            torch.get_device: get_device,
+            _attribute("device"): device_attribute,
+            _attribute("is_cuda"): is_cuda_attribute,
+            _attribute("is_meta"): is_meta_attribute,
+            Tensor.numpy: _refuse_numpy,
+            Tensor.tolist: _read_on_host,
+            Tensor.__repr__: _read_on_host,
+            torch.nn.functional.scaled_dot_product_attention: attention,
+            torch.ctc_loss: _ctc_loss,
+            torch.nn.functional.ctc_loss: _ctc_loss,
+            torch_private.set_grad: _set_gradient,
+            torch_private.set_data: _set_data,
+            Tensor.backward: _backward,
+            torch.autograd.backward: _backward,
+            torch.autograd.grad: _gradients,
+        }
+    )
+    for name in _CRASHING:
+        packet = getattr(torch.ops.aten, name)
+        handlers.update(
+            dict.fromkeys((packet, *(getattr(packet, one) for one in packet.overloads())), _refuse_crashing)
+        )
+    to = torch.ops.aten.to
+    handlers.update(dict.fromkeys((to.prim_dtype, to.prim_Device, to.prim_other), _refuse_crashing))
+    HANDLERS.update(handlers)

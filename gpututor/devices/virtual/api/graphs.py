@@ -1,0 +1,183 @@
+"""CUDA graphs: what is captured, and launched again; torch's own `graph` and `make_graphed_callables` call it.
+
+On CUDA nothing runs during a capture, and what it makes holds anything until the first replay. Here that is computed:
+an unspecified value that happens to be right. What was there before is as before, generators too.
+"""
+
+from __future__ import annotations
+
+import warnings
+from itertools import count
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import torch
+
+from gpututor.devices.virtual import cuda_errors
+from gpututor.devices.virtual.api.streams import CudaStream
+from gpututor.devices.virtual.execution import waits
+from gpututor.devices.virtual.execution.graph_capture import Capture, CapturedWork
+from gpututor.devices.virtual.machine import VirtualMachine, active
+from gpututor.devices.virtual.memory.allocator import DeviceMemory
+from gpututor.devices.virtual.operators.graph_replay import forget_effects, replay
+
+_ADVICE = "It needs CUDA's own graph, which is not there."
+_EMPTY = (
+    "The CUDA Graph is empty. This usually means that the graph was attempted to be captured on wrong device or stream."
+)
+_real_block: Any = torch.cuda.graph
+_streams: WeakKeyDictionary[VirtualMachine, CudaStream] = WeakKeyDictionary()
+_own_pools, _shared_pools = count(1), count(1)
+
+
+def new_pool() -> tuple[int, int]:
+    """Stands in for `torch._C._graph_pool_handle`: a pool that several graphs may share."""
+    return 0, next(_shared_pools)
+
+
+class CUDAGraph:
+    """Stands in for `torch.cuda.CUDAGraph`."""
+
+    def __init__(self, keep_graph: bool = False) -> None:
+        active().start()
+        self._keep_graph = bool(keep_graph)
+        self._capture: Capture | None = None
+        self._forget()
+
+    def _forget(self) -> None:
+        self._machine: VirtualMachine | None = None
+        self._work: CapturedWork | None = None
+        self._steps: tuple[Any, ...] = ()
+        self._pool = (0, 0)
+        self._is_executable = False
+        self._drawn: Any = None
+        self._memory: DeviceMemory | None = None
+
+    def capture_begin(
+        self, pool: Any = None, capture_error_mode: str = "global", check_input_liveness: bool = False
+    ) -> None:
+        """What the current stream is given from now on becomes part of the graph.
+
+        `capture_error_mode` says where waits spoil it: `global` in all threads, `thread_local` in this one, `relaxed`
+        nowhere. Waits for captured streams, or for all of their GPU, always do.
+        """
+        if capture_error_mode not in ("global", "thread_local", "relaxed"):
+            raise RuntimeError(
+                "Unknown capture error mode. Expected `global`, `thread_local`, or `relaxed`, got " + capture_error_mode
+            )
+        if check_input_liveness:
+            raise cuda_errors.unsupported("torch.cuda.CUDAGraph.capture_begin(check_input_liveness=True)")
+        if self._is_executable:
+            raise RuntimeError(
+                "This CUDAGraph instance already owns a captured graph. To capture a new graph, create a new instance."
+            )
+        machine = active()
+        gpu = machine.current
+        stream = machine.stream_of(gpu)
+        if stream == 0:
+            raise RuntimeError(
+                "CUDA graphs must be captured on a non-default stream. "
+                "(However, after capture, it's ok to replay them on the default stream.)"
+            )
+        if machine.capture is not None:
+            raise cuda_errors.unsupported("two captures of CUDA graphs at the same time", "End the first one before.")
+        self._machine, self._pool = machine, (next(_own_pools), 0) if pool is None else tuple(pool)
+        self._capture = machine.capture = Capture(machine, gpu, stream, capture_error_mode)
+        self._drawn = gpu.generator.get_state()
+        gpu.memory.graphs.begin(self._pool, lambda: waits.is_captured(machine, gpu))
+
+    def capture_end(self) -> None:
+        """The graph is whole; raises CUDA's errors where something happened that cannot be part of one."""
+        machine, capture = active(), self._capture
+        if capture is None or machine.capture is not capture:
+            raise cuda_errors.nothing_captured()
+        if not capture.began_on(machine.current.index, machine.stream_of(machine.current)):
+            raise RuntimeError("Capture must end on the same stream it began on.")
+        self._capture = machine.capture = None
+        capture.gpu.memory.graphs.end()
+        self._memory = capture.gpu.memory
+        forget_effects(capture)
+        capture.gpu.generator.set_state(self._drawn)
+        capture.finish()
+        self._work, self._steps = CapturedWork(capture), tuple(capture.steps)
+        if self._work.is_empty:
+            warnings.warn(_EMPTY, UserWarning, stacklevel=2)
+        if not self._keep_graph:
+            self._is_executable = True
+
+    def instantiate(self) -> None:
+        """Make the graph ready for its first launch, where `keep_graph` put that off."""
+        if self._work is None:
+            raise RuntimeError("capture_end() must have been called before calling instantiate")
+        if self._is_executable and not self._keep_graph:
+            raise RuntimeError("instantiate() is intended to be called by the user only when keep_graph=true")
+        self._is_executable = True
+
+    def replay(self) -> None:
+        """Run everything again on the current stream, with the values that its inputs have now; one launch."""
+        if self._work is None:
+            raise RuntimeError("Called CUDAGraph::replay without a preceding successful capture.")
+        machine = active()
+        if self._machine is not machine:
+            raise cuda_errors.left_over_graph()
+        if waits.is_captured(machine, self._work.gpu):
+            raise cuda_errors.unsupported("a CUDA graph within another", "Capture its operators again.")
+        self._is_executable = True
+        replay(self._steps)
+        self._work.launch(machine)
+
+    def reset(self) -> None:
+        """Forget the graph, and its memory where no tensor holds it."""
+        if self._memory is not None:
+            self._memory.graphs.leave(self._pool)
+        self._forget()
+
+    def __del__(self) -> None:
+        if getattr(self, "_memory", None) is not None:
+            self.reset()
+
+    def pool(self) -> Any:
+        """The graph's memory, which others may share."""
+        if self._work is None:
+            raise RuntimeError("Called CUDAGraph::pool() without a preceding successful capture.")
+        return self._pool
+
+    def enable_debug_mode(self) -> None:
+        """There is no text of the graph to keep."""
+
+    def debug_dump(self, debug_path: str) -> None:
+        raise cuda_errors.unsupported("torch.cuda.CUDAGraph.debug_dump", _ADVICE)
+
+    def raw_cuda_graph(self) -> int:
+        raise cuda_errors.unsupported("torch.cuda.CUDAGraph.raw_cuda_graph", _ADVICE)
+
+    def raw_cuda_graph_exec(self) -> int:
+        raise cuda_errors.unsupported("torch.cuda.CUDAGraph.raw_cuda_graph_exec", _ADVICE)
+
+    def get_graph_data(self) -> Any:
+        raise cuda_errors.unsupported("torch.cuda.CUDAGraph.get_graph_data", _ADVICE)
+
+    def register_generator_state(self, generator: Any) -> None:
+        """Each replay draws new numbers from whichever generator was used."""
+
+
+CUDAGraph.__module__ = "torch.cuda.graphs"
+
+
+class CaptureBlock(_real_block):  # type: ignore[misc]
+    """Stands in for `torch.cuda.graph`, which keeps the stream that it captures on for the life of the process."""
+
+    def __init__(self, cuda_graph: Any, pool: Any = None, stream: Any = None, *args: Any, **options: Any) -> None:
+        if stream is None:
+            machine = active()
+            stream = _streams.get(machine)
+            if stream is None:
+                stream = _streams[machine] = CudaStream()
+        super().__init__(cuda_graph, pool, stream, *args, **options)
+
+
+CaptureBlock.__module__, CaptureBlock.__name__, CaptureBlock.__qualname__ = "torch.cuda.graphs", "graph", "graph"
+
+
+def empty_host_memory() -> None:
+    """Stands in for `torch._C._host_emptyCache`: page-locked memory is not kept."""

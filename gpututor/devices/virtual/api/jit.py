@@ -1,0 +1,329 @@
+"""TorchScript on the virtual GPU.
+
+C++ would read the memory of virtual tensors, which have none, when it saves. So a file holds the values as CPU
+tensors, and beside them a small extra file that names their devices. Every PyTorch can read it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import torch
+from torch.overrides import TorchFunctionMode
+
+from gpututor.devices.virtual import cuda_errors, torch_private
+from gpututor.devices.virtual.machine import meant_device, python_device
+from gpututor.devices.virtual.tensors.tensor import VirtualTensor
+
+_CONVOLUTIONS = {torch.conv1d: 1, torch.conv2d: 2, torch.conv3d: 3}
+_TRANSPOSED = {torch.conv_transpose1d: 1, torch.conv_transpose2d: 2, torch.conv_transpose3d: 3}
+_NAMES = ("input", "weight", "bias", "stride", "padding", "dilation", "groups")
+_TRANSPOSED_NAMES = ("input", "weight", "bias", "stride", "padding", "output_padding", "groups", "dilation")
+
+
+class ForTracing(TorchFunctionMode):
+    """Makes the call that is traced: `aten::convolution` itself is not (torchgen's DONT_RECORD_TRACE)."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func in _CONVOLUTIONS:
+            return _convolution(_CONVOLUTIONS[func], dict(zip(_NAMES, args, strict=False)) | (kwargs or {}), False)
+        if func in _TRANSPOSED:
+            given = dict(zip(_TRANSPOSED_NAMES, args, strict=False)) | (kwargs or {})
+            return _convolution(_TRANSPOSED[func], given, True)
+        return func(*args, **(kwargs or {}))
+
+
+def _each(value: Any, count: int) -> list[int]:
+    values = [value] if isinstance(value, int) else list(value)
+    return values * count if len(values) == 1 else values
+
+
+def _convolution(dims: int, given: dict[str, Any], transposed: bool) -> torch.Tensor:
+    x, weight = given["input"], given["weight"]
+    dilation = _each(given.get("dilation", 1), dims)
+    padding = given.get("padding", 0)
+    if padding == "same":
+        totals = [step * (size - 1) for step, size in zip(dilation, weight.shape[2:], strict=True)]
+        if any(total % 2 for total in totals):
+            # More on the right, as in Convolution.cpp.
+            x = torch.nn.functional.pad(x, [side for total in reversed(totals) for side in (0, total % 2)])
+        padding = [int(total) // 2 for total in totals]
+    elif padding == "valid":
+        padding = 0
+    single = x.dim() == dims + 1
+    out = torch._convolution(
+        x.unsqueeze(0) if single else x,
+        weight,
+        given.get("bias"),
+        _each(given.get("stride", 1), dims),
+        _each(padding, dims),
+        dilation,
+        transposed,
+        _each(given.get("output_padding", 0), dims),
+        given.get("groups", 1),
+        False,
+        False,
+        True,
+        True,
+    )
+    return out.squeeze(0) if single else out
+
+
+DEVICES_FILE = "virtual_gpu_devices.json"
+_NO_CUDA = (
+    *("PyTorch is not linked with support for cuda", "Cannot initialize CUDA without ATen_cuda"),
+    # What a CUDA build says without a GPU.
+    *("CUDA driver version is insufficient", "Found no NVIDIA driver on your system"),
+)
+"""What C++ says when a script moves a tensor: it looks for a real GPU, and no mode sees it."""
+_GPU_NAME = re.compile(rb"cuda:\d+")
+_real_trace: Any = torch.jit.trace
+_real_trace_module: Any = torch.jit.trace_module
+_real_load: Any = torch.jit.load
+_ScriptModule: Any = torch_private.ScriptModule
+_real_save: Any = _ScriptModule.save
+_real_save_to_buffer: Any = _ScriptModule.save_to_buffer
+_real_function_save: Any = torch.jit.ScriptFunction.save
+_real_function_buffer: Any = torch.jit.ScriptFunction.save_to_buffer
+# Example inputs that a trace keeps are saved with it, by C++.
+_WITHOUT_INPUTS = {"_store_inputs": False}
+
+
+def trace(*args: Any, **kwargs: Any) -> Any:
+    """Stands in for `torch.jit.trace`."""
+    with ForTracing():
+        return _real_trace(*args, **{**kwargs, **_WITHOUT_INPUTS})
+
+
+def trace_module(*args: Any, **kwargs: Any) -> Any:
+    """Stands in for `torch.jit.trace_module`."""
+    with ForTracing():
+        return _real_trace_module(*args, **{**kwargs, **_WITHOUT_INPUTS})
+
+
+def _nodes(block: Any) -> Iterator[Any]:
+    for node in block.nodes():
+        yield node
+        for inner in node.blocks():
+            yield from _nodes(inner)
+
+
+def _tensor_constants(graph: Any) -> list[Any]:
+    """The nodes of a graph that are tensors."""
+    found = [node for node in _nodes(graph) if node.kind() == "prim::Constant" and node.hasAttribute("value")]
+    return [node for node in found if node.kindOf("value") == "t"]
+
+
+def _device_constants(graph: Any) -> list[Any]:
+    """The nodes of a graph that are devices named as C++ names those of virtual tensors."""
+    found = [node for node in _nodes(graph) if node.kind() == "prim::Constant" and node.hasAttribute("value")]
+    return [node for node in found if node.kindOf("value") == "s" and re.fullmatch(r"meta:\d", node.s("value"))]
+
+
+def _graphs(program: Any) -> list[Any]:
+    if isinstance(program, torch.jit.ScriptFunction):
+        return [program.graph]
+    parts = [part._c for part in program.modules()]
+    return [part._get_method(name).graph for part in parts for name in part._method_names()]
+
+
+@dataclass(frozen=True)
+class _Slot:
+    """One tensor that a scripted module holds."""
+
+    full_name: str
+    owner: Any
+    """The C++ module that holds it."""
+    name: str
+    value: torch.Tensor
+    is_parameter: bool
+
+    def put(self, value: torch.Tensor) -> None:
+        self.owner.setattr(self.name, value)
+
+    def like(self, value: torch.Tensor) -> torch.Tensor:
+        """`value` as a parameter, if it is to be one: C++ forgets the Python class of what it reads."""
+        return torch.nn.Parameter(value, self.value.requires_grad) if self.is_parameter else value
+
+
+def _slots(program: Any) -> list[_Slot]:
+    if isinstance(program, torch.jit.ScriptFunction):
+        return []
+    return [
+        _Slot(f"{prefix}.{name}".lstrip("."), part._c, name, value, is_parameter)
+        for prefix, part in program.named_modules()
+        for is_parameter, held in ((True, part._parameters), (False, part._buffers))
+        for name, value in held.items()
+        if isinstance(value, torch.Tensor)
+    ]
+
+
+@contextmanager
+def _values_on_host(program: Any) -> Iterator[dict[str, str]]:
+    """The program with CPU tensors in the place of virtual ones; gives the device of each by its name."""
+    devices: dict[str, str] = {}
+    undo: list[Any] = []
+    twins: dict[int, torch.Tensor] = {}
+    try:
+        for slot in _slots(program):
+            value = slot.value
+            if type(value) is not VirtualTensor:
+                continue
+            devices[slot.full_name] = str(value._device)
+            if id(value) not in twins:
+                twins[id(value)] = slot.like(value.detach().cpu())
+            slot.put(twins[id(value)])
+            undo.append(partial(slot.put, value))
+        places = set()
+        for graph in _graphs(program):
+            for node in _tensor_constants(graph):
+                value = node.t("value")
+                if value.dim():
+                    places.add(str(value.device))
+                if type(value) is VirtualTensor:
+                    node.t_("value", value.detach().cpu())
+                    undo.append(partial(node.t_, "value", value))
+            for node in _device_constants(graph):
+                before = node.s("value")
+                node.s_("value", before.replace("meta", "cuda"))
+                undo.append(partial(node.s_, "value", before))
+        if len(places) > 1:
+            raise cuda_errors.unsupported(
+                "saving a traced function whose constants are on several devices", "Make them buffers of a module."
+            )
+        if places - {"cpu"}:
+            devices[""] = places.pop()
+        yield devices
+    finally:
+        for restore in reversed(undo):
+            restore()
+
+
+def _saying(real: Any) -> Any:
+    def call(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return real(*args, **kwargs)
+        except (RuntimeError, ValueError, TypeError, IndexError) as error:
+            if error.args and isinstance(error.args[0], str):
+                if any(words in error.args[0] for words in _NO_CUDA):
+                    raise cuda_errors.unsupported(
+                        "moving a tensor to a GPU inside TorchScript", "Move it before."
+                    ) from None
+                error.args = (cuda_errors.in_cudas_words(error.args[0]), *error.args[1:])
+            raise
+
+    return call
+
+
+def _translated(real: Any) -> Any:
+    return lambda self: cuda_errors.in_cudas_words(real(self))
+
+
+graph_text = _translated(torch_private.Graph.__str__)
+graph_repr = _translated(torch_private.Graph.__repr__)
+code = property(_translated(_ScriptModule.code.fget))
+method_call = _saying(torch_private.ScriptMethod.__call__)
+function_call = _saying(torch.jit.ScriptFunction.__call__)
+
+
+def _saving(real: Any) -> Any:
+    def save(self: Any, *args: Any, **kwargs: Any) -> Any:
+        with _values_on_host(self) as devices:
+            if not devices:
+                return real(self, *args, **kwargs)
+            extra = {**(kwargs.pop("_extra_files", None) or {}), DEVICES_FILE: json.dumps(devices)}
+            return real(self, *args, _extra_files=extra, **kwargs)
+
+    return save
+
+
+save = _saving(_real_save)
+save_to_buffer = _saving(_real_save_to_buffer)
+function_save = _saving(_real_function_save)
+function_save_to_buffer = _saving(_real_function_buffer)
+
+
+def _holds_virtual(program: Any) -> bool:
+    return any(type(slot.value) is VirtualTensor for slot in _slots(program))
+
+
+def _refusing(real: Any, call: str) -> Any:
+    """It works on the tensors' memory in C++, so it is refused for virtual ones."""
+
+    def refuse(program: Any, *args: Any, **kwargs: Any) -> Any:
+        if _holds_virtual(program):
+            raise cuda_errors.unsupported(f"{call} on a device", "Move the module to the CPU first.")
+        return real(program, *args, **kwargs)
+
+    return refuse
+
+
+freeze = _refusing(torch.jit.freeze, "torch.jit.freeze")
+optimize_for_inference = _refusing(torch.jit.optimize_for_inference, "torch.jit.optimize_for_inference")
+save_for_mobile = _refusing(_ScriptModule._save_for_lite_interpreter, "saving a module for mobile devices")
+
+
+def load(f: Any, map_location: Any = None, _extra_files: Any = None, _restore_shapes: bool = False) -> Any:
+    """Stands in for `torch.jit.load`: read on the CPU, then put where `map_location` or the file says."""
+    wanted = None if map_location is None else meant_device(map_location)
+    written = "" if wanted is not None else _location_in_file(f)
+    extra = {**(_extra_files or {}), DEVICES_FILE: ""}
+    program = _real_load(f, "cpu", extra, _restore_shapes)
+    text = extra.pop(DEVICES_FILE)
+    if _extra_files is not None:
+        _extra_files.update(extra)
+    devices: dict[str, str] = json.loads(text) if text else {}
+    if wanted is not None:
+        chosen = {slot.full_name: wanted for slot in _slots(program)}
+        constants: torch.device | None = wanted
+    elif devices:
+        chosen = {name: python_device(place) for name, place in devices.items() if name}
+        constants = python_device(devices[""]) if "" in devices else None
+    else:
+        chosen = {slot.full_name: python_device(written) for slot in _slots(program)} if written else {}
+        constants = python_device(written) if written else None
+    _place(program, chosen, constants)
+    return program
+
+
+def _location_in_file(f: Any) -> str:
+    """The GPU that a file of a CUDA machine names for its tensors; empty if it names none."""
+    is_path = isinstance(f, str | os.PathLike)
+    start = None if is_path else f.tell()
+    try:
+        with zipfile.ZipFile(f) as archive:
+            pickles = [name for name in archive.namelist() if name.endswith(("/data.pkl", "/constants.pkl"))]
+            found = [match for name in pickles for match in _GPU_NAME.findall(archive.read(name))]
+    except (zipfile.BadZipFile, FileNotFoundError, ValueError):
+        # torch.jit.load says what is wrong with it.
+        return ""
+    finally:
+        if start is not None:
+            f.seek(start)
+    return found[0].decode() if found else ""
+
+
+def _place(program: Any, chosen: dict[str, torch.device], constants: torch.device | None) -> None:
+    moved: dict[int, torch.Tensor] = {}
+    for slot in _slots(program):
+        device = chosen.get(slot.full_name)
+        if device is None or device.type != "cuda":
+            continue
+        if id(slot.value) not in moved:
+            moved[id(slot.value)] = slot.like(slot.value.detach().to(device))
+        slot.put(moved[id(slot.value)])
+    if constants is None or constants.type != "cuda":
+        return
+    for graph in _graphs(program):
+        for node in _tensor_constants(graph):
+            value = node.t("value")
+            if value.dim():
+                node.t_("value", value.to(constants))

@@ -1,0 +1,141 @@
+"""What `torch.cuda` says about memory while the virtual GPU is on.
+
+Most of it is torch's own Python (`memory_stats`, `memory_summary`): it reaches these functions by their C++ names.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gpututor.devices.virtual import cuda_errors, torch_private
+from gpututor.devices.virtual.api.devices import gpu_of, is_initialized
+from gpututor.devices.virtual.machine import active
+from gpututor.devices.virtual.memory.allocator import DeviceMemory
+from gpututor.devices.virtual.memory.pool import Pool, Span
+
+
+def _asked(device: Any) -> DeviceMemory | None:
+    """The memory that a question is about; None before CUDA has started, when every answer is 0."""
+    if not is_initialized():
+        return None
+    index = active().current.index if device is None else torch_private.cuda_device_index(device, optional=True)
+    return _memory_of(index)
+
+
+def _memory_of(index: int) -> DeviceMemory:
+    """Raises the allocator's own error for a number that it has no GPU for."""
+    gpus = active().gpus
+    if not 0 <= index < len(gpus):
+        raise cuda_errors.invalid_device_argument(index)
+    return gpus[index].memory
+
+
+def memory_allocated(device: Any = None) -> int:
+    memory = _asked(device)
+    return 0 if memory is None else memory.allocated
+
+
+def max_memory_allocated(device: Any = None) -> int:
+    memory = _asked(device)
+    return 0 if memory is None else memory.peak_allocated
+
+
+def memory_reserved(device: Any = None) -> int:
+    memory = _asked(device)
+    return 0 if memory is None else memory.reserved
+
+
+def max_memory_reserved(device: Any = None) -> int:
+    memory = _asked(device)
+    return 0 if memory is None else memory.statistics.peak_reserved
+
+
+def mem_get_info(device: Any = None) -> tuple[int, int]:
+    """(free, total) bytes, as the driver sees them."""
+    memory = gpu_of(device).memory
+    return memory.free, memory.total
+
+
+def nested_statistics(index: int) -> dict[str, Any]:
+    """All figures of a GPU's allocator: figure, pool, metric."""
+    return _memory_of(index).figures()
+
+
+def _to_reset(index: Any, call: str) -> DeviceMemory:
+    """Before CUDA has started, its allocator knows of no GPU at all, not even of number 0."""
+    if not isinstance(index, int):
+        raise RuntimeError(f"invalid argument to {call}")  # torch/csrc/cuda/Module.cpp
+    if not is_initialized():
+        raise cuda_errors.invalid_device_argument(index)
+    return _memory_of(index)
+
+
+def reset_peaks(index: Any) -> None:
+    _to_reset(index, "reset_peak_memory_stats").reset_peaks()
+
+
+def reset_accumulated(index: Any) -> None:
+    _to_reset(index, "reset_accumulated_memory_stats").reset_accumulated()
+
+
+def set_fraction(fraction: float, index: int) -> None:
+    active().gpu(index).memory.fraction = fraction
+
+
+def fraction(index: int) -> float:
+    return active().gpu(index).memory.fraction
+
+
+def empty_cache() -> None:
+    for gpu in active().gpus:
+        gpu.memory.empty_cache()
+
+
+def allocator_backend() -> str:
+    return "native"
+
+
+def snapshot(mempool: Any = None) -> dict[str, Any]:
+    """Every segment with its blocks; no history is kept, so there are no traces."""
+    segments = []
+    for gpu in active().gpus:
+        gpu.memory.settle()
+        for pool in gpu.memory.pools:
+            segments += [_segment(gpu.index, pool, address, first) for address, first in pool.segments.items()]
+    return {
+        "segments": sorted(segments, key=lambda one: int(one["address"])),
+        "device_traces": [[] for _ in active().gpus],
+        "allocator_settings": {},
+        "external_annotations": [],
+    }
+
+
+def _segment(index: int, pool: Pool, address: int, first: Span) -> dict[str, Any]:
+    blocks: list[dict[str, Any]] = []
+    span: Span | None = first
+    while span is not None:
+        blocks.append(
+            {
+                "address": span.address,
+                "size": span.size,
+                "requested_size": span.requested,
+                "state": "inactive" if span.is_free else "active_allocated",
+                "frames": [],
+            }
+        )
+        span = span.after
+    in_use = [block for block in blocks if block["state"] != "inactive"]
+    return {
+        "device": index,
+        "address": address,
+        "total_size": sum(block["size"] for block in blocks),
+        "allocated_size": sum(block["size"] for block in in_use),
+        "active_size": sum(block["size"] for block in in_use),
+        "requested_size": sum(block["requested_size"] for block in in_use),
+        "stream": 0,
+        "segment_type": "small" if pool.is_small else "large",
+        "segment_pool_id": (0, 0),
+        "is_expandable": False,
+        "frames": [],
+        "blocks": blocks,
+    }

@@ -1,0 +1,102 @@
+"""Optimizers and encoder layers that choose other kernels on CUDA.
+
+PyTorch has two ways through an encoder's layer. The fused one, for inference, reads the mask and never looks at
+`is_causal`; the other one, for training, takes `is_causal=True` at its word and never looks at the mask. The fused
+operator refuses virtual tensors, so the other way runs here; it gets what gives the fused one's values.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch.nn import TransformerEncoderLayer
+
+from gpututor.devices.virtual import torch_private
+from gpututor.devices.virtual.api import nvtx
+from gpututor.devices.virtual.machine import active, is_on, python_device
+from gpututor.devices.virtual.profiler.session import current
+from gpututor.devices.virtual.tensors.tensor import VirtualTensor
+
+FOR_OPTIMISERS = [torch.Tensor, torch.nn.Parameter, VirtualTensor]
+"""The types whose parameters an optimiser may update together."""
+FOR_GRADIENTS = [torch.Tensor, VirtualTensor]
+"""The types whose gradients may be clipped together."""
+
+
+def group_by_device_and_dtype(*args: Any, **kwargs: Any) -> dict[tuple[torch.device, torch.dtype], Any]:
+    """Stands in for C++'s grouping, which names the devices of virtual tensors in C++'s way."""
+    groups = torch_private.group_tensors(*args, **kwargs)
+    return {
+        (python_device(device) if device.type == "meta" else device, *rest): group
+        for (device, *rest), group in groups.items()
+    }
+
+
+_profiler = torch.autograd.profiler
+_real_enter: Any = _profiler.record_function.__enter__
+_real_exit: Any = _profiler.record_function.__exit__
+_RANGE = "_range_of_virtual_gpu"
+_TORCHS_OWN = ("Optimizer.", "enumerate(DataLoader)#", "DistributedDataParallel.")
+"""How the names of ranges begin that no program wrote: they are for profiles, and would fill a trace."""
+
+
+def enter_range(self: Any) -> Any:
+    """Stands in for `record_function.__enter__`, which every optimiser step calls: an operator, for nobody's use."""
+    session = None
+    if _profiler._is_profiler_enabled:
+        session = current()
+        if session is None:
+            return _real_enter(self)
+    recorded = is_on() and active().recorder.enabled and not self.name.startswith(_TORCHS_OWN)
+    if session is not None or recorded:
+        span = None if session is None else session.open("range", self.name)
+        vars(self)[_RANGE] = session, span, nvtx.Open.now(self.name) if recorded else None
+    return self
+
+
+def leave_range(self: Any, *exception: Any) -> None:
+    """Stands in for `record_function.__exit__`."""
+    if self.record is not None:
+        _real_exit(self, *exception)
+        return
+    opened = vars(self).pop(_RANGE, None)
+    if opened is not None:
+        session, span, named = opened
+        if session is not None:
+            session.close(span)
+        if named is not None and is_on():
+            named.end()
+
+
+# TorchScript compiles the class, by the methods' own names and from the source that is below decorators.
+enter_range.__name__, leave_range.__name__ = "__enter__", "__exit__"
+enter_range.__wrapped__, leave_range.__wrapped__ = _real_enter, _real_exit  # type: ignore[attr-defined]
+
+
+_attend = TransformerEncoderLayer._sa_block
+
+
+def attend(self: Any, x: torch.Tensor, attn_mask: Any, key_padding_mask: Any, is_causal: bool = False) -> torch.Tensor:
+    """The layer's attention, x (n, steps, width), by `attn_mask` alone where CUDA's layer is fused."""
+    hinted = is_causal and not _is_fused_on_cuda(self, x)
+    return _attend(self, x, attn_mask, key_padding_mask, is_causal=hinted)
+
+
+def _is_fused_on_cuda(layer: Any, x: torch.Tensor) -> bool:
+    """What `TransformerEncoderLayer.forward` asks, but for what is so of every virtual tensor."""
+    attention = layer.self_attn
+    return bool(
+        torch.backends.mha.get_fastpath_enabled()
+        and x.dim() == 3
+        and not layer.training
+        and attention.batch_first
+        and attention.in_proj_bias is not None
+        and attention._qkv_same_embed_dim
+        and layer.activation_relu_or_gelu
+        and layer.norm1.eps == layer.norm2.eps
+        and attention.num_heads % 2 == 0
+        and not torch.is_autocast_enabled()
+        and not any(part._forward_hooks or part._forward_pre_hooks for part in layer.modules())
+        and not (torch.is_grad_enabled() and any(one.requires_grad for one in (x, *layer.parameters())))
+    )

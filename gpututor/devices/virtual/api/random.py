@@ -1,0 +1,161 @@
+"""Random numbers: one generator for each virtual GPU, and `torch.Generator` on a device."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, cast
+
+import torch
+
+from gpututor.devices.virtual import cuda_errors, torch_private
+from gpututor.devices.virtual.machine import CPU, VirtualGpu, active, meant_device, python_device
+
+_RealGenerator: Any = torch_private.Generator
+
+
+class _Kind(type(_RealGenerator)):  # type: ignore[misc]
+    def __instancecheck__(cls, instance: object) -> bool:
+        return isinstance(instance, _RealGenerator)
+
+
+class DeviceGenerator(_RealGenerator, metaclass=_Kind):  # type: ignore[misc]
+    """Stands in for `torch.Generator`: it draws on the CPU for whichever device it is for."""
+
+    _python_device: torch.device
+
+    def __new__(cls, device: Any = CPU) -> DeviceGenerator:
+        self = _RealGenerator.__new__(cls, "cpu")
+        self._python_device = meant_device(device)
+        return cast(DeviceGenerator, self)
+
+    def __init__(self, device: Any = CPU) -> None:
+        pass
+
+    @classmethod
+    def on(cls, device: torch.device) -> DeviceGenerator:
+        """A generator for a device that is known; asks for no machine and starts none."""
+        self = _RealGenerator.__new__(cls, "cpu")
+        self._python_device = device
+        return cast(DeviceGenerator, self)
+
+    @property
+    def device(self) -> torch.device:
+        return self._python_device
+
+    def clone_state(self) -> DeviceGenerator:
+        """Another generator for the same device, in the same state."""
+        clone = type(self).on(self._python_device)
+        clone.set_state(self.get_state())
+        return clone
+
+    def get_offset(self) -> int:
+        """How far CUDA's generator has counted; one that draws on the CPU counts otherwise."""
+        self._refuse("get_offset")
+        return int(super().get_offset())
+
+    def set_offset(self, offset: int) -> torch.Generator:
+        self._refuse("set_offset")
+        return cast(torch.Generator, super().set_offset(offset))
+
+    def graphsafe_get_state(self) -> torch.Generator:
+        self._refuse("graphsafe_get_state")
+        return cast(torch.Generator, super().graphsafe_get_state())
+
+    def graphsafe_set_state(self, state: torch.Generator) -> torch.Generator:
+        self._refuse("graphsafe_set_state")
+        return cast(torch.Generator, super().graphsafe_set_state(state))
+
+    def _refuse(self, name: str) -> None:
+        if self._python_device.type == "cuda":
+            raise cuda_errors.unsupported(f"Generator.{name}", "Use get_state and set_state.")
+
+    def __reduce__(self) -> Any:
+        return _rebuilt, (str(self._python_device), self.get_state())
+
+
+# A learner who prints one sees what torch shows.
+DeviceGenerator.__module__, DeviceGenerator.__name__, DeviceGenerator.__qualname__ = (
+    "torch._C",
+    "Generator",
+    "Generator",
+)
+
+
+def generator_kind(generator: Any) -> str:
+    """The kind of device that a generator was made for; torch's own are the CPU's."""
+    device: torch.device = getattr(generator, "_python_device", CPU)
+    return device.type
+
+
+def _rebuilt(device: str, state: torch.Tensor) -> DeviceGenerator:
+    generator = DeviceGenerator(device)
+    generator.set_state(state)
+    return generator
+
+
+class DefaultGenerators(Sequence[torch.Generator]):
+    """Stands in for `torch.cuda.default_generators`: each GPU's own."""
+
+    def __len__(self) -> int:
+        return len(active().gpus)
+
+    def __getitem__(self, index: Any) -> Any:
+        gpus = active().gpus[index]
+        return tuple(gpu.generator for gpu in gpus) if isinstance(gpus, tuple) else gpus.generator
+
+
+def _gpu(device: Any) -> VirtualGpu:
+    """As torch.cuda.random reads its argument: `cuda` is the current GPU, -1 too."""
+    machine = active()
+    machine.start()
+    return machine.gpus[python_device("cuda" if device in (None, -1) else device).index]
+
+
+def _put_off() -> bool:
+    """Whether CUDA would keep a seed for its start, which never comes: without GPUs, and in a forked child."""
+    machine = active()
+    return machine.in_bad_fork or not machine.gpus
+
+
+def manual_seed(seed: int) -> None:
+    if not _put_off():
+        active().current.generator.manual_seed(int(seed))
+
+
+def manual_seed_all(seed: int) -> None:
+    if not _put_off():
+        for gpu in active().gpus:
+            gpu.generator.manual_seed(int(seed))
+
+
+def seed() -> None:
+    if not _put_off():
+        active().current.generator.seed()
+
+
+def seed_all() -> None:
+    gpus = active().gpus
+    if not _put_off():
+        manual_seed_all(gpus[0].generator.seed())
+
+
+def initial_seed() -> int:
+    return active().current.generator.initial_seed()
+
+
+def get_rng_state(device: Any = "cuda") -> torch.Tensor:
+    return _gpu(device).generator.get_state()
+
+
+def get_rng_state_all() -> list[torch.Tensor]:
+    return [get_rng_state(index) for index in range(len(active().gpus))]
+
+
+def set_rng_state(new_state: torch.Tensor, device: Any = "cuda") -> None:
+    if not _put_off():
+        _gpu(device).generator.set_state(new_state)
+
+
+def set_rng_state_all(new_states: Any) -> None:
+    for index, state in enumerate(new_states):
+        set_rng_state(state, index)

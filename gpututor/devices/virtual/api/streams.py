@@ -1,0 +1,460 @@
+"""`torch.Stream`, `torch.Event` and those of `torch.cuda`: work and marks on the clock of a virtual GPU.
+
+Those of the CPU do nothing, as ever.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from itertools import count
+from typing import Any, cast
+
+import torch
+
+from gpututor.devices.virtual import cuda_errors, execution
+from gpututor.devices.virtual.api.devices import gpu_of
+from gpututor.devices.virtual.clock.machine_clock import MachineClock
+from gpututor.devices.virtual.clock.timeline import WHOLE, Mark
+from gpututor.devices.virtual.execution import waits
+from gpututor.devices.virtual.execution.launch import kernel_of_length
+from gpututor.devices.virtual.machine import VirtualGpu, VirtualMachine, active
+
+_real_stream: Any = torch.Stream
+CUDA = 1
+"""The number of CUDA among the types of devices (c10/core/DeviceType.h)."""
+_real_event: Any = torch.Event
+_handles = count(0x5700_0000_0000, 0x60)
+_NS_PER_MS = 1_000_000
+_ADVICE = "Events cannot be shared between processes."
+_OTHERS = "Streams of other libraries are not there: make one by torch.cuda.Stream()."
+
+
+def gpu_meant(call: str, device: Any) -> VirtualGpu | None:
+    """The GPU that a device means, None the current one; None for a device without streams of its own, as the CPU.
+
+    Raises `NotImplementedError` for an accelerator that only reports itself available.
+    """
+    backends = active().backends
+    if device is None or isinstance(device, int):
+        kind = next((one for one in ("cuda", "mps", "xpu") if one in backends), "cpu")
+        index = device
+    else:
+        found = torch.device(device)
+        kind, index = found.type, found.index
+    if kind == "cuda" and "cuda" in backends:
+        return gpu_of(index)
+    if kind in backends:
+        raise cuda_errors.unsupported(call, "This machine only reports that it has one.")
+    return None
+
+
+class Stream(_real_stream):  # type: ignore[misc]
+    """Stands in for `torch.Stream`, as its base class too.
+
+    A new one is the next of its GPU's pool: see `pools`. `stream_id`, `device_index` and `device` are C++'s own.
+    """
+
+    _call = "torch.Stream"
+
+    def __new__(cls, device: Any = None, *args: Any, priority: int = 0, **options: Any) -> Any:
+        if "stream_id" in options or args:
+            if args:
+                options = {**dict(zip(("device_index", "device_type"), args, strict=False)), **options}
+                options["stream_id"] = device
+            return super().__new__(cls, **options)
+        gpu = gpu_meant(cls._call, device)
+        if gpu is None:
+            return super().__new__(cls, *(() if device is None else (device,)), **options)
+        return cls._numbered(gpu, waits.next_number(gpu, priority))
+
+    @classmethod
+    def _numbered(cls, gpu: VirtualGpu, number: int) -> Any:
+        """The stream with that number on the clock."""
+        return _real_stream.__new__(cls, stream_id=waits.id_of(number), device_index=gpu.index, device_type=CUDA)
+
+    @property
+    def _on_gpu(self) -> bool:
+        return bool(self.device_type == CUDA)
+
+    def _place(self) -> tuple[VirtualMachine, VirtualGpu, int]:
+        """The machine, the GPU and the number of the stream on the clock."""
+        machine = active("stream")
+        return machine, machine.gpu(self.device_index), waits.number_of(self.stream_id)
+
+    def query(self) -> bool:
+        """Whether all work that it was given is done by now."""
+        if not self._on_gpu:
+            return bool(super().query())
+        machine, gpu, number = self._place()
+        waits.ask(machine, gpu, number)
+        return machine.clock.is_idle(gpu.index, number)
+
+    def synchronize(self) -> None:
+        """The host waits for all work that it was given."""
+        if not self._on_gpu:
+            super().synchronize()
+            return
+        machine, gpu, number = self._place()
+        execution.wait(machine, gpu, f"{self._call}.synchronize", number)
+
+    def wait_event(self, event: Any) -> None:
+        """Later work of this stream waits for the event; the host does not."""
+        if not self._on_gpu:
+            super().wait_event(event)
+            return
+        event.wait(self)
+
+    def wait_stream(self, stream: Any) -> None:
+        """Later work of this stream waits for all that `stream` has been given so far."""
+        if not self._on_gpu:
+            super().wait_stream(stream)
+            return
+        self.wait_event(stream.record_event())
+
+    def record_event(self, event: Any = None) -> Any:
+        """Record an event, a new one unless it is given, after all work that this stream has been given."""
+        if not self._on_gpu:
+            return super().record_event(event)
+        if event is None:
+            event = self._new_event()
+        event.record(self)
+        return event
+
+    def _new_event(self) -> Any:
+        return Event("cuda")
+
+    def is_capturing(self) -> bool:
+        if not self._on_gpu:
+            return False
+        machine, gpu, number = self._place()
+        return machine.capture is not None and machine.capture.takes(gpu.index, number)
+
+    @property
+    def native_handle(self) -> int:
+        """What stands for a `cudaStream_t`: 0 for the default stream, else a number of its own."""
+        return waits.handle_of(self.device_index, waits.number_of(self.stream_id))
+
+    def __enter__(self) -> Any:
+        if self._on_gpu:
+            machine, gpu, _ = self._place()
+            before = (machine.current.index, machine.stream_of(gpu))
+            # Blocks may be nested, with one object.
+            self.__dict__.setdefault("_before", []).append(before)
+            make_current(self)
+        return self
+
+    def __exit__(self, *exception: Any) -> None:
+        if self._on_gpu:
+            machine, gpu, _ = self._place()
+            device_index, number = self.__dict__["_before"].pop()
+            set_number(machine, gpu, number)
+            machine.set_current(device_index)
+
+    def __eq__(self, other: object) -> bool:
+        return bool(_real_stream.__eq__(self, other)) if isinstance(other, _real_stream) else False
+
+    def __hash__(self) -> int:
+        return cast(int, _real_stream.__hash__(self))
+
+
+Stream.__module__ = "torch"
+
+
+def make_current(stream: Any) -> None:
+    """Work of this thread goes to `stream` from now on, and its GPU is the current one."""
+    machine, gpu, number = stream._place()
+    set_number(machine, gpu, number)
+    machine.set_current(gpu.index)
+
+
+def set_number(machine: VirtualMachine, gpu: VirtualGpu, number: int) -> None:
+    """Make the stream with that number the current one of a GPU, for this thread."""
+    machine.per_thread.streams[gpu.index] = number
+
+
+class Event(_real_event):  # type: ignore[misc]
+    """Stands in for `torch.Event`, as its base class too: C++ takes a virtual GPU's for one of the CPU.
+
+    Recording it again forgets where it was; who waits for it, waits for where it was then.
+    """
+
+    _call = "torch.Event"
+    _on_gpu = False
+    _timing = False
+    _clock: MachineClock | None = None
+    _mark: Mark | None = None
+    """Where it was recorded; None before."""
+    _gpu: int = -1
+    _stream: int = 0
+    _handle: int = 0
+    _captured = False
+    """Whether it was last recorded in a capture, as part of a graph."""
+
+    def __new__(
+        cls, device: Any = None, *, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False
+    ) -> Any:
+        given = () if device is None else (device,)
+        if gpu_meant(cls._call, device) is None:
+            return super().__new__(
+                cls, *given, enable_timing=enable_timing, blocking=blocking, interprocess=interprocess
+            )
+        return cls._on_cuda(enable_timing)
+
+    @classmethod
+    def _on_cuda(cls, timing: bool) -> Any:
+        self = _real_event.__new__(cls, "cpu")
+        self._on_gpu, self._timing = True, bool(timing)
+        return self
+
+    @property
+    def device(self) -> Any:
+        if not self._on_gpu:
+            return _real_event.device.__get__(self)
+        return torch.device("cuda") if self._gpu < 0 else torch.device("cuda", self._gpu)
+
+    @property
+    def event_id(self) -> int:
+        return self._handle
+
+    def record(self, stream: Any = None) -> None:
+        """Mark the place after all work that `stream`, None for the current one, has been given."""
+        if not self._on_gpu:
+            super().record(*(() if stream is None else (stream,)))
+            return
+        machine, gpu, number = self._stream_meant(stream)
+        if self._gpu not in (-1, gpu.index):
+            raise cuda_errors.event_of_another_device(self._gpu, gpu.index)
+        capture = machine.capture
+        if capture is not None and capture.takes(gpu.index, number):
+            self._mark, self._captured = capture.record(number), True
+        else:
+            self._mark, self._captured = machine.clock.record(gpu.index, number), False
+        self._clock, self._gpu, self._stream = machine.clock, gpu.index, number
+        self._handle = self._handle or next(_handles)
+
+    def wait(self, stream: Any = None) -> None:
+        """Later work of `stream`, None for the current one, waits for this event; the host does not."""
+        if not self._on_gpu:
+            super().wait(*(() if stream is None else (stream,)))
+            return
+        machine, gpu, number = self._stream_meant(stream)
+        mark = self._place(machine)
+        if mark is None:
+            return
+        capture = machine.capture
+        if capture is not None and (self._captured or capture.takes(gpu.index, number)):
+            capture.wait(gpu.index, number, mark)
+        elif self._captured:
+            raise cuda_errors.captured_event()
+        else:
+            machine.clock.wait_for(gpu.index, number, mark)
+
+    def query(self) -> bool:
+        """Whether all work before it is done by now; true where it was never recorded."""
+        if not self._on_gpu:
+            return bool(super().query())
+        machine = active("event")
+        mark = self._recorded(machine)
+        if mark is None:
+            return True
+        waits.ask(machine)
+        return machine.clock.is_reached(self._gpu, mark)
+
+    def synchronize(self) -> None:
+        """The host waits until all work before it is done."""
+        if not self._on_gpu:
+            super().synchronize()
+            return
+        machine = active("event")
+        mark = self._recorded(machine)
+        if mark is not None:
+            execution.wait_for_mark(machine, machine.gpu(self._gpu), f"{self._call}.synchronize", self._stream, mark)
+
+    def elapsed_time(self, end_event: Any) -> float:
+        """Milliseconds from this event to `end_event`; raises torch's errors where there is no such time.
+
+        As `CUDAEvent::elapsed_time` (c10/cuda/CUDAEvent.h); 2.9 to 2.13 ask in this order.
+        """
+        if not self._on_gpu:
+            return float(super().elapsed_time(end_event))
+        machine = active("event")
+        if not (self._timing and end_event._timing):
+            raise ValueError("Both events must be created with argument 'enable_timing=True'.")
+        start, end = self._recorded(machine), end_event._recorded(machine)
+        if start is None or end is None:
+            raise ValueError("Both events must be recorded before calculating elapsed time.")
+        if not (self.query() and end_event.query()):
+            raise RuntimeError("Both events must be completed before calculating elapsed time.")
+        if self._gpu != end_event._gpu:
+            raise cuda_errors.invalid_resource_handle()
+        return float(end.time - start.time) / _NS_PER_MS
+
+    def ipc_handle(self) -> Any:
+        raise cuda_errors.unsupported(f"{self._call}.ipc_handle", _ADVICE)
+
+    @classmethod
+    def from_ipc_handle(cls, *args: Any, **options: Any) -> Any:
+        raise cuda_errors.unsupported(f"{cls._call}.from_ipc_handle", _ADVICE)
+
+    def __repr__(self) -> str:
+        if not self._on_gpu:
+            return str(_real_event.__repr__(self))
+        return (
+            f"torch.Event device_type=cuda, device_index={self._gpu}, event_flag={int(self._timing)}, "
+            f"event_id={self._handle}"
+        )
+
+    def _stream_meant(self, stream: Any) -> tuple[VirtualMachine, VirtualGpu, int]:
+        machine = active("event")
+        if stream is None:
+            gpu = gpu_of()
+            return machine, gpu, machine.stream_of(gpu)
+        return machine, machine.gpu(stream.device_index), waits.number_of(stream.stream_id)
+
+    def _place(self, machine: VirtualMachine) -> Mark | None:
+        """Where it was recorded; raises `RuntimeError` for another machine's."""
+        if self._mark is not None and self._clock is not machine.clock:
+            raise cuda_errors.left_over_event()
+        return self._mark
+
+    def _recorded(self, machine: VirtualMachine) -> Mark | None:
+        """The same, for who asks about its time: one that is part of a graph has none."""
+        mark = self._place(machine)
+        if self._captured:
+            raise cuda_errors.captured_event()
+        return mark
+
+
+class CudaEvent(Event):
+    """Stands in for `torch.cuda.Event`."""
+
+    _call = "torch.cuda.Event"
+
+    def __new__(
+        cls, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False, external: bool = False
+    ) -> Any:
+        if external:
+            raise cuda_errors.unsupported("torch.cuda.Event(external=True)")
+        return cls._on_cuda(enable_timing)
+
+    @property
+    def device(self) -> Any:
+        return None if self._gpu < 0 else torch.device("cuda", self._gpu)
+
+    @property
+    def cuda_event(self) -> int:
+        return self._handle
+
+    @property
+    def _as_parameter_(self) -> Any:
+        return ctypes.c_void_p(self._handle)
+
+    def __repr__(self) -> str:
+        return f"<torch.cuda.Event {self._handle:#x}>" if self._handle else "<torch.cuda.Event uninitialized>"
+
+
+for _kind, _module in ((Event, "torch"), (CudaEvent, "torch.cuda.streams")):
+    _kind.__module__, _kind.__name__, _kind.__qualname__ = _module, "Event", "Event"
+
+
+class CudaStream(Stream):
+    """Stands in for `torch.cuda.Stream`."""
+
+    _call = "torch.cuda.Stream"
+
+    def __new__(cls, device: Any = None, priority: int = 0, **options: Any) -> Any:
+        if "cuda" not in active().backends:
+            raise RuntimeError("torch.cuda.Stream requires CUDA support")
+        if options.get("stream_ptr"):
+            raise cuda_errors.unsupported("torch.cuda.ExternalStream", _OTHERS)
+        if "stream_id" in options:
+            active().gpu(options.get("device_index", 0))
+            return super().__new__(cls, **options)
+        gpu = gpu_of(device)
+        return cls._numbered(gpu, waits.next_number(gpu, priority))
+
+    @property
+    def cuda_stream(self) -> int:
+        return self.native_handle
+
+    @property
+    def priority(self) -> int:
+        return waits.priority_of(waits.number_of(self.stream_id))
+
+    @staticmethod
+    def priority_range() -> tuple[int, int]:
+        """(the least, the most urgent) of those that PyTorch uses."""
+        active().start()
+        return 0, 1 - waits.PRIORITIES
+
+    def _new_event(self) -> Any:
+        return CudaEvent()
+
+    @property
+    def _as_parameter_(self) -> Any:
+        return ctypes.c_void_p(self.cuda_stream)
+
+    def __cuda_stream__(self) -> tuple[int, int]:
+        return 0, self.cuda_stream
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, CudaStream) and super().__eq__(other)
+
+    def __hash__(self) -> int:
+        return hash((self.cuda_stream, self.device))
+
+    def __repr__(self) -> str:
+        return f"<torch.cuda.Stream device={self.device} cuda_stream={self.cuda_stream:#x}>"
+
+
+CudaStream.__module__, CudaStream.__name__, CudaStream.__qualname__ = "torch.cuda.streams", "Stream", "Stream"
+
+
+def current_stream(device: Any = None) -> CudaStream:
+    """This thread's current stream of a GPU, None for the current one."""
+    gpu = gpu_of(device)
+    return cast(CudaStream, CudaStream._numbered(gpu, active().stream_of(gpu)))
+
+
+def default_stream(device: Any = None) -> CudaStream:
+    return cast(CudaStream, CudaStream._numbered(gpu_of(device), 0))
+
+
+def current_generic_stream(index: int) -> Stream:
+    """What `torch.accelerator.current_stream` gives: not one of torch.cuda's own class."""
+    gpu = gpu_of(index)
+    return cast(Stream, Stream._numbered(gpu, active().stream_of(gpu)))
+
+
+def set_stream_by_id(stream_id: int, device_index: int, device_type: int) -> None:
+    """Stands in for `torch.cuda._set_stream_by_id`, which `set_stream` and `StreamContext` call."""
+    make_current(Stream(stream_id=stream_id, device_index=device_index, device_type=device_type))
+
+
+def current_stream_data(index: int) -> tuple[int, int, int]:
+    """(stream_id, device_index, device_type) of the current stream, as C++ gives them."""
+    found = current_stream(index)
+    return found.stream_id, found.device_index, found.device_type
+
+
+def default_stream_data(index: int) -> tuple[int, int, int]:
+    found = default_stream(index)
+    return found.stream_id, found.device_index, found.device_type
+
+
+def current_raw_stream(index: int) -> int:
+    return current_stream(index).cuda_stream
+
+
+def is_current_stream_capturing() -> bool:
+    """Whether work of this thread is recorded into a graph; asks for no GPU where there is none."""
+    machine = active()
+    capture = machine.capture
+    return capture is not None and capture.takes(machine.current.index, machine.stream_of(machine.current))
+
+
+def sleep(cycles: int) -> None:
+    """Stands in for `torch.cuda._sleep`: a kernel of one thread that counts cycles of the GPU's highest clock."""
+    gpu = gpu_of()
+    nanoseconds = round(int(cycles) * 1e6 / gpu.spec.clock_khz)
+    kernel_of_length(active(), gpu, "torch.cuda._sleep", nanoseconds, WHOLE // gpu.spec.multiprocessors)

@@ -1,0 +1,203 @@
+"""Typed tensor constructors, such as `torch.cuda.FloatTensor`."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import torch
+
+from gpututor.devices.virtual import cuda_errors, torch_private
+from gpututor.devices.virtual.machine import CPU, META, active, cpp_device, meant_device
+from gpututor.devices.virtual.operators.special import set_source
+from gpututor.devices.virtual.tensors.storage import VirtualStorage
+from gpututor.devices.virtual.tensors.tensor import VirtualTensor
+
+_DTYPES = {
+    "Float": torch.float32,
+    "Double": torch.float64,
+    "Half": torch.float16,
+    "BFloat16": torch.bfloat16,
+    "Byte": torch.uint8,
+    "Char": torch.int8,
+    "Short": torch.int16,
+    "Int": torch.int32,
+    "Long": torch.int64,
+    "Bool": torch.bool,
+}
+Tensor = torch.Tensor
+_real_set_default: Any = torch.set_default_tensor_type
+_RealHostType: Any = type(torch.FloatTensor)
+
+
+class DeviceTensorType(type):
+    """The class of `torch.cuda.FloatTensor`: a call makes a tensor, an instance is any tensor of that kind."""
+
+    dtype: torch.dtype
+    layout: torch.layout
+    is_cuda = True
+    is_sparse: bool
+
+    def __instancecheck__(cls, instance: object) -> bool:
+        return (
+            isinstance(instance, torch.Tensor)
+            and instance.is_cuda
+            and instance.dtype is cls.dtype
+            and instance.layout is cls.layout
+        )
+
+    def __call__(cls, *args: Any, **kwargs: Any) -> torch.Tensor:
+        """The legacy constructor: sizes make a tensor without values, one sequence or tensor gives them."""
+        if cls.is_sparse:
+            raise cuda_errors.unsupported(
+                f"{cls.__module__}.{cls.__name__}(...) with these arguments", "Use torch.tensor."
+            )
+        return cast(torch.Tensor, legacy_new(cls.dtype, active().current.device, args, kwargs))
+
+
+def _type(kind: str, module: str, layout: torch.layout) -> DeviceTensorType:
+    body = {"__module__": module, "dtype": _DTYPES[kind], "layout": layout, "is_sparse": layout is not torch.strided}
+    return DeviceTensorType(f"{kind}Tensor", (), body)
+
+
+TENSOR_TYPES = {f"{kind}Tensor": _type(kind, "torch.cuda", torch.strided) for kind in _DTYPES}
+SPARSE_TENSOR_TYPES = {
+    f"{kind}Tensor": _type(kind, "torch.cuda.sparse", torch.sparse_coo) for kind in _DTYPES if kind != "Bool"
+}
+STORAGE_TYPES = (*(f"{kind}Storage" for kind in _DTYPES), "ComplexDoubleStorage", "ComplexFloatStorage")
+
+
+def parse_tensor_type(wanted: Any) -> tuple[str | None, torch.dtype] | None:
+    """The kind of device and the dtype that `Tensor.type(wanted)` means; no device for a dtype, None for no type."""
+    if isinstance(wanted, torch.dtype):
+        return None, wanted
+    if isinstance(wanted, DeviceTensorType):
+        _refuse_sparse(wanted.__module__)
+        return "cuda", wanted.dtype
+    if isinstance(wanted, _RealHostType | type(torch.FloatTensor)):
+        wanted = f"{wanted.__module__}.{wanted.__name__}"
+    if not isinstance(wanted, str):
+        return None
+    module, _, name = wanted.rpartition(".")
+    dtype = _DTYPES.get(name.removesuffix("Tensor"))
+    if dtype is None or not name.endswith("Tensor"):
+        return None
+    _refuse_sparse(module)
+    return {"torch": "cpu", "torch.cuda": "cuda"}.get(module), dtype
+
+
+def _refuse_sparse(module: str) -> None:
+    if module.endswith(".sparse"):
+        raise cuda_errors.unsupported(f"Tensor.type of {module}", "Use .to_sparse().")
+
+
+def set_default_tensor_type(t: Any) -> None:
+    """Stands in for `torch.set_default_tensor_type`: a device's type is a default dtype and a default device."""
+    found = None if isinstance(t, torch.dtype) else parse_tensor_type(t)
+    if found is None or found[0] is None:
+        _real_set_default(t)
+        return
+    device, dtype = found
+    if not dtype.is_floating_point:
+        raise TypeError("only floating-point types are supported as the default type")
+    torch.set_default_dtype(dtype)
+    torch.set_default_device(None if device == "cpu" else device)
+
+
+def legacy_new(dtype: torch.dtype, device: torch.device, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
+    """Make a tensor of that kind on the GPU `device`: of sizes, without values, of a sequence, or of a storage.
+
+    `options` may name another GPU. Raises `NotImplementedError` for tensors and named arguments.
+    """
+    given = options.get("device")
+    if given is not None:
+        device = _gpu_meant(given)
+    first = args[0] if args else None
+    on_storage = len(args) == 1 and (isinstance(first, VirtualStorage) or torch.is_storage(first))
+    if options.keys() - {"device"} or isinstance(first, Tensor):
+        raise cuda_errors.unsupported("an old constructor with these arguments", "Use torch.tensor or torch.empty.")
+    active().home(device)
+    with torch_private.no_function_modes():
+        place = META[device.index]
+        if on_storage:  # a worker of a DataLoader puts a batch together in one
+            return set_source(torch.empty((0,), dtype=dtype, device=place), first)  # type: ignore[arg-type]
+        if len(args) == 1 and not isinstance(first, torch.Size) and not _is_length(first):
+            if not hasattr(first, "__len__"):
+                raise TypeError(f"new(): data must be a sequence (got {type(first).__name__})")
+            return torch.tensor(first, dtype=dtype, device=place)
+        sizes = first if len(args) == 1 and isinstance(first, torch.Size) else args
+        return torch.empty(sizes or (0,), dtype=dtype, device=place)
+
+
+def _is_length(value: Any) -> bool:
+    # NumPy's arrays have both.
+    return hasattr(value, "__index__") and not hasattr(value, "__len__")
+
+
+def _gpu_meant(given: Any) -> torch.device:
+    device = meant_device(given)
+    if device.type != "cuda":
+        raise RuntimeError(f"legacy constructor expects device type: cuda but device type: {device.type} was passed")
+    return device
+
+
+def refuse_apply(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Refuse `apply_`, `map_` and `map2_` on a GPU: Python for each element (torch/csrc/utils/tensor_apply.cpp)."""
+    tensors = [value for value in (*args, *kwargs.values()) if isinstance(value, Tensor)]
+    if not any(type(tensor) is VirtualTensor for tensor in tensors):
+        return func(*args, **kwargs)
+    name = func.__name__
+    if any(tensor.requires_grad for tensor in tensors):
+        raise RuntimeError(f"Can't call {name}() on Variable that requires grad. Use var.detach().{name}() instead.")
+    raise TypeError(f"{name} is only implemented on CPU tensors")
+
+
+def convert_type(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """`tensor.type(...)`: another dtype, or a type with its device."""
+    wanted = args[1] if len(args) > 1 else kwargs.get("dtype")
+    if wanted is None:
+        return func(*args, **kwargs)
+    found = parse_tensor_type(wanted)
+    if found is None:
+        raise ValueError(f"invalid type: {str(wanted)!r}")  # torch/csrc/autograd/python_variable_methods.cpp
+    kind, dtype = found
+    non_blocking = args[2] if len(args) > 2 else kwargs.get("non_blocking", False)
+    options: dict[str, Any] = {"dtype": dtype, "non_blocking": non_blocking}
+    if kind is not None and args[0].device.type != kind:
+        options["device"] = cpp_device(kind)
+    return args[0].to(**options)
+
+
+class HostTensorType(type):
+    """The class of the stand-ins: each is as good as the type that it stands for, and equal to it."""
+
+    real: Any
+
+    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+        if len(args) == 1 and isinstance(args[0], VirtualStorage):
+            raise cuda_errors.wrong_storage(CPU, args[0].device)
+        try:
+            return cls.real(*args, **kwargs)
+        except (TypeError, RuntimeError) as error:
+            error.args = (cuda_errors.in_cudas_words(str(error)),)
+            raise
+
+    def __instancecheck__(cls, instance: object) -> bool:
+        return isinstance(instance, cls.real)
+
+    def __getattr__(cls, name: str) -> Any:
+        return getattr(cls.real, name)
+
+    def __eq__(cls, other: object) -> bool:
+        return other is cls or other is cls.real
+
+    def __hash__(cls) -> int:
+        return hash(cls.real)
+
+
+_KINDS = ("Float", "Double", "Half", "BFloat16", "Byte", "Char", "Short", "Int", "Long", "Bool")
+HOST_TENSOR_TYPES = {
+    f"{kind}Tensor": HostTensorType(
+        f"{kind}Tensor", (), {"__module__": "torch", "real": getattr(torch, f"{kind}Tensor")}
+    )
+    for kind in _KINDS
+}

@@ -1,0 +1,270 @@
+"""Python's `time` and `timeit` on the modelled clock.
+
+The file of the calling code decides. Python's own modules and installed packages, torch among them, get the real clock:
+they wait for processes, files and sockets, which take their own time. What measures time for a learner reads the
+virtual one: `timeit`, `torch.utils.benchmark` and `sched`. Progress bars (tqdm) are for the person who waits: real.
+
+Learner code reads and moves the host clock of its thread; everybody else (`callers`) gets the real functions. The
+clocks begin at 0 when the machine is switched on. `time.time` begins at the whole second at which that was: the dates
+that programs write are today's, and differences are the same on each run, as a float of this size counts in fixed
+steps (1/4,194,304 s until the year 2038), of which a whole second is a multiple.
+"""
+
+from __future__ import annotations
+
+import asyncio.events
+import concurrent.futures.thread
+import importlib.util
+import multiprocessing.pool
+import multiprocessing.process
+import operator
+import os
+import sched
+import site
+import sys
+import sysconfig
+import threading
+import time
+import timeit
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from enum import Enum
+from types import CodeType, FrameType
+from typing import Any
+
+from gpututor.devices.virtual.clock.machine_clock import HostClocks
+from gpututor.paths import PACKAGE
+
+
+class Caller(Enum):
+    """What a file is to the clock."""
+
+    LEARNER = "learner"
+    STOPWATCH = "stopwatch"
+    """It measures time for a learner."""
+    LIBRARY = "library"
+
+
+TIMED_CODE = ("<timeit-src>", "<magic-timeit>")
+"""The file names of the loops that `timeit` and IPython's `%timeit` make."""
+
+
+def _code(function: Any) -> CodeType:
+    code = function.__code__
+    assert isinstance(code, CodeType)
+    return code
+
+
+_ON_BEHALF = {
+    id(_code(function))
+    for function in (
+        threading.Thread.run,
+        threading.Timer.run,
+        concurrent.futures.thread._WorkItem.run,
+        multiprocessing.process.BaseProcess.run,
+        multiprocessing.pool.worker,  # type: ignore[attr-defined]
+        multiprocessing.pool.mapstar,  # type: ignore[attr-defined]
+        multiprocessing.pool.starmapstar,  # type: ignore[attr-defined]
+        asyncio.events.Handle._run,
+    )
+}
+"""Code of Python's that calls functions for those who gave them: `Thread(target=time.sleep, args=(1,))`."""
+_known: dict[str, Caller] = dict.fromkeys(TIMED_CODE, Caller.STOPWATCH)
+
+
+def on_behalf(function: Any) -> Any:
+    """Decorator: what this calls is called by the learner, who gave it."""
+    _ON_BEHALF.add(id(_code(function)))
+    return function
+
+
+def kind_of(code: CodeType) -> Caller:
+    """What the code that called is to the clock."""
+    kind = _known.get(code.co_filename)
+    if kind is None:
+        kind = _known[code.co_filename] = _kind_of_file(code.co_filename)
+    return Caller.LEARNER if kind is Caller.LIBRARY and id(code) in _ON_BEHALF else kind
+
+
+def is_learners(code: CodeType) -> bool:
+    """Whether time passes on the virtual clock while this code waits."""
+    return kind_of(code) is not Caller.LIBRARY
+
+
+def _folders(paths: Iterable[str | None]) -> tuple[str, ...]:
+    """Each folder as it is called and as it is really called, with a separator at its end."""
+    known = {one for path in paths if path for one in (os.path.abspath(path), os.path.realpath(path))}
+    return tuple(os.path.join(one, "") for one in known)
+
+
+def _torch_folder() -> str | None:
+    found = importlib.util.find_spec("torch")
+    return os.path.dirname(found.origin) if found is not None and found.origin else None
+
+
+_INSTALLED = _folders(
+    [
+        *(sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")),
+        *site.getsitepackages(),
+        site.getusersitepackages(),
+        _torch_folder(),
+        str(PACKAGE),
+    ]
+)
+_EXERCISES = _folders([str(PACKAGE / "exercises")])
+_STOPWATCHES = (os.path.join("torch", "utils", "benchmark", ""), timeit.__file__, sched.__file__)
+
+
+def is_installed(name: str) -> bool:
+    """Whether a file is one of Python's, of an installed package's or of ours."""
+    return name.startswith(("<frozen ", *_INSTALLED)) and not name.startswith(_EXERCISES)
+
+
+def _kind_of_file(name: str) -> Caller:
+    if not is_installed(name):
+        return Caller.LEARNER
+    if any(one in name for one in _STOPWATCHES):
+        return Caller.STOPWATCH
+    return Caller.LIBRARY
+
+
+ROUND = 100
+"""Nanoseconds that `timeit` counts for a round at the least: a call in Python. Plain Python costs nothing on the
+virtual clock, and who repeats until enough time has passed would never end."""
+_LONGEST_SLEEP_NS = 2**63 - 1
+
+
+class _Running:
+    """The clocks that `time` reads; None while it is real."""
+
+    host: HostClocks | None = None
+    start_s: int = 0
+
+
+@contextmanager
+def virtual_time_of(host: HostClocks | None) -> Iterator[None]:
+    """`time` reads these clocks for the time of the block; None for the real ones."""
+    before = _Running.host, _Running.start_s
+    _Running.host, _Running.start_s = host, int(_REAL["time"]())
+    try:
+        yield
+    finally:
+        _Running.host, _Running.start_s = before
+
+
+def virtual_host() -> HostClocks | None:
+    """The clocks that `time` reads in this thread; None where it reads the real ones."""
+    host = _Running.host
+    return host if host is not None and host.running else None
+
+
+class TimeFunction:
+    """A function of `time`. As a builtin, and unlike a function of Python, it stays itself in a class's body."""
+
+    def __init__(self, name: str) -> None:
+        self.__name__ = self.__qualname__ = name
+        self.__module__ = "time"
+        self.__doc__ = _REAL[name].__doc__
+        self._real = _REAL[name]
+
+    def __repr__(self) -> str:
+        return repr(self._real)
+
+    def __reduce__(self) -> str:
+        return self.__name__
+
+
+class Clock(TimeFunction):
+    """`perf_counter` and its like."""
+
+    def __init__(self, name: str, *, since_1970: bool = False, of_the_processor: bool = False) -> None:
+        super().__init__(name)
+        self._counts = name.endswith("_ns")
+        self._since_1970 = since_1970
+        self._of_the_processor = of_the_processor
+
+    def __call__(self, *arguments: Any, **named: Any) -> float:
+        host = _Running.host
+        if host is None or not host.running or arguments or named:
+            return self._real(*arguments, **named)  # type: ignore[no-any-return]
+        frame = sys._getframe(1)
+        code = frame.f_code
+        kind = kind_of(code)
+        if kind is Caller.LIBRARY:
+            return self._real()  # type: ignore[no-any-return]
+        if kind is Caller.STOPWATCH:
+            self._count_rounds(host, frame)
+        back = frame.f_back
+        now = host.read((id(code), frame.f_lasti, 0 if back is None else back.f_lasti))
+        if self._of_the_processor:
+            now -= host.slept
+        start_s = _Running.start_s if self._since_1970 else 0
+        # Not the sum in nanoseconds divided: that would round to 256 ns, beginning where the start happens to be.
+        return start_s * 1_000_000_000 + now if self._counts else start_s + now / 1e9
+
+    def _count_rounds(self, host: HostClocks, frame: FrameType) -> None:
+        """Where `timeit` stops its watch: the rounds that it timed took `ROUND` each, at the least."""
+        timed: FrameType | None = frame
+        if frame.f_code.co_filename not in TIMED_CODE:
+            timed = frame.f_back  # torch.utils.benchmark has a function between
+        if timed is None or timed.f_code.co_filename not in TIMED_CODE or timed.f_back is None:
+            return
+        began, rounds = timed.f_locals.get("_t0"), timed.f_back.f_locals.get("number")
+        if isinstance(began, int | float) and isinstance(rounds, int):
+            start_s = _Running.start_s if self._since_1970 else 0
+            since = began - start_s * 1_000_000_000 if self._counts else round((began - start_s) * 1e9)
+            host.wait_until(int(since) + rounds * ROUND)
+
+
+class Sleep(TimeFunction):
+    """`time.sleep`: moves the thread's clock and does not wait; other threads get their turn."""
+
+    def __call__(self, *arguments: Any, **named: Any) -> None:
+        host = _Running.host
+        if host is not None and host.running and len(arguments) == 1 and not named:
+            nanoseconds = _nanoseconds(arguments[0])
+            if nanoseconds is not None and kind_of(sys._getframe(1).f_code) is not Caller.LIBRARY:
+                host.sleep(nanoseconds)
+                self._real(0)
+                return
+        self._real(*arguments, **named)
+
+
+def _nanoseconds(seconds: Any) -> int | None:
+    """None for what the real function refuses, in its own words."""
+    if not isinstance(seconds, float):
+        try:
+            seconds = operator.index(seconds)
+        except TypeError:
+            return None
+    nanoseconds = seconds * 1_000_000_000
+    return round(nanoseconds) if 0 <= nanoseconds <= _LONGEST_SLEEP_NS else None
+
+
+_NAMES = ("perf_counter", "monotonic", "time", "process_time", "thread_time")
+_REAL: dict[str, Any] = {
+    name: getattr(time, name) for base in _NAMES for name in (base, base + "_ns") if hasattr(time, name)
+} | {"sleep": time.sleep}
+
+FUNCTIONS: dict[str, TimeFunction] = {
+    name: Clock(
+        name,
+        since_1970=name.startswith("time"),
+        of_the_processor=name.startswith(("process", "thread")),
+    )
+    for name in _REAL
+    if name != "sleep"
+} | {"sleep": Sleep("sleep")}
+"""What stands in for the functions of `time`, by name."""
+PERF_COUNTER = FUNCTIONS["perf_counter"]
+REAL_PERF_COUNTER = _REAL["perf_counter"]
+
+
+_real_init: Any = timeit.Timer.__init__
+
+
+def timer_init(
+    self: timeit.Timer, stmt: Any = "pass", setup: Any = "pass", timer: Any = PERF_COUNTER, globals: Any = None
+) -> None:
+    """Stands in for `timeit.Timer.__init__`, whose default is the real clock, as is that of all who call it."""
+    _real_init(self, stmt, setup, PERF_COUNTER if timer is REAL_PERF_COUNTER else timer, globals)

@@ -1,0 +1,1 @@
+"""Costs: modelled times of kernels, copies and collectives."""

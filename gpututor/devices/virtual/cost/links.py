@@ -1,0 +1,115 @@
+"""Costs of links: PCIe, NVLink and collectives.
+
+A copy takes the time until the engine moves the first byte, and its bytes over what the link attains. Pageable memory
+cannot be read by the engine: the driver copies it piece by piece through pinned buffers of its own, on one thread, so
+that copy, and not the link, sets the rate (CUDA C++ Best Practices Guide, "Pinned Memory"). The figures of each GPU's
+links are in gpus.toml.
+
+Bytes: the least that each GPU's link has to carry, by the formulas of the "bus bandwidth" of NVIDIA's nccl-tests
+(doc/PERFORMANCE.md). Steps: those of a ring. Latencies: the constants with which NCCL chooses between its protocols
+(src/graph/tuning.cc, rings, one node): LL has short steps and a part of the bandwidth, Simple long steps and all of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal
+
+from gpututor.devices.virtual.operator_facts import short_name
+from gpututor.hardware.gpus import GpuSpec
+
+Direction = Literal["h2d", "d2h"]
+"""Host to device, or device to host."""
+
+STAGED_PIECE = 64 * 1024
+"""Bytes that a pageable host-to-device copy takes at once into a pinned buffer: with no more than that, the host goes
+on before they are on the GPU (CUDA driver API, "API synchronization behavior")."""
+_BACK = 0.85
+"""Rate of a pageable copy to the host over that from it: the host copies each piece after the GPU sent it, into pages
+that it often touches for the first time. An estimate."""
+_NVLINK_LATENCY_S = 2.5e-6
+"""Before the first byte between two GPUs on NVLink, as NVIDIA's sample p2pBandwidthLatencyTest shows on such boxes."""
+
+
+def copy_s(spec: GpuSpec, size_bytes: int, *, pinned: bool, direction: Direction = "h2d") -> float:
+    """Seconds that a copy between the host and the GPU takes on its engine; 0 for no bytes.
+
+    `pinned` tells of the memory on the host. The launch is not included.
+    """
+    if size_bytes <= 0:
+        return 0.0
+    rate = spec.pinned_bytes_per_s if pinned else spec.pageable_bytes_per_s * (_BACK if direction == "d2h" else 1.0)
+    return spec.copy_latency_s + size_bytes / rate
+
+
+def is_nvlink(spec: GpuSpec) -> bool:
+    """Whether the GPUs of one box are joined by NVLink."""
+    return spec.peer_link.startswith("NVLink")
+
+
+def peer_s(spec: GpuSpec, size_bytes: int) -> float:
+    """Seconds that a copy from one GPU to another of the same box takes; 0 for no bytes."""
+    if size_bytes <= 0:
+        return 0.0
+    return (_NVLINK_LATENCY_S if is_nvlink(spec) else spec.copy_latency_s) + size_bytes / spec.peer_bytes_per_s
+
+
+_Ring = Callable[[int], tuple[float, float]]
+"""From the number of GPUs: (bytes over the link for each byte that one GPU puts in, steps one after another)."""
+
+_RINGS: dict[str, _Ring] = {
+    "all_reduce": lambda n: (2 * (n - 1) / n, 2 * (n - 1)),
+    "all_gather": lambda n: (n - 1, n - 1),
+    "reduce_scatter": lambda n: ((n - 1) / n, n - 1),
+    "broadcast": lambda n: (1, n - 1),
+    "reduce": lambda n: (1, n - 1),
+    "all_to_all": lambda n: ((n - 1) / n, 1),
+    "gather": lambda n: (n - 1, 1),
+    "scatter": lambda n: ((n - 1) / n, 1),
+    "point_to_point": lambda n: (1, 1),
+    "barrier": lambda n: (0, 2 * (n - 1)),
+}
+_KINDS = {
+    "allreduce": "all_reduce", "allreduce_coalesced": "all_reduce", "all_reduce": "all_reduce",
+    "all_reduce_coalesced": "all_reduce",
+    "_allgather_base": "all_gather", "allgather": "all_gather", "allgather_coalesced": "all_gather",
+    "allgather_into_tensor_coalesced": "all_gather", "all_gather_into_tensor": "all_gather",
+    "all_gather_into_tensor_coalesced": "all_gather", "all_gather_into_tensor_out": "all_gather",
+    "_reduce_scatter_base": "reduce_scatter", "reduce_scatter": "reduce_scatter",
+    "reduce_scatter_tensor": "reduce_scatter", "reduce_scatter_tensor_coalesced": "reduce_scatter",
+    "reduce_scatter_tensor_out": "reduce_scatter",
+    "broadcast": "broadcast", "reduce": "reduce",
+    "alltoall": "all_to_all", "alltoall_base": "all_to_all", "all_to_all_single": "all_to_all",
+    "gather": "gather", "scatter": "scatter",
+    "send": "point_to_point", "recv": "point_to_point", "recv_any_source": "point_to_point",
+    "isend": "point_to_point", "irecv": "point_to_point", "barrier": "barrier", "monitored_barrier": "barrier",
+}  # fmt: skip
+_LL_START_S, _SIMPLE_START_S = 3.6e-6, 8.4e-6
+_LL_STEP_S = {True: 0.47e-6, False: 1.0e-6}
+"""On NVLink, and on PCIe."""
+_SIMPLE_STEP_S = {True: 3.4e-6, False: 5.7e-6}
+_LL_SHARE = {"all_reduce": 0.25, "reduce": 0.25}
+_LL_SHARE_OTHERS = 1 / 3
+
+
+def collective_kind(name: str) -> str:
+    """The kind of a collective by its name, as `all_reduce` for `c10d::allreduce_`; `""` for another operator."""
+    return _KINDS.get(short_name(name), "")
+
+
+def collective_s(spec: GpuSpec, name: str, size_bytes: int, count: int) -> float:
+    """Seconds of one collective among `count` GPUs of one box, from the moment when all of them have come to it.
+
+    `name` as in `c10d::allreduce_` or `_c10d_functional::all_reduce`, or a kind such as `all_reduce`; one that is not
+    known counts as an all-reduce. `size_bytes` is what one GPU puts in: its shard in all-gather and gather, the whole
+    in reduce-scatter, and the root's tensors in broadcast and scatter. 0 for a group of one.
+    """
+    if count < 2:
+        return 0.0
+    kind = name if name in _RINGS else collective_kind(name) or "all_reduce"
+    share, steps = _RINGS[kind](count)
+    carried_s = share * max(size_bytes, 0) / spec.peer_bytes_per_s
+    nvlink = is_nvlink(spec)
+    short = _LL_START_S + steps * _LL_STEP_S[nvlink] + carried_s / _LL_SHARE.get(kind, _LL_SHARE_OTHERS)
+    long = _SIMPLE_START_S + steps * _SIMPLE_STEP_S[nvlink] + carried_s
+    return min(short, long)

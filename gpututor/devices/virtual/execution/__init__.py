@@ -1,0 +1,20 @@
+"""Whatever is done on a virtual machine, is done here: priced, put on the clock, and told to the recorder."""
+
+from __future__ import annotations
+
+from gpututor.devices.virtual.execution import races
+from gpututor.devices.virtual.execution.copies import copy, copy_to_host
+from gpututor.devices.virtual.execution.launch import host_copy, host_kernel, kernel, kernel_of_bytes
+from gpututor.devices.virtual.execution.waits import wait, wait_for_mark
+
+__all__ = [
+    "copy",
+    "copy_to_host",
+    "host_copy",
+    "host_kernel",
+    "kernel",
+    "kernel_of_bytes",
+    "races",
+    "wait",
+    "wait_for_mark",
+]

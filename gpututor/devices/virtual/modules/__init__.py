@@ -1,1 +1,0 @@
-"""Modules, optimisers and mixed precision on a virtual GPU."""

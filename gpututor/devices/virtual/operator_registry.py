@@ -1,0 +1,328 @@
+"""The record of each operator overload: its facts, looked up once and kept for the life of the process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from gpututor.devices.virtual import torch_private
+from gpututor.devices.virtual.operator_facts import FREE, OperatorFacts, facts_of, kind_of, sized_by_numbers
+
+_aten = torch.ops.aten
+Waits = Callable[[tuple[Any, ...]], bool]
+Rule = Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]
+RULES: dict[Any, Rule] = {}
+"""Operators, or whole namespaces of them, that are not simply run on the CPU; filled by `add_rules`."""
+
+
+def _growth(short: str, pointwise: bool) -> str:
+    """Say how much larger than its inputs a result can be; see `forecast.could_grow`."""
+    if sized_by_numbers(short):
+        return "always"
+    if short.startswith("_foreach"):
+        return "same"
+    return "pointwise" if pointwise else "product"
+
+
+def _mask_among(indices: Any) -> bool:
+    return any(isinstance(index, torch.Tensor) and index.dtype in (torch.bool, torch.uint8) for index in indices or ())
+
+
+def _index_waits(args: tuple[Any, ...]) -> bool:
+    return _mask_among(args[1])
+
+
+def _index_put_waits(args: tuple[Any, ...]) -> bool:
+    """A single mask with a single value becomes `masked_fill_`, which does not wait (TensorAdvancedIndexing.cpp)."""
+    indices, values = args[1], args[2]
+    if not _mask_among(indices):
+        return False
+    accumulates = bool(args[3]) if len(args) > 3 else False
+    single_mask = len([index for index in indices if index is not None]) == 1
+    return accumulates or not single_mask or values.numel() != 1
+
+
+def _always(args: tuple[Any, ...]) -> bool:
+    return True
+
+
+WAITS: dict[str, Waits] = {"always": _always, "mask": _index_waits, "put": _index_put_waits, "lengths": _always}
+"""Tests of the arguments of a call, by the fact `waits`: say whether the host waits."""
+_INDICES: frozenset[int | str] = frozenset((1, "indices"))
+
+
+@dataclass(frozen=True, slots=True)
+class CudaKernel:
+    """The CUDA kernel of an operator: the dtypes that it lacks where the CPU's has them."""
+
+    message: str
+    """Its words for a dtype that it lacks."""
+    error: type[RuntimeError]
+    lacks: frozenset[torch.dtype]
+    """The dtypes that it lacks and the CPU has."""
+    reductions: frozenset[str]
+    """Lacks them for these values of `reduce` alone; empty: for all."""
+    below_capability: tuple[int, ...] | None
+    """Lacks them on GPUs of a lower compute capability alone; None: on all."""
+    skips_empty: bool
+    """Whether it is done with tensors without elements before it looks at the dtype."""
+
+    def refusal(self, op: Operator, dtype_name: str) -> RuntimeError:
+        """Return CUDA's error for a dtype, given C++'s name for it."""
+        return self.error(self.message.format(dtype=dtype_name, operator=op.func.name()))
+
+
+def cuda_kernel(facts: OperatorFacts) -> CudaKernel | None:
+    """Return the CUDA kernel of an operator; None for one whose dtypes and messages are the CPU's."""
+    if not facts.kernel and not facts.refusal:
+        return None
+    by_name = not facts.refusal or "Could not run" in facts.refusal
+    return CudaKernel(
+        facts.refusal or f"\"{facts.kernel}\" not implemented for '{{dtype}}'",
+        NotImplementedError if by_name else RuntimeError,
+        frozenset(getattr(torch, name) for name in facts.lacks),
+        frozenset(facts.reductions),
+        facts.below_capability or None,
+        facts.skips_empty,
+    )
+
+
+_FACTORS = {"mm": ("self", "mat2"), "addmm": ("mat1", "mat2"), "bmm": ("self", "mat2"), "baddbmm": ("batch1", "batch2")}
+"""The factors of each product, by their names."""
+_HALVES = (torch.float16, torch.bfloat16)
+
+
+def _wider_products() -> dict[Any, Callable[..., Any]]:
+    """Return how the CPU computes each overload with an `out_dtype`, such as `torch.mm(a, b, out_dtype=torch.float32)`.
+
+    CUDA alone has these. Its kernels add up in float32 anyway, and leave out the rounding at the end; here the CPU
+    computes in float32, in which products of two halves are exact. The rules for dtypes, and CUDA's words for them, are
+    those of aten/src/ATen/native/cuda/Blas.cpp. Autograd has no formula for them: `backward` raises PyTorch's error.
+    """
+    calls = {}
+    for name in _FACTORS:
+        packet = getattr(_aten, name)
+        for overload in {"dtype", "dtype_out"} & set(packet.overloads()):
+            func = getattr(packet, overload)
+            calls[func] = _in_out_dtype(func, packet)
+    return calls
+
+
+def _in_out_dtype(func: Any, packet: Any) -> Callable[..., Any]:
+    names = [one.name for one in func._schema.arguments if not one.kwarg_only]
+    factors = _FACTORS[packet.__name__]
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        given = dict(zip(names, args, strict=False)) | kwargs
+        dtype, out = given.pop("out_dtype"), given.pop("out", None)
+        _check_factors(given, factors, dtype, out)
+        made = packet(**{name: _as(value, dtype) for name, value in given.items()})
+        return made if out is None else out.resize_(made.shape).copy_(made)
+
+    return call
+
+
+def _as(value: Any, dtype: torch.dtype) -> Any:
+    return value.to(dtype) if isinstance(value, torch.Tensor) else value
+
+
+def _check_factors(
+    given: dict[str, Any], factors: tuple[str, str], dtype: torch.dtype, out: torch.Tensor | None
+) -> None:
+    """Raises CUDA's error for dtypes that do not go together."""
+    left, right = (given[name] for name in factors)
+    if out is not None and out.dtype is not dtype:
+        raise RuntimeError("out_dtype must be the same as the dtype of the provided out tensor")
+    if left.dtype is not right.dtype:
+        raise RuntimeError("input dtypes must be the same")
+    if dtype is not left.dtype and not (dtype is torch.float32 and left.dtype in _HALVES):
+        raise RuntimeError("out_dtype must be the same as input dtype or fp32 for fp16/bf16 inputs")
+    if "self" not in factors and given["self"].dtype not in (dtype, left.dtype):
+        raise RuntimeError(f"self dtype must match either out_dtype or {factors[0]} dtype")
+
+
+# Where torch's own function reads its arguments faster than the overload does: a third of a small operator's time.
+_Tensor = torch.Tensor
+# fmt: off
+_QUICK: dict[Any, Any] = {
+    _aten.detach.default: _Tensor.detach, _aten.t.default: _Tensor.t, _aten.view.default: _Tensor.view,
+    _aten.transpose.int: _Tensor.transpose, _aten.unsqueeze.default: _Tensor.unsqueeze,
+    _aten.expand.default: _Tensor.expand, _aten.permute.default: _Tensor.permute,
+    _aten.add.Tensor: torch.add, _aten.sub.Tensor: torch.sub, _aten.mul.Tensor: torch.mul, _aten.div.Tensor: torch.div,
+    _aten.mm.default: torch.mm, _aten.bmm.default: torch.bmm, _aten.addmm.default: torch.addmm,
+    _aten.relu.default: torch.relu, _aten.sigmoid.default: torch.sigmoid, _aten.tanh.default: torch.tanh,
+    _aten.exp.default: torch.exp, _aten.sqrt.default: torch.sqrt, _aten.neg.default: torch.neg,
+    _aten.add_.Tensor: _Tensor.add_, _aten.mul_.Tensor: _Tensor.mul_, _aten.zero_.default: _Tensor.zero_,
+    _aten._foreach_add_.Scalar: torch._foreach_add_, _aten._foreach_add_.Tensor: torch._foreach_add_,
+    _aten._foreach_mul_.Scalar: torch._foreach_mul_, _aten._foreach_lerp_.Scalar: torch._foreach_lerp_,
+    _aten._foreach_addcmul_.Scalar: torch._foreach_addcmul_, _aten._foreach_sqrt.default: torch._foreach_sqrt,
+    _aten._foreach_div_.ScalarList: torch._foreach_div_, _aten._foreach_addcdiv_.ScalarList: torch._foreach_addcdiv_,
+}
+# fmt: on
+_OTHERWISE = _wider_products()
+"""Operators that the CPU does not have and others of it give."""
+_MULTIPLYING = frozenset(
+    {"matmul", "convolution", "convolution_backward", "attention", "attention_backward", "contraction"}
+)
+# fmt: off
+TORCHS_OWN = frozenset({
+    "_", "_c10d_functional", "_c10d_functional_autograd", "_dtensor", "_native", "_quantized", "_test", "aten", "c10d",
+    "debug_mode_ops", "debugprims", "export", "inductor", "inductor_prims", "mkl", "mkldnn", "mkldnn_prepacked",
+    "onednn", "prim", "prims", "profiler", "quantization", "quantized", "rngprims", "sparse", "static_runtime",
+    "symm_mem",
+})
+# fmt: on
+"""The namespaces of PyTorch's own operators."""
+_COLLECTIVES = frozenset({"c10d", "_c10d_functional"})
+
+
+def _collective(func: Any) -> Callable[..., Any]:
+    """A collective that keeps no mode: gloo's threads may let go of it as Python ends, and could not free a mode."""
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        with torch_private.function_modes_aside():
+            return func._op(*args, **kwargs)
+
+    return call
+
+
+class Operator:
+    """One overload: what it does to its arguments and how it is recorded."""
+
+    __slots__ = (
+        "call",
+        "composite",
+        "cuda_kernel",
+        "custom",
+        "facts",
+        "func",
+        "growth",
+        "hidden_view",
+        "host_places",
+        "is_fresh",
+        "is_kernel",
+        "is_plain",
+        "is_view",
+        "made_of_others",
+        "may_resize",
+        "multiplies",
+        "name",
+        "out_names",
+        "puts_at_indices",
+        "random",
+        "reads_at_indices",
+        "returns_first",
+        "returns_nothing",
+        "rule",
+        "scans",
+        "takes_generator",
+        "waits",
+        "writes",
+        "written_places",
+    )
+
+    def __init__(self, func: Any) -> None:
+        schema = func._schema
+        short = func.overloadpacket.__name__
+        writes = [one for one in schema.arguments if one.alias_info is not None and one.alias_info.is_write]
+        is_view = any(one.alias_info is not None and not one.alias_info.is_write for one in schema.returns)
+        aliases = [one.alias_info for one in schema.returns]
+        kind = kind_of(schema.name)
+        self.func = func
+        facts = self.facts = facts_of(short)
+        own = _QUICK.get(func) or _OTHERWISE.get(func, func._op)
+        self.call = _collective(func) if func.namespace in _COLLECTIVES else own
+        """The operator by its shortest way from Python."""
+        self.rule = RULES.get(func) or RULES.get(func.namespace)
+        self.name = f"aten::{facts.cuda_name}" if facts.cuda_name and func.namespace == "aten" else schema.name
+        self.multiplies = kind in _MULTIPLYING
+        """It multiplies matrices in some form, so that its FLOPs count, and TF32 matters."""
+        self.scans = kind == "scan"
+        """Its price depends on the dimension that it goes along."""
+        self.cuda_kernel = cuda_kernel(facts) if func.namespace == "aten" else None
+        """The kernel of CUDA, where it lacks dtypes; None for most."""
+        self.hidden_view = facts.hidden_view
+        self.is_plain = not writes and not is_view and not self.hidden_view
+        """Its results are new tensors."""
+        one_tensor = [str(one.type) for one in schema.returns] == ["Tensor"]
+        self.is_fresh = self.is_plain and (one_tensor or [str(one.type) for one in schema.returns] == ["List[Tensor]"])
+        """It gives one new tensor, or a list of such."""
+        self.is_view = one_tensor and is_view and not writes and str(schema.arguments[0].type) == "Tensor"
+        """Its result is a view of its first argument."""
+        self.writes = [
+            (position, one.name)
+            for position, one in enumerate(schema.arguments)
+            if one.alias_info is not None and one.alias_info.is_write
+        ]
+        """Positions and names of the arguments that it writes to."""
+        written = self.writes if torch.Tag.pointwise in func.tags else []
+        self.written_places = frozenset(place for pair in written for place in pair)
+        """Where a CPU tensor without dimensions would be written, which is as wrong as any: TensorIterator.cpp."""
+        self.returns_nothing = not schema.returns
+        self.returns_first = (
+            one_tensor
+            and len(writes) == 1
+            and schema.arguments[0].alias_info is not None
+            and schema.arguments[0].alias_info.is_write
+            and aliases[0] is not None
+            and not self.hidden_view
+        )
+        """It writes to its first argument, and gives that back."""
+        self.out_names = [one.name for one in writes if one.kwarg_only]
+        """The names of its `out` arguments."""
+        self.may_resize = bool(self.out_names)
+        self.is_kernel = not is_view and kind != FREE and func.namespace != "profiler"
+        self.random = torch.Tag.nondeterministic_seeded in func.tags
+        self.takes_generator = any(one.name == "generator" for one in schema.arguments)
+        self.reads_at_indices = facts.indices == "read"
+        self.puts_at_indices = facts.indices == "put"
+        self.host_places = _INDICES if self.reads_at_indices or self.puts_at_indices else frozenset()
+        """Where a CPU tensor may stand beside device tensors: positions and names of arguments."""
+        self.growth = _growth(short, torch.Tag.pointwise in func.tags) if self.is_kernel and not writes else ""
+        """How far its results can outgrow its arguments; empty for one that makes no tensor."""
+        waits = facts.waits != "lengths" or func._overloadname == "Tensor"
+        self.waits = WAITS.get(facts.waits) if waits else None
+        self.custom = func.namespace not in TORCHS_OWN and self.rule is None
+        """It comes from outside of torch: `custom` runs its body."""
+        self.composite = self.custom or (func.namespace == "aten" and torch_private.has_composite_kernel(func.name()))
+        """It calls other operators, each of which is recorded."""
+        self.made_of_others = torch_private.explicit_composite(func)
+        """Runs one that PyTorch writes in terms of others with a gradient of its own; None for a kernel."""
+
+    def written_among(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Iterator[Any]:
+        """The tensors among the arguments that it writes to."""
+        for position, name in self.writes:
+            value = args[position] if position < len(args) else kwargs.get(name)
+            if type(value) is list or type(value) is tuple:
+                yield from value
+            elif value is not None:
+                yield value
+
+    def argument(self, where: int | str) -> str:
+        """The name of an argument, given its position or its name."""
+        return where if isinstance(where, str) else str(self.func._schema.arguments[where].name)
+
+
+OPERATORS: dict[int, Operator] = {}
+"""By the overload's id: torch keeps overloads for ever, and to hash one takes as long as half an operator."""
+
+
+def describe(func: Any) -> Operator:
+    """The record of an overload, made at its first use."""
+    found = OPERATORS[id(func)] = Operator(func)
+    return found
+
+
+def operator_of(func: Any) -> Operator:
+    """The record of an overload."""
+    return OPERATORS.get(id(func)) or describe(func)
+
+
+def add_rules(rules: dict[Any, Rule]) -> None:
+    """Say how special operators are run; what was described before is described anew."""
+    if not rules.items() <= RULES.items():
+        RULES.update(rules)
+        OPERATORS.clear()

@@ -1,0 +1,160 @@
+"""The values of a CUDA graph: each captured operator is computed again, into the tensors that it gave then.
+
+CUDA runs nothing during a capture. Here operators are computed, as their outputs are needed for what comes next; what
+they wrote to that was there before is put back at the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import torch
+
+from gpututor.devices.virtual import cuda_errors, torch_private
+from gpututor.devices.virtual.machine import GraphCapture, VirtualGpu, VirtualMachine
+from gpututor.devices.virtual.operator_registry import Operator
+from gpututor.devices.virtual.operators import fallbacks
+from gpututor.devices.virtual.operators.operands import resolved
+from gpututor.devices.virtual.tensors.tensor import VirtualTensor
+
+Tensor = torch.Tensor
+_COPIES = ("aten::copy_", "aten::_to_copy")
+
+
+def _capture(machine: VirtualMachine, gpu: VirtualGpu) -> GraphCapture | None:
+    """The capture that takes what this thread does on `gpu`; raises CUDA's error where it has failed."""
+    capture = machine.capture
+    if capture is None or not capture.takes(gpu.index, machine.stream_of(gpu)):
+        return None
+    capture.check()
+    return capture
+
+
+def save_before(machine: VirtualMachine, gpu: VirtualGpu, op: Operator, args: Sequence[Any], kwargs: Any) -> None:
+    """An operator is about to be called on the CPU: what it writes to is put back when the capture ends."""
+    capture = _capture(machine, gpu)
+    if capture is not None:
+        unsaid = (args[place] for place in op.facts.writes if place < len(args))
+        for one in (*op.written_among(args, kwargs), *unsaid):
+            _save(capture, one)
+
+
+def save_before_copy(machine: VirtualMachine, devices: tuple[torch.device, ...], target: Tensor) -> None:
+    """The same for a copy between `devices`."""
+    capture = _capture_of_copy(machine, devices)
+    if capture is not None:
+        _save(capture, target)
+
+
+def _save(capture: GraphCapture, written: Any) -> None:
+    if not isinstance(written, Tensor) or written.is_meta:
+        return
+    key = torch_private.storage_id(written)
+    if key not in capture.undo and key not in capture.own:
+        storage = written.untyped_storage()
+        capture.undo[key] = partial(_restore, storage, storage.clone())
+
+
+def _restore(storage: torch.UntypedStorage, saved: torch.UntypedStorage) -> None:
+    if storage.nbytes() == saved.nbytes():
+        storage.copy_(saved)
+
+
+def forget_effects(capture: GraphCapture) -> None:
+    """Put everything back that the capture wrote to: on CUDA nothing has run so far."""
+    with torch_private.host_only():
+        for undo in capture.undo.values():
+            undo()
+
+
+def keep(
+    machine: VirtualMachine, gpu: VirtualGpu, op: Operator, wrappers: Sequence[VirtualTensor], call: Any, out: Any
+) -> Any:
+    """Remember an operator that was called on the CPU with `call`, as (arguments, keywords), and gave `out`.
+
+    `wrappers` are its virtual tensors. Returns what it gave, as the tensors that replays write to.
+    """
+    capture = _capture(machine, gpu)
+    if capture is None:
+        return out
+    if not machine.values:
+        capture.add(_nothing, (op.name,))
+        return out
+    virtual = {id(one._host) for one in wrappers}
+    args, kwargs = torch_private.tree_map(lambda one: _at_capture(one, virtual), (tuple(call[0]), call[1]))
+    known = {
+        torch_private.storage_id(one) for one in torch_private.tree_leaves((args, kwargs)) if isinstance(one, Tensor)
+    }
+    out = _resolved(out)
+    capture.own |= {
+        torch_private.storage_id(one) for one in torch_private.tree_leaves(out) if isinstance(one, Tensor)
+    } - known
+    capture.add(lambda: _write(_compute(op, args, kwargs, gpu), out, known), (op.name,))
+    return out
+
+
+def _nothing() -> None:
+    """What a replay computes without values."""
+
+
+def _at_capture(value: Any, virtual: set[int]) -> Any:
+    """What a graph keeps of an argument: of a tensor that stands for a number, on the CPU, its value at that time."""
+    return value.clone() if isinstance(value, Tensor) and id(value) not in virtual else value
+
+
+def _compute(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any], gpu: VirtualGpu) -> Any:
+    from gpututor.devices.virtual.operators.random_numbers import draw
+
+    try:
+        return draw(op, args, kwargs, gpu.generator) if op.random else op.call(*args, **kwargs)
+    except fallbacks.REFUSALS as error:
+        return fallbacks.after_refusal(error, op, list(args), kwargs)
+
+
+def keep_copy(machine: VirtualMachine, devices: tuple[torch.device, ...], target: Tensor, source: Tensor) -> None:
+    """Remember a copy between `devices`, from one CPU tensor to another."""
+    capture = _capture_of_copy(machine, devices)
+    if capture is not None:
+        capture.add(partial(_overwrite, target, source) if machine.values else _nothing, _COPIES)
+
+
+def _capture_of_copy(machine: VirtualMachine, devices: tuple[torch.device, ...]) -> GraphCapture | None:
+    device = next((one for one in devices if one.type == "cuda"), None)
+    return None if device is None else _capture(machine, machine.gpus[device.index])
+
+
+def refuse_sparse(machine: VirtualMachine, gpu: VirtualGpu) -> None:
+    """Raises `NotImplementedError` in a capture."""
+    if _capture(machine, gpu) is not None:
+        raise cuda_errors.unsupported("sparse tensors in CUDA graphs")
+
+
+def replay(steps: tuple[Callable[[], None], ...]) -> None:
+    """Compute everything again, in order; nothing of it is put on the clock."""
+    with torch.no_grad(), torch_private.host_only():
+        for step in steps:
+            step()
+
+
+def _overwrite(target: Tensor, source: Tensor) -> None:
+    target.copy_(source)
+
+
+def _resolved(out: Any) -> Any:
+    if type(out) is Tensor:
+        return resolved(out)
+    if type(out) in (list, tuple):
+        return type(out)(_resolved(one) for one in out)
+    return out
+
+
+def _write(new: Any, old: Any, known: set[int]) -> None:
+    """New values into the tensors of the capture; those that share memory with an input have them already."""
+    if isinstance(old, Tensor):
+        if torch_private.storage_id(old) not in known:
+            old.copy_(new)
+    elif type(old) in (list, tuple):
+        for one_new, one_old in zip(new, old, strict=True):
+            _write(one_new, one_old, known)

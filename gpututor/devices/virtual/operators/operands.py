@@ -1,0 +1,246 @@
+"""Operands of an operator: unwraps arguments, checks their devices, wraps results."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from gpututor.devices.virtual import execution, torch_private
+from gpututor.devices.virtual.machine import CPU, active, is_on
+from gpututor.devices.virtual.operator_facts import device_checks
+from gpututor.devices.virtual.operator_registry import Operator
+from gpututor.devices.virtual.tensors import tensor
+from gpututor.devices.virtual.tensors.sparse import blocks_for, known_blocks, sparse_on_device
+from gpututor.devices.virtual.tensors.tensor import VirtualTensor, on_device
+
+Tensor = torch.Tensor
+
+
+_NUMBERS = frozenset({int, float, bool})
+_LEAVES = frozenset({int, float, bool, type(None), str, torch.dtype, torch.device, complex, torch.layout})
+
+
+def bytes_of(value: Any) -> int:
+    """The bytes of the tensors in `value`, lists within lists included."""
+    if isinstance(value, Tensor):
+        return value.nbytes if value.layout is torch.strided else 0
+    if type(value) is tuple or type(value) is list:
+        return sum(bytes_of(one) for one in value)
+    return 0
+
+
+class Inputs:
+    """What was found while the arguments were unwrapped."""
+
+    __slots__ = ("device", "lazy", "mixed", "size_bytes", "sparse", "wrappers")
+
+    def __init__(self) -> None:
+        self.device: torch.device | None = None
+        self.lazy = False
+        """Whether one of them has a conjugate or negative bit."""
+        self.mixed = False
+        self.size_bytes = 0
+        self.sparse = False
+        self.wrappers: list[VirtualTensor] = []
+
+    def unwrap_all(self, args: Any, op: Operator) -> list[Any]:
+        """The positional arguments with CPU tensors in the place of virtual ones."""
+        hosts = list(args)
+        for position, value in enumerate(args):
+            kind = type(value)
+            if kind is VirtualTensor:
+                hosts[position] = self._enter(value)
+            elif kind not in _LEAVES:
+                hosts[position] = self.unwrap(value, op, position)
+        return hosts
+
+    def _enter(self, value: VirtualTensor) -> Tensor:
+        device = value._device
+        if self.device is not device:
+            if self.device is None:
+                self.device = device
+            else:
+                self.mixed = True
+        self.wrappers.append(value)
+        host = value._host
+        if host.layout is torch.strided:
+            self.size_bytes += host.nbytes
+            if tensor.seen and (host.is_conj() or host.is_neg()):
+                self.lazy = True
+        else:
+            self.sparse = True
+        return host
+
+    def unwrap(self, value: Any, op: Operator, where: int | str) -> Any:
+        """`value` with CPU tensors in the place of virtual ones."""
+        kind = type(value)
+        if kind is VirtualTensor:
+            return self._enter(value)
+        if kind is list or kind is tuple:
+            if not value or type(value[0]) in _NUMBERS:
+                return value
+            return [self._enter(one) if type(one) is VirtualTensor else self.unwrap(one, op, where) for one in value]
+        if not isinstance(value, Tensor):
+            return value
+        if value.dim() or op.facts.checks_scalars or where in op.written_places:
+            if where not in op.host_places:
+                self.mixed = True
+            elif self.device is not None and is_on():
+                # CUDA moves index tensors to the device of what they index.
+                execution.copy(active(), CPU, self.device, bytes_of(value), op.name)
+        return torch_private.with_memory(value)
+
+
+def resolved(host: Tensor) -> Tensor:
+    """A new tensor has no conjugate or negative bit, though a CPU kernel may give it one; only complex ones do."""
+    if not host.dtype.is_complex and not host.is_neg():
+        return host
+    if host.is_conj():
+        host = host.resolve_conj()
+    return host.resolve_neg() if host.is_neg() else host
+
+
+def fresh(out: Any, device: torch.device) -> Any:
+    """New tensors, each with a block of its own, on `device`."""
+    if type(out) is Tensor:
+        return on_device(resolved(out), device)
+    return [on_device(resolved(one), device) for one in out]
+
+
+def wrap(out: Any, wrappers: list[VirtualTensor], device: torch.device) -> Any:
+    """What the CPU gave, on `device`: an argument comes back as itself, a view shares its block."""
+    if isinstance(out, Tensor):
+        if type(out) is VirtualTensor:
+            return out
+        if out.layout is not torch.strided:
+            return sparse_on_device(VirtualTensor, out, device, blocks_for(out, device, known_blocks(wrappers)))
+        storage = torch_private.storage_id(out)
+        block = None
+        for wrapper in wrappers:
+            if wrapper._host is out:
+                return wrapper
+            if torch_private.storage_id(wrapper._host) == storage:
+                block = wrapper._block
+        return on_device(resolved(out) if block is None else out, device, block)
+    if type(out) is list or type(out) is tuple:
+        return type(out)([wrap(one, wrappers, device) for one in out])
+    return out
+
+
+def follow_host(wrapper: VirtualTensor) -> None:
+    """An operator changed the shape of the values in place: the wrapper follows, and its block grows."""
+    host = wrapper._host
+    wrapper._block.grow(host.untyped_storage().nbytes())
+    if wrapper.size() != host.size() or wrapper.stride() != host.stride():
+        torch_private.set_data(wrapper, VirtualTensor(host, wrapper._device, wrapper._block))
+
+
+def is_stray(index: Any, device: torch.device) -> bool:
+    """Whether an index tensor is on a GPU other than `device`; CPU index tensors may stand anywhere."""
+    return isinstance(index, torch.Tensor) and index.is_cuda and index.device != device
+
+
+def has_strays(args: tuple[Any, ...]) -> bool:
+    """Whether the indices of an `index_put`, or its single value, are elsewhere than the tensor that it writes to."""
+    target, indices, value = args[:3]
+    device = target.device
+    return any(is_stray(one, device) for one in indices) or (value.dim() == 0 and is_stray(value, device))
+
+
+def _tensors(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[tuple[str, torch.Tensor]]:
+    found = []
+    # A wrapper looks at what it writes to before its inputs (torchgen/dest/register_dispatch_key.py).
+    outs = [name for name in op.out_names if name in kwargs]
+    others = [name for name in kwargs if name not in outs]
+    places: list[tuple[int | str, Any]] = [
+        *((name, kwargs[name]) for name in outs),
+        *enumerate(args),
+        *((name, kwargs[name]) for name in others),
+    ]
+    for where, value in places:
+        if where in op.host_places:
+            continue
+        for one in value if isinstance(value, list | tuple) else [value]:
+            scalars_count = op.facts.checks_scalars or where in op.written_places
+            if isinstance(one, torch.Tensor) and (one.dim() or one.is_cuda or scalars_count):
+                found.append((op.argument(where), one))
+    return found
+
+
+def _wrapper_name(op: Operator, kernel: str, tensors: list[tuple[str, torch.Tensor]], of_operator: bool) -> str | None:
+    """What PyTorch's generator calls the C++ function that compares devices; None where no such one does.
+
+    A structured kernel's name ends with its overload's, another's begins with it
+    (torchgen/dest/register_dispatch_key.py).
+    """
+    overload = op.func._overloadname if of_operator else ""
+    if overload == "default":
+        overload = ""
+    ending = "_out" if of_operator and op.out_names else ""
+    key = "CUDA" if all(one.layout is torch.strided for _, one in tensors) else "SparseCUDA"
+    structured = f"wrapper_{key}_{kernel}{ending}" + (f"_{overload}" if overload else "")
+    return next(
+        (name for name in (structured, f"wrapper_{key}_{overload}_{kernel}{ending}") if name in device_checks()), None
+    )
+
+
+def _is_pointwise(op: Operator) -> bool:
+    # `equal` is tagged pointwise, and has a kernel of its own; overloads with out= have lost the tag.
+    packet = op.func.overloadpacket
+    if packet.__name__ == "equal":
+        return False
+    return any(torch.Tag.pointwise in getattr(packet, name).tags for name in packet.overloads())
+
+
+def explain(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> RuntimeError | None:
+    """The error for an operator whose tensors are on more than one device.
+
+    None for one that compares no devices itself: those that it is made of do.
+    """
+    tensors = _tensors(op, args, kwargs)
+    short = op.func.overloadpacket.__name__
+    if short in ("convolution", "_convolution", "convolution_overrideable"):
+        by_name = dict(tensors)
+        if by_name["input"].device.type != by_name["weight"].device.type:
+            ending = " or input should be a MKLDNN tensor and weight is a dense tensor"
+            types = f"Input type ({by_name['input'].type()}) and weight type ({by_name['weight'].type()})"
+            return RuntimeError(f"{types} should be the same" + ("" if by_name["input"].is_cuda else ending))
+    if op.reads_at_indices:
+        # check_indices_on_cpu_or_selfdevice in TensorAdvancedIndexing.cpp.
+        return RuntimeError(
+            f"indices should be either on cpu or on the same device as the indexed tensor ({args[0].device})"
+        )
+    if op.puts_at_indices and args[0].is_cuda and (args[3] if len(args) > 3 else kwargs.get("accumulate", False)):
+        return RuntimeError(f"expected device {args[0].device} but got device {args[2].device} for value tensor")
+    kernel, renamed = op.facts.runs_as or short, op.facts.arguments
+    if renamed:
+        tensors = sorted(
+            [(renamed[name], one) for name, one in tensors if name in renamed],
+            key=lambda pair: list(renamed.values()).index(pair[0]),
+        )
+    if short in ("add", "add_") and any(one.layout is torch.sparse_coo for _, one in tensors):
+        # add_out_sparse_cuda in aten/src/ATen/native/sparse/cuda/SparseCUDATensorMath.cu.
+        host = next((name for name, one in tensors if one.device.type == "cpu"), None)
+        if host is not None:
+            return RuntimeError(f"add: expected '{host}' to be a CUDA tensor, but got a CPU tensor")
+    if _is_pointwise(op) or op.facts.unnamed_check or short.startswith("_foreach"):
+        return _two_devices(tensors)
+    wrapper = _wrapper_name(op, kernel, tensors, kernel == short)
+    if wrapper is None:
+        return None if op.made_of_others is not None else _two_devices(tensors)
+    first = tensors[0][1].device
+    name, other = next((name, one.device) for name, one in tensors if one.device != first)
+    return RuntimeError(
+        f"Expected all tensors to be on the same device, but got {name} is on {other}, different from other tensors on "
+        f"{first} (when checking argument in method {wrapper})"
+    )
+
+
+def _two_devices(tensors: list[tuple[str, torch.Tensor]]) -> RuntimeError:
+    """TensorIterator's words: it takes the first GPU that it meets as the common device, wherever the CPU's stands."""
+    devices = list(dict.fromkeys(one.device for _, one in tensors))
+    devices.sort(key=lambda device: device.type == "cpu")
+    return RuntimeError(
+        f"Expected all tensors to be on the same device, but found at least two devices, {devices[0]} and {devices[1]}!"
+    )

@@ -1,0 +1,344 @@
+"""Operators with rules of their own: copies, views, dropout and attention.
+
+As `is_fused_kernel_acceptable` of aten/src/ATen/native/Dropout.cpp. Feature and alpha dropout, and those in place, are
+several kernels on CUDA too.
+
+C++ chooses by the device that it sees, and would take the parts: two products, a softmax and the matrix between them in
+memory. Chosen as in aten/src/ATen/native/transformers/cuda/sdp_utils.cpp; written down as flash attention whichever of
+CUDA's fused kernels it would be. With dropout, with fewer heads of keys than of queries, and under torch.func, the
+parts are run, as the CPU has no fused kernel for those.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+
+from gpututor.devices.virtual import cuda_errors, execution, torch_private
+from gpututor.devices.virtual.execution import copies, races
+from gpututor.devices.virtual.machine import CPU, active, python_device
+from gpututor.devices.virtual.memory.allocator import Block
+from gpututor.devices.virtual.operator_registry import Rule, operator_of
+from gpututor.devices.virtual.operators import autocast, shape_only
+from gpututor.devices.virtual.operators.fallbacks import refusing_rules
+from gpututor.devices.virtual.operators.graph_replay import keep_copy, save_before_copy
+from gpututor.devices.virtual.operators.operands import Inputs, bytes_of, follow_host, resolved
+from gpututor.devices.virtual.operators.sparse import copy_sparse
+from gpututor.devices.virtual.tensors import tensor as bits
+from gpututor.devices.virtual.tensors.moves import pin, pinned, record_copy
+from gpututor.devices.virtual.tensors.sparse import follow_sparse
+from gpututor.devices.virtual.tensors.storage import VirtualStorage
+from gpututor.devices.virtual.tensors.tensor import VirtualTensor
+
+aten = torch.ops.aten
+_STAYS = "Leave the copy to the host out, or run with values, on smaller sizes."
+
+
+def _device_and_host(tensor: torch.Tensor) -> tuple[torch.device, torch.Tensor]:
+    if type(tensor) is VirtualTensor:
+        return tensor._device, tensor._host
+    return tensor.device, torch_private.with_memory(tensor)
+
+
+def _to_copy(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    source, host = _device_and_host(args[0])
+    wanted = kwargs.get("device")
+    target = source if wanted is None else python_device(wanted)
+    non_blocking = bool(kwargs.get("non_blocking", False))
+    dtype = kwargs.get("dtype") or host.dtype
+    options = {name: value for name, value in kwargs.items() if name not in ("device", "non_blocking", "pin_memory")}
+    if target.type not in ("cuda", "cpu") or source.type not in ("cuda", "cpu"):
+        if source.type == "meta" and target.type != "meta":
+            # Said here, for C++ would look for a CUDA kernel. `Module.to` knows these words.
+            raise NotImplementedError("Cannot copy out of meta tensor; no data!")
+        return func(host, **options, device=target)
+    if host.layout is not torch.strided:
+        return copy_sparse(func, source, host, target, {**options, "non_blocking": non_blocking})
+    machine = active()
+    if target.type == "cuda":
+        machine.gpus[target.index].memory.expect(host.numel() * dtype.itemsize)
+    elif not machine.values:
+        raise cuda_errors.NoValues(func._schema.name, _STAYS)
+    out = func(host, **options, device=CPU if target.type == "cpu" else machine.host_device)
+    if target.type == "cpu" and non_blocking:
+        # CUDA gives such a copy page-locked memory, so that the host need not wait for it.
+        pin(out)
+    if active().capture is not None:
+        keep_copy(active(), (source, target), out, host)
+    access = record_copy(
+        source,
+        target,
+        host.numel(),
+        host.dtype,
+        dtype,
+        non_blocking=non_blocking,
+        host_pinned=pinned(out if target.type == "cpu" else host),
+        name="aten::_to_copy",
+    )
+    moved_to = out if target.type == "cpu" else None
+    if source.type == "cpu" and target.type == "cuda":
+        copies.brought(active(), host, target.index, access)
+    races.copied(active(), access, args[0], moved_to, asynchronous=non_blocking)
+    return VirtualTensor(out, target) if target.type == "cuda" else out
+
+
+def _copy_in_place(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    target, target_host = _device_and_host(args[0])
+    source, source_host = _device_and_host(args[1])
+    non_blocking = bool(args[2] if len(args) > 2 else kwargs.get("non_blocking", False))
+    if not active().values and target.type == "cpu":
+        raise cuda_errors.NoValues(func._schema.name, _STAYS)
+    if active().capture is not None:
+        save_before_copy(active(), (source, target), target_host)
+    func(target_host, source_host)
+    if active().capture is not None:
+        keep_copy(active(), (source, target), target_host, source_host)
+    if target_host.layout is not torch.strided:
+        if type(args[0]) is VirtualTensor:
+            follow_sparse(args[0])
+        return args[0]
+    access = record_copy(
+        source,
+        target,
+        target_host.numel(),
+        source_host.dtype,
+        target_host.dtype,
+        non_blocking=non_blocking,
+        host_pinned=pinned(target_host if target.type == "cpu" else source_host),
+        name="aten::copy_",
+    )
+    races.copied(active(), access, args[1], args[0], asynchronous=non_blocking)
+    return args[0]
+
+
+def _scalar(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    tensor = args[0]
+    execution.copy_to_host(active(), tensor._device, tensor.element_size(), "aten::_local_scalar_dense")
+    if not active().values:
+        return shape_only.known_number(tensor)
+    return func(resolved(tensor._host))
+
+
+def _reshape_in_place(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Sizes and strides change: on the values, then on the wrapper."""
+    op = operator_of(func)
+    inputs = Inputs()
+    tensor = args[0]
+    size_before = tensor._host.untyped_storage().nbytes()
+    if func is aten.resize_.default:
+        count = 1
+        for length in args[1]:
+            count *= length
+        memory = active().gpus[tensor._device.index].memory
+        memory.of_thread.writer = None
+        memory.expect(max(0, count * tensor.element_size() - size_before))
+    func(*[inputs.unwrap(value, op, position) for position, value in enumerate(args)], **kwargs)
+    follow_host(tensor)
+    return tensor
+
+
+def _set_source(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """`a.set_(b)`: `a` becomes a view of what `b` views."""
+    target, source = args[0], args[1]
+    if type(target) is not VirtualTensor or type(source) is not VirtualTensor:
+        raise NotImplementedError("The virtual GPU does not support Tensor.set_() between devices.")
+    func(target._host, source._host, *args[2:], **kwargs)
+    target._block = source._block
+    follow_host(target)
+    return target
+
+
+def _same_metadata(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    return func(*[one._host if type(one) is VirtualTensor else one for one in args], **kwargs)
+
+
+def _pack_padded(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """The values stay on the GPU; lengths come from the host and batch sizes stay there (PackedSequence.cpp)."""
+    source, lengths, *rest = args
+    if type(lengths) is VirtualTensor:
+        kind = lengths._host.type().removeprefix("torch.").removesuffix("Tensor")
+        raise RuntimeError(
+            "'lengths' argument should be a 1D CPU int64 tensor, but got "
+            f"{lengths.dim()}D {lengths._device} {kind} tensor"
+        )
+    values, batch_sizes = func(resolved(source._host), lengths, *rest, **kwargs)
+    machine = active()
+    execution.kernel_of_bytes(machine, machine.home(source._device), func._schema.name, 2 * bytes_of(values))
+    return VirtualTensor(values, source._device), batch_sizes
+
+
+def _lazy_view(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """A view whose values are conjugated or negated when they are read."""
+    tensor = args[0]
+    if tensor._layout is not torch.strided:
+        raise cuda_errors.unsupported(f"torch.{func.overloadpacket.__name__} of a sparse tensor")
+    bits.expect()
+    return VirtualTensor(func(tensor._host), tensor._device, tensor._block)
+
+
+def _between_tensors(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Both ends are read on the host, and the result is where `device` says (RangeFactories.cpp)."""
+    from gpututor.devices.virtual.operators.dispatch import DeviceMode, is_virtual_device
+
+    device = kwargs.get("device")
+    if not active().values and device is not None and is_virtual_device(device):
+        args = tuple(_end(one) if type(one) is VirtualTensor else one for one in args)
+    with DeviceMode():
+        return operator_of(func).made_of_others(*args, **kwargs)
+
+
+def _end(tensor: VirtualTensor) -> torch.Tensor:
+    """What the host reads where there are no values: any number, as the result has none either."""
+    execution.copy_to_host(active(), tensor._device, tensor.element_size(), "aten::_local_scalar_dense")
+    return torch.zeros(tensor.shape, dtype=tensor.dtype, device="cpu")
+
+
+_ENDS = ("Tensor_Tensor", "Tensor_Scalar", "Scalar_Tensor")
+_RESHAPING = (
+    *(aten.t_.default, aten.squeeze_.default, aten.squeeze_.dim, aten.squeeze_.dims, aten.unsqueeze_.default),
+    *(aten.transpose_.default, aten.as_strided_.default, aten.swapaxes_.default, aten.swapdims_.default),
+    *(aten.resize_.default, aten.resize_as_.default),
+)
+
+
+def special_rules() -> dict[Any, Rule]:
+    """The rule of each special operator."""
+    return {
+        aten._to_copy.default: _to_copy,
+        aten.copy_.default: _copy_in_place,
+        aten._local_scalar_dense.default: _scalar,
+        aten.is_same_size.default: _same_metadata,
+        aten._conj.default: _lazy_view,
+        aten._neg_view.default: _lazy_view,
+        aten._pack_padded_sequence.default: _pack_padded,
+        aten.set_.source_Tensor: _set_source,
+        **{getattr(one, ends): _between_tensors for one in (aten.linspace, aten.logspace) for ends in _ENDS},
+        **dict.fromkeys(_RESHAPING, _reshape_in_place),
+        **refusing_rules(),
+    }
+
+
+_DROPOUT: Any = torch.ops.aten.dropout.default
+_FUSED: Any = torch.ops.aten.native_dropout.default
+
+
+def _dropout(tensor: torch.Tensor, p: float, train: bool) -> Any:
+    if train and 0 < p < 1 and type(tensor) is VirtualTensor and tensor.numel():
+        return _FUSED(tensor, p, train)[0]
+    return torch_private.run_composite(_DROPOUT, tensor, p, train)
+
+
+@contextmanager
+def fused() -> Iterator[None]:
+    """For the time of the block, C++ finds this kernel above autograd, whoever calls dropout."""
+    library = torch.library.Library("aten", "IMPL")
+    library.impl("dropout", _dropout, torch_private.AUTOGRAD_KEY)
+    try:
+        yield
+    finally:
+        library._destroy()
+
+
+def dropout_rules() -> dict[Any, Any]:
+    """Where there is no autograd, in inference mode, the dispatch mode is the first to see it."""
+    return {_DROPOUT: lambda func, args, kwargs: _without_autograd(*args, **kwargs)}
+
+
+def _without_autograd(input: torch.Tensor, p: float, train: bool) -> Any:
+    from gpututor.devices.virtual.operators.dispatch import DeviceMode
+
+    with DeviceMode():
+        return _dropout(input, p, train)
+
+
+_HALF = (torch.float16, torch.bfloat16)
+_fused: Any = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default
+
+
+def attention(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """`scaled_dot_product_attention` on (batch, heads, length, features), fused where CUDA fuses it."""
+    names = ("query", "key", "value", "attn_mask", "dropout_p", "is_causal")
+    given: dict[str, Any] = {**dict(zip(names, args, strict=False)), **kwargs}
+    tensors: list[Any] = [given.get(name) for name in names[:3]]
+    mask: Any = given.get("attn_mask")
+    if not all(type(one) is VirtualTensor for one in tensors) or not (mask is None or type(mask) is VirtualTensor):
+        return func(*args, **kwargs)
+    if torch.is_autocast_enabled("cuda"):
+        dtype = torch.get_autocast_dtype("cuda")
+        tensors = [autocast.cast(one, dtype) for one in tensors]
+        mask = autocast.cast(mask, dtype)
+    if not _is_fused(tensors, mask, given):
+        return func(*args, **kwargs)
+    if mask is not None and mask.dtype is torch.bool:
+        mask = torch.zeros_like(mask, dtype=tensors[0].dtype).masked_fill_(mask.logical_not(), -torch.inf)
+    causal = bool(given.get("is_causal", False))
+    return _fused(*tensors, 0.0, causal, attn_mask=mask, scale=given.get("scale"))[0]
+
+
+def _is_fused(tensors: list[Any], mask: Any, given: dict[str, Any]) -> bool:
+    query, key, value = tensors
+    shapes = [one.shape for one in tensors]
+    settings = torch.backends.cuda
+    half = query.dtype in _HALF
+    allowed = (settings.flash_sdp_enabled() and half and mask is None) or settings.mem_efficient_sdp_enabled()
+    return (
+        allowed
+        and not torch_private.functorch_is_on()
+        and not given.get("dropout_p")
+        and not given.get("enable_gqa", False)
+        and (half or query.dtype is torch.float32)
+        and query._device is key._device is value._device
+        and query.dtype is key.dtype is value.dtype
+        and all(len(shape) == 4 and 0 not in shape for shape in shapes)
+        and shapes[0][:2] == shapes[1][:2] == shapes[2][:2]
+        and shapes[1][2] == shapes[2][2]
+        and shapes[0][3] == shapes[1][3] == shapes[2][3] <= 256
+        and all(one.stride(-1) == 1 for one in tensors)
+        and _mask_fits(query, key, mask, given)
+    )
+
+
+def _mask_fits(query: Any, key: Any, mask: Any, given: dict[str, Any]) -> bool:
+    if mask is None:
+        return True
+    if given.get("is_causal", False) or mask.requires_grad or mask.dtype not in (torch.bool, query.dtype):
+        return False
+    wanted = (*query.shape[:3], key.shape[2])
+    return mask.dim() in (2, 4) and all(
+        length in (1, whole) for length, whole in zip(reversed(mask.shape), reversed(wanted), strict=False)
+    )
+
+
+_real_set: Any = torch.Tensor.set_
+
+
+def set_on_host(self: Any, *args: Any, **kwargs: Any) -> Any:
+    """Stands in for `Tensor.set_` of a tensor elsewhere; raises CUDA's error for a virtual tensor's storage."""
+    source = args[0] if args else kwargs.get("source")
+    if isinstance(source, VirtualStorage):
+        raise cuda_errors.wrong_storage(self.device, source.device)
+    return _real_set(self, *args, **kwargs)
+
+
+def set_source(
+    target: VirtualTensor, source: Any = None, storage_offset: int | None = None, size: Any = None, stride: Any = None
+) -> VirtualTensor:
+    """What `target.set_(...)` does; raises CUDA's error where the source is on another device."""
+    geometry = [one for one in (storage_offset, size, stride) if one is not None]
+    there: torch.device = target.device if source is None else source.device
+    if there != target.device:
+        raise cuda_errors.wrong_storage(target.device, there)
+    memory = active().home(target._device).memory
+    with torch_private.host_only():
+        if source is None:
+            empty: Any = target._host.set_
+            empty()
+            target._block = Block(memory, 0)
+        else:
+            target._host.set_(source._host, *geometry)
+            target._block = source._block
+    follow_host(target)
+    return target

@@ -1,0 +1,328 @@
+"""Patches of the rest of torch and of Python."""
+
+from __future__ import annotations
+
+import asyncio
+import queue
+import threading
+from multiprocessing.pool import ThreadPool
+from typing import Any
+
+import torch
+
+from gpututor.devices.virtual import cuda_errors, threads, torch_private
+from gpututor.devices.virtual.api import compile, jit, optimizers, streams, tensor_types, unsupported
+from gpututor.devices.virtual.api import devices as cuda
+from gpututor.devices.virtual.api.unsupported import refused
+from gpututor.devices.virtual.clock import python_time
+from gpututor.devices.virtual.clock.python_time import FUNCTIONS, PERF_COUNTER
+from gpututor.devices.virtual.distributed import child_processes, comm, communicator
+from gpututor.devices.virtual.operators import autocast, custom_operators, special
+from gpututor.devices.virtual.patches.patch import Patch, each, refuse
+from gpututor.devices.virtual.tensors import module_to, serialization, storage, tensor
+from gpututor.devices.virtual.tensors import module_to as modules
+from gpututor.devices.virtual.threads import real_wait as _wait
+
+MODULES: tuple[Patch, ...] = (
+    *each(
+        "torch.optim.optimizer",
+        "parameters are updated together, as on CUDA",
+        _foreach_supported_types=optimizers.FOR_OPTIMISERS,
+    ),
+    *each(
+        "torch.utils._foreach_utils",
+        "gradients are clipped together, as on CUDA",
+        _foreach_supported_types=optimizers.FOR_GRADIENTS,
+    ),
+    *each(
+        "torch._C",
+        "C++ names the devices of virtual tensors in its own way",
+        _group_tensors_by_device_and_dtype=optimizers.group_by_device_and_dtype,
+    ),
+    *each(
+        "torch.autograd.profiler.record_function",
+        "marks ranges for a profiler; without one, each costs as much as four small operators",
+        __enter__=optimizers.enter_range,
+        __exit__=optimizers.leave_range,
+    ),
+    *each("torch.nn.Module", "a parameter becomes virtual in place", _apply=modules.apply_to_tensors),
+    *each(
+        "torch.nn.TransformerEncoderLayer",
+        "the fused layer of CUDA goes by the mask, whatever `is_causal` says",
+        _sa_block=optimizers.attend,
+    ),
+    *each(
+        "torch.nn.parameter.UninitializedTensorMixin",
+        "a parameter without a shape remembers its device",
+        device=module_to.device,
+        is_cuda=module_to.is_cuda,
+        materialize=module_to.materialize,
+    ),
+    *each(
+        "torch.nn.parameter.UninitializedParameter",
+        "C++ cannot make a parameter of a virtual tensor",
+        __new__=module_to.new_parameter,
+        __deepcopy__=module_to.deep_copy,
+    ),
+    *each(
+        "torch.nn.parameter.UninitializedBuffer",
+        "C++ cannot make a buffer of a virtual tensor",
+        __new__=module_to.new_buffer,
+    ),
+    *each("torch", "would be traced for a compiler", cond=compile.cond),
+    *each("torch._higher_order_ops", "the same by its other name", cond=compile.cond),
+    *each("torch._higher_order_ops", "would be traced for a compiler", while_loop=compile.while_loop),
+    # Newer versions have it here too.
+    *(
+        [Patch("torch", "while_loop", compile.while_loop, "the same by its newer name")]
+        if hasattr(torch, "while_loop")
+        else []
+    ),
+    *each("torch", "would fail inside the compiler", compile=compile.compile),
+    *each(
+        "torch.compiler",
+        "nothing is compiled, and they would look for CUDA graphs",
+        reset=compile.reset,
+        cudagraph_mark_step_begin=compile.mark_step_begin,
+    ),
+    *each("torch.export", "would look into the memory of constants", export=compile.export),
+    *each(
+        "torch._C",
+        "what torch._dynamo.reset imports where there is a GPU",
+        _cuda_CUDAAllocator_AllocatorState=refused("torch.cuda memory pools of compiled graphs"),
+    ),
+    *each(
+        "torch.backends.cudnn",
+        "recurrent layers would tell the learner to rebuild PyTorch",
+        is_acceptable=cuda.cudnn_is_acceptable,
+    ),
+    *each("torch._C._nn", "a number as a device needs a build with an accelerator", _parse_to=unsupported.parse_to),
+    *each(
+        "torch",
+        "autocast for CUDA has kernels of its own here, and casts to remember",
+        set_autocast_enabled=autocast.set_enabled,
+        clear_autocast_cache=autocast.clear_cache,
+    ),
+)
+
+
+_DISTRIBUTED: tuple[Patch, ...] = (
+    *each(
+        "torch.distributed.Logger",
+        "it would warn that the times of this kind of device are not collected",
+        set_runtime_stats_and_log=unsupported.no_times,
+    ),
+    *each(
+        "torch.distributed.distributed_c10d",
+        "nccl is missing in a CPU build and refuses without real GPUs in a CUDA build: gloo carries the values",
+        is_nccl_available=communicator.nccl_is_available,
+        ProcessGroupNCCL=communicator.VirtualNccl,
+        default_pg_nccl_timeout=communicator.NCCL_TIMEOUT,
+    ),
+    *each(
+        "torch.distributed",
+        "the same by their other names",
+        is_nccl_available=communicator.nccl_is_available,
+        ProcessGroupNCCL=communicator.VirtualNccl,
+    ),
+)
+
+DISTRIBUTED: tuple[Patch, ...] = (
+    *each(
+        "torch._C",
+        "copies among GPUs, as DataParallel makes them: a CPU build lacks them, a CUDA build wants real GPUs",
+        _broadcast=comm.broadcast,
+        _broadcast_out=comm.broadcast_out,
+        _broadcast_coalesced=comm.broadcast_coalesced,
+        _scatter=comm.scatter,
+        _scatter_out=comm.scatter_out,
+        _gather=comm.gather,
+        _gather_out=comm.gather_out,
+    ),
+    *each(
+        "torch._C",
+        "programs ask for it before they use bfloat16",
+        _nccl_version=communicator.nccl_version,
+        _nccl_version_suffix=communicator.nccl_version_suffix,
+    ),
+    *each("torch.cuda.nccl", "a CPU build warns that it has no NCCL", is_available=communicator.has_nccl_functions),
+    *refuse("torch.cuda.nccl", "all_gather", "all_reduce", "broadcast", "init_rank", "reduce", "reduce_scatter"),
+    *refuse("torch.cuda.nccl", "unique_id"),
+    *each(
+        "torch.nn.parallel._functions",
+        "it remembers streams for the life of the process",
+        _get_stream=streams.current_stream,
+    ),
+    *each("torch._C", "FSDP names itself here before it starts", _log_api_usage_once=unsupported.log_api_usage_once),
+    *each(
+        "multiprocessing.spawn",
+        "children are on a machine like their parent's",
+        get_preparation_data=child_processes.get_preparation_data,
+    ),
+    *(_DISTRIBUTED if torch_private.HAS_DISTRIBUTED else ()),
+)
+
+
+SAVING: tuple[Patch, ...] = (
+    *each(
+        "torch",
+        "files in CUDA's format, with the device of each storage",
+        save=serialization.save,
+        load=serialization.load,
+    ),
+    *each(
+        "torch.serialization",
+        "the same functions by their other name",
+        save=serialization.save,
+        load=serialization.load,
+    ),
+    *each("torch._utils", "makes tensors on the device of their storage", _rebuild_tensor=serialization.rebuild_tensor),
+    *each("torch._utils", "a bit is the values' too", set_tensor_metadata=serialization.set_metadata),
+    *each(
+        "torch.storage._StorageBase",
+        "a map_location function says with these where a storage belongs",
+        cuda=serialization.storage_to_gpu,
+        to=serialization.storage_to,
+    ),
+    *each(
+        "torch.jit",
+        "a trace on a device has its convolutions, and files are read on the CPU first",
+        trace=jit.trace,
+        trace_module=jit.trace_module,
+        load=jit.load,
+        freeze=jit.freeze,
+        optimize_for_inference=jit.optimize_for_inference,
+    ),
+    *(
+        row
+        # The first is what a trace gives; it has the other's methods by copy.
+        for kind in ("ScriptModule", "RecursiveScriptModule")
+        for row in each(
+            f"torch.jit.{kind}",
+            "C++ would read memory that virtual tensors do not have",
+            code=jit.code,
+            save=jit.save,
+            save_to_buffer=jit.save_to_buffer,
+            _save_for_lite_interpreter=jit.save_for_mobile,
+            _save_to_buffer_for_lite_interpreter=jit.save_for_mobile,
+        )
+    ),
+    *each("torch._C.Graph", "it names devices in C++'s words", __str__=jit.graph_text, __repr__=jit.graph_repr),
+    *each("torch._C.ScriptMethod", "the interpreter's errors name devices in C++'s words", __call__=jit.method_call),
+    *each(
+        "torch.jit.ScriptFunction",
+        "C++ would read memory that virtual tensors do not have",
+        __call__=jit.function_call,
+        save=jit.function_save,
+        save_to_buffer=jit.function_save_to_buffer,
+    ),
+)
+
+
+TENSORS: tuple[Patch, ...] = (
+    *each("torch.utils.dlpack", "C++ would speak of meta", to_dlpack=unsupported.to_dlpack),
+    *each("torch", "the same function by its other name", to_dlpack=unsupported.to_dlpack),
+    *each(
+        "torch._C",
+        "the same functions by the names that reach C++",
+        _to_dlpack=unsupported.to_dlpack,
+        _to_dlpack_versioned=unsupported.to_dlpack_versioned,
+    ),
+    *each("torch.nested", "would fail an assertion in C++", nested_tensor=unsupported.nested_tensor),
+    *each(
+        "torch",
+        "a device's type is a default dtype and device",
+        set_default_tensor_type=tensor_types.set_default_tensor_type,
+    ),
+    *each("torch", "their messages would name the device as C++ does", **tensor_types.HOST_TENSOR_TYPES),
+    *each("torch.Tensor", "C++ does not know the storage of a virtual tensor", set_=special.set_on_host),
+    *each("torch", "the storage of a virtual tensor is one", is_storage=storage.is_storage),
+    *each("warnings", "warnings would name a file of ours", _showwarnmsg=cuda_errors.show_warning),
+    *each(
+        "torch.autograd.function.BackwardCFunction",
+        "the engine does not compare the devices of virtual gradients",
+        apply=tensor.custom_backward,
+    ),
+    *each("torch.UntypedStorage", "C++ knows no such device", __new__=staticmethod(storage.new_storage)),
+    *each(
+        "torch.library.Library",
+        "the kernels that compute a GPU's values are not to be replaced",
+        impl=custom_operators.impl,
+        fallback=custom_operators.fallback,
+    ),
+    *each("torch._ops.OperatorBase", "the same by its other name", py_impl=custom_operators.py_impl),
+    *refuse("torch.func", "linearize"),
+    *each(
+        "torch.autograd", "device names in hooks and custom Functions", _engine_run_backward=unsupported.run_backward
+    ),
+)
+
+
+_CLOCKS = "each thread has a clock, and who waits goes on no earlier than what it waited for was ready"
+
+THREADS: tuple[Patch, ...] = (
+    *each(
+        "threading.Thread",
+        "torch's modes belong to one thread, and so does its clock",
+        start=threads.thread_start,
+        join=threads.thread_join,
+        _bootstrap_inner=threads.thread_bootstrap,
+    ),
+    *each("_thread", "torch's modes belong to one thread", start_new_thread=threads.start_new_thread),
+    *each(
+        "concurrent.futures.thread._WorkItem", "a pool's threads may be older than the machine", run=threads.run_item
+    ),
+    *each(
+        "multiprocessing.pool.ThreadPool",
+        "a pool's threads may be older than the machine",
+        **{name: threads.pool_method(name) for name in ("apply_async", "_map_async", "imap", "imap_unordered")},
+    ),
+    *each("concurrent.futures.thread.ThreadPoolExecutor", _CLOCKS, submit=threads.submit),
+    *each(
+        "concurrent.futures._base.Future",
+        _CLOCKS,
+        set_result=threads.future_set_result,
+        set_exception=threads.future_set_exception,
+        result=threads.future_result,
+        exception=threads.future_exception,
+    ),
+    *each(
+        "threading.Event",
+        _CLOCKS,
+        set=threads.event_set,
+        wait=threads.event_wait,
+        is_set=threads.event_is_set,
+        isSet=threads.event_is_set,
+    ),
+    *each(
+        "queue.Queue",
+        _CLOCKS,
+        get=threads.queue_get,
+        put=threads.queue_put,
+        task_done=threads.task_done,
+        join=threads.queue_join,
+        **threads.with_times(queue.Queue),
+    ),
+    *each("queue.LifoQueue", _CLOCKS, **threads.with_times(queue.LifoQueue)),
+    *each("queue.PriorityQueue", _CLOCKS, **threads.with_times(queue.PriorityQueue)),
+    *each("queue", _CLOCKS, SimpleQueue=threads.SimpleQueue),
+)
+
+
+_REAL_WAIT = "the clock does not follow this wait, and the trace says so"
+_Barrier: Any = threading.Barrier
+_Condition: Any = threading.Condition
+_Semaphore: Any = threading.Semaphore
+_EventLoop: Any = asyncio.BaseEventLoop
+
+TIME: tuple[Patch, ...] = (
+    *each("time", "learner code reads and moves the host's clock", **FUNCTIONS),
+    *each("timeit", "torch.utils.benchmark asks for it at each reading", default_timer=PERF_COUNTER),
+    *each("timeit.Timer", "its default is the clock that was there at import", __init__=python_time.timer_init),
+    *each("threading.Condition", _REAL_WAIT, wait=_wait(_Condition.wait), wait_for=_wait(_Condition.wait_for)),
+    *each("threading.Barrier", _REAL_WAIT, wait=_wait(_Barrier.wait)),
+    *each("threading.Semaphore", _REAL_WAIT, acquire=_wait(_Semaphore.acquire), __enter__=_wait(_Semaphore.acquire)),
+    *each("multiprocessing.pool.ThreadPool", _REAL_WAIT, __init__=_wait(ThreadPool.__init__)),
+    *each("asyncio.base_events.BaseEventLoop", _REAL_WAIT, run_forever=_wait(_EventLoop.run_forever, False)),
+)
+"""Only for a machine with `virtual_time`."""

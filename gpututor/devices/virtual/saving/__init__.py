@@ -1,1 +1,0 @@
-"""Files and copies, in CUDA's own formats."""

@@ -1,0 +1,375 @@
+"""Private names of PyTorch, all in one place, so that a new version breaks one file.
+
+Each name says what it is for; when another version of torch is supported, this room is what to check. All names are
+looked up at import, so that one that is missing is known, and named, before anything runs (`versions`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from datetime import timedelta
+from functools import partial
+from importlib import import_module
+from typing import Any
+
+import torch
+import torch.cuda._utils
+import torch.distributed
+import torch.utils._device
+
+CHECKED_ON = ("2.9.1", "2.13.0")
+"""The oldest and the newest torch that the tests were run on: docs/virtual-gpu.md has the figures."""
+
+make_wrapper: Any = torch.Tensor._make_wrapper_subclass
+"""Makes a tensor that has sizes, a device and a dtype but no memory."""
+
+make_subclass: Any = torch.Tensor._make_subclass
+"""Makes a tensor of another class that shares its memory."""
+
+plain_function: Any = torch._C._disabled_torch_function_impl
+"""As a class's `__torch_function__`: results do not become that class."""
+
+OPERATOR_BASE: Any = torch._ops.OperatorBase
+"""The class that `py_impl` belongs to."""
+
+OPERATOR: Any = torch._ops.OpOverload
+"""The class of one overload of an operator."""
+
+set_only_lift_cpu_tensors = torch._C._set_only_lift_cpu_tensors
+"""With True, `torch.tensor(values, device=...)` builds on the CPU and moves, as CUDA does."""
+
+CUDA_AUTOCAST_KEY = "AutocastCUDA"
+CUDA_AUTOCAST = torch._C.DispatchKeySet(torch._C.DispatchKey.AutocastCUDA)
+"""What `make_wrapper` gives a tensor so that autocast for CUDA sees it."""
+
+
+AUTOGRAD_KEY = "AutogradMeta"
+"""Where C++ looks for what an operator does above autograd, on the device that it takes a virtual GPU for."""
+
+
+def without_cuda_autocast() -> Any:
+    """A block in which autocast for CUDA does nothing."""
+    return torch._C._ExcludeDispatchKeyGuard(CUDA_AUTOCAST)
+
+
+_below_autograd: Any = torch._C._AutoDispatchBelowAutograd
+_set_conj: Any = torch._C._set_conj
+_set_neg: Any = torch._C._set_neg
+_excluded_keys: Any = torch._C._dispatch_tls_local_exclude_set
+_included_keys: Any = torch._C._dispatch_tls_local_include_set
+_with_keys: Any = torch._C._ForceDispatchKeyGuard
+_LAZY_KEYS = torch._C.DispatchKeySet(torch._C.DispatchKey.Conjugate).add(torch._C.DispatchKey.Negative)
+
+
+def follow_bits(tensor: torch.Tensor, host: torch.Tensor) -> None:
+    """Give a tensor the conjugate and negative bits of another: the values are there, and not conjugated yet."""
+    if tensor.is_conj() != host.is_conj():
+        _set_conj(tensor, host.is_conj())
+    if tensor.is_neg() != host.is_neg():
+        _set_neg(tensor, host.is_neg())
+
+
+def bits_respected() -> Any:
+    """A block in which C++ sees conjugate and negative bits: below a mode, kernels would read the bare values."""
+    return _with_keys(_included_keys(), _excluded_keys() - _LAZY_KEYS)
+
+
+swap_tensor_impl = torch._C._swap_tensor_impl
+_data: Any = torch._C.TensorBase.data
+set_data = _data.__set__
+get_data = _data.__get__
+"""The C++ half of `tensor.data`."""
+_grad: Any = torch._C.TensorBase.grad
+set_grad = _grad.__set__
+"""As the function modes see `tensor.grad = ...`."""
+
+format_values: Any = torch._tensor_str._tensor_str
+join_suffixes: Any = torch._tensor_str._add_suffixes
+
+
+def eager_kernel(operator: Any) -> Any:
+    """What computes a higher-order operator from plain ones; None for one that only a compiler knows."""
+    return operator.py_kernels.get(torch._C.DispatchKey.CompositeExplicitAutograd)
+
+
+set_metadata: Any = torch._utils.set_tensor_metadata
+"""Gives a tensor the conjugate and negative bits that a file tells of."""
+
+storage_loaders = torch.serialization._package_registry
+"""(priority, tagger, loader) of each device, tried in order by `torch.save` and `torch.load`."""
+
+new_storage: Any = torch.UntypedStorage.__new__
+move_storage: Any = torch.storage._StorageBase.to
+
+
+def load_shape_rules() -> None:
+    """Import what meta kernels import at their first call, in cycles that would keep the caller's tensors alive."""
+    import_module("torch._dynamo")
+
+
+_FakeTensor: Any = torch._subclasses.FakeTensor
+
+
+def is_fake(tensor: torch.Tensor) -> bool:
+    """Whether it has a shape only, and maybe one that is not known: `torch.export` looks at a program with such."""
+    return isinstance(tensor, _FakeTensor)
+
+
+def decomposition(operator: Any) -> Any:
+    """Runs what PyTorch writes for compilers in the place of an operator; None where it has nothing."""
+    return torch._decomp.decomposition_table.get(operator)
+
+
+_has_kernel: Any = torch._C._dispatch_has_kernel_for_dispatch_key
+
+
+def has_composite_kernel(operator: str) -> bool:
+    """Whether PyTorch itself writes this operator in terms of others."""
+    return bool(_has_kernel(operator, "CompositeImplicitAutograd"))
+
+
+_EXPLICIT_COMPOSITES = (
+    torch._C.DispatchKey.CompositeExplicitAutograd,
+    torch._C.DispatchKey.CompositeExplicitAutogradNonFunctional,
+)
+
+
+def explicit_composite(operator: Any) -> Any:
+    """Runs the others that PyTorch writes this operator in terms of, below autograd; None for one with a kernel."""
+    for key in _EXPLICIT_COMPOSITES:
+        if operator.namespace == "aten" and _has_kernel(operator.name(), key.name):
+            return partial(operator._op_dk, key)
+    return None
+
+
+def run_composite(operator: Any, *args: Any) -> Any:
+    """The operator as C++ composes it of others; `decompose` prefers ways written in Python, for compilers."""
+    return operator._op_dk(torch._C.DispatchKey.CompositeImplicitAutograd, *args)
+
+
+_has_computed_kernel: Any = torch._C._dispatch_has_computed_kernel_for_dispatch_key
+_get_kernel: Any = torch.library.get_kernel
+_key_set: Any = torch._C.DispatchKeySet
+_dispatch_keys: Any = torch._C.DispatchKey
+
+
+def kernel_of(operator: Any, key: str) -> Any:
+    """The kernel that torch runs for tensors of that backend; None where it has none."""
+    if not _has_computed_kernel(operator.name(), key):
+        return None
+    return _get_kernel(operator, key)
+
+
+def keys(key: str) -> Any:
+    """The set of that one dispatch key."""
+    return _key_set(getattr(_dispatch_keys, key))
+
+
+def below_autograd_of(operator: Any) -> Any:
+    """A block in which autograd does not see a kernel's calls, if the operator has a gradient of its own."""
+    return _below_autograd() if _has_kernel(operator.name(), "Autograd") else nullcontext()
+
+
+def with_memory(tensor: torch.Tensor) -> torch.Tensor:
+    """A tensor of zeros that has no memory, given memory: below a mode, kernels would read address 0."""
+    if not tensor._is_zerotensor():
+        return tensor
+    return torch.zeros(tensor.size(), dtype=tensor.dtype, device=tensor.device)
+
+
+def storage_id(tensor: torch.Tensor) -> int:
+    """Equal for two CPU tensors that share memory, while either lives."""
+    return int(tensor.untyped_storage()._cdata)
+
+
+def default_device() -> torch.device | None:
+    """What `torch.set_default_device` or `with torch.device(...)` chose; None for neither."""
+    return torch.utils._device.CURRENT_DEVICE
+
+
+_device_constructors: Any = torch.utils._device._device_constructors
+
+
+def device_constructors() -> set[Any]:
+    """The functions that make a tensor from a `device` argument."""
+    return set(_device_constructors())
+
+
+def global_device_context() -> Any:
+    """What `torch.set_default_device` keeps for this thread, or None."""
+    return getattr(torch._GLOBAL_DEVICE_CONTEXT, "device_context", None)
+
+
+warn_typed_storage: Any = torch.storage._warn_typed_storage_removal
+"""What `tensor.storage()` says before it answers."""
+
+
+def forget_global_device_context() -> None:
+    """As if `torch.set_default_device` had never been called: torch 2.9 fails on the None that it keeps otherwise."""
+    if getattr(torch._GLOBAL_DEVICE_CONTEXT, "device_context", False) is None:
+        del torch._GLOBAL_DEVICE_CONTEXT.device_context
+
+
+_real_initialised: Any = torch.cuda.is_initialized
+
+
+def real_cuda_has_started() -> bool:
+    """Whether this process uses a real GPU; asks nothing of CUDA itself. Not to be asked while patches are on."""
+    return bool(_real_initialised())
+
+
+cuda_device_index: Any = torch.cuda._utils._get_device_index
+"""The number that a device, a name or a number means; with `optional=True` also None and `cuda`."""
+parse_visible_devices: Any = torch.cuda._parse_visible_devices
+ordinals_of_uuids: Any = torch.cuda._transform_uuid_to_ordinals
+"""How torch reads `CUDA_VISIBLE_DEVICES`."""
+
+function_mode_is_on: Any = torch._C._is_torch_function_mode_enabled
+no_function_modes: Any = torch._C.DisableTorchFunction
+"""A block in which torch's Python calls are not seen by function modes."""
+function_modes_seen: Any = torch._C._EnableTorchFunction
+"""A block in which they are, within such a block too."""
+
+
+_count_function_modes: Any = torch._C._len_torch_function_stack
+_count_dispatch_modes: Any = torch._C._len_torch_dispatch_stack
+
+
+def active_modes() -> tuple[int, int]:
+    """How many function modes and dispatch modes are on in this thread."""
+    return _count_function_modes(), _count_dispatch_modes()
+
+
+_pop_function_mode: Any = torch._C._pop_torch_function_stack
+_push_function_mode: Any = torch._C._push_on_torch_function_stack
+
+
+@contextmanager
+def function_modes_aside() -> Iterator[None]:
+    """No function mode is on in here, nor kept by what starts in here and copies the thread's state, as gloo does."""
+    modes = [_pop_function_mode() for _ in range(_count_function_modes())]
+    try:
+        yield
+    finally:
+        for mode in reversed(modes):
+            _push_function_mode(mode)
+
+
+_fp32_precision: Any = torch._C._get_fp32_precision_getter
+
+
+def matmul_precision() -> str:
+    """`tf32` where products of float32 matrices may use TF32, as `torch.backends.cuda.matmul` has it."""
+    return str(_fp32_precision("cuda", "matmul"))
+
+
+def convolution_precision() -> str:
+    """The same for convolutions, as `torch.backends.cudnn` has it."""
+    return str(_fp32_precision("cuda", "conv"))
+
+
+_no_dispatch: Any = torch._C._DisableTorchDispatch
+
+
+@contextmanager
+def host_only() -> Iterator[None]:
+    """Tensors are plain ones in here: no mode and no subclass sees an operator."""
+    with no_function_modes(), _no_dispatch():
+        yield
+
+
+def functorch_is_on() -> bool:
+    """Whether a transform of torch.func, such as vmap, is at work."""
+    return torch._C._functorch.maybe_current_level() is not None
+
+
+def in_backward() -> bool:
+    """Whether this thread runs a backward pass."""
+    return int(torch._C._current_graph_task_id()) != -1
+
+
+at_the_end_of_backward: Any = torch.autograd.Variable._execution_engine.queue_callback
+"""Has a function called when the backward pass of this thread is done, before those that are given later."""
+
+
+# What others stand in for, as it is without them.
+run_engine: Any = torch.autograd._engine_run_backward  # type: ignore[attr-defined]
+parse_to: Any = torch._C._nn._parse_to
+to_dlpack: Any = torch._C._to_dlpack
+to_dlpack_versioned: Any = torch._C._to_dlpack_versioned
+group_tensors: Any = torch._C._group_tensors_by_device_and_dtype
+log_api_usage: Any = torch._C._log_api_usage_once
+Generator: Any = torch._C.Generator
+ProfilerRange: Any = torch._C._profiler._RecordFunctionFast
+"""A range of torch's profile that is no operator: `torch.profiler.record_function` is one."""
+profiler_name: Any = torch.autograd.profiler_util._rewrite_name
+is_stack_entry: Any = torch.autograd.profiler_util._filter_stack_entry
+Graph: Any = torch._C.Graph
+ScriptMethod: Any = torch._C.ScriptMethod
+ScriptModule: Any = torch.jit._script.RecursiveScriptModule
+device_of, is_cuda_of = torch._C.TensorBase.device, torch._C.TensorBase.is_cuda
+
+has_cudnn: bool = torch._C._has_cudnn
+can_share_a_data_slot: Any = torch._has_compatible_shallow_copy_type
+"""Whether `tensor.data = other` keeps the kind of tensor."""
+tree_leaves: Any = torch.utils._pytree.tree_leaves
+tree_map: Any = torch.utils._pytree.tree_map
+
+# How files say that a tensor is made of a storage.
+rebuild_tensor: Any = torch._utils._rebuild_tensor
+rebuild_tensor_v2: Any = torch._utils._rebuild_tensor_v2
+rebuild_parameter: Any = torch._utils._rebuild_parameter
+
+
+HAS_DISTRIBUTED: bool = torch.distributed.is_available()
+_c10d: Any = torch._C._distributed_c10d if HAS_DISTRIBUTED else None
+ProcessGroupGloo: Any = getattr(_c10d, "ProcessGroupGloo", object)
+ProcessGroup: Any = getattr(_c10d, "ProcessGroup", object)
+CollectiveWork: Any = getattr(_c10d, "Work", object)
+GLOO_BACKENDS: tuple[Any, ...] = tuple(
+    getattr(_c10d, name) for name in ("ProcessGroupGloo", "_ProcessGroupWrapper") if hasattr(_c10d, name)
+)
+"""Gloo, and what `TORCH_DISTRIBUTED_DEBUG=DETAIL` wraps around it."""
+
+
+def group_of_one_backend(backend: Any, rank: int, size: int, name: str) -> Any:
+    """A process group that gives `backend` CPU tensors; functional collectives find it by `name`.
+
+    The group is not told its name: it would pass it on to the backend, and so to all groups of that backend.
+    """
+    group = ProcessGroup(_c10d.HashStore(), rank, size)
+    group._set_default_backend(ProcessGroup.BackendType.GLOO)
+    group._register_backend(torch.device("cpu"), ProcessGroup.BackendType.GLOO, backend)
+    _c10d._register_process_group(name, group)
+    return group
+
+
+def process_group_named(name: str) -> Any:
+    return _c10d._resolve_process_group(name)
+
+
+def group_of_none() -> Any:
+    """A process group without a backend: it can be asked, and does nothing."""
+    return ProcessGroup(_c10d.HashStore(), 0, 1)
+
+
+def lonely_group() -> Any:
+    """A process group of this process alone, with gloo."""
+    backend = ProcessGroupGloo(_c10d.HashStore(), 0, 1, timeout=timedelta(minutes=1))
+    return group_of_one_backend(backend, 0, 1, "gpututor:alone")
+
+
+def script_class(value: Any) -> str:
+    """The name of the C++ class of an operator's argument, such as `ProcessGroup`; empty for anything else."""
+    if type(value) is not torch.ScriptObject:
+        return ""
+    kind: Any = value._type()
+    return str(kind.name())
+
+
+# How small tensors travel together between GPUs.
+in_chunks: Any = torch._utils._take_tensors
+flattened: Any = torch._utils._flatten_dense_tensors
+unflattened: Any = torch._utils._unflatten_dense_tensors
+in_the_order_of: Any = torch._utils._reorder_tensors_as

@@ -1,0 +1,184 @@
+"""What is wrong with this installation, and what to do: versions, devices, folders, the course.
+
+`gpututor doctor` prints it, the app's screen of devices shows it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+
+from gpututor import __version__, paths
+from gpututor.course.loader import load_course
+from gpututor.course.model import Course
+from gpututor.course.workspace import check_not_missing, find_workspace
+from gpututor.errors import ProgressError, TutorError
+from gpututor.hardware.inventory import device_line, load_inventory
+from gpututor.processes import python_module
+from gpututor.progress.store import ProgressStore
+from gpututor.settings import SettingsFile
+
+OK, NOTE, WRONG = "ok", "note", "WRONG"
+OWN_FILES = "Your own files are graded without it."
+PROBE_TIMEOUT_S = 150.0
+"""Longer than the probe's own limit for the worker that it starts."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that was looked at."""
+
+    state: str
+    """`ok`, `note` or `WRONG`."""
+    about: str
+    words: str
+    advice: str = ""
+
+
+def findings(course_folder: Path | None = None, workspace_folder: Path | None = None) -> Iterator[Finding]:
+    """Look at one thing after the other; it takes seconds, for PyTorch is asked in processes of its own.
+
+    `course_folder` None: the course that comes with gpututor. `workspace_folder` None: the one that is found from here.
+    """
+    yield Finding(OK, "gpututor", f"{__version__} in {paths.PACKAGE}")
+    yield Finding(OK, "Python", f"{platform.python_version()}, {sys.executable}, {platform.platform()}")
+    yield from _packages()
+    yield from _devices()
+    yield _isolation()
+    yield _terminal()
+    course: Course | None = None
+    try:
+        course = load_course(course_folder or paths.builtin_course())
+    except TutorError as error:
+        yield Finding(WRONG, "course", error.title, error.advice)
+    else:
+        yield from _course(course)
+    yield _workspace(workspace_folder, course)
+    yield _progress(course.place if course else "")
+    yield _writable("choices", paths.config_folder())
+    yield from _settings()
+    yield _writable("cache", paths.cache_folder())
+
+
+def _packages() -> Iterator[Finding]:
+    """What gpututor needs, as its own metadata says it, against what is installed."""
+    try:
+        needed = [line for line in metadata.requires("gpututor") or () if "extra ==" not in line]
+    except metadata.PackageNotFoundError:
+        yield Finding(NOTE, "packages", "gpututor is not installed, so its needs are not known", "`pip install -e .`")
+        return
+    for line in sorted(needed):
+        name = re.split(r"[^\w-]", line, maxsplit=1)[0]
+        least = re.search(r">=([\d.]+)", line)
+        below = re.search(r"<([\d.]+)", line)
+        advice = f"`{sys.executable} -m pip install '{line}'`"
+        try:
+            version = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            yield Finding(WRONG, name, "is not installed", advice)
+            continue
+        too_old = least is not None and _numbers(version) < _numbers(least[1])
+        too_new = below is not None and _numbers(version) >= _numbers(below[1])
+        if too_old or too_new:
+            yield Finding(WRONG, name, f"{version}, but gpututor needs {line}", advice)
+        else:
+            yield Finding(OK, name, version)
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    """`2.13.0+cpu` as (2, 13, 0)."""
+    return tuple(int(number) for number in re.findall(r"\d+", re.split(r"[^\d.]", version)[0]))
+
+
+def _devices() -> Iterator[Finding]:
+    inventory = load_inventory(refresh=True)
+    if inventory.error:
+        yield Finding(WRONG, "devices", inventory.error, "PyTorch must import: `python -c 'import torch'` says more.")
+        return
+    for device in inventory.devices:
+        yield Finding(OK, "device", device_line(device))
+    if not inventory.accelerators:
+        yield Finding(OK, "device", "no accelerator; exercises run on the virtual GPU")
+
+
+def _isolation() -> Finding:
+    """Asks in a process of its own whether a worker computes in bubblewrap, on all devices that work without it."""
+    try:
+        done = subprocess.run(
+            python_module("gpututor.judge.isolation.probe"), capture_output=True, timeout=PROBE_TIMEOUT_S, check=False
+        )
+        found = json.loads(done.stdout.decode("utf-8", "replace").strip().rpartition("\n")[2])
+        works, title, advice, devices = (found[key] for key in ("works", "title", "advice", "devices"))
+    except (OSError, subprocess.TimeoutExpired, ValueError, KeyError, TypeError) as error:
+        return Finding(NOTE, "isolation", f"it cannot be told whether bubblewrap works: {error}", OWN_FILES)
+    if not works:
+        return Finding(NOTE, "isolation", title.rstrip("."), f"{OWN_FILES} {advice}")
+    lacking = [device.name for device in load_inventory().accelerators if device.name not in devices]
+    if lacking:
+        words = f"bubblewrap works, but {', '.join(lacking)} cannot be used in it"
+        return Finding(NOTE, "isolation", words, "Other people's files are graded on the virtual GPU.")
+    return Finding(OK, "isolation", f"bubblewrap works, with {', '.join(devices)}")
+
+
+def _terminal() -> Finding:
+    # Inside the app, sys.stdout is no file.
+    encoding = getattr(sys.stdout, "encoding", "") or getattr(sys.__stdout__, "encoding", "") or "unknown"
+    if encoding.lower().replace("-", "") != "utf8":
+        return Finding(NOTE, "terminal", f"writes {encoding}, so some signs show as ?", "Set LANG=C.UTF-8 or the like.")
+    return Finding(OK, "terminal", f"{os.environ.get('TERM', 'no TERM')}, UTF-8")
+
+
+def _course(course: Course) -> Iterator[Finding]:
+    count = f"{len(course.exercises)} exercises in {len(course.lessons)} lessons"
+    yield Finding(OK if course.exercises else WRONG, "course", f"{count}, {course.folder}")
+    for problem in course.problems:
+        yield Finding(WRONG, "course", problem.title, problem.advice)
+
+
+def _workspace(folder: Path | None, course: Course | None) -> Finding:
+    workspace = find_workspace(folder, course)
+    if workspace is None:
+        try:
+            if folder is None and course is not None:
+                check_not_missing(course)
+        except TutorError as error:
+            return Finding(WRONG, "workspace", error.title, error.advice)
+        return Finding(NOTE, "workspace", "there is none yet", "`gpututor init` makes it; so does the app.")
+    return _writable("workspace", workspace.folder)
+
+
+def _progress(place: str) -> Finding:
+    path = paths.progress_file(place)
+    if not path.exists():
+        return _writable("progress", path.parent)
+    try:
+        store = ProgressStore(path)
+        kept = sum(progress.attempts for progress in store.summary().values())
+        store.close()
+    except ProgressError as error:
+        return Finding(WRONG, "progress", error.title, error.advice)
+    if store.notice:
+        return Finding(NOTE, "progress", store.notice)
+    return Finding(OK, "progress", f"{kept} attempt{'s' * (kept != 1)} in {path}")
+
+
+def _settings() -> Iterator[Finding]:
+    for fault in SettingsFile().faults:
+        yield Finding(NOTE, "settings", fault)
+
+
+def _writable(about: str, folder: Path) -> Finding:
+    """Whether files can be made in `folder`, or it can be made itself."""
+    nearest = next(there for there in (folder, *folder.parents) if there.exists())
+    if not nearest.is_dir() or not os.access(nearest, os.W_OK | os.X_OK):
+        advice = f"Give yourself the right to write in {nearest}; GPUTUTOR_HOME=FOLDER moves what gpututor keeps."
+        return Finding(WRONG, about, f"{folder} cannot be written to", advice)
+    return Finding(OK, about, f"{folder} {'can be written to' if nearest == folder else 'will be made when needed'}")

@@ -1,0 +1,300 @@
+"""Devices of a grading: the machine of a scenario, locks on real devices, and NVML's view of memory.
+
+Locks are files in a folder of the machine: whoever grades (the app, a class, Ray) keeps to them, and a lock goes with
+the process that holds it. Each device has two: the lock, and the turn, which whoever wants the lock holds until it has
+it, so that one who wants it alone does not wait for ever while others come and go.
+
+By NVML (docs.nvidia.com/deploy/nvml-api), through ctypes, where the driver has brought it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import fcntl
+import os
+import re
+import time
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from gpututor import paths
+from gpututor.checks.model import Machine
+from gpututor.course.model import Exercise
+from gpututor.errors import NotGradableHere, UsageError
+from gpututor.grading.events import GradeRequest
+from gpututor.hardware.gpus import gpu_spec
+from gpututor.hardware.inventory import device_in_key, select_device
+from gpututor.hardware.scenario import ACCELERATORS, Scenario
+from gpututor.protocol.messages import MachineSpec
+
+
+def machines_for(
+    exercise: Exercise, request: GradeRequest, available: Sequence[dict[str, object]]
+) -> tuple[MachineSpec, ...]:
+    """One machine for each scenario. `available`: the real devices, as the worker found them.
+
+    Raises `NotGradableHere` when this machine, or the exercise, cannot do what was asked; `UsageError` for a device
+    that nobody knows.
+    """
+    here = Counter(str(device["kind"]) for device in available)
+    kind, index = select_device(exercise.devices, request.device, here)
+    if kind == "cpu":
+        return (MachineSpec(Scenario("the CPU", 0, (), ""), "cpu", 0),)
+    return tuple(_machine(scenario, kind, index, here, request) for scenario in exercise.scenarios)
+
+
+def seen_by_checks(machine: MachineSpec, available: Sequence[dict[str, object]]) -> Machine:
+    """The machine as checks know it."""
+    name, memory_bytes = _name_and_memory(machine, available)
+    return Machine(
+        scenario=machine.scenario,
+        device=machine.device,
+        virtual=machine.kind == "virtual",
+        gpu_name=name,
+        memory_bytes=memory_bytes,
+    )
+
+
+def in_key(exercise: Exercise, request: GradeRequest, available: Sequence[dict[str, object]]) -> str:
+    """What `GradingKey.device` must be. Raises what `machines_for` does."""
+    kind, index = select_device(exercise.devices, request.device, Counter(str(device["kind"]) for device in available))
+    if kind in ACCELERATORS:
+        model = next(str(device["description"]) for device in available if device["name"] == f"{kind}:{index}")
+    else:
+        model = gpu_spec(request.gpu).name if request.gpu else ""
+    return device_in_key(kind, model)
+
+
+def _name_and_memory(machine: MachineSpec, available: Sequence[dict[str, object]]) -> tuple[str, int | None]:
+    if machine.device == "cpu":
+        return "", None
+    if machine.kind == "virtual":
+        gpu, memory_mib = gpu_spec(machine.scenario.gpu), machine.scenario.memory_mib
+        return gpu.reported_name, gpu.memory_bytes if memory_mib is None else memory_mib << 20
+    device = next(device for device in available if device["name"] == machine.device)
+    memory_bytes = device["memory_bytes"]
+    return str(device["description"]), memory_bytes if isinstance(memory_bytes, int) else None
+
+
+def in_words(spec: MachineSpec, available: Sequence[dict[str, object]]) -> str:
+    """`cuda:0, virtual T4`; `2 x virtual T4`; `no GPU, only the CPU`; `cuda:0, NVIDIA H200`."""
+    if spec.kind != "virtual":
+        described = [str(device["description"]) for device in available if device["name"] == spec.device]
+        return f"{spec.device}, {described[0]}" if described else spec.device
+    scenario = spec.scenario
+    if spec.device == "cpu":
+        others = [backend for backend in scenario.backends if backend != "cuda"]
+        return f"no CUDA GPU, {' and '.join(others)} reported" if others else "no GPU, only the CPU"
+    return (
+        f"{spec.device}, virtual {scenario.gpu}" if scenario.gpus == 1 else f"{scenario.gpus} x virtual {scenario.gpu}"
+    )
+
+
+def _machine(scenario: Scenario, kind: str, index: int, here: Counter[str], request: GradeRequest) -> MachineSpec:
+    """The scenario on a real device where it can be had there, else on the virtual GPU."""
+    wants_plain_gpus = scenario.gpus >= 1 and scenario.backends == ("cuda",) and scenario.memory_mib is None
+    if kind != "virtual" and wants_plain_gpus and scenario.gpus <= here[kind] - index:
+        return MachineSpec(replace(scenario, backends=(kind,), gpu=""), kind, index)
+    if request.gpus is not None and not 0 <= request.gpus <= 8:
+        raise UsageError(f"{request.gpus} virtual GPUs are not possible.", "Use --gpus with 0 to 8.")
+    gpus = scenario.gpus
+    if request.gpus is not None and scenario.gpus:
+        if request.gpus < scenario.gpus:
+            raise NotGradableHere(
+                f"The scenario {scenario.name!r} needs a machine with {scenario.gpus} GPUs, not {request.gpus}.",
+                "Leave out --gpus, or give a larger number.",
+            )
+        gpus = request.gpus
+    gpu = gpu_spec(request.gpu or scenario.gpu).name
+    return MachineSpec(replace(scenario, gpus=gpus, gpu=gpu), "virtual", 0)
+
+
+_LOOK_EVERY_S = 0.02
+_FIRST_TOLD_S, _TOLD_EVERY_S = 1.0, 30.0
+
+Tell = Callable[[str], None]
+"""Called with the device's name when it is waited for longer than a moment, and again now and then."""
+
+
+class DeviceLocks:
+    """Of some devices. `names`: for people, each with what its files are called."""
+
+    def __init__(self, names: dict[str, str], tell: Tell, folder: Path | None = None) -> None:
+        # Always in the same order: two who want the same devices never wait for each other.
+        self._names = sorted(names.items(), key=lambda pair: pair[1])
+        self._tell = tell
+        self._folder = folder or paths.device_locks_folder()
+        self._held = contextlib.ExitStack()
+
+    @contextlib.contextmanager
+    def shared(self) -> Iterator[None]:
+        """Beside others that share them."""
+        self._held = self._take(fcntl.LOCK_SH)
+        try:
+            yield
+        finally:
+            self._let_go()
+
+    @contextlib.contextmanager
+    def alone(self) -> Iterator[None]:
+        """Inside `shared`: for a while without anybody else."""
+        self._let_go()
+        self._held = self._take(fcntl.LOCK_EX)
+        try:
+            yield
+        finally:
+            self._let_go()
+            self._held = self._take(fcntl.LOCK_SH)
+
+    def _take(self, how: int) -> contextlib.ExitStack:
+        with contextlib.ExitStack() as taken:
+            for device, file in self._names:
+                with contextlib.ExitStack() as turn:
+                    self._lock(turn, device, f"{file}.turn", fcntl.LOCK_EX)
+                    self._lock(taken, device, f"{file}.lock", how)
+            return taken.pop_all()
+
+    def _let_go(self) -> None:
+        self._held.close()
+
+    def _lock(self, held: contextlib.ExitStack, device: str, file: str, how: int) -> None:
+        descriptor = _open_lock(self._folder, file)
+        if descriptor is None:
+            return  # nothing can be locked on this machine: better a noisy time than no grading
+        held.callback(os.close, descriptor)
+        to_tell = time.monotonic() + _FIRST_TOLD_S
+        while True:
+            try:
+                fcntl.flock(descriptor, how | fcntl.LOCK_NB)
+            except BlockingIOError:
+                if time.monotonic() >= to_tell:
+                    self._tell(device)
+                    to_tell = time.monotonic() + _TOLD_EVERY_S
+                time.sleep(_LOOK_EVERY_S)
+            except OSError:
+                return
+            else:
+                return
+
+
+def locks_for(
+    machines: Sequence[MachineSpec],
+    available: Sequence[Mapping[str, object]],
+    tell: Tell,
+    folder: Path | None = None,
+) -> DeviceLocks:
+    """Of the real accelerators that these machines use. `available`: the devices, as the worker found them."""
+    names = {
+        f"{machine.kind}:{index}"
+        for machine in machines
+        if machine.kind in ACCELERATORS
+        for index in range(machine.index, machine.index + max(1, machine.scenario.gpus))
+    }
+    known = {str(device["name"]): device for device in available}
+    return DeviceLocks({name: _file_of(name, known.get(name, {})) for name in names}, tell, folder)
+
+
+def _file_of(name: str, device: Mapping[str, object]) -> str:
+    """A device has other numbers in a process that does not see all; what it is called by its maker stays."""
+    return re.sub(r"[^A-Za-z0-9-]", "-", f"{name.partition(':')[0]}-{device.get('uuid') or name.partition(':')[2]}")
+
+
+def _open_lock(folder: Path, file: str) -> int | None:
+    """Anybody may hold a lock on a file that they can read; nothing is ever written to it."""
+    flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW
+    with contextlib.suppress(OSError):
+        if not folder.is_dir():
+            folder.mkdir()
+            folder.chmod(0o1777)
+    with contextlib.suppress(OSError):
+        return os.open(folder / file, flags)
+    with contextlib.suppress(OSError):
+        before = os.umask(0o022)
+        try:
+            return os.open(folder / file, flags | os.O_CREAT, 0o644)
+        finally:
+            os.umask(before)
+    return None
+
+
+_LIBRARY = "libnvidia-ml.so.1"
+_SUCCESS = 0
+_INSUFFICIENT_SIZE = 7
+_UNKNOWN = (1 << 64) - 1
+"""`usedGpuMemory` where the driver cannot tell, as on Windows."""
+
+
+class _ProcessInfo(ctypes.Structure):
+    """`nvmlProcessInfo_t`, as nvmlDeviceGetComputeRunningProcesses_v3 fills it."""
+
+    _fields_ = (
+        ("pid", ctypes.c_uint),
+        ("usedGpuMemory", ctypes.c_ulonglong),
+        ("gpuInstanceId", ctypes.c_uint),
+        ("computeInstanceId", ctypes.c_uint),
+    )
+
+
+def driver_version() -> str:
+    """Such as `550.54.15`; empty without the driver."""
+    library = _nvml()
+    text = ctypes.create_string_buffer(96)
+    if library is None:
+        return ""
+    try:
+        found = library.nvmlSystemGetDriverVersion(text, ctypes.c_uint(96)) == _SUCCESS
+    finally:
+        library.nvmlShutdown()
+    return text.value.decode("ascii", "replace") if found else ""
+
+
+def memory_of(pids: Collection[int]) -> int | None:
+    """Bytes that these processes hold on all GPUs together; None where the driver is not there, or does not know them.
+
+    A driver that runs outside of our namespace of processes numbers them otherwise: they are unknown then.
+    """
+    library = _nvml()
+    if library is None:
+        return None
+    try:
+        return _memory(library, pids)
+    finally:
+        library.nvmlShutdown()
+
+
+def _nvml() -> Any:
+    try:
+        library = ctypes.CDLL(_LIBRARY)
+        ready = library.nvmlInit_v2() == _SUCCESS and hasattr(library, "nvmlDeviceGetComputeRunningProcesses_v3")
+    except (OSError, AttributeError):
+        return None
+    return library if ready else None
+
+
+def _memory(library: Any, pids: Collection[int]) -> int | None:
+    devices = ctypes.c_uint()
+    if library.nvmlDeviceGetCount_v2(ctypes.byref(devices)) != _SUCCESS:
+        return None
+    found: list[int] = []
+    for index in range(devices.value):
+        device = ctypes.c_void_p()
+        if library.nvmlDeviceGetHandleByIndex_v2(ctypes.c_uint(index), ctypes.byref(device)) == _SUCCESS:
+            found += [used for pid, used in _processes(library, device) if pid in pids and used != _UNKNOWN]
+    return sum(found) if found else None
+
+
+def _processes(library: Any, device: ctypes.c_void_p) -> list[tuple[int, int]]:
+    room = 64
+    while room <= 4096:
+        count, infos = ctypes.c_uint(room), (_ProcessInfo * room)()
+        answer = library.nvmlDeviceGetComputeRunningProcesses_v3(device, ctypes.byref(count), infos)
+        if answer == _SUCCESS:
+            return [(info.pid, info.usedGpuMemory) for info in infos[: count.value]]
+        if answer != _INSUFFICIENT_SIZE:
+            break
+        room *= 4
+    return []

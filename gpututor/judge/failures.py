@@ -1,0 +1,292 @@
+"""Failures of loading and calling a submission, in words."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gpututor.checks.model import Finding
+from gpututor.course.model import Exercise
+from gpututor.grading.report import Outcome
+from gpututor.judge.responses import WorkerBroke
+from gpututor.judge.workers.worker import OverLimit
+from gpututor.protocol.messages import LONGEST_MIXED, SENT_BY_OTHERS, Failure, FailureKind, mixes_devices, signal_name
+from gpututor.trace.arrays import Rows
+from gpututor.trace.columns import Trace
+from gpututor.trace.events import Kind
+from gpututor.trace.formatting import size
+from gpututor.trace.memory import Held, MemoryCurve
+
+_LISTED = 3
+
+
+def held_when_refused(trace: Trace) -> str:
+    """A sentence about the last time that memory was refused, lines with most of it first; empty where it never was."""
+    rows = Rows(trace)
+    refused = rows.of(Kind.OUT_OF_MEMORY).nonzero()[0]
+    if not refused.size:
+        return ""
+    device = rows.devices[int(rows.device[refused[-1]])]
+    curve = MemoryCurve(rows, device)
+    last = curve.refused[-1]
+    held = curve.held(last.number)
+    older = last.allocated - sum(one.size_bytes for one in held)
+    parts = [_words(one) for one in held[:_LISTED]]
+    rest = sum(one.size_bytes for one in held[_LISTED:])
+    parts += [f"{size(rest)} from other lines"] if rest else []
+    parts += [f"{size(older)} from before the call"] if older > 0 else []
+    if not parts:
+        return f"Nothing was on {device} when memory ran out: {size(last.size_bytes)} alone are too much for it."
+    return f"When memory ran out, {device} held {size(last.allocated)}: {', '.join(parts)}."
+
+
+def _words(held: Held) -> str:
+    times = f" ({held.count:,} tensors)" if held.count > 1 else ""
+    where = "from outside your file" if held.place.line is None else f"from line {held.place.line}"
+    return f"{size(held.size_bytes)} {where}{times}"
+
+
+@dataclass(frozen=True)
+class Trouble:
+    """Why a run ended before it could be judged."""
+
+    stage: str
+    """`loads` or `runs`: the grader's own check that this fails."""
+    outcome: Outcome
+    finding: Finding
+    traceback: str = ""
+    worker_lives: bool = False
+    """The same worker can serve the next scenario."""
+    worker_broke: WorkerBroke | None = None
+    """The worker says that it broke by itself."""
+    exited: bool = False
+    """The worker's process ended itself: the submission ended it, or the exercise's `given.py`."""
+    killed: bool = False
+    """By a signal that anybody may have sent: the system where memory ran short, a person, or the submission."""
+
+
+def sentence(stage: str, exercise: Exercise) -> str:
+    """What the grader's own checks say."""
+    if stage == "loads":
+        return f"The file loads and defines {exercise.entry}()" if exercise.entry else "The file is a script in Python"
+    return f"{exercise.entry}() runs to its end" if exercise.entry else "The script runs to its end"
+
+
+def _end(exercise: Exercise) -> str:
+    return f"{exercise.entry}() runs to its end" if exercise.entry else "the script runs to its end"
+
+
+def from_failure(
+    failure: Failure, stage: str, exercise: Exercise, source: str, which: str, trace: Trace | None = None
+) -> Trouble:
+    """What the worker told: an exception, a syntax error, a missing function; `which` call it was, in words.
+
+    `trace` is what the devices did in it, where that is known.
+    """
+    line = failure.line if failure.line and failure.line <= source.count("\n") + 1 else None
+    said = ": ".join(filter(None, (failure.type_name, failure.message)))
+    if line:
+        said = f"{_unended(said)}, at line {line}"
+    if failure.tensors:
+        said += f": {failure.tensors}"
+    said += which
+    outcome, expected, why, advice = _WORDS[failure.kind]
+    if failure.kind in ("exception", "syntax"):
+        advice = _advice_for(failure) or advice
+    words = {"entry": exercise.entry, "end": _end(exercise)}
+    advice = advice.format(**words)
+    if failure.kind == "out of memory" and trace is not None:
+        advice = f"{held_when_refused(trace)} {advice}".lstrip()
+    finding = Finding(expected.format(**words), said, line, why, advice)
+    killed = failure.kind == "rank killed"
+    return Trouble(stage, outcome, finding, failure.traceback, worker_lives=True, killed=killed)
+
+
+def _unended(words: str) -> str:
+    """The words without the full stop at their end, for what goes on behind them; an ellipsis stays."""
+    return words if words.endswith("..") else words.removesuffix(".")
+
+
+_WORDS: dict[FailureKind, tuple[Outcome, str, str, str]] = {
+    "syntax": (
+        Outcome.ERROR,
+        "Python that can be read",
+        "Nothing of a file runs while one line of it cannot be read.",
+        "Look at that line and the one before it: a bracket, a quote, a colon or the indentation.",
+    ),
+    "missing": (
+        Outcome.ERROR,
+        "a function {entry}()",
+        "The exercise calls your function by its name.",
+        "Keep `def {entry}(...)` as the starter has it.",
+    ),
+    "exit": (
+        Outcome.ERROR,
+        "{end}",
+        "Whoever started it takes this for a failure: what should come after it does not.",
+        "Reach the end of the code instead: return a value, or leave out the exit.",
+    ),
+    "out of memory": (
+        Outcome.OUT_OF_MEMORY,
+        "the work to fit in memory",
+        "A device has only so much memory.",
+        "Look for a tensor that is larger than it need be, or that is kept longer.",
+    ),
+    "refused": (
+        Outcome.FAILED,
+        "plain tensors and Python values as a result",
+        "The result is brought back to be compared.",
+        "Return plain tensors, numbers, lists and dicts, of the size that the task asks for.",
+    ),
+    "unsupported": (
+        Outcome.ERROR,
+        "something that the virtual GPU can do",
+        "The virtual GPU refuses what it cannot do as CUDA does it.",
+        "Use another call that does the same.",
+    ),
+    "rank ended": (
+        Outcome.CRASHED,
+        "every rank to return its result",
+        "A rank that is gone leaves the others waiting.",
+        "Look at what this rank does that the others do not.",
+    ),
+    "rank killed": (
+        Outcome.CRASHED,
+        "every rank to return its result",
+        "A rank that is gone leaves the others waiting.",
+        "Look at what this rank does that the others do not.",
+    ),
+    "rank hangs": (
+        Outcome.TIMEOUT,
+        "every rank to return in time",
+        "A collective ends only when all ranks of its group have called it.",
+        "Let all ranks make the same collective calls, in the same order; look for one inside `if rank == 0`.",
+    ),
+    "exception": (
+        Outcome.ERROR,
+        "no error",
+        "An error stops the program where it happens.",
+        "Read the message and the line, and print what that line uses; `gpututor run` shows it without grading.",
+    ),
+}
+"""For each kind of failure: the outcome, what was expected, why it matters, what to try."""
+
+
+def _advice_for(failure: Failure) -> str:
+    """Advice for an error whose text shows its cause; empty for any other."""
+    if failure.type_name == "NotImplementedError" and not failure.message:
+        return _NOT_WRITTEN
+    return next(
+        (
+            advice
+            for type_name, words, advice in _ADVICE
+            if failure.type_name == type_name and words in failure.message[:LONGEST_MIXED]
+        ),
+        _DEVICES if mixes_devices(failure.type_name, failure.message) else "",
+    )
+
+
+_DEVICES = "Look at which tensors meet on that line, and on which device each of them lives."
+_MAP_LOCATION = "The file remembers devices. Tell torch.load where to put its tensors: map_location=…"
+_SPELLING = "Look at the spelling, and at what the name stands for there."
+_ADVICE = (
+    ("ModuleNotFoundError", "", "Remove the import, or fix its spelling: a graded run has Python, PyTorch and NumPy."),
+    ("EOFError", "reading a line", "There is no keyboard in a graded run: use the arguments instead of input()."),
+    ("NameError", "", _SPELLING),
+    ("AttributeError", "", _SPELLING),
+    ("TabError", "", "The line mixes tabs and spaces: use four spaces for each level."),
+    ("IndentationError", "", "Each level is four spaces; look at the line before it too."),
+    ("RuntimeError", "torch.load with map_location", _MAP_LOCATION),
+    ("RecursionError", "", "The function calls itself without end: when should it stop?"),
+)
+"""The type of an error, what its message contains, and what to try: only for errors whose text shows their cause."""
+_NOT_WRITTEN = "The starter raises this until you write the body in its place."
+
+
+def from_deadline(stage: str, exercise: Exercise, line: int | None) -> Trouble:
+    """The run took longer than its limit."""
+    at = f", at line {line}" if line else ""
+    finding = Finding(
+        f"an end within {exercise.limits.wall_s:g} s",
+        f"still running after {exercise.limits.wall_s:g} s{at}; it was stopped",
+        line,
+        "A run that does not end cannot be judged.",
+        "Look for a loop whose condition never becomes false, or for far too much work.",
+    )
+    return Trouble(stage, Outcome.TIMEOUT, finding)
+
+
+def from_over_limit(stage: str, exercise: Exercise, over: OverLimit) -> Trouble:
+    """The run took more of the machine than it may, and was stopped."""
+    if over.what == "memory":
+        limit, amount = f"{over.limit / 2**30:.3g} GiB", f"{over.amount / 2**30:.3g} GiB"
+        finding = Finding(
+            f"at most {limit} of the machine's memory",
+            f"{amount}; it was stopped",
+            None,
+            "A machine without free memory stands still, with all that runs on it.",
+            "Look for a tensor that is larger than it need be, or a list that grows with each step.",
+        )
+        return Trouble(stage, Outcome.OUT_OF_MEMORY, finding)
+    if over.what == "scratch bytes":
+        limit, amount = f"{over.limit >> 20} MiB on the disk", f"{over.amount >> 20} MiB"
+        advice = "Write less, or remove what is no longer needed."
+    elif over.what == "scratch files":
+        limit, amount = f"{over.limit:,} files and folders", "more"
+        advice = "Write fewer files, or remove those that are no longer needed."
+    else:
+        limit, amount = f"{over.limit} {over.what} at one time", str(over.amount)
+        advice = f"Look for a loop that starts {over.what} without waiting for them."
+    finding = Finding(
+        f"at most {limit}",
+        f"{amount}; it was stopped",
+        None,
+        "What runs beside your code, and cleans up after it, needs a share of the machine too.",
+        advice,
+    )
+    return Trouble(stage, Outcome.ERROR, finding)
+
+
+def from_exit(stage: str, exercise: Exercise, status: int) -> Trouble:
+    """The process ended in the middle of the run: `status` is its exit code, or minus a signal's number."""
+    if status < 0:
+        name = signal_name(-status)
+        finding = Finding(
+            _end(exercise),
+            f"the process was ended by {name}",
+            None,
+            "A crash takes everything with it.",
+            "Look for huge allocations, endless recursion, or os.kill.",
+        )
+        return Trouble(stage, Outcome.CRASHED, finding, killed=-status in SENT_BY_OTHERS)
+    finding = Finding(
+        _end(exercise),
+        f"the code ended the whole process (exit status {status})",
+        None,
+        "A function that ends the program takes its caller with it.",
+        "Remove os._exit; return a value instead.",
+    )
+    return Trouble(stage, Outcome.ERROR, finding, exited=True)
+
+
+def from_bad_answer(stage: str, exercise: Exercise, words: str) -> Trouble:
+    """The worker's answer made no sense."""
+    finding = Finding(
+        _end(exercise),
+        f"the answer that came back could not be read: {words[:300]}",
+        None,
+        "The result is brought back to be compared.",
+        "Leave the grader's own connection alone, and return plain values.",
+    )
+    return Trouble(stage, Outcome.NEEDS_REVIEW, finding)
+
+
+def from_broken_worker(stage: str, exercise: Exercise, broke: WorkerBroke) -> Trouble:
+    """The worker said that it broke. To be believed where it breaks with the author's solution too."""
+    finding = Finding(
+        _end(exercise),
+        "the worker broke in the middle of it; with the exercise's own solution it does not",
+        None,
+        "Either your code does something that the grader cannot handle, or it reached into the grader.",
+        "Leave the grader's own code alone; if you did, please report this with your file.",
+    )
+    return Trouble(stage, Outcome.NEEDS_REVIEW, finding, str(broke), worker_broke=broke)

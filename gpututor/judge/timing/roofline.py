@@ -1,0 +1,101 @@
+"""The least time that work can take on a device: bytes over peak bandwidth, operations over peak rate.
+
+Who is faster than that did not do the work where or when it was timed.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import torch
+
+from gpututor.checks.model import Machine, SpeedLimit, tensors_by_path
+from gpututor.errors import UsageError
+from gpututor.hardware.gpus import GpuSpec, gpu_spec, gpu_specs
+from gpututor.judge.timing.sequential_test import Inputs
+from gpututor.protocol.values import ObservedTensor
+
+CPU_MARGIN = 4.0
+"""A CPU's best measured rates times this are taken for its peak: caches and cores were perhaps not at their best."""
+
+
+@dataclass(frozen=True)
+class Peak:
+    """What a device can do at most, a second."""
+
+    bytes_per_s: float
+    flops: Callable[[str], float]
+    """For results of a dtype, such as `float32`, in whichever precision the device may use for it."""
+
+    def least_s(self, limit: SpeedLimit, drawn: dict[str, Any], output: Any) -> float:
+        """The least time for one call: its inputs and its result."""
+        tensors = list(tensors_by_path(output).values())
+        moved = limit.least_bytes(drawn) if limit.least_bytes else sum(map(written_bytes, tensors))
+        seconds = moved / self.bytes_per_s
+        if limit.least_flops is not None:
+            fastest = max((self.flops(tensor.fact.dtype) for tensor in tensors), default=self.flops("float16"))
+            seconds = max(seconds, limit.least_flops(drawn) / fastest)
+        return seconds
+
+    def least_for(self, limit: SpeedLimit, inputs: Inputs, outputs: list[Any]) -> float:
+        """The least time for a batch."""
+        return sum(self.least_s(limit, drawn, output) for drawn, output in zip(inputs, outputs, strict=True))
+
+
+def written_bytes(tensor: ObservedTensor) -> int:
+    """Bytes that had to be written for a result: what is only expanded is not."""
+    lengths = zip(tensor.fact.shape, tensor.fact.strides, strict=True)
+    elements = math.prod(length for length, stride in lengths if stride)
+    return elements * tensor.values.element_size()
+
+
+def peak_of(machine: Machine) -> Peak:
+    """Of a known GPU by its vendor's figures, of an unknown one by the fastest known, of a CPU as it is measured."""
+    if machine.device == "cpu":
+        return _cpu_peak()
+    try:
+        candidates = [gpu_spec(machine.gpu_name)]
+    except UsageError:
+        candidates = list(gpu_specs().values())
+    return Peak(
+        max(one.bytes_per_s for one in candidates),
+        lambda dtype: max(_rate(one, dtype) for one in candidates),
+    )
+
+
+def _rate(gpu: GpuSpec, dtype: str) -> float:
+    match dtype:
+        case "float64" | "complex128":
+            return max(gpu.float64_flops, gpu.float64_tensor_flops)
+        case "float32" | "complex64":
+            return max(gpu.float32_flops, gpu.tf32_flops)
+    return max(gpu.float32_flops, gpu.float16_flops, gpu.bfloat16_flops, gpu.int8_flops)
+
+
+@cache
+def _cpu_peak() -> Peak:
+    small = torch.ones(1 << 16)  # 256 KiB: in the second-level cache
+    copy = torch.empty_like(small)
+    bytes_per_s = 2 * small.nbytes / _fastest(lambda: copy.copy_(small), 50)
+    square = torch.ones(384, 384)
+    product = torch.empty_like(square)
+    flops = 2 * 384**3 / _fastest(lambda: torch.mm(square, square, out=product), 10)
+    # Half precision and int8 have instructions of up to 16 times float32's rate.
+    return Peak(
+        CPU_MARGIN * bytes_per_s,
+        lambda dtype: CPU_MARGIN * flops * (1 if dtype in ("float32", "float64", "complex64", "complex128") else 16),
+    )
+
+
+def _fastest(work: Callable[[], object], times: int) -> float:
+    best = float("inf")
+    for _ in range(times):
+        started = time.perf_counter()
+        work()
+        best = min(best, time.perf_counter() - started)
+    return best

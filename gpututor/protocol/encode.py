@@ -1,0 +1,259 @@
+"""Values on their way out: Python trees with tensors in them, as JSON nodes and raw bytes. Needs torch; no pickle.
+
+Nothing of a value's own code runs here, but its `repr`: methods are those of `list`, `dict`, `torch.Tensor` and
+`torch.nn.Module`, called by their own names. What a lazy value would compute while it is packed, nobody would see.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from hashlib import blake2b
+from typing import Any
+
+import numpy
+import torch
+
+from gpututor.protocol.values import (
+    DTYPES,
+    MAX_DEPTH,
+    MAX_NAME,
+    MAX_NODES,
+    MAX_SAID,
+    MAX_TENSOR_BYTES,
+    MAX_TENSORS,
+    MAX_TEXT,
+    MAX_TOTAL_BYTES,
+    NOT_IN_NUMPY,
+    TensorFact,
+    ValueRefused,
+    joined,
+    parts_of,
+    state_of,
+    tensors_in,
+)
+
+
+@dataclass(frozen=True)
+class Seen:
+    """How the side where a tensor lives looks at it: on the virtual GPU its own functions stand here."""
+
+    host: Callable[[torch.Tensor], torch.Tensor]
+    """The tensor's values on the CPU, detached; no trace of the look."""
+    storage: Callable[[torch.Tensor], int]
+    pinned: Callable[[torch.Tensor], bool]
+    exact_types: tuple[type, ...]
+
+
+def plain_view() -> Seen:
+    """How ordinary tensors are looked at."""
+    return Seen(
+        host=lambda tensor: tensor.detach().cpu(),
+        storage=lambda tensor: tensor.untyped_storage().data_ptr(),
+        pinned=lambda tensor: tensor.device.type == "cpu" and tensor.is_pinned(),
+        exact_types=(torch.Tensor, torch.nn.Parameter),
+    )
+
+
+class Packer:
+    """Turns values into JSON nodes and buffers. A tensor met twice travels once; `most_bytes` of tensors at most."""
+
+    def __init__(self, view: Seen | None = None, most_bytes: int = MAX_TOTAL_BYTES) -> None:
+        self.view = view or plain_view()
+        self.buffers: list[bytes] = []
+        self._kept: list[object] = []
+        self._tensors: dict[int, int] = {}
+        """The buffer of each tensor that has a node, by its identity."""
+        self._nodes = 0
+        self._total_bytes = 0
+        self._most_bytes = most_bytes
+        self._said = 0
+        self._in_key = False
+
+    def pack(self, value: object, depth: int = 0) -> dict[str, Any]:
+        """A JSON node for `value`; raises `ValueRefused` for trees too deep or large and tensors that do not travel."""
+        self._count_node(depth)
+        match value:
+            case None | True | False:
+                return {"k": "plain", "v": value}
+            case int() if type(value) is int:
+                return {"k": "int", "v": _digits(value)}
+            case float() if type(value) is float:
+                return {"k": "float", "v": value if math.isfinite(value) else repr(value)}
+            case str() if type(value) is str:
+                return {"k": "plain", "v": self._text(value[:MAX_TEXT].encode("utf-8", "replace").decode())}
+            case torch.Tensor():
+                return self._tensor(value)
+            case torch.nn.Module():
+                return self._module(value)
+            case torch.device() | torch.dtype() | torch.Size() if type(value) in _TORCH_PLAIN:
+                return self._torch_plain(value)
+            case list():
+                return {"k": "list", "v": [self.pack(item, depth + 1) for item in list.__iter__(value)]}
+            case tuple():
+                return {"k": "tuple", "v": [self.pack(item, depth + 1) for item in tuple.__iter__(value)]}
+            case dict():
+                pairs = [[self._key(key, depth + 1), self.pack(item, depth + 1)] for key, item in dict.items(value)]
+                return {"k": "dict", "v": pairs}
+            case numpy.ndarray() if type(value) is numpy.ndarray:
+                return self._array(value)
+        return {"k": "object", "type": type(value).__name__[:MAX_NAME], "v": self._text(_safe_repr(value))}
+
+    def _key(self, key: object, depth: int) -> dict[str, Any]:
+        """A key of a dict: tensors in it would have to be compared to tell it from others."""
+        outermost = not self._in_key
+        self._in_key = True
+        node = self.pack(key, depth)
+        self._in_key = not outermost
+        return node
+
+    def _refuse_in_key(self, what: str) -> None:
+        if self._in_key:
+            raise ValueRefused(f"a dict whose keys hold {what}: use names or numbers as keys")
+
+    def _torch_plain(self, value: object) -> dict[str, Any]:
+        if isinstance(value, torch.Size):
+            return {"k": "size", "v": [str(length) for length in value]}
+        return {"k": "device" if isinstance(value, torch.device) else "dtype", "v": str(value)}
+
+    def facts(self, value: object) -> dict[str, dict[str, Any]]:
+        """The facts, without values, of each tensor in `value`, by path: `x`, `batch.0`, `model.weight`."""
+        return {path: self._fact(tensor) for path, tensor in tensors_in(value).items()}
+
+    def digests(self, value: object) -> dict[str, str]:
+        """For each tensor in `value`, by the same paths: a digest of its shape, dtype and values."""
+        return {path: self._digest(tensor) for path, tensor in tensors_in(value).items()}
+
+    def _digest(self, tensor: torch.Tensor) -> str:
+        host = self.view.host(tensor).resolve_conj().resolve_neg().contiguous()
+        digest = blake2b(f"{tuple(host.shape)} {host.dtype} ".encode(), digest_size=16)
+        if host.numel():
+            digest.update(host.reshape(-1).view(torch.uint8).numpy().data)
+        return digest.hexdigest()
+
+    def _tensor(self, tensor: torch.Tensor, *, is_grad: bool = False) -> dict[str, Any]:
+        self._refuse_in_key("tensors")
+        known = self._tensors.get(id(tensor))
+        if known is not None:
+            return {"k": "again", "buffer": known}
+        node = self._new_tensor(tensor, is_grad)
+        self._tensors[id(tensor)] = node["buffer"]
+        return node
+
+    def _new_tensor(self, tensor: torch.Tensor, is_grad: bool) -> dict[str, Any]:
+        if type(tensor) not in self.view.exact_types:
+            raise ValueRefused(f"a {type(tensor).__name__} is not a plain torch.Tensor")
+        if replaced := [name for name in vars(tensor) if hasattr(torch.Tensor, name)]:
+            raise ValueRefused(f"a tensor whose {replaced[0]} was replaced")
+        name = str(tensor.dtype).removeprefix("torch.")
+        if name not in DTYPES or tensor.layout is not torch.strided:
+            kind = str(tensor.dtype) if tensor.layout is torch.strided else str(tensor.layout)
+            raise ValueRefused(f"a {kind} tensor cannot be brought back from the device to be compared")
+        self._count(tensor.numel() * tensor.element_size())
+        host = self.view.host(tensor).resolve_conj().resolve_neg().contiguous()
+        # Gradients have none of their own here: of those a tensor can be part of a ring.
+        grad = tensor.grad if tensor.is_leaf and not is_grad else None
+        return {
+            "k": "tensor",
+            "fact": self._fact(tensor),
+            "buffer": self._bytes(host),
+            "grad": None if grad is None else self._tensor(grad, is_grad=True),
+        }
+
+    def _fact(self, tensor: torch.Tensor) -> dict[str, Any]:
+        self._kept.append(tensor)  # its id must not be given to another one
+        fact = TensorFact(
+            type_name="Parameter" if isinstance(tensor, torch.nn.Parameter) else "Tensor",
+            shape=tuple(tensor.shape),
+            dtype=str(tensor.dtype).removeprefix("torch."),
+            device=str(tensor.device),
+            strides=tuple(tensor.stride()),
+            offset=int(tensor.storage_offset()),
+            identity=id(tensor),
+            storage=self.view.storage(tensor),
+            requires_grad=bool(tensor.requires_grad),
+            is_leaf=bool(tensor.is_leaf),
+            pinned=bool(self.view.pinned(tensor)),
+        )
+        return {**asdict(fact), "identity": str(fact.identity), "storage": str(fact.storage)}
+
+    def _module(self, module: torch.nn.Module) -> dict[str, Any]:
+        self._refuse_in_key("modules")
+        parts = parts_of(module)
+        buffers, parameters = dict(state_of(parts, "_buffers")), dict(state_of(parts, "_parameters"))
+        passing = [joined(at, name) for at, part in parts for name in vars(part)["_non_persistent_buffers_set"]]
+        # A layer that stands in two places is one layer; its state has both names, as in a state dict.
+        firsts: dict[int, tuple[str, torch.nn.Module]] = {}
+        for path, part in parts:
+            firsts.setdefault(id(part), (path, part))
+        layers = [[self._text(path), _name(part)] for path, part in firsts.values() if path]
+        self._count_node(0, len(layers) + len(parameters) + len(buffers))
+        return {
+            "k": "module",
+            "type": _name(module),
+            "layers": layers,
+            "passing": sorted(buffers.keys() & set(passing)),
+            "training": bool(module.training),
+            "parameters": {self._text(name): self._tensor(parameter) for name, parameter in parameters.items()},
+            "buffers": {self._text(name): self._tensor(buffer) for name, buffer in buffers.items()},
+        }
+
+    def _array(self, array: Any) -> dict[str, Any]:
+        self._refuse_in_key("arrays")
+        if array.dtype.name not in DTYPES or array.dtype.name in NOT_IN_NUMPY:
+            raise ValueRefused(f"a NumPy array of {array.dtype} cannot be compared")
+        self._count(array.nbytes)
+        # A copy in the machine's own byte order; not torch.tensor(), which would follow a default device.
+        tensor = torch.from_numpy(array.astype(array.dtype.newbyteorder("=")))
+        return {
+            "k": "array",
+            "shape": list(tensor.shape),
+            "dtype": str(tensor.dtype).removeprefix("torch."),
+            "storage": str(array.__array_interface__["data"][0]),
+            "buffer": self._bytes(tensor.contiguous()),
+        }
+
+    def _count_node(self, depth: int, nodes: int = 1) -> None:
+        self._nodes += nodes
+        if depth > MAX_DEPTH or self._nodes > MAX_NODES:
+            raise ValueRefused("the result is nested too deeply or has too many parts")
+
+    def _text(self, text: str) -> str:
+        self._said += len(text)
+        if self._said > MAX_SAID:
+            raise ValueRefused(f"the result holds more than {MAX_SAID:,} characters of text")
+        return text
+
+    def _count(self, size_bytes: int) -> None:
+        """Refuse what is too much to bring back, before it is copied."""
+        self._total_bytes += size_bytes
+        most = min(MAX_TENSOR_BYTES, self._most_bytes)
+        if size_bytes > most or self._total_bytes > self._most_bytes:
+            raise ValueRefused(f"the result has {self._total_bytes:,} bytes; at most {most:,} are compared")
+        if len(self.buffers) >= MAX_TENSORS:
+            raise ValueRefused(f"the result has more than {MAX_TENSORS:,} tensors")
+
+    def _bytes(self, host: torch.Tensor) -> int:
+        self.buffers.append(host.reshape(-1).view(torch.uint8).numpy().tobytes() if host.numel() else b"")
+        return len(self.buffers) - 1
+
+
+_TORCH_PLAIN = (torch.device, torch.dtype, torch.Size)
+
+
+def _name(module: torch.nn.Module) -> str:
+    return type(module).__name__[:MAX_NAME]
+
+
+def _digits(value: int) -> str:
+    if value.bit_length() > 4096:
+        raise ValueRefused("the result holds a whole number of more than 4,096 bits")
+    return str(value)
+
+
+def _safe_repr(value: object) -> str:
+    try:
+        return repr(value)[:2000]
+    except Exception as error:
+        return f"<its repr raised {type(error).__name__}>"

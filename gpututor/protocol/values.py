@@ -1,0 +1,212 @@
+"""Values that a worker reports: tensors, arrays and objects as the judge sees them.
+
+A tensor travels as a contiguous copy of its bytes and a `TensorFact`: what could be seen of it where it lived.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import torch
+
+MAX_DEPTH = 64
+MAX_TEXT = 1 << 20
+MAX_SAID = 4 << 20
+"""Characters of all texts of a result together."""
+MAX_NAME = 200
+MAX_NODES = 200_000
+MAX_TENSORS = 4096
+MAX_TENSOR_BYTES = 256 << 20
+MAX_TOTAL_BYTES = 512 << 20
+MAX_DIMENSIONS = 64
+MAX_LENGTH = 1 << 48
+
+MAX_KEY = 200
+"""Characters by which an object is known that is the key of a dict."""
+
+DTYPES: dict[str, torch.dtype] = {
+    str(dtype).removeprefix("torch."): dtype
+    for dtype in (
+        torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.complex64, torch.complex128,
+        torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8, torch.bool,
+    )
+}  # fmt: skip
+"""Of tensors that travel."""
+NAMED_DTYPES: dict[str, torch.dtype] = {
+    str(dtype).removeprefix("torch."): dtype for dtype in vars(torch).values() if isinstance(dtype, torch.dtype)
+}
+"""All that there are: a dtype itself is only a name."""
+NOT_IN_NUMPY = ("bfloat16",)
+
+
+class ValueRefused(Exception):
+    """Something that does not travel, or bytes that are no value. Its text is safe to show."""
+
+
+@dataclass(frozen=True)
+class TensorFact:
+    """What was seen of a tensor where it lived. `identity` and `storage` are only comparable within one call."""
+
+    type_name: str
+    """`Tensor` or `Parameter`."""
+    shape: tuple[int, ...]
+    dtype: str
+    """Without `torch.`: `float32`."""
+    device: str
+    """`cpu`, `cuda:0`, …"""
+    strides: tuple[int, ...]
+    offset: int
+    identity: int
+    """Equal for one object met twice."""
+    storage: int
+    """Equal for tensors that share memory."""
+    requires_grad: bool = False
+    is_leaf: bool = True
+    pinned: bool = False
+    layout: str = "strided"
+
+
+@dataclass(frozen=True)
+class ObservedTensor:
+    """A tensor that arrived: its values on the CPU, contiguous, and the facts about the original."""
+
+    fact: TensorFact
+    # Whoever prints it wants no values: those of thousands would take minutes.
+    values: torch.Tensor = field(repr=False)
+    grad: ObservedTensor | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True)
+class ObservedModule:
+    """A module that arrived: its class, and its parameters and buffers by their state names."""
+
+    class_name: str
+    layers: tuple[tuple[str, str], ...]
+    """(name, class) of each submodule, in order."""
+    training: bool
+    parameters: dict[str, ObservedTensor] = field(repr=False)
+    buffers: dict[str, ObservedTensor] = field(repr=False)
+    """Those that a state dict leaves out are among them."""
+    passing: tuple[str, ...]
+    """The names of the buffers that a state dict leaves out."""
+
+    @property
+    def tensors(self) -> dict[str, ObservedTensor]:
+        return {**self.parameters, **self.buffers}
+
+    @property
+    def state(self) -> dict[str, ObservedTensor]:
+        """What a state dict holds."""
+        return {name: tensor for name, tensor in self.tensors.items() if name not in self.passing}
+
+
+@dataclass(frozen=True)
+class ObservedArray:
+    """A NumPy array that arrived, as a CPU tensor."""
+
+    values: torch.Tensor = field(repr=False)
+    storage: int
+
+
+@dataclass(frozen=True)
+class ObservedObject:
+    """Something else that arrived: only its type and its bounded repr."""
+
+    type_name: str
+    text: str
+
+
+def tensors_in(value: object) -> dict[str, torch.Tensor]:
+    """Each tensor in `value`, by path: `x`, `batch.0`, `model.weight`.
+
+    Raises `ValueRefused` for what holds itself, or too much.
+    """
+    found: dict[str, torch.Tensor] = {}
+    waiting: list[tuple[str, object, int]] = [("", value, 0)]
+    seen = 0
+    while waiting:
+        path, item, depth = waiting.pop()
+        seen += 1
+        if seen > MAX_NODES or depth > MAX_DEPTH:
+            raise ValueRefused("an argument is nested too deeply or has too many parts")
+        if isinstance(item, torch.Tensor):
+            found[path] = item
+        waiting += [(joined(path, name), part, depth + 1) for name, part in _parts(item)]
+    return found
+
+
+def state_in(value: object, depth: int = 0) -> object:
+    """Return what there is to see of an argument after a call: tensors, modules, optimizers as dicts, plain values.
+
+    Everything else becomes None. Raises `ValueRefused` for a container that holds itself.
+    """
+    if depth > MAX_DEPTH:
+        raise ValueRefused("an argument is nested too deeply")
+    match value:
+        case torch.Tensor() | torch.nn.Module():
+            return value
+        case torch.optim.Optimizer():
+            return _optimizer_state(value, depth)
+        case dict():
+            return {key: state_in(part, depth + 1) for key, part in dict.items(value)}
+        case list():
+            return [state_in(part, depth + 1) for part in list.__iter__(value)]
+        case tuple():
+            return tuple(state_in(part, depth + 1) for part in tuple.__iter__(value))
+    return value if type(value) in (bool, int, float, str) else None
+
+
+def _optimizer_state(optimizer: torch.optim.Optimizer, depth: int) -> dict[str, object]:
+    """Return `state` by the number of each parameter, as in a state dict, and `groups` without their parameters."""
+    groups = vars(optimizer)["param_groups"]
+    parameters = [parameter for group in groups for parameter in group["params"]]
+    known = vars(optimizer)["state"]
+    state = {number: known[parameter] for number, parameter in enumerate(parameters) if parameter in known}
+    kept = [{key: part for key, part in group.items() if key != "params"} for group in groups]
+    return {"state": state_in(state, depth + 1), "groups": state_in(kept, depth + 1)}
+
+
+def _parts(item: object) -> Iterator[tuple[str, object]]:
+    """What a container holds, by name; of a module its parameters and buffers."""
+    match item:
+        case torch.nn.Module():
+            parts = parts_of(item)
+            yield from state_of(parts, "_parameters")
+            yield from state_of(parts, "_buffers")
+        case dict():
+            yield from ((str(key), part) for key, part in dict.items(item))
+        case list():
+            yield from ((str(index), part) for index, part in enumerate(list.__iter__(item)))
+        case tuple():
+            yield from ((str(index), part) for index, part in enumerate(tuple.__iter__(item)))
+
+
+def parts_of(module: torch.nn.Module) -> list[tuple[str, torch.nn.Module]]:
+    """What `module.named_modules(remove_duplicate=False)` gives: that method may have been replaced.
+
+    Raises `ValueRefused` for a module that holds itself, or too many.
+    """
+    parts: list[tuple[str, torch.nn.Module]] = []
+    waiting: list[tuple[str, torch.nn.Module]] = [("", module)]
+    while waiting:
+        path, part = waiting.pop()
+        parts.append((path, part))
+        if len(parts) > MAX_NODES or path.count(".") > MAX_DEPTH:
+            raise ValueRefused("the result is a module that is nested too deeply or has too many parts")
+        children = reversed(list(dict.items(vars(part)["_modules"])))
+        waiting += [(joined(path, name), child) for name, child in children if child is not None]
+    return parts
+
+
+def state_of(parts: list[tuple[str, torch.nn.Module]], kind: str) -> Iterator[tuple[str, torch.Tensor]]:
+    """`_parameters` or `_buffers` of all parts, by their whole names."""
+    for path, part in parts:
+        for name, tensor in dict.items(vars(part)[kind]):
+            if tensor is not None:
+                yield joined(path, name), tensor
+
+
+def joined(path: str, name: str) -> str:
+    """The path of what is called `name` there."""
+    return f"{path}.{name}" if path else name

@@ -1,0 +1,269 @@
+"""Traces for other programs: Chrome's and Perfetto's JSON, plain events, and several processes in one file.
+
+The format of the viewers is the Trace Event Format (https://perfetto.dev/docs/getting-started/other-formats): one
+process for the host and one for each device, a lane for each stream and each copy engine, times in microseconds.
+
+Ranks that are started together, and meet in collectives, have clocks that agree (see the virtual GPU's collectives).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+from gpututor.trace.arrays import Intervals, Mask, Numbers, Rows, common, merged
+from gpututor.trace.columns import TYPES, Trace, TraceError
+from gpututor.trace.events import Event, Kind
+from gpututor.trace.hazards import sentence_of
+from gpututor.trace.serialization import read_trace
+from gpututor.trace.summary import WORK
+
+LAUNCH = 5_000
+"""Nanoseconds that a launch is drawn with, where there is room: a trace only knows when it was over."""
+MOST_ARROWS = 100_000
+"""With more kernels and copies than that, launches and arrows are left out: viewers would not open the file."""
+_BATCH = 10_000
+
+
+class TextFile(Protocol):
+    """What is written to."""
+
+    def write(self, text: str, /) -> object: ...
+
+
+def write_chrome(trace: Trace, file: TextFile) -> None:
+    """Write `trace` for `chrome://tracing` and https://ui.perfetto.dev; events without times are left out."""
+    write_timelines([("", trace)], file)
+
+
+def write_timelines(traces: Sequence[tuple[str, Trace]], file: TextFile) -> None:
+    """The same for several processes with names, in one file: a host and devices for each."""
+    _write(file, '{"displayTimeUnit":"ms","traceEvents":[\n', _pictures(traces), "\n]}\n")
+
+
+def _pictures(traces: Sequence[tuple[str, Trace]]) -> Iterator[str]:
+    first = 0
+    for name, trace in traces:
+        picture = _Picture(trace, name, first)
+        yield from picture.events()
+        first = picture.next_process
+
+
+def write_events(trace: Trace, file: TextFile) -> None:
+    """Write `trace` as JSON: an object with `dropped` and `events`, one to a line, fields at their default left out."""
+    defaults: dict[str, object] = {
+        "size_bytes": 0,
+        "stream": 0,
+        "flops": 0.0,
+        "dtype": "",
+        "allocated": 0,
+        "asynchronous": False,
+        "line": None,
+    }
+    defaults |= {"source": "", "target": "", "file": ""} | dict.fromkeys(("launched", "start", "end", "partner"), -1)
+
+    def line(event: Event) -> str:
+        values = {name: getattr(event, name) for name in TYPES}
+        return json.dumps({name: value for name, value in values.items() if defaults.get(name, ...) != value})
+
+    _write(file, f'{{"dropped":{trace.dropped},"events":[\n', map(line, _renumbered(trace)), "\n]}\n")
+
+
+def _renumbered(trace: Trace) -> Iterator[Event]:
+    """The events, with partners as positions in the list."""
+    return iter(trace.since(0))
+
+
+def _write(file: TextFile, head: str, pieces: Iterator[str], tail: str) -> None:
+    file.write(head)
+    first = True
+    while batch := list(islice(pieces, _BATCH)):
+        file.write(("" if first else ",\n") + ",\n".join(batch))
+        first = False
+    file.write(tail)
+
+
+class _Picture:
+    """The lanes of a trace, and what is in them."""
+
+    def __init__(self, trace: Trace, name: str = "", first: int = 0) -> None:
+        """`name` is that of the process, if it has one; `first` is the number of its host, its devices follow."""
+        self._rows = rows = Rows(trace)
+        self._name = f"{name} " if name else ""
+        self._host_process = first
+        self._names = [json.dumps(name) for name in rows.names]
+        self._devices = rows.accelerators()
+        numbers = {rows.trace.devices[name]: place for place, name in enumerate(self._devices, first + 1)}
+        self._process = np.array([numbers.get(number, first) for number in range(len(rows.devices))])[rows.device]
+        self._host: Mask = rows.on("cpu") & rows.of(Kind.KERNEL)
+        self._work: Mask = rows.of(Kind.KERNEL, Kind.TRANSFER, Kind.COLLECTIVE) & ~self._host & rows.timed
+        self._arrows = int(self._work.sum()) <= MOST_ARROWS
+        self.next_process = first + 1 + len(self._devices)
+
+    def events(self) -> Iterator[str]:
+        yield from self._lane_names()
+        yield from self._on_devices()
+        yield from self._on_the_host()
+        yield from self._ranges()
+        yield from self._memory()
+        yield from self._moments()
+
+    def _lane(self) -> Numbers:
+        """The lane of each row on a device: streams are even, copy engines 1, 3 and 5."""
+        rows = self._rows
+        cpu = rows.trace.devices.get("cpu", -1)
+        engine = np.where(rows.source == cpu, 1, np.where(rows.target == cpu, 3, 5))
+        streams = np.unique(rows.stream, return_inverse=True)[1] * 2 + 2
+        lane: Numbers = np.where(rows.of(Kind.TRANSFER), engine, streams)
+        return lane
+
+    def _lane_names(self) -> Iterator[str]:
+        rows = self._rows
+        host = self._host_process
+        yield _named("process", host, 0, f"{self._name}host")
+        for process, device in enumerate(self._devices, host + 1):
+            yield _named("process", process, 0, f"{self._name}{device}")
+        engines = {1: "copies to the device", 3: "copies to the host", 5: "copies between devices"}
+        lane = self._lane()
+        for (process, number), group in rows.groups(self._work, self._process, lane):
+            stream = int(rows.stream[group[0]])
+            words = engines.get(number) or ("default stream" if stream == 0 else f"stream {stream}")
+            if rows.kind[group[0]] == Kind.COLLECTIVE.number:
+                words = "collectives" if stream else words
+            yield _named("thread", process, number, words)
+
+    def _on_devices(self) -> Iterator[str]:
+        rows, lane = self._rows, self._lane()
+        for row in np.flatnonzero(self._work):
+            start, end = int(rows.start[row]), int(rows.end[row])
+            where = f'"pid":{self._process[row]},"tid":{lane[row]}'
+            yield (
+                f'{{"ph":"X","name":{self._names[rows.name[row]]},{where},"ts":{_us(start)},"dur":{_us(end - start)},'
+                f'"args":{self._facts(int(row))}}}'
+            )
+            if self._arrows and rows.launched[row] >= 0:
+                where += f',"id":{self._arrow(row)}'
+                yield f'{{"ph":"f","bp":"e","name":"launch","cat":"launch",{where},"ts":{_us(start)}}}'
+
+    def _arrow(self, row: Any) -> int:
+        """The number of a launch's arrow, which no other process has."""
+        return self._host_process << 32 | int(row)
+
+    def _facts(self, row: int) -> str:
+        rows = self._rows
+        facts = [f'"bytes":{rows.size[row]}']
+        if rows.flops[row]:
+            facts.append(f'"flops":{rows.flops[row]}')
+        if rows.asynchronous[row]:
+            facts.append('"asynchronous":true')
+        if rows.line[row]:
+            facts.append(f'"place":{json.dumps(str(rows.place_of(int(rows.place[row]))))}')
+        return f"{{{','.join(facts)}}}"
+
+    def _on_the_host(self) -> Iterator[str]:
+        """Launches, waits and the CPU's own work. What overlaps, as of several threads, goes into lanes of its own."""
+        rows = self._rows
+        launches = self._work & (rows.launched >= 0) if self._arrows else np.zeros_like(self._work)
+        shown = np.flatnonzero(launches | (rows.timed & (self._host | rows.of(Kind.SYNCHRONISE))))
+        end = np.where(launches, rows.launched, rows.end)[shown]
+        begin = np.where(launches, np.maximum(rows.launched - LAUNCH, 0), rows.start)[shown]
+        free: list[int] = []
+        host = self._host_process
+        for at in np.lexsort((begin, end)):
+            row, start, stop = int(shown[at]), int(begin[at]), int(end[at])
+            if launches[row] and free:
+                start = min(max(start, free[0]), stop)
+            lane = next((number for number, moment in enumerate(free) if moment <= start), len(free))
+            if lane == len(free):
+                free.append(0)
+                yield _named("thread", self._host_process, lane, "host" if lane == 0 else f"host ({lane + 1})")
+            free[lane] = stop
+            name = self._names[rows.name[row]]
+            yield (
+                f'{{"ph":"X","name":{name},"pid":{host},"tid":{lane},"ts":{_us(start)},"dur":{_us(stop - start)},'
+                f'"args":{self._facts(row)}}}'
+            )
+            if launches[row]:
+                where = f'"pid":{host},"tid":{lane},"ts":{_us(start)}'
+                yield f'{{"ph":"s","name":"launch","cat":"launch",{where},"id":{self._arrow(row)}}}'
+
+    def _ranges(self) -> Iterator[str]:
+        rows = self._rows
+        shown = np.flatnonzero(rows.of(Kind.RANGE) & rows.timed)
+        if shown.size:
+            yield _named("thread", self._host_process, 1000, "ranges")
+        for row in shown:
+            times = f'"ts":{_us(int(rows.start[row]))},"dur":{_us(int(rows.duration[row]))}'
+            where = f'"pid":{self._host_process},"tid":1000'
+            yield f'{{"ph":"X","name":{self._names[rows.name[row]]},{where},{times}}}'
+
+    def _memory(self) -> Iterator[str]:
+        rows = self._rows
+        for row in np.flatnonzero(rows.of(Kind.ALLOCATE, Kind.FREE) & (rows.launched >= 0)):
+            where = f'"pid":{self._process[row]},"ts":{_us(int(rows.launched[row]))}'
+            yield f'{{"ph":"C","name":"allocated memory",{where},"args":{{"bytes":{rows.allocated[row]}}}}}'
+
+    def _moments(self) -> Iterator[str]:
+        """Hazards and out-of-memory: marks of their process, with words."""
+        rows = self._rows
+        for row in np.flatnonzero(rows.of(Kind.HAZARD, Kind.OUT_OF_MEMORY) & (rows.launched >= 0)):
+            where = f'"pid":{self._process[row]},"tid":0,"ts":{_us(int(rows.launched[row]))}'
+            hazard = rows.kind[row] == Kind.HAZARD.number
+            words = sentence_of(rows, int(row)) if hazard else str(rows.place_of(int(rows.place[row])))
+            name = json.dumps(f"hazard: {rows.names[rows.name[row]]}" if hazard else "out of memory")
+            yield f'{{"ph":"i","s":"p","name":{name},{where},"args":{{"words":{json.dumps(words)}}}}}'
+
+
+def _named(what: str, process: int, lane: int, name: str) -> str:
+    return f'{{"ph":"M","name":"{what}_name","pid":{process},"tid":{lane},"args":{{"name":{json.dumps(name)}}}}}'
+
+
+def _us(nanoseconds: int) -> str:
+    return f"{nanoseconds // 1000}.{nanoseconds % 1000:03}"
+
+
+ENDING = ".trace"
+
+
+@dataclass(frozen=True)
+class ProcessTrace:
+    """What one process's devices did."""
+
+    name: str
+    """Such as `rank 1`; empty where there is only one."""
+    trace: Trace
+
+
+def read_processes(names: Mapping[Path, str]) -> list[ProcessTrace]:
+    """The traces of those files that are there, by their names, in that order.
+
+    A process that was killed wrote none, and only its own is missing.
+    """
+    found = []
+    for path, name in names.items():
+        try:
+            found.append(ProcessTrace(name, read_trace(os.fspath(path))))
+        except (FileNotFoundError, TraceError):
+            continue
+    return found
+
+
+def idle_in(trace: Trace, times: Sequence[tuple[int, int]]) -> int:
+    """Nanoseconds of `times`, (begin, end) each, in which no device of the trace worked."""
+    rows = Rows(trace)
+    begin, end = np.array(sorted(times), dtype=np.int64).reshape(-1, 2).T
+    whole = merged(Intervals(begin, end))
+    work = rows.of(*WORK) & ~rows.on("cpu")
+    return whole.total - common(whole, merged(rows.intervals(work)))
+
+
+def write_together(processes: list[ProcessTrace], file: TextFile) -> None:
+    """One timeline for Chrome and Perfetto: the host and the devices of each process have groups of their own."""
+    write_timelines([(one.name, one.trace) for one in processes], file)

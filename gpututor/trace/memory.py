@@ -1,0 +1,211 @@
+"""Memory of each device over time: what was allocated when, the most of it, and which lines held it then.
+
+Memory is taken and given back when the host says so: the times are the host's, in nanoseconds, not those at which a
+kernel runs. Sizes are bytes, as `torch.cuda.memory_allocated()` counts them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from gpututor.trace.arrays import NOWHERE, Numbers, Place, Rows
+from gpututor.trace.events import Kind
+
+_NEVER = np.iinfo(np.int64).max
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """What one line had allocated, and nobody had given back yet."""
+
+    place: Place
+    """`NOWHERE` for what no line of the learner's took."""
+    size_bytes: int
+    count: int
+    """How many allocations."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """Memory that was asked for in vain."""
+
+    at: int
+    place: Place
+    size_bytes: int
+    allocated: int
+    number: int
+    """The last event that had happened; -1 for none."""
+
+
+class Reading(NamedTuple):
+    """One look at a curve."""
+
+    allocated: int
+    number: int
+    """The last event that had happened; -1 for none."""
+    moment: int
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """Memory that was taken, or given back."""
+
+    taken: bool
+    size_bytes: int
+    place: Place
+
+
+class MemoryCurve:
+    """The memory of one device in one trace."""
+
+    def __init__(self, rows: Rows, device: str) -> None:
+        here = rows.on(device)
+        numbers = np.flatnonzero(here & rows.of(Kind.ALLOCATE, Kind.FREE))
+        self.device = device
+        self._rows, self._numbers = rows, numbers
+        self._held: tuple[int, tuple[Held, ...]] | None = None
+        """The last answer of `held`: it is asked for again and again, and takes 20 ms for 400,000 events."""
+        self.timed = bool(numbers.size) and bool((rows.launched[numbers] >= 0).all())
+        """Whether it is known when memory was taken; else only the order is, and moments are numbers of events."""
+        self.moments: Numbers = (
+            np.maximum.accumulate(rows.launched[numbers]) if self.timed else np.arange(numbers.size, dtype=np.int64)
+        )
+        self.allocated: Numbers = rows.allocated[numbers]
+        """What was allocated from each moment on."""
+        taken = rows.kind[numbers] == Kind.ALLOCATE.number
+        changes = np.where(taken, rows.size[numbers], -rows.size[numbers])
+        self.before = int(self.allocated[0] - changes[0]) if numbers.size else 0
+        """What was allocated before the first event."""
+        self.begin = min(rows.begin, int(self.moments[0])) if self.timed else 0
+        self.end = max(rows.finish, int(self.moments[-1])) if self.timed else max(numbers.size - 1, 0)
+        highest = int(np.argmax(self.allocated)) if numbers.size else -1
+        if highest >= 0 and self.allocated[highest] <= self.before:
+            highest = -1
+        self._peak = highest
+        self.refused = tuple(
+            Refused(
+                self._moment_of(int(row)),
+                rows.place_of(int(rows.place[row])),
+                int(rows.size[row]),
+                int(rows.allocated[row]),
+                int(np.searchsorted(numbers, row)) - 1,
+            )
+            for row in np.flatnonzero(here & rows.of(Kind.OUT_OF_MEMORY))
+        )
+
+    @property
+    def peak_bytes(self) -> int:
+        return int(self.allocated[self._peak]) if self._peak >= 0 else self.before
+
+    @property
+    def least_bytes(self) -> int:
+        """The least that was allocated at any time."""
+        return min(self.before, int(self.allocated.min())) if self.allocated.size else self.before
+
+    @property
+    def peak_at(self) -> int:
+        """When it was reached first."""
+        return int(self.moments[self._peak]) if self._peak >= 0 else self.begin
+
+    @property
+    def peak_place(self) -> Place:
+        """The line that reached it; `NOWHERE` where it was there from the beginning."""
+        return self._rows.place_of(int(self._rows.place[self._numbers[self._peak]])) if self._peak >= 0 else NOWHERE
+
+    @property
+    def peak(self) -> Reading:
+        """Where it was reached first."""
+        return Reading(self.peak_bytes, self._peak, self.peak_at)
+
+    def reading(self, number: int) -> Reading:
+        """After so many events, from 0; -1 is before the first."""
+        if number < 0:
+            return Reading(self.before, -1, self.begin)
+        return Reading(int(self.allocated[number]), number, int(self.moments[number]))
+
+    @property
+    def last(self) -> Reading:
+        """At the end."""
+        return self.reading(self.moments.size - 1)
+
+    def highest(self, columns: int) -> list[Reading]:
+        """The most that was allocated in each of so many equal parts of the time."""
+        edges = [self._edge(column, columns) for column in range(columns)]
+        cuts = [*np.searchsorted(self.moments, edges, side="left").tolist(), self.moments.size]
+        found = []
+        for start, stop, edge in zip(cuts, cuts[1:], edges, strict=False):
+            carried = self.reading(start - 1)
+            most = self.reading(start + int(np.argmax(self.allocated[start:stop]))) if stop > start else carried
+            found.append(most if most.allocated > carried.allocated else Reading(carried.allocated, start - 1, edge))
+        return found
+
+    def column_of(self, moment: int, columns: int) -> int:
+        """In which of so many equal parts of the time a moment lies."""
+        span = self.end - self.begin
+        return min(columns - 1, max(0, (moment - self.begin) * columns // span)) if span else 0
+
+    def _edge(self, column: int, columns: int) -> int:
+        """The first moment of a part."""
+        return self.begin - (self.begin - self.end) * column // columns
+
+    def last_change(self, number: int) -> Change | None:
+        """What event `number` took or gave back; None for -1."""
+        if number < 0:
+            return None
+        rows, row = self._rows, int(self._numbers[number])
+        taken = int(rows.kind[row]) == Kind.ALLOCATE.number
+        return Change(taken, int(rows.size[row]), rows.place_of(int(rows.place[row])))
+
+    def held(self, number: int) -> tuple[Held, ...]:
+        """What was allocated after event `number`, by line, the line with most bytes first."""
+        if self._held is None or self._held[0] != number:
+            self._held = number, self._held_now(number)
+        return self._held[1]
+
+    def _held_now(self, number: int) -> tuple[Held, ...]:
+        rows, numbers = self._rows, self._numbers
+        taken, ends = self._lives
+        alive = numbers[taken[(taken <= number) & (ends > number)]]
+        places, line_of = np.unique(rows.place[alive], return_inverse=True)
+        sizes = np.zeros(places.size, dtype=np.int64)
+        np.add.at(sizes, line_of, rows.size[alive])
+        counts = np.bincount(line_of, minlength=places.size)
+        found = [
+            Held(rows.place_of(int(place)), int(size), int(count))
+            for place, size, count in zip(places, sizes, counts, strict=True)
+        ]
+        return tuple(sorted(found, key=lambda one: (-one.size_bytes, one.place.line or 0)))
+
+    def older(self, number: int) -> int:
+        """Bytes after event `number` that were allocated before the trace began."""
+        return max(0, self.reading(number).allocated - sum(one.size_bytes for one in self.held(number)))
+
+    def _moment_of(self, row: int) -> int:
+        if self.timed:
+            return int(self._rows.launched[row])
+        return max(int(np.searchsorted(self._numbers, row)) - 1, 0)
+
+    @cached_property
+    def _lives(self) -> tuple[Numbers, Numbers]:
+        """Of each allocation: its position among the events, and that of its end."""
+        rows, numbers = self._rows, self._numbers
+        taken = np.flatnonzero(rows.kind[numbers] == Kind.ALLOCATE.number)
+        freed = np.flatnonzero(rows.kind[numbers] == Kind.FREE.number)
+        partner = rows.partner[numbers[freed]].astype(np.int64)
+        position = np.searchsorted(numbers[taken], partner)
+        known = (partner >= 0) & (position < taken.size)
+        known[known] = numbers[taken][position[known]] == partner[known]
+        known[known] = rows.size[numbers[freed[known]]] == rows.size[partner[known]]
+        ends = np.full(taken.size, _NEVER, dtype=np.int64)
+        ends[position[known]] = freed[known]
+        return taken, ends
+
+
+def memory_curves(rows: Rows) -> tuple[MemoryCurve, ...]:
+    """A curve for each accelerator whose memory was used or asked for, in the order of their names."""
+    used = rows.of(Kind.ALLOCATE, Kind.FREE, Kind.OUT_OF_MEMORY)
+    return tuple(MemoryCurve(rows, device) for device in rows.accelerators() if bool((used & rows.on(device)).any()))

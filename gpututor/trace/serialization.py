@@ -1,0 +1,198 @@
+"""Traces as bounded, validated JSON and as binary files.
+
+A column whose values are all the same is that value alone. Times are differences, which are short: `launched` to the
+event before, `start` to the event's own `launched`, `end` to its `start`. The tables have the texts
+of these events only.
+
+For traces of this machine's processes, which are read soon and by the same version: numbers are in the machine's own
+byte order. A column whose values are all the same is that value alone, in the first line.
+"""
+
+from __future__ import annotations
+
+import json
+import operator
+import os
+from array import array
+from itertools import accumulate, pairwise
+from math import isfinite
+from typing import Any, BinaryIO
+
+from gpututor.trace.columns import LIMIT, TYPES, Columns, Table, Trace, TraceError
+from gpututor.trace.events import DTYPES, Kind
+
+MAX_TEXT = 1000
+"""Characters of a name or a file; what is longer is cut when it is written."""
+_TABLES = {"name": "names", "device": "devices", "source": "devices", "target": "devices", "file": "files"}
+"""The table that a column's numbers belong to."""
+
+
+def trace_to_json(trace: Trace) -> dict[str, Any]:
+    """Return the events of `trace`, without dropped ones."""
+    columns: dict[str, Any] = dict(trace.columns())
+    tables: dict[str, list[str]] = {}
+    for table in ("names", "devices", "files"):
+        texts = getattr(trace, table).texts()
+        ours = [column for column, other in _TABLES.items() if other == table]
+        used = Table()
+        new = {number: used[texts[number][:MAX_TEXT]] for number in sorted({0}.union(*(columns[one] for one in ours)))}
+        tables[table] = used.texts()
+        for column in ours:
+            columns[column] = [new[number] for number in columns[column]]
+    launched, start, end = (columns[name] for name in ("launched", "start", "end"))
+    columns["end"] = list(map(operator.sub, end, start))
+    columns["start"] = list(map(operator.sub, start, launched))
+    columns["launched"] = [after - before for before, after in pairwise([0, *launched])]
+    length = len(launched)
+    return {
+        "length": length,
+        "dropped": trace.dropped,
+        **tables,
+        "columns": {name: _short(columns[name]) for name in TYPES},
+    }
+
+
+def _short(values: Any) -> Any:
+    first = values[0] if values else 0
+    return first if all(value == first for value in values) else list(values)
+
+
+def trace_from_json(data: object, *, limit: int = LIMIT) -> Trace:
+    """Read what `trace_to_json` wrote; raise `TraceError` for anything else, however strange."""
+    if not isinstance(data, dict) or not isinstance(data.get("columns"), dict):
+        raise TraceError("a trace is an object with columns")
+    length = _count(data, "length")
+    if length > limit:
+        raise TraceError(f"a trace of {length} events is over the limit")
+    read = {name: _numbers(name, data["columns"].get(name), length) for name in TYPES}
+    read["launched"] = accumulate(read["launched"])
+    columns: Columns = {}
+    for name, before in (("launched", ""), ("start", "launched"), ("end", "start")):
+        values = map(operator.add, read[name], columns[before]) if before else read[name]
+        columns[name] = _column(name, values)
+    columns |= {name: _column(name, read[name]) for name in TYPES if name not in columns}
+    tables = Trace(None)
+    for table in ("names", "devices", "files"):
+        for text in _texts(data.get(table), table, 3 * length + 1):
+            getattr(tables, table)[text]
+    _check_ranges(columns, tables, length)
+    return Trace.of(columns, tables, _count(data, "dropped"), limit)
+
+
+def _count(data: dict[str, Any], name: str) -> int:
+    value = data.get(name)
+    if type(value) is not int or not 0 <= value < 1 << 62:
+        raise TraceError(f"{name} must be a count")
+    return value
+
+
+def _numbers(name: str, values: Any, length: int) -> Any:
+    """The values of a column, each of the right type; one alone stands for all."""
+    wanted = {int, float} if name == "flops" else {int}
+    if type(values) in wanted:
+        values = [values]
+        repeated = True
+    else:
+        repeated = False
+    if type(values) is not list:
+        raise TraceError(f"column {name!r} is missing")
+    if not set(map(type, values)) <= wanted:
+        raise TraceError(f"column {name!r} holds something else than numbers")
+    if not repeated and len(values) != length:
+        raise TraceError("the columns differ in length")
+    return values * length if repeated else values
+
+
+def _column(name: str, values: Any) -> array[Any]:
+    try:
+        column = array(TYPES[name], values)
+    except OverflowError:
+        raise TraceError(f"column {name!r} holds a number that is too large") from None
+    if name == "flops" and not all(map(isfinite, column)):
+        raise TraceError("column 'flops' holds a number that is not finite")
+    return column
+
+
+def _texts(texts: Any, table: str, most: int) -> list[str]:
+    if type(texts) is not list or not 0 < len(texts) <= most or texts[0] != "":
+        raise TraceError(f"{table} must be a list of texts that begins with the empty one")
+    if not all(type(text) is str and len(text) <= MAX_TEXT for text in texts):
+        raise TraceError(f"{table} holds something else than texts")
+    if len(set(texts)) != len(texts):
+        raise TraceError(f"{table} holds a text twice")
+    return texts
+
+
+def _check_ranges(columns: Columns, tables: Trace, length: int) -> None:
+    ranges: dict[str, tuple[int, int]] = {
+        "kind": (1, len(Kind)),
+        "asynchronous": (0, 1),
+        "dtype": (0, len(DTYPES) - 1),
+        "partner": (-1, length - 1),
+        "size_bytes": (0, 1 << 62),
+        "allocated": (0, 1 << 62),
+        "launched": (-1, 1 << 62),
+        "start": (-1, 1 << 62),
+        "end": (-1, 1 << 62),
+        "line": (0, (1 << 31) - 1),
+        **{column: (0, len(getattr(tables, table)) - 1) for column, table in _TABLES.items()},
+    }
+    for name, (low, high) in ranges.items():
+        if length and not low <= min(columns[name]) <= max(columns[name]) <= high:
+            raise TraceError(f"column {name!r} holds a number that nobody knows")
+
+
+VERSION = 2
+MOST_EVENTS = 1 << 27
+"""More than any trace holds: what says that it has more is not read."""
+_TABLE_NAMES = ("names", "devices", "files")
+
+
+def write_trace(trace: Trace, path: str) -> None:
+    """Write `trace` to `path`, whole or not at all."""
+    columns = trace.columns()
+    alone = {name: values[0] for name, values in columns.items() if values and values.count(values[0]) == len(values)}
+    head = {
+        "version": VERSION,
+        "length": len(columns["kind"]),
+        "dropped": trace.dropped,
+        **{table: getattr(trace, table).texts() for table in _TABLE_NAMES},
+        "alone": alone,
+    }
+    part = f"{path}.part"
+    with open(part, "wb") as file:
+        file.write(json.dumps(head).encode() + b"\n")
+        for name in TYPES:
+            if name not in alone:
+                file.write(memoryview(columns[name]))
+    os.replace(part, path)
+
+
+def read_trace(path: str) -> Trace:
+    """Read what `write_trace` wrote. Raises `TraceError` for another file, `OSError` where it cannot be read."""
+    with open(path, "rb") as file:
+        try:
+            head = json.loads(file.readline())
+            if head["version"] != VERSION:
+                raise TraceError(f"{path} is of another version")
+            if type(head["length"]) is not int or not 0 <= head["length"] <= MOST_EVENTS:
+                raise TraceError(f"{path} is not a trace: it says that it has {head['length']!r} events")
+            tables = Trace(None)
+            for table in _TABLE_NAMES:
+                for text in head[table][1:]:
+                    getattr(tables, table)[text]
+            columns: Columns = {name: _column_of_file(name, head, file) for name in TYPES}
+        except (ValueError, KeyError, TypeError, EOFError, OverflowError) as error:
+            raise TraceError(f"{path} is not a trace: {error}") from error
+    return Trace.of(columns, tables, head["dropped"], None)
+
+
+def _column_of_file(name: str, head: dict[str, Any], file: BinaryIO) -> array[Any]:
+    length = head["length"]
+    if name in head["alone"]:
+        alone: array[Any] = array(TYPES[name], [head["alone"][name]])
+        alone *= length
+        return alone
+    column = array(TYPES[name])
+    column.fromfile(file, length)
+    return column

@@ -1,0 +1,386 @@
+"""Timelines: lanes of spans, binned to the columns of a terminal.
+
+What a lane's cells hold is counted from sums that were made before, so a million events are drawn as quickly as ten.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import IntEnum, StrEnum
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpututor.trace.arrays import Intervals, Mask, Numbers, Rows, merged
+from gpututor.trace.events import Kind
+
+
+class Span(IntEnum):
+    """What a span is. Where several fill as much of a cell, the first of these is shown."""
+
+    KERNEL = 1
+    COLLECTIVE = 2
+    COPY = 3
+    WAIT = 4
+    """The host waits for a device."""
+    COMPUTE = 5
+    """An operator on the CPU."""
+    HOST_COPY = 6
+    """The host is held by a copy of pageable memory, for its own length."""
+    LAUNCH = 7
+    RANGE = 8
+    HAZARD = 9
+    """A hazard that belongs to the host, such as memory that is freed too early. It has no length."""
+    OUT_OF_MEMORY = 10
+
+
+class LaneKind(StrEnum):
+    """What a lane shows."""
+
+    RANGES = "ranges"
+    HOST = "host"
+    TO_DEVICE = "copies to the device"
+    STREAM = "stream"
+    BETWEEN = "copies between devices"
+    TO_HOST = "copies to the host"
+    COLLECTIVES = "collectives"
+
+
+@dataclass(frozen=True)
+class Cells:
+    """What the cells of a lane hold, from left to right; arrays of one length."""
+
+    kind: NDArray[np.int8]
+    """The `Span` that fills most of the cell; 0 where none does."""
+    fill: NDArray[np.float64]
+    """How much of the cell's time any span takes, 0 to 1."""
+    count: Numbers
+    """How many spans touch the cell."""
+    first: Numbers
+    """The number of the first span that touches the cell; where none does, of the next one."""
+    hazard: Mask
+    """Whether a hazard is among them."""
+    wait: Mask
+    """Whether the host waits in it."""
+
+
+class Lane:
+    """Spans in the order of their starts. Arrays of one length, times in nanoseconds."""
+
+    def __init__(
+        self,
+        name: str,
+        title: str,
+        kind: LaneKind,
+        process: int,
+        device: str,
+        spans: tuple[Numbers, Numbers, Numbers, Numbers],
+        hazard: Numbers,
+    ) -> None:
+        """`spans`: kinds, rows, starts, ends. `hazard`: the hazard's row for each, or -1."""
+        kinds, rows, start, end = spans
+        order = np.lexsort((end, start))
+        self.name = name
+        """Short, for a column: `rank 1 default`."""
+        self.title = title
+        """For a sentence: `the default stream of cuda:0`."""
+        self.kind, self.process, self.device = kind, process, device
+        self.span: NDArray[np.int8] = kinds[order].astype(np.int8)
+        """The `Span` of each."""
+        self.row: Numbers = rows[order]
+        """Its row in the process's `Rows`."""
+        self.start: Numbers = start[order]
+        self.end: Numbers = end[order]
+        self.hazard: Numbers = hazard[order]
+        """The row of the hazard that it met; -1 for none."""
+        # What takes no time is given a nanosecond, so that it lies in a cell.
+        self._seen_end: Numbers = np.maximum(self.end, self.start + 1)
+        self._reached: Numbers = np.maximum.accumulate(self._seen_end) if len(self) else self._seen_end
+        self._ends: Numbers = np.sort(self._seen_end)
+        self._all = _Covered(self.start, self._seen_end)
+        self._by_kind = {
+            int(kind): _Covered(self.start[self.span == kind], self._seen_end[self.span == kind])
+            for kind in np.unique(self.span)
+        }
+        marked = (self.hazard >= 0) | np.isin(self.span, (Span.HAZARD, Span.OUT_OF_MEMORY))
+        self._hazards: Numbers = self.start[marked]
+
+    def __len__(self) -> int:
+        return int(self.start.size)
+
+    @property
+    def finish(self) -> int:
+        """When everything is over; what takes no time is given a nanosecond here too."""
+        return int(self._reached[-1])
+
+    def visible(self, begin: int, end: int, columns: int) -> Cells:
+        """The time from `begin` to `end` in so many cells of the same length; at least a nanosecond for each."""
+        edges = edges_of(begin, end, columns)
+        left, right = edges[:-1], edges[1:]
+        fill = self._all.between(edges) / (right - left)
+        kind = np.zeros(columns, np.int8)
+        most = np.zeros(columns, np.int64)
+        for number, covered in self._by_kind.items():
+            inside = covered.between(edges)
+            more = inside > most
+            kind[more], most[more] = number, inside[more]
+        waits = self._by_kind.get(Span.WAIT)
+        return Cells(
+            kind=kind,
+            fill=fill,
+            count=np.searchsorted(self.start, right) - np.searchsorted(self._ends, left, side="right"),
+            first=np.searchsorted(self._reached, left, side="right"),
+            hazard=np.searchsorted(self._hazards, right) > np.searchsorted(self._hazards, left),
+            wait=np.zeros(columns, np.bool_) if waits is None else waits.between(edges) > 0,
+        )
+
+    def between(self, begin: int, end: int) -> slice:
+        """The numbers of the spans among which all are that touch this time."""
+        first = int(np.searchsorted(self._reached, begin, side="right"))
+        return slice(first, max(first, int(np.searchsorted(self.start, end))))
+
+    def busy(self, begin: int, end: int) -> float:
+        """How much of this time any span takes, 0 to 1."""
+        return float(self._all.between(np.array([begin, end]))[0] / (end - begin)) if end > begin else 0.0
+
+    def nearest(self, moment: int) -> int:
+        """The number of the span that is on at a moment, the last that began; else of the nearest; -1 without any."""
+        if not len(self):
+            return -1
+        distance = np.maximum(np.maximum(self.start - moment, moment - self._seen_end + 1), 0)
+        return int(np.flatnonzero(distance == distance.min())[-1])
+
+    def distance(self, number: int, moment: int) -> int:
+        """Nanoseconds from a moment to a span; 0 inside it."""
+        return max(int(self.start[number]) - moment, moment - int(self._seen_end[number]) + 1, 0)
+
+
+class _Covered:
+    """How much of any stretch of time some spans take: what overlaps counts once."""
+
+    def __init__(self, start: Numbers, end: Numbers) -> None:
+        self._start, self._end = merged(Intervals(start, end))
+        self._before = np.append(0, np.cumsum(self._end - self._start))
+
+    def between(self, edges: Numbers) -> Numbers:
+        """Nanoseconds from each edge to the next."""
+        number = np.searchsorted(self._start, edges, side="right")
+        inside = np.where(number > 0, edges - self._end[np.maximum(number - 1, 0)], 0) if self._end.size else 0
+        taken: Numbers = np.diff(self._before[number] + np.minimum(inside, 0))
+        return taken
+
+
+def edges_of(begin: int, end: int, columns: int) -> Numbers:
+    """Where cells begin, and where the last one ends: whole nanoseconds, each cell at least one."""
+    span = max(end - begin, columns)
+    edges: Numbers = begin + np.arange(columns + 1, dtype=np.int64) * span // columns
+    return edges
+
+
+LAUNCH = 5_000
+"""Nanoseconds that a launch is drawn with, where there is room: a trace only knows when it was over."""
+MOST_RANGE_LANES = 4
+"""Ranges that are nested deeper share the last lane."""
+_READABLE_STREAM = 1000
+"""Numbers of streams from here on are addresses; they are counted instead."""
+
+
+class Picture:
+    """The lanes of one or more processes whose clocks agree."""
+
+    def __init__(self, processes: Sequence[tuple[str, Rows]]) -> None:
+        """Names, such as `rank 1`, and traces; a process that is alone has no name."""
+        self.processes = tuple(processes)
+        self.lanes: tuple[Lane, ...] = tuple(
+            lane for number in range(len(processes)) for lane in _Sorter(processes, number).lanes()
+        )
+        self.begin = min((int(lane.start[0]) for lane in self.lanes), default=0)
+        self.finish = max((lane.finish for lane in self.lanes), default=1)
+        self.untimed = sum(int((_work(rows) & ~rows.timed).sum()) for _, rows in processes)
+        """How many kernels, copies and collectives there are of which nobody knows when they ran."""
+        self.stops = self._stops()
+
+    @property
+    def events(self) -> int:
+        """How many spans there are."""
+        return sum(map(len, self.lanes))
+
+    def rows(self, lane: Lane) -> Rows:
+        return self.processes[lane.process][1]
+
+    def stop_after(self, lane: int, number: int, by: int = 1) -> tuple[int, int] | None:
+        """The next stop after a span, or with `by` -1 the one before it: the number of its lane, and its own."""
+        here = (int(self.lanes[lane].start[number]), lane, number)
+        times = self.stops[:, 0]
+        around = range(int(np.searchsorted(times, here[0])), int(np.searchsorted(times, here[0], side="right")))
+        before = sum(tuple(self.stops[place].tolist()) < here for place in around) + around.start
+        is_one = before < len(times) and tuple(self.stops[before].tolist()) == here
+        place = before + is_one if by > 0 else before - 1
+        return (int(self.stops[place, 1]), int(self.stops[place, 2])) if 0 <= place < len(times) else None
+
+    def other_end(self, lane: int, number: int) -> tuple[int, int] | None:
+        """Of a launch what was launched, and of that its launch: the number of the lane, and of the span on it."""
+        here = self.lanes[lane]
+        row, is_launch = int(here.row[number]), here.span[number] == Span.LAUNCH
+        for place, other in enumerate(self.lanes):
+            if other.process == here.process and (other.kind is LaneKind.HOST) != is_launch:
+                fits = (other.row == row) & (is_launch | (other.span == Span.LAUNCH))
+                if fits.any() and other.kind is not LaneKind.RANGES:
+                    return place, int(np.argmax(fits))
+        return None
+
+    def _stops(self) -> Numbers:
+        """(time, lane, number) of each hazard, missing memory and wait, in the order of time: what is worth a look."""
+        found = []
+        for place, lane in enumerate(self.lanes):
+            worth = (lane.hazard >= 0) | np.isin(lane.span, (Span.WAIT, Span.HAZARD, Span.OUT_OF_MEMORY))
+            numbers = np.flatnonzero(worth)
+            found.append(np.stack([lane.start[numbers], np.full(numbers.size, place), numbers], axis=1))
+        stops = np.concatenate(found) if found else np.empty((0, 3), np.int64)
+        in_order: Numbers = stops[np.lexsort(stops.T[::-1])]
+        return in_order
+
+
+class _Sorter:
+    """Puts the rows of one process on lanes."""
+
+    def __init__(self, processes: Sequence[tuple[str, Rows]], number: int) -> None:
+        name, self._rows = processes[number]
+        self._number = number
+        self._prefix = f"{name} " if name else ""
+        rows = self._rows
+        self._on_cpu = rows.on("cpu")
+        self._work = _work(rows)
+        self._devices = rows.accelerators()
+        self._hazard = np.full(len(rows.kind), -1, np.int64)
+        self._of_the_host = self._place_hazards()
+
+    def lanes(self) -> Iterator[Lane]:
+        yield from self._ranges()
+        yield from self._host()
+        for device in self._devices:
+            yield from self._device(device)
+
+    def _place_hazards(self) -> Numbers:
+        """Ties hazards to the work that met them, and gives the rows of those that belong to the host."""
+        rows = self._rows
+        hazards: Numbers = np.flatnonzero(rows.of(Kind.HAZARD))
+        candidates = np.flatnonzero(self._work | (rows.of(Kind.KERNEL) & self._on_cpu))
+        if not hazards.size or not candidates.size:
+            return hazards
+        # A hazard is written down right after the work that is the later of the two.
+        work = candidates[np.maximum(np.searchsorted(candidates, hazards) - 1, 0)]
+        freed = rows.name[hazards] == rows.trace.names.get("freed in use", -1)
+        found = (work < hazards) & (rows.launched[work] == rows.launched[hazards]) & rows.timed[work] & ~freed
+        self._hazard[work[found][::-1]] = hazards[found][::-1]
+        others: Numbers = hazards[~found]
+        return others
+
+    def _ranges(self) -> Iterator[Lane]:
+        rows = self._rows
+        shown = np.flatnonzero(rows.of(Kind.RANGE) & rows.timed)
+        shown = shown[np.lexsort((-rows.end[shown], rows.start[shown]))]
+        free: list[int] = []
+        depth = []
+        for start, end in zip(rows.start[shown].tolist(), rows.end[shown].tolist(), strict=True):
+            lane = next((number for number, moment in enumerate(free) if moment <= start), len(free))
+            if lane == len(free) < MOST_RANGE_LANES:
+                free.append(0)
+            lane = min(lane, MOST_RANGE_LANES - 1)
+            free[lane] = max(free[lane], end)
+            depth.append(lane)
+        for number in range(len(free)):
+            here = shown[np.array(depth) == number]
+            name = "ranges" if number == 0 else f"ranges {number + 1}"
+            yield self._lane(name, "the host", LaneKind.RANGES, "cpu", here, Span.RANGE)
+
+    def _host(self) -> Iterator[Lane]:
+        """Waits, work on the CPU, launches, and copies that hold the host."""
+        rows = self._rows
+        waits = np.flatnonzero(rows.of(Kind.SYNCHRONISE) & rows.timed)
+        computing = np.flatnonzero(rows.of(Kind.KERNEL) & self._on_cpu & rows.timed)
+        launched = self._work & (rows.launched >= 0)
+        to_device = rows.of(Kind.TRANSFER) & (rows.source == rows.trace.devices.get("cpu", -1))
+        held = np.flatnonzero(launched & to_device & ~rows.asynchronous & rows.timed)
+        moments = np.concatenate([self._of_the_host, np.flatnonzero(rows.of(Kind.OUT_OF_MEMORY))])
+        moments = moments[rows.launched[moments] >= 0]
+        launches = np.flatnonzero(launched)
+        missing = np.where(rows.kind[moments] == Kind.HAZARD.number, int(Span.HAZARD), int(Span.OUT_OF_MEMORY))
+        parts = [
+            (np.full(waits.size, int(Span.WAIT)), waits, rows.start[waits], rows.end[waits]),
+            (np.full(computing.size, int(Span.COMPUTE)), computing, rows.start[computing], rows.end[computing]),
+            (np.full(held.size, int(Span.HOST_COPY)), held, rows.launched[held], rows.end[held]),
+            (missing, moments, rows.launched[moments], rows.launched[moments]),
+        ]
+        kinds, numbers, start, end = (np.concatenate(column) for column in zip(*parts, strict=True))
+        began = _launches(rows.launched[launches], start, end)
+        kinds = np.append(kinds, np.full(launches.size, int(Span.LAUNCH)))
+        numbers = np.append(numbers, launches)
+        start, end = np.append(start, began), np.append(end, rows.launched[launches])
+        if numbers.size:
+            hazard = np.where(kinds == Span.COMPUTE, self._hazard[numbers], -1)
+            hazard = np.where(kinds == Span.HAZARD, numbers, hazard)
+            spans = (kinds, numbers, start, end)
+            yield Lane(f"{self._prefix}host", "the host", LaneKind.HOST, self._number, "cpu", spans, hazard)
+
+    def _device(self, device: str) -> Iterator[Lane]:
+        rows = self._rows
+        here = self._work & rows.timed & rows.on(device)
+        copies = here & rows.of(Kind.TRANSFER)
+        cpu = rows.trace.devices.get("cpu", -1)
+        several = len(self._devices) > 1
+        whose = f"{device} " if several else ""
+        short = several or bool(self._prefix)
+        up = np.flatnonzero(copies & (rows.source == cpu))
+        if up.size:
+            name = f"{whose}to device" if short else "to the device"
+            yield self._lane(name, f"copies to {device}", LaneKind.TO_DEVICE, device, up, Span.COPY)
+        yield from self._streams(device, here & rows.of(Kind.KERNEL), whose, short)
+        for (source,), group in rows.groups(copies & (rows.source != cpu) & (rows.target != cpu), rows.source):
+            name = f"{whose}from {rows.devices[source]}"
+            title = f"copies from {rows.devices[source]} to {device}"
+            yield self._lane(name, title, LaneKind.BETWEEN, device, group, Span.COPY)
+        down = np.flatnonzero(copies & (rows.target == cpu))
+        if down.size:
+            name = f"{whose}to host" if short else "to the host"
+            yield self._lane(name, f"copies from {device}", LaneKind.TO_HOST, device, down, Span.COPY)
+        groups = rows.groups(here & rows.of(Kind.COLLECTIVE), rows.stream)
+        for place, (_, group) in enumerate(groups, 1):
+            name = f"{whose}collectives" if place == 1 else f"{whose}collectives {place}"
+            yield self._lane(name, device, LaneKind.COLLECTIVES, device, group, Span.COLLECTIVE)
+
+    def _streams(self, device: str, kernels: Mask, whose: str, short: bool) -> Iterator[Lane]:
+        groups = list(self._rows.groups(kernels, self._rows.stream))
+        counted = any(stream >= _READABLE_STREAM for (stream,), _ in groups)
+        for place, ((stream,), group) in enumerate(groups, 1):
+            number = f"stream {place if counted else stream}"
+            name, title = f"{whose}{number}", f"{number} of {device}"
+            if stream == 0:
+                name = f"{whose}default" if short else "default stream"
+                title = f"the default stream of {device}"
+            yield self._lane(name, title, LaneKind.STREAM, device, group, Span.KERNEL)
+
+    def _lane(self, name: str, title: str, kind: LaneKind, device: str, numbers: Numbers, span: Span) -> Lane:
+        rows = self._rows
+        spans = (np.full(numbers.size, int(span)), numbers, rows.start[numbers], rows.end[numbers])
+        whose = f"{title} ({self._prefix.rstrip()})" if self._prefix else title
+        return Lane(f"{self._prefix}{name}", whose, kind, self._number, device, spans, self._hazard[numbers])
+
+
+def _launches(launched: Numbers, start: Numbers, end: Numbers) -> Numbers:
+    """When each launch is drawn to have begun: `LAUNCH` before it was over, but not while the host did other things."""
+    others = np.append(np.sort(end[end > start]), np.iinfo(np.int64).max)
+    before = others[np.maximum(np.searchsorted(others, launched, side="right") - 1, 0)]
+    earliest = np.maximum(launched - LAUNCH, 0)
+    after_others = np.where(before <= launched, np.maximum(earliest, before), earliest)
+    order = np.argsort(launched, kind="stable")
+    previous = np.empty_like(launched)
+    previous[order] = np.append(np.iinfo(np.int64).min, launched[order][:-1])
+    began: Numbers = np.minimum(np.maximum(after_others, previous), launched)
+    return began
+
+
+def _work(rows: Rows) -> Mask:
+    """The rows that are work of an accelerator."""
+    return rows.of(Kind.KERNEL, Kind.TRANSFER, Kind.COLLECTIVE) & ~rows.on("cpu")

@@ -1,0 +1,35 @@
+"""Classes of the app are composed: each inherits from a library, a protocol, or from one of few documented bases."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+
+import gpututor.app
+
+BASES = {"BaseApp", "BaseScreen", "BaseModal", "ListTab", "CodeArea"}
+"""Documented bases; each inherits from a library's class alone."""
+
+
+def _is_ours(kind: type) -> bool:
+    return kind.__module__.startswith("gpututor.") and not getattr(kind, "_is_protocol", False)
+
+
+def _classes() -> list[type]:
+    names = [module.name for module in pkgutil.walk_packages(gpututor.app.__path__, "gpututor.app.")]
+    modules = [importlib.import_module(name) for name in names if not name.endswith(".child")]
+    return [
+        kind
+        for module in modules
+        for kind in vars(module).values()
+        if isinstance(kind, type) and kind.__module__ == module.__name__
+    ]
+
+
+def test_a_class_of_the_app_inherits_from_a_library_a_protocol_or_a_documented_base() -> None:
+    classes = _classes()
+    assert len(classes) > 150
+    inherited = {kind.__qualname__: {base.__name__ for base in kind.__bases__ if _is_ours(base)} for kind in classes}
+    assert {name: bases for name, bases in inherited.items() if bases - BASES} == {}
+    assert {name for name, bases in inherited.items() if name in BASES and bases} == set()
+    assert inherited.keys() >= BASES
