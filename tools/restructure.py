@@ -58,7 +58,9 @@ class Repo:
     def __init__(self) -> None:
         self.files: dict[Path, str] = {}
         self.sources: dict[str, Source] = {}
-        listed = subprocess.run(["git", "ls-files", "-co", "--exclude-standard"], cwd=ROOT, capture_output=True, text=True, check=True)
+        listed = subprocess.run(
+            ["git", "ls-files", "-co", "--exclude-standard"], cwd=ROOT, capture_output=True, text=True, check=True
+        )
         for line in listed.stdout.splitlines():
             path = ROOT / line
             if not path.is_file():
@@ -91,7 +93,12 @@ def bound_names(statement: ast.stmt) -> list[str]:
     if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
         return [statement.name]
     if isinstance(statement, ast.Assign):
-        return [n.id for t in statement.targets for n in ast.walk(t) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)]
+        return [
+            n.id
+            for t in statement.targets
+            for n in ast.walk(t)
+            if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)
+        ]
     if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
         return [statement.target.id]
     if isinstance(statement, ast.If | ast.Try | ast.With | ast.For):
@@ -103,7 +110,16 @@ def bound_names(statement: ast.stmt) -> list[str]:
     return []
 
 
-SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+SCOPES = (
+    ast.FunctionDef,
+    ast.AsyncFunctionDef,
+    ast.Lambda,
+    ast.ClassDef,
+    ast.ListComp,
+    ast.SetComp,
+    ast.DictComp,
+    ast.GeneratorExp,
+)
 
 
 def local_bindings(scope: ast.AST) -> tuple[set[str], set[str], dict[str, tuple[str, str]]]:
@@ -189,7 +205,13 @@ class Resolver(ast.NodeVisitor):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             a = node.args
             arguments = (*a.posonlyargs, *a.args, *a.kwonlyargs, *filter(None, (a.vararg, a.kwarg)))
-            outer = [*node.decorator_list, *a.defaults, *a.kw_defaults, node.returns, *(arg.annotation for arg in arguments)]
+            outer = [
+                *node.decorator_list,
+                *a.defaults,
+                *a.kw_defaults,
+                node.returns,
+                *(arg.annotation for arg in arguments),
+            ]
             inner = list(node.body)
         elif isinstance(node, ast.Lambda):
             outer = [*node.args.defaults, *node.args.kw_defaults]
@@ -390,7 +412,9 @@ class Restructure:
         here = self.to.get(module, module)
         edits = Edits(text)
         module_names = {n for st in tree.body for n in bound_names(st)}
-        all_bound = module_names | {n.id for n in ast.walk(tree) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+        all_bound = module_names | {
+            n.id for n in ast.walk(tree) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)
+        }
         all_bound |= {n.arg for n in ast.walk(tree) if isinstance(n, ast.arg)}
         all_bound |= {n.name for n in ast.walk(tree) if isinstance(n, ast.FunctionDef | ast.ClassDef)}
         imported_as: dict[str, set[str]] = defaultdict(set)
@@ -415,7 +439,12 @@ class Restructure:
             return bound if clash else last
 
         for node in ast.walk(tree):
-            if isinstance(node, ast.ImportFrom) and node.module and node.level == 0 and node.module.split(".")[0] == "gpututor":
+            if (
+                isinstance(node, ast.ImportFrom)
+                and node.module
+                and node.level == 0
+                and node.module.split(".")[0] == "gpututor"
+            ):
                 lines: list[str] = []
                 changed = False
                 groups: dict[str, list[str]] = defaultdict(list)
@@ -505,7 +534,9 @@ class Restructure:
             if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
                 new_ = self.renames.get((module, statement.name))
                 if new_:
-                    keyword = {ast.FunctionDef: "def", ast.AsyncFunctionDef: "async def", ast.ClassDef: "class"}[type(statement)]
+                    keyword = {ast.FunctionDef: "def", ast.AsyncFunctionDef: "async def", ast.ClassDef: "class"}[
+                        type(statement)
+                    ]
                     begin = edits.at(statement.lineno, statement.col_offset)
                     length = len(f"{keyword} {statement.name}".encode())
                     edits.edits.append((begin, begin + length, f"{keyword} {new_}".encode()))
@@ -595,7 +626,11 @@ class Restructure:
                     comment = lines[span[1] - 1]
                     imports.append("\n".join((*lines[span[0] - 1 : span[1] - 1], comment)))
                     cut.append(span)
-                elif isinstance(statement, ast.If) and ast.unparse(statement.test) == "TYPE_CHECKING" and not statement.orelse:
+                elif (
+                    isinstance(statement, ast.If)
+                    and ast.unparse(statement.test) == "TYPE_CHECKING"
+                    and not statement.orelse
+                ):
                     for sub in statement.body:
                         typing_imports.append("\n".join(lines[sub.lineno - 1 : sub.end_lineno]))
                     cut.append(span)
@@ -603,7 +638,9 @@ class Restructure:
                     cut.append(span)
                 elif isinstance(statement, ast.Assign | ast.AnnAssign) and ast.unparse(statement) in assigned:
                     cut.append(span)
-                elif isinstance(statement, ast.Assign) and any(isinstance(t, ast.Name) and t.id == "__all__" for t in statement.targets):
+                elif isinstance(statement, ast.Assign) and any(
+                    isinstance(t, ast.Name) and t.id == "__all__" for t in statement.targets
+                ):
                     exported += [element.value for element in statement.value.elts]  # type: ignore[attr-defined]
                     cut.append(span)
             assigned |= {ast.unparse(st) for st in statements if isinstance(st, ast.Assign | ast.AnnAssign)}

@@ -436,7 +436,8 @@ async def test_every_tab_is_a_digit_away_and_gets_the_keys(desk: Desk) -> None:
             await pilot.press(str(number))
             tab = screen.tab
             assert tab is not None
-            assert type(tab).__name__ == entry.widget
+            assert type(tab) is type(entry.make())
+            assert screen.tab_number == number - 1
             await until(pilot, lambda tab=tab: tab.has_focus_within or tab.has_focus, "for the focus")  # type: ignore[misc]
             assert [each.display for each in screen.tabs.made.values()].count(True) == 1
         await pilot.press("tab")

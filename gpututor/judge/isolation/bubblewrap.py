@@ -21,7 +21,7 @@ from gpututor.protocol.messages import SCRATCH_BYTES
 DISTRIBUTIONS = ("torch", "numpy", "safetensors", "platformdirs")
 """With all that these need in turn."""
 PARTS = ("devices", "hardware", "protocol", "trace", "worker")
-MODULES = ("__init__", "errors", "files", "paths", "plain_text", "processes")
+MODULES = ("__init__", "errors", "files", "paths", "processes", "text")
 """Of gpututor: what a worker imports. The course, the judge and the checks are not among them."""
 _MOST_LINKS = 40
 

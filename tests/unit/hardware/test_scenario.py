@@ -39,5 +39,5 @@ def test_it_travels_to_the_worker_as_it_is() -> None:
 
 @pytest.mark.parametrize("name", [name for name in FIELDS if name != "name"])
 def test_the_virtual_machine_obeys_every_field(name: str) -> None:
-    source = (ROOT / "gpututor" / "worker" / "machines.py").read_text(encoding="utf-8")
+    source = (ROOT / "gpututor" / "worker" / "machine.py").read_text(encoding="utf-8")
     assert f"scenario.{name}" in source

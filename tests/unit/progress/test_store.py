@@ -16,7 +16,6 @@ import pytest
 from gpututor.errors import ProgressError
 from gpututor.grading.report import Outcome, Report
 from gpututor.progress import database
-from gpututor.progress import store as records
 from gpututor.progress import store as store_module
 from gpututor.progress.store import Attempt, ExerciseProgress, ProgressStore
 from tests.unit.progress.reports import report
@@ -301,10 +300,11 @@ def test_the_best_of_many_attempts_is_found_without_reading_them_all(
     with sqlite3.connect(path) as connection:
         connection.execute("UPDATE attempts SET report = '[' WHERE id = 3")
     read: list[str] = []
+    real = store_module.read_record
 
     def noted(text: str) -> Report:
         read.append(text)
-        return records.read_record(text)
+        return real(text)
 
     monkeypatch.setattr(store_module, "read_record", noted)
     best = store.best("tensors/born")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
+from multiprocessing.reduction import ForkingPickler
 from typing import Any, cast
 
 import torch
@@ -214,3 +215,28 @@ def deep_copy(tensor: VirtualTensor, memo: dict[int, Any]) -> VirtualTensor:
     if tensor.grad is not None:
         copy.grad = tensor.grad.__deepcopy__(memo)
     return copy
+
+
+def _to_other_process(tensor: VirtualTensor) -> tuple[Any, ...]:
+    """As CUDA shares by handle: the other process sees the same memory (torch/multiprocessing/reductions.py)."""
+    if tensor.requires_grad and not tensor.is_leaf:
+        raise RuntimeError(
+            "Cowardly refusing to serialize non-leaf tensor which requires_grad, since autograd does not support "
+            "crossing process boundaries.  If you just want to transfer the data, call detach() on the tensor before "
+            "serializing (e.g., putting it on the queue)."
+        )
+    if not active().values:
+        raise cuda_errors.NoValues("A tensor on its way to another process")
+    with torch_private.host_only():
+        host = tensor._host.detach()
+    is_parameter = bool(getattr(tensor, "_is_param", False))
+    return _from_other_process, (host, tensor._device.index, tensor.requires_grad, is_parameter)
+
+
+def _from_other_process(host: torch.Tensor, index: int, requires_grad: bool, is_parameter: bool) -> torch.Tensor:
+    tensor = VirtualTensor(host, active().gpu(index).device)
+    return torch.nn.Parameter(tensor, requires_grad) if is_parameter else tensor.requires_grad_(requires_grad)
+
+
+# Of our own class only: nothing of torch's is changed.
+ForkingPickler.register(VirtualTensor, _to_other_process)
