@@ -237,7 +237,7 @@ async def test_who_is_typing_is_not_asked_under_the_fingers(desk: Desk, monkeypa
     async with desk.start() as pilot:
         screen = main_screen(pilot)
         now = 100.0
-            monkeypatch.setattr(screen.files, "_clock", lambda: now)
+        monkeypatch.setattr(screen.files, "_clock", lambda: now)
         await pilot.press("e", "x")
         desk.file().write_text("theirs = 1\n")
         for letter in "more":
