@@ -386,6 +386,7 @@ def course_folder(word: str) -> Path:
     if folder.exists() or len(folder.parts) != 1 or not word.isidentifier():
         return folder
     import importlib.metadata  # 20 ms
+    import importlib.util
 
     packs = {entry.name: entry for entry in importlib.metadata.entry_points(group=GROUP)}
     if word not in packs:
