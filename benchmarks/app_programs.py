@@ -48,21 +48,21 @@ class StreamingClient:
         pass
 
     def grade(self, request: Any) -> Iterator[Any]:
-        from gpututor.grading.events import Cancelled, Graded, RunStarted, VerdictReached
+        from gpututor.grading.events import CheckFinished, GradingCancelled, GradingFinished, ScenarioStarted
         from gpututor.grading.report import Environment, Outcome, Report, RunSummary, Status, Verdict
 
         self._cancelled = False
         verdicts = []
-        yield RunStarted("one GPU", "cuda:0, virtual T4")
+        yield ScenarioStarted("one GPU", "cuda:0, virtual T4")
         for number in range(self._verdicts):
             status = Status.FAILED if number == 7 else Status.PASSED
             verdict = Verdict(
                 f"check {number}", f"Check {number} of many holds", status, "one GPU", line=3, expected="7", got="8"
             )
             verdicts.append(verdict)
-            yield VerdictReached(verdict)
+            yield CheckFinished(verdict)
             if self._cancelled:
-                yield Cancelled()
+                yield GradingCancelled()
                 return
             time.sleep(self._pause_s)
         if self._events and request.recording_folder is not None:
@@ -75,7 +75,7 @@ class StreamingClient:
         environment = Environment("0.1.0", "2.13.0", "3.11.4", "Linux", "process", 7)
         runs = (RunSummary("one GPU", "cuda:0, virtual T4", True, output=output),)
         now = "2026-01-02T03:04:05+00:00"
-        yield Graded(Report(key, Outcome.FAILED, tuple(verdicts), runs, environment, "0" * 64, now, 2.0, ""))
+        yield GradingFinished(Report(key, Outcome.FAILED, tuple(verdicts), runs, environment, "0" * 64, now, 2.0, ""))
 
     def cancel(self) -> None:
         self._cancelled = True
@@ -87,7 +87,7 @@ class StreamingClient:
 def gpututor_app(verdicts: int = 12, pause_s: float = 0.02, events: int = 0) -> App[None]:
     """The app on the built-in course, the first exercise's file of two hundred lines, with a client that streams."""
     from gpututor.app.app import GpututorApp
-    from gpututor.app.runtime import IdleCollector
+    from gpututor.app.runtime import GcScheduler
     from gpututor.course.loader import load_course
     from gpututor.course.workspace import make_workspace
     from gpututor.paths import builtin_course, default_workspace, progress_file
@@ -104,7 +104,7 @@ def gpututor_app(verdicts: int = 12, pause_s: float = 0.02, events: int = 0) -> 
         workspace=workspace,
         progress=progress,
         client=StreamingClient(verdicts, pause_s, events),
-        collector=IdleCollector(),
+        collector=GcScheduler(),
     )
 
 

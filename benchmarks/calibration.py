@@ -18,14 +18,14 @@ from fit import fit
 from programs import MODELS, Measured, measured, ratios, within, within_quarter
 
 from gpututor.devices.virtual.cost.calibration import fitted
-from gpututor.devices.virtual.operator_facts import FREE, kind_of
+from gpututor.devices.virtual.operator_facts import NO_COST, kind_of
 
 FOLDS = 10
 
 
 def _class(one: Measured) -> str:
     """The kind of the operator that moves or computes most."""
-    launched = [op for op in one.operators if kind_of(op.name) != FREE]
+    launched = [op for op in one.operators if kind_of(op.name) != NO_COST]
     heavy = max(launched, key=lambda op: (op.flops, sum(math.prod(t[0]) for t in (*op.inputs, *op.outputs))))
     return kind_of(heavy.name)
 

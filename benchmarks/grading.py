@@ -22,7 +22,7 @@ from gpututor import paths
 from gpututor.course.loader import load_course
 from gpututor.course.model import Exercise
 from gpututor.grading.client import GradingClient, IsolationName
-from gpututor.grading.events import Graded, GradeRequest
+from gpututor.grading.events import GradeRequest, GradingFinished
 from gpututor.grading.report import Outcome
 
 READING_S = 3.0
@@ -33,7 +33,7 @@ COLD, EXERCISES = 3, 6
 def grade(client: GradingClient, exercise: Exercise) -> None:
     request = GradeRequest(str(exercise.folder), exercise.solution, "solution.py", device="virtual")
     *_, end = client.grade(request)
-    assert isinstance(end, Graded)
+    assert isinstance(end, GradingFinished)
     assert end.report.outcome is Outcome.PASSED, f"{exercise.slug}: {end.report.outcome}"
 
 

@@ -8,10 +8,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from gpututor.devices.virtual.cost.calibration import Attainable, attainable
+from gpututor.devices.virtual.cost.calibration import AchievableRates, attainable
 from gpututor.devices.virtual.cost.kernel import launches, price
 from gpututor.devices.virtual.cost.registry import Tensor
-from gpututor.devices.virtual.operator_facts import FREE, kind_of
+from gpututor.devices.virtual.operator_facts import NO_COST, kind_of
 from gpututor.hardware.gpus import gpu_spec
 
 DATA = Path(__file__).parent / "data" / "measured_gpu_times.json"
@@ -46,7 +46,7 @@ class Measured:
     @property
     def kinds(self) -> frozenset[str]:
         """Kinds of its operators that launch something."""
-        return frozenset(kind_of(one.name) for one in self.operators) - {FREE}
+        return frozenset(kind_of(one.name) for one in self.operators) - {NO_COST}
 
 
 def tensors(listed: Iterable[tuple[list[int], str]]) -> tuple[Tensor, ...]:
@@ -68,7 +68,7 @@ def measured() -> list[Measured]:
     return found
 
 
-def modelled_s(one: Measured, gpu: Attainable) -> float:
+def modelled_s(one: Measured, gpu: AchievableRates) -> float:
     """Seconds that the model gives the program: the host launches, the device follows, both measured by events."""
     launch_s = gpu.spec.launch_s
     host = device = _AROUND * launch_s

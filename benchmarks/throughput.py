@@ -26,7 +26,7 @@ from gpututor import paths
 from gpututor.course.loader import load_course
 from gpututor.course.model import Exercise
 from gpututor.grading.client import GradingClient
-from gpututor.grading.events import Graded, GradeRequest
+from gpututor.grading.events import GradeRequest, GradingFinished
 from gpututor.grading.report import Outcome
 from gpututor.judge.author_code import load_code
 from gpututor.processes import descendants
@@ -41,7 +41,7 @@ NAIVE_ROUNDS = 6
 def grade(client: GradingClient, exercise: Exercise) -> None:
     request = GradeRequest(str(exercise.folder), exercise.solution, "solution.py", device="virtual")
     *_, end = client.grade(request)
-    assert isinstance(end, Graded)
+    assert isinstance(end, GradingFinished)
     assert end.report.outcome is Outcome.PASSED, f"{exercise.slug}: {end.report.outcome} {end.report.reason}"
 
 

@@ -30,11 +30,11 @@ from gpututor.course.model import Exercise, Limits
 from gpututor.grading.report import Status
 from gpututor.hardware.scenario import Scenario
 from gpututor.judge.author_code import load_code
-from gpututor.judge.channel import Conversation
+from gpututor.judge.channel import WorkerSession
 from gpututor.judge.isolation import Process
 from gpututor.judge.timing.measure import measure
 from gpututor.judge.workers import Worker, WorkerPool
-from gpututor.judge.workers.pool import Spares
+from gpututor.judge.workers.pool import SpawnedWorkers
 from gpututor.protocol.messages import MachineSpec
 
 GIVEN = """\
@@ -108,7 +108,7 @@ class KeptWorkers(WorkerPool):
     """Lends the same workers again and again."""
 
     def __init__(self) -> None:
-        super().__init__(Spares(Process()))
+        super().__init__(SpawnedWorkers(Process()))
         self._idle: list[Worker] = []
 
     def warm(self, count: int = 1) -> None:
@@ -120,7 +120,7 @@ class KeptWorkers(WorkerPool):
     def release(self, worker: Worker) -> None:
         worker.awake().__enter__()  # it may stand still, and goes on until the judge stops it anew
         worker.channel.begin(None, 1 << 16)
-        Conversation(worker.channel).ask({"op": "leave"})
+        WorkerSession(worker.channel).ask({"op": "leave"})
         self._idle.append(worker)
 
 

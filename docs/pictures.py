@@ -18,7 +18,7 @@ from gpututor.course.loader import load_course
 from gpututor.course.model import Course, Exercise
 from gpututor.course.workspace import Workspace, make_workspace
 from gpututor.grading.client import GradingClient
-from gpututor.grading.events import Graded, GradeRequest
+from gpututor.grading.events import GradeRequest, GradingFinished
 from gpututor.progress.store import ProgressStore
 
 PICTURES = Path(__file__).parent / "pictures"
@@ -83,7 +83,7 @@ class Studio:
                 return
             request = GradeRequest(str(exercise.folder), exercise.solution, "solution.py")
             for event in self.client.grade(request):
-                if isinstance(event, Graded):
+                if isinstance(event, GradingFinished):
                     self.progress.record(event.report, exercise.solution)
 
     async def picture(self, of: tuple[str, str], act: Callable[[Pilot[None]], object]) -> str:

@@ -33,7 +33,7 @@ PROBE_TIMEOUT_S = 150.0
 
 
 @dataclass(frozen=True)
-class Finding:
+class Diagnosis:
     """One thing that was looked at."""
 
     state: str
@@ -43,13 +43,13 @@ class Finding:
     advice: str = ""
 
 
-def findings(course_folder: Path | None = None, workspace_folder: Path | None = None) -> Iterator[Finding]:
+def findings(course_folder: Path | None = None, workspace_folder: Path | None = None) -> Iterator[Diagnosis]:
     """Look at one thing after the other; it takes seconds, for PyTorch is asked in processes of its own.
 
     `course_folder` None: the course that comes with gpututor. `workspace_folder` None: the one that is found from here.
     """
-    yield Finding(OK, "gpututor", f"{__version__} in {paths.PACKAGE}")
-    yield Finding(OK, "Python", f"{platform.python_version()}, {sys.executable}, {platform.platform()}")
+    yield Diagnosis(OK, "gpututor", f"{__version__} in {paths.PACKAGE}")
+    yield Diagnosis(OK, "Python", f"{platform.python_version()}, {sys.executable}, {platform.platform()}")
     yield from _packages()
     yield from _devices()
     yield _isolation()
@@ -58,7 +58,7 @@ def findings(course_folder: Path | None = None, workspace_folder: Path | None = 
     try:
         course = load_course(course_folder or paths.builtin_course())
     except TutorError as error:
-        yield Finding(WRONG, "course", error.title, error.advice)
+        yield Diagnosis(WRONG, "course", error.title, error.advice)
     else:
         yield from _course(course)
     yield _workspace(workspace_folder, course)
@@ -68,12 +68,12 @@ def findings(course_folder: Path | None = None, workspace_folder: Path | None = 
     yield _writable("cache", paths.cache_folder())
 
 
-def _packages() -> Iterator[Finding]:
+def _packages() -> Iterator[Diagnosis]:
     """What gpututor needs, as its own metadata says it, against what is installed."""
     try:
         needed = [line for line in metadata.requires("gpututor") or () if "extra ==" not in line]
     except metadata.PackageNotFoundError:
-        yield Finding(NOTE, "packages", "gpututor is not installed, so its needs are not known", "`pip install -e .`")
+        yield Diagnosis(NOTE, "packages", "gpututor is not installed, so its needs are not known", "`pip install -e .`")
         return
     for line in sorted(needed):
         name = re.split(r"[^\w-]", line, maxsplit=1)[0]
@@ -83,14 +83,14 @@ def _packages() -> Iterator[Finding]:
         try:
             version = metadata.version(name)
         except metadata.PackageNotFoundError:
-            yield Finding(WRONG, name, "is not installed", advice)
+            yield Diagnosis(WRONG, name, "is not installed", advice)
             continue
         too_old = least is not None and _numbers(version) < _numbers(least[1])
         too_new = below is not None and _numbers(version) >= _numbers(below[1])
         if too_old or too_new:
-            yield Finding(WRONG, name, f"{version}, but gpututor needs {line}", advice)
+            yield Diagnosis(WRONG, name, f"{version}, but gpututor needs {line}", advice)
         else:
-            yield Finding(OK, name, version)
+            yield Diagnosis(OK, name, version)
 
 
 def _numbers(version: str) -> tuple[int, ...]:
@@ -98,18 +98,18 @@ def _numbers(version: str) -> tuple[int, ...]:
     return tuple(int(number) for number in re.findall(r"\d+", re.split(r"[^\d.]", version)[0]))
 
 
-def _devices() -> Iterator[Finding]:
+def _devices() -> Iterator[Diagnosis]:
     inventory = load_inventory(refresh=True)
     if inventory.error:
-        yield Finding(WRONG, "devices", inventory.error, "PyTorch must import: `python -c 'import torch'` says more.")
+        yield Diagnosis(WRONG, "devices", inventory.error, "PyTorch must import: `python -c 'import torch'` says more.")
         return
     for device in inventory.devices:
-        yield Finding(OK, "device", device_line(device))
+        yield Diagnosis(OK, "device", device_line(device))
     if not inventory.accelerators:
-        yield Finding(OK, "device", "no accelerator; exercises run on the virtual GPU")
+        yield Diagnosis(OK, "device", "no accelerator; exercises run on the virtual GPU")
 
 
-def _isolation() -> Finding:
+def _isolation() -> Diagnosis:
     """Asks in a process of its own whether a worker computes in bubblewrap, on all devices that work without it."""
     try:
         done = subprocess.run(
@@ -118,44 +118,46 @@ def _isolation() -> Finding:
         found = json.loads(done.stdout.decode("utf-8", "replace").strip().rpartition("\n")[2])
         works, title, advice, devices = (found[key] for key in ("works", "title", "advice", "devices"))
     except (OSError, subprocess.TimeoutExpired, ValueError, KeyError, TypeError) as error:
-        return Finding(NOTE, "isolation", f"it cannot be told whether bubblewrap works: {error}", OWN_FILES)
+        return Diagnosis(NOTE, "isolation", f"it cannot be told whether bubblewrap works: {error}", OWN_FILES)
     if not works:
-        return Finding(NOTE, "isolation", title.rstrip("."), f"{OWN_FILES} {advice}")
+        return Diagnosis(NOTE, "isolation", title.rstrip("."), f"{OWN_FILES} {advice}")
     lacking = [device.name for device in load_inventory().accelerators if device.name not in devices]
     if lacking:
         words = f"bubblewrap works, but {', '.join(lacking)} cannot be used in it"
-        return Finding(NOTE, "isolation", words, "Other people's files are graded on the virtual GPU.")
-    return Finding(OK, "isolation", f"bubblewrap works, with {', '.join(devices)}")
+        return Diagnosis(NOTE, "isolation", words, "Other people's files are graded on the virtual GPU.")
+    return Diagnosis(OK, "isolation", f"bubblewrap works, with {', '.join(devices)}")
 
 
-def _terminal() -> Finding:
+def _terminal() -> Diagnosis:
     # Inside the app, sys.stdout is no file.
     encoding = getattr(sys.stdout, "encoding", "") or getattr(sys.__stdout__, "encoding", "") or "unknown"
     if encoding.lower().replace("-", "") != "utf8":
-        return Finding(NOTE, "terminal", f"writes {encoding}, so some signs show as ?", "Set LANG=C.UTF-8 or the like.")
-    return Finding(OK, "terminal", f"{os.environ.get('TERM', 'no TERM')}, UTF-8")
+        return Diagnosis(
+            NOTE, "terminal", f"writes {encoding}, so some signs show as ?", "Set LANG=C.UTF-8 or the like."
+        )
+    return Diagnosis(OK, "terminal", f"{os.environ.get('TERM', 'no TERM')}, UTF-8")
 
 
-def _course(course: Course) -> Iterator[Finding]:
+def _course(course: Course) -> Iterator[Diagnosis]:
     count = f"{len(course.exercises)} exercises in {len(course.lessons)} lessons"
-    yield Finding(OK if course.exercises else WRONG, "course", f"{count}, {course.folder}")
+    yield Diagnosis(OK if course.exercises else WRONG, "course", f"{count}, {course.folder}")
     for problem in course.problems:
-        yield Finding(WRONG, "course", problem.title, problem.advice)
+        yield Diagnosis(WRONG, "course", problem.title, problem.advice)
 
 
-def _workspace(folder: Path | None, course: Course | None) -> Finding:
+def _workspace(folder: Path | None, course: Course | None) -> Diagnosis:
     workspace = find_workspace(folder, course)
     if workspace is None:
         try:
             if folder is None and course is not None:
                 check_not_missing(course)
         except TutorError as error:
-            return Finding(WRONG, "workspace", error.title, error.advice)
-        return Finding(NOTE, "workspace", "there is none yet", "`gpututor init` makes it; so does the app.")
+            return Diagnosis(WRONG, "workspace", error.title, error.advice)
+        return Diagnosis(NOTE, "workspace", "there is none yet", "`gpututor init` makes it; so does the app.")
     return _writable("workspace", workspace.folder)
 
 
-def _progress(place: str) -> Finding:
+def _progress(place: str) -> Diagnosis:
     path = paths.progress_file(place)
     if not path.exists():
         return _writable("progress", path.parent)
@@ -164,21 +166,21 @@ def _progress(place: str) -> Finding:
         kept = sum(progress.attempts for progress in store.summary().values())
         store.close()
     except ProgressError as error:
-        return Finding(WRONG, "progress", error.title, error.advice)
+        return Diagnosis(WRONG, "progress", error.title, error.advice)
     if store.notice:
-        return Finding(NOTE, "progress", store.notice)
-    return Finding(OK, "progress", f"{kept} attempt{'s' * (kept != 1)} in {path}")
+        return Diagnosis(NOTE, "progress", store.notice)
+    return Diagnosis(OK, "progress", f"{kept} attempt{'s' * (kept != 1)} in {path}")
 
 
-def _settings() -> Iterator[Finding]:
+def _settings() -> Iterator[Diagnosis]:
     for fault in SettingsFile().faults:
-        yield Finding(NOTE, "settings", fault)
+        yield Diagnosis(NOTE, "settings", fault)
 
 
-def _writable(about: str, folder: Path) -> Finding:
+def _writable(about: str, folder: Path) -> Diagnosis:
     """Whether files can be made in `folder`, or it can be made itself."""
     nearest = next(there for there in (folder, *folder.parents) if there.exists())
     if not nearest.is_dir() or not os.access(nearest, os.W_OK | os.X_OK):
         advice = f"Give yourself the right to write in {nearest}; GPUTUTOR_HOME=FOLDER moves what gpututor keeps."
-        return Finding(WRONG, about, f"{folder} cannot be written to", advice)
-    return Finding(OK, about, f"{folder} {'can be written to' if nearest == folder else 'will be made when needed'}")
+        return Diagnosis(WRONG, about, f"{folder} cannot be written to", advice)
+    return Diagnosis(OK, about, f"{folder} {'can be written to' if nearest == folder else 'will be made when needed'}")

@@ -152,7 +152,7 @@ def virtual_gpu(request: pytest.FixtureRequest) -> Iterator[VirtualMachine]:
     from gpututor.devices.virtual import machine
 
     if machine.is_on():
-        yield machine.active()
+        yield machine.active_machine()
         return
     with Wanted(1, gpu_spec(DEFAULT_MODEL), None).switched_on() as made:
         yield made
@@ -241,9 +241,9 @@ def _as_in_a_fresh_process() -> None:
     """
     import torch
 
-    from gpututor.devices.virtual.machine import CUDA_DEFAULT_SEED, active
+    from gpututor.devices.virtual.machine import CUDA_DEFAULT_SEED, active_machine
 
     torch.cuda.manual_seed_all(CUDA_DEFAULT_SEED)
     torch.cuda.empty_cache()
-    for gpu in active().gpus:
+    for gpu in active_machine().gpus:
         gpu.memory.reset_peaks()

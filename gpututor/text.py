@@ -14,7 +14,7 @@ _UNSAFE = re.compile(
 )
 
 
-def visible(text: str) -> str:
+def escape_control_chars(text: str) -> str:
     """`text` with what could steer a terminal or deceive a reader written out: ESC becomes `\\x1b`.
 
     Newline and tab stay. Written out are other control characters, marks that turn the direction of writing, line
@@ -33,7 +33,7 @@ def lines_of(text: str) -> list[str]:
     return with_newlines(text).split("\n")
 
 
-def shortened(text: str, most: int) -> str:
+def truncate(text: str, most: int) -> str:
     """`text`, or its beginning and a sign that there was more: at most so many characters."""
     return text if len(text) <= most else f"{text[: most - 1]}…"
 

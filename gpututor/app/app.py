@@ -15,7 +15,7 @@ from gpututor.app import runtime
 from gpututor.app.base import BaseApp
 from gpututor.app.main.host import LearnerContext
 from gpututor.app.main.screen import MainScreen
-from gpututor.app.runtime import IdleCollector, write_log
+from gpututor.app.runtime import GcScheduler, write_log
 from gpututor.app.textual_private import error_of
 from gpututor.course.model import Course, Exercise
 from gpututor.course.workspace import Workspace, make_workspace
@@ -46,7 +46,7 @@ class GpututorApp(BaseApp):
         new_workspace: Path | None = None,
         find_devices: Callable[[], Inventory] | None = None,
         settings: SettingsFile | None = None,
-        collector: IdleCollector | None = None,
+        collector: GcScheduler | None = None,
     ) -> None:
         """`workspace` None: there is none yet, and the welcome offers to make one in `new_workspace`.
 
@@ -82,7 +82,7 @@ class GpututorApp(BaseApp):
         """A fault of ours that nobody foresaw: what is open is saved, and the log has what Textual would print."""
 
         self.bell()
-        self.panic(last_words(sys.exc_info()[1] or error_of(self), self._desks))
+        self.panic(crash_message(sys.exc_info()[1] or error_of(self), self._desks))
 
     def palette_entries(self, screen: Screen[Any], query: str) -> Iterator[Entry]:
         from gpututor.app.palette import learner_entries  # with the first use of the palette
@@ -131,7 +131,7 @@ class GpututorApp(BaseApp):
         self.exit()
 
 
-def last_words(error: BaseException | None, desks: Sequence[MainScreen]) -> Text:
+def crash_message(error: BaseException | None, desks: Sequence[MainScreen]) -> Text:
     """Write the log, save what is open on `desks`, and say what became of it."""
     if error is not None:
         write_log(error)

@@ -18,8 +18,8 @@ from textual.theme import Theme
 from gpututor.app import runtime, themes
 from gpututor.app.escape_key import escape_took, quick_driver
 from gpututor.app.messages import SettingsChanged
-from gpututor.app.runtime import LOOK_EVERY_S, START_AFTER_S, IdleCollector
-from gpututor.app.themes import ChosenReversed, WithoutColours
+from gpututor.app.runtime import LOOK_EVERY_S, START_AFTER_S, GcScheduler
+from gpututor.app.themes import ReverseSelection, WithoutColours
 from gpututor.errors import TutorError
 from gpututor.settings import SettingsFile
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from gpututor.grading.client import GradingService
 
 _WITHOUT_COLOURS = (WithoutColours(),)
-_SIXTEEN_COLOURS = (ChosenReversed(),)
+_SIXTEEN_COLOURS = (ReverseSelection(),)
 
 
 def palette_provider() -> type[Provider]:
@@ -52,7 +52,7 @@ class BaseApp(App[None]):
     no_color = False
 
     def __init__(
-        self, *, client: GradingService, settings: SettingsFile | None = None, collector: IdleCollector | None = None
+        self, *, client: GradingService, settings: SettingsFile | None = None, collector: GcScheduler | None = None
     ) -> None:
         """`collector`: for a process of the app's own."""
         super().__init__()

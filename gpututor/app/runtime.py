@@ -23,7 +23,7 @@ _YOUNG, _MIDDLE, _OLD = 1000, 8, 10_000
 """When Python looks by itself: at what came since the step began, soon; at all, only if keys come for an hour."""
 
 
-class IdleCollector:
+class GcScheduler:
     """Lets Python look for garbage when the learner reads, and not at what will stay."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:

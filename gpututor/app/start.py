@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpututor.app.app import GpututorApp
-from gpututor.app.runtime import IdleCollector
+from gpututor.app.runtime import GcScheduler
 from gpututor.errors import CourseError, UsageError
 from gpututor.files import sweep_parts
 from gpututor.paths import builtin_course, drafts_folder, progress_file
@@ -55,7 +55,7 @@ def run(course_folder: Path | None = None, workspace_folder: Path | None = None)
             client=client,
             new_workspace=workspace_folder,
             find_devices=_find_devices,
-            collector=IdleCollector(),
+            collector=GcScheduler(),
         ).run()
     finally:
         client.close()

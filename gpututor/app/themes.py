@@ -188,7 +188,7 @@ _BLUE = 4
 """What the theme `terminal` puts behind what is chosen."""
 
 
-class ChosenReversed(LineFilter):
+class ReverseSelection(LineFilter):
     """Text on blue loses its colours and is reversed, whatever it says."""
 
     def apply(self, segments: list[Segment], background: Color) -> list[Segment]:

@@ -100,7 +100,7 @@ def reflowed(markdown: str) -> str:
 _TO_WRITE = re.compile(r"#\s*TODO\b|raise NotImplementedError\b")
 
 
-def first_place(lines: Sequence[str]) -> tuple[int, int]:
+def initial_cursor(lines: Sequence[str]) -> tuple[int, int]:
     """The row and the column, from 0, of the first line that is to be written; the start where none says so."""
     for row, line in enumerate(lines):
         if _TO_WRITE.search(line):

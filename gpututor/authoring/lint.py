@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from gpututor.authoring.problems import Fault, from_error
+from gpututor.authoring.problems import Problem, from_error
 from gpututor.course.loader import FEWEST_HINTS, FEWEST_WRONG_SOLUTIONS
 from gpututor.course.model import Course, Exercise, Lesson
 from gpututor.errors import CourseError
@@ -128,9 +128,9 @@ TODO = "# TODO"
 MAIN = 'if __name__ == "__main__":'
 
 
-def exercise_faults(exercise: Exercise, course: Course) -> Iterator[Fault]:
+def exercise_faults(exercise: Exercise, course: Course) -> Iterator[Problem]:
     """What is not so in the form of one exercise that the catalogue could read."""
-    rules: tuple[Callable[[Exercise], Iterator[Fault]], ...] = (
+    rules: tuple[Callable[[Exercise], Iterator[Problem]], ...] = (
         _manifest,
         _task,
         _hints,
@@ -148,7 +148,7 @@ def exercise_faults(exercise: Exercise, course: Course) -> Iterator[Fault]:
         yield from _reading(exercise.folder / name, course)
 
 
-def lesson_faults(lesson: Lesson, course: Course) -> Iterator[Fault]:
+def lesson_faults(lesson: Lesson, course: Course) -> Iterator[Problem]:
     """What is not so in the form of a lesson's text."""
     file = lesson.folder / "lesson.md"
     try:
@@ -159,10 +159,12 @@ def lesson_faults(lesson: Lesson, course: Course) -> Iterator[Fault]:
     yield from _length(file, text, LESSON_WORDS)
     for heading in LESSON_HEADINGS:
         if heading not in headings(text):
-            yield Fault(file, f"there is no heading `## {heading}`", "Every lesson has one; others show what it holds.")
+            yield Problem(
+                file, f"there is no heading `## {heading}`", "Every lesson has one; others show what it holds."
+            )
     if (found := examples(text)) < LEAST_EXAMPLES:
         advice = "Write them as ```python blocks; they are run one after the other."
-        yield Fault(file, f"expected {LEAST_EXAMPLES} examples or more, found {found}", advice)
+        yield Problem(file, f"expected {LEAST_EXAMPLES} examples or more, found {found}", advice)
     yield from _reading(file, course)
 
 
@@ -171,108 +173,108 @@ def named_check(wrong_solution: str) -> str:
     return wrong_solution.split("\n", 1)[0].removeprefix("# fails:").strip()
 
 
-def _manifest(exercise: Exercise) -> Iterator[Fault]:
+def _manifest(exercise: Exercise) -> Iterator[Problem]:
     if max(exercise.cases, len(exercise.scenarios)) < FEWEST_CASES:
         problem = f"expected {FEWEST_CASES} or more, got {exercise.cases}"
         advice = "Let draw() make other shapes in each case: one odd, one with a size of one."
-        yield Fault(exercise.folder / "exercise.toml", problem, advice, key="cases")
+        yield Problem(exercise.folder / "exercise.toml", problem, advice, key="cases")
 
 
-def _task(exercise: Exercise) -> Iterator[Fault]:
+def _task(exercise: Exercise) -> Iterator[Problem]:
     file, text = exercise.folder / "task.md", exercise.task
     yield from _length(file, text, TASK_WORDS)
     if exercise.entry and f"{exercise.entry}(" not in text:
-        yield Fault(file, f"it does not name `{exercise.entry}(…)`", "Show the function's signature.")
+        yield Problem(file, f"it does not name `{exercise.entry}(…)`", "Show the function's signature.")
     if "**Graded on**" not in text:
-        yield Fault(file, "it does not say what is graded", "End with a sentence that begins with **Graded on**.")
+        yield Problem(file, "it does not say what is graded", "End with a sentence that begins with **Graded on**.")
 
 
-def _hints(exercise: Exercise) -> Iterator[Fault]:
+def _hints(exercise: Exercise) -> Iterator[Problem]:
     file, hints = exercise.folder / "hints.md", exercise.hints
     if len(hints) < FEWEST_HINTS:
         problem = f"expected {FEWEST_HINTS} hints or more, found {len(hints)}"
-        yield Fault(file, problem, "Each hint begins with a line `## …`.")
+        yield Problem(file, problem, "Each hint begins with a line `## …`.")
     try:
         statements = statements_of(exercise.solution)
     except SyntaxError:
         return  # told of the solution
     shown = "\n".join(hints)
     if statements and all(line in shown for line in statements):
-        yield Fault(file, "the hints hold the whole solution", "Leave something to be written, if only a line.")
+        yield Problem(file, "the hints hold the whole solution", "Leave something to be written, if only a line.")
 
 
-def _starter(exercise: Exercise) -> Iterator[Fault]:
+def _starter(exercise: Exercise) -> Iterator[Problem]:
     file, text = exercise.folder / "starter.py", exercise.starter
     yield from _width(file, code_lines_of(text))
     if (found := text.count(TODO)) != 1:
         advice = f"Mark the one place where learners begin with `{TODO}: …`."
-        yield Fault(file, f"expected one `{TODO}`, found {found}", advice)
+        yield Problem(file, f"expected one `{TODO}`, found {found}", advice)
     if MAIN not in text:
-        yield Fault(file, f"there is no `{MAIN}`", "Let `gpututor run` show something of what the learner wrote.")
+        yield Problem(file, f"there is no `{MAIN}`", "Let `gpututor run` show something of what the learner wrote.")
     if not exercise.entry:
         return
     try:
         starter, solution = (arguments_of(one, exercise.entry) for one in (text, exercise.solution))
     except SyntaxError as error:
-        yield Fault(file, f"starter or solution is no Python: {error.msg}", "Mend the line.", line=error.lineno)
+        yield Problem(file, f"starter or solution is no Python: {error.msg}", "Mend the line.", line=error.lineno)
         return
     if starter is None:
-        yield Fault(file, f"it does not define {exercise.entry}()", f"Write `def {exercise.entry}(…):` there.")
+        yield Problem(file, f"it does not define {exercise.entry}()", f"Write `def {exercise.entry}(…):` there.")
     elif solution is not None and starter != solution:
         problem = f"its arguments are ({', '.join(starter)}), and the solution's ({', '.join(solution)})"
-        yield Fault(file, problem, "Give both the same signature.")
+        yield Problem(file, problem, "Give both the same signature.")
 
 
-def _solution(exercise: Exercise) -> Iterator[Fault]:
+def _solution(exercise: Exercise) -> Iterator[Problem]:
     file, text = exercise.folder / "solution.py", exercise.solution
     yield from _width(file, code_lines_of(text))
     if TODO in text:
         line = text[: text.index(TODO)].count("\n") + 1
-        yield Fault(file, f"there is a `{TODO}` in it", "Finish it.", line=line)
+        yield Problem(file, f"there is a `{TODO}` in it", "Finish it.", line=line)
 
 
-def _right(exercise: Exercise) -> Iterator[Fault]:
+def _right(exercise: Exercise) -> Iterator[Problem]:
     for file in exercise.right_solutions:
         if not _is_sentence((exercise.file(f"right/{file.name}").splitlines() or [""])[0]):
             advice = "Such as `# It keeps the products in a list.`: it says how this way differs from solution.py."
-            yield Fault(file, "expected a sentence about the way, with a full stop", advice, line=1)
+            yield Problem(file, "expected a sentence about the way, with a full stop", advice, line=1)
 
 
-def _wrong(exercise: Exercise) -> Iterator[Fault]:
+def _wrong(exercise: Exercise) -> Iterator[Problem]:
     files = exercise.wrong_solutions
     if len(files) < FEWEST_WRONG_SOLUTIONS:
         problem = f"expected {FEWEST_WRONG_SOLUTIONS} wrong solutions or more, found {len(files)}"
-        yield Fault(exercise.folder / "wrong", problem, "Write the mistakes that learners make, one file each.")
+        yield Problem(exercise.folder / "wrong", problem, "Write the mistakes that learners make, one file each.")
     for file in files:
         lines = exercise.file(f"wrong/{file.name}").splitlines()
         if not lines or not named_check(lines[0]).isidentifier():
-            yield Fault(file, "expected `# fails: ` and the name of a check", "Name the check that it fails.", line=1)
+            yield Problem(file, "expected `# fails: ` and the name of a check", "Name the check that it fails.", line=1)
         if len(lines) < 2 or not _is_sentence(lines[1]):
             advice = "Such as `# It copies row by row.`: it is shown to teachers beside the file's name."
-            yield Fault(file, "expected a sentence about the mistake, with a full stop", advice, line=2)
+            yield Problem(file, "expected a sentence about the mistake, with a full stop", advice, line=2)
 
 
 def _is_sentence(line: str) -> bool:
     return line.startswith("# ") and line.endswith(".")
 
 
-def _length(file: Path, text: str, allowed: tuple[int, int]) -> Iterator[Fault]:
+def _length(file: Path, text: str, allowed: tuple[int, int]) -> Iterator[Problem]:
     words, (least, most) = len(text.split()), allowed
     if words < least:
         advice = "Say why it matters, what to do, how it is called, and give an example."
-        yield Fault(file, f"{words} words; expected {least} to {most}", advice)
+        yield Problem(file, f"{words} words; expected {least} to {most}", advice)
     elif words > most:
-        yield Fault(file, f"{words} words; expected {least} to {most}", "Leave out what is not needed here.")
+        yield Problem(file, f"{words} words; expected {least} to {most}", "Leave out what is not needed here.")
 
 
-def _reading(file: Path, course: Course) -> Iterator[Fault]:
+def _reading(file: Path, course: Course) -> Iterator[Problem]:
     """What holds for every text: a heading, width, links, and whether it was written at all."""
     try:
         text = file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError):
         return  # told where its content is looked at
     if not text.startswith("# "):
-        yield Fault(file, "it does not begin with a heading", "Let its first line be `# ` and the title.", line=1)
+        yield Problem(file, "it does not begin with a heading", "Let its first line be `# ` and the title.", line=1)
     yield from _width(file, lines_of(text))
     for line, target in links(text):
         yield from _link(file, line, target, text)
@@ -283,25 +285,27 @@ def _reading(file: Path, course: Course) -> Iterator[Fault]:
             continue  # one of a lesson, by its own number
         if number not in (exercises if "." in number else lessons):
             problem = f"there is no {what} {number} in this course"
-            yield Fault(file, problem, "`gpututor list` shows the numbers.", line=line)
+            yield Problem(file, problem, "`gpututor list` shows the numbers.", line=line)
     if UNWRITTEN in " ".join(text.split()):
-        yield Fault(file, "it is not written yet", f"Write it, and take out “{UNWRITTEN}”.", is_note=True)
+        yield Problem(file, "it is not written yet", f"Write it, and take out “{UNWRITTEN}”.", is_note=True)
 
 
-def _width(file: Path, lines: Iterable[Line]) -> Iterator[Fault]:
+def _width(file: Path, lines: Iterable[Line]) -> Iterator[Problem]:
     for line, width, most in too_wide(lines):
         what = "code may have" if most == CODE_COLUMNS else "a line may have"
-        yield Fault(file, f"{width} columns; {what} {most}", "Break the line.", line=line)
+        yield Problem(file, f"{width} columns; {what} {most}", "Break the line.", line=line)
 
 
-def _link(file: Path, line: int, target: str, text: str) -> Iterator[Fault]:
+def _link(file: Path, line: int, target: str, text: str) -> Iterator[Problem]:
     if re.match(r"[a-z][a-z0-9+.-]*:", target):
         return  # leads out of the course
     path, _, anchor = target.partition("#")
     goal = file.parent / path if path else file
     if not goal.exists():
-        yield Fault(file, f"the link leads to {path}, which is not there", "Mend the link.", line=line)
+        yield Problem(file, f"the link leads to {path}, which is not there", "Mend the link.", line=line)
     elif anchor and goal.suffix == ".md":
         found = anchors(text if goal == file else goal.read_text(encoding="utf-8"))
         if anchor not in found:
-            yield Fault(file, f"the link leads to #{anchor}, and there is no such heading", "Mend the link.", line=line)
+            yield Problem(
+                file, f"the link leads to #{anchor}, and there is no such heading", "Mend the link.", line=line
+            )

@@ -18,7 +18,7 @@ from gpututor import paths
 from gpututor.course.model import Exercise, Lesson
 from gpututor.errors import CourseError, GradingError
 from gpututor.grading.client import QUICKEST, GradingClient
-from gpututor.grading.events import Graded, GradeRequest
+from gpututor.grading.events import GradeRequest, GradingFinished
 from gpututor.grading.report import Report
 from gpututor.processes import exit_status, kill_tree, python_module
 
@@ -66,7 +66,7 @@ class Examined:
         )
 
 
-class Station:
+class JudgePool:
     """A judge that grades, and a program that examines checks, both started when they are first needed."""
 
     def __init__(self) -> None:
@@ -80,7 +80,7 @@ class Station:
         """
         request = GradeRequest(str(exercise.folder), source, f"{exercise.slug}.py", "virtual", gpu, seed=seed)
         for event in self._client.grade(request):
-            if isinstance(event, Graded):
+            if isinstance(event, GradingFinished):
                 return event.report
         raise GradingError("The grading was cancelled.", "Run the gate once more.")
 
@@ -167,7 +167,7 @@ class Job:
 
     order: tuple[int, ...]
     """Jobs with a lower one are taken first."""
-    work: Callable[[Station], Iterable[Job]] = field(compare=False)
+    work: Callable[[JudgePool], Iterable[Job]] = field(compare=False)
 
 
 def do_all(jobs: Iterable[Job], stations: int) -> None:
@@ -191,7 +191,7 @@ class _Shift:
         self._add(jobs)
 
     def work(self, count: int) -> None:
-        stations = [Station() for _ in range(count)]
+        stations = [JudgePool() for _ in range(count)]
         threads = [threading.Thread(target=self._serve, args=(station,), daemon=True) for station in stations]
         try:
             for thread in threads:
@@ -215,7 +215,7 @@ class _Shift:
                 self._open += 1
             self._waiting.put((job, next(self._numbers)))
 
-    def _serve(self, station: Station) -> None:
+    def _serve(self, station: JudgePool) -> None:
         while not self._stopped:
             try:
                 job, _ = self._waiting.get(timeout=0.2)

@@ -11,7 +11,7 @@ from gpututor.errors import TutorError
 
 
 @dataclass(frozen=True)
-class Fault:
+class Problem:
     """One thing that is not so, or, as a note, that an author may want to know."""
 
     file: Path
@@ -42,7 +42,7 @@ class Fault:
         }
 
 
-def from_error(error: TutorError, file: Path) -> Fault:
+def from_error(error: TutorError, file: Path) -> Problem:
     """Return the same in the gate's words. A title that begins with a path is about that file, any other about `file`.
 
     Each text may go on over several lines: they become details.
@@ -52,10 +52,10 @@ def from_error(error: TutorError, file: Path) -> Fault:
     begin, colon, rest = title.partition(": ")
     path, _, line = begin.rpartition(":")
     if colon and line.isdigit() and os.path.isabs(path):
-        return Fault(Path(path), rest, advice, line=int(line), details=(*more, *details))
+        return Problem(Path(path), rest, advice, line=int(line), details=(*more, *details))
     if colon and os.path.isabs(begin):
-        return Fault(Path(begin), rest, advice, details=(*more, *details))
-    return Fault(file, title, advice, details=(*more, *details))
+        return Problem(Path(begin), rest, advice, details=(*more, *details))
+    return Problem(file, title, advice, details=(*more, *details))
 
 
 def seen_from(path: Path, base: Path) -> str:

@@ -12,7 +12,7 @@ from typing import Literal
 from gpututor.authoring.lint import named_check
 from gpututor.authoring.mutants import Mutant, mutants_of
 from gpututor.authoring.pool import Examined
-from gpututor.authoring.problems import Fault
+from gpututor.authoring.problems import Problem
 from gpututor.course.model import Exercise
 from gpututor.grading.report import Outcome, Report, Status
 from gpututor.grading.report_text import count
@@ -117,7 +117,7 @@ def constants(entry: str) -> str:
     return f"CALLS = [-1]\n\n\ndef {entry}(*args, **kwargs):\n    CALLS[0] += 1\n{returns}\n"
 
 
-def spoiled(solution: str, entry: str, how: str) -> str:
+def perturbed_solutions(solution: str, entry: str, how: str) -> str:
     """Return a solution whose results have other values in the same places and shapes; `how`: see `SPOILED`."""
     code = _SPOIL.replace("CHANGED", SPOILED[how]).replace("{how!r}", repr(how))
     return _changed(solution, entry, code)
@@ -143,7 +143,7 @@ _REFUSED = (Outcome.FAILED, Outcome.ERROR, Outcome.OUT_OF_MEMORY, Outcome.TOO_SL
 _SHOWN_VERDICTS = 3
 _SHOWN_LINES_OF_A_TRACEBACK = 6
 
-Judge = Callable[[Report], Iterator[Fault]]
+Judge = Callable[[Report], Iterator[Problem]]
 
 
 @dataclass(frozen=True)
@@ -211,7 +211,7 @@ def _other_results(exercise: Exercise, examined: Examined) -> Iterator[Trial]:
         name = f"{how} instead of results"
         judges: list[Judge] = [partial(_spoiled, exercise, how, examined.of_values)] if is_tolerant else []
         judges += [partial(_earns_nothing, exercise, name)] if how == "zeros" else []
-        yield Trial(name, spoiled(solution, entry, how), partial(_each_of, judges), SEEDS[0], True)
+        yield Trial(name, perturbed_solutions(solution, entry, how), partial(_each_of, judges), SEEDS[0], True)
     name = "the first argument instead of results"
     judge = partial(_earns_nothing, exercise, name)
     yield Trial(name, first_argument(solution, entry), judge, SEEDS[0], True)
@@ -240,36 +240,36 @@ def trials_on(models: Iterable[str], exercise: Exercise) -> Iterator[Trial]:
             yield Trial(f"{name}, {model}", exercise.file(name), judge, SEEDS[0], True, gpu=model, counts="wrong")
 
 
-def examined_faults(exercise: Exercise, examined: Examined) -> Iterator[Fault]:
+def examined_faults(exercise: Exercise, examined: Examined) -> Iterator[Problem]:
     """What is not so by the checks themselves."""
     checks, given = exercise.folder / "checks.py", exercise.folder / "given.py"
     for sentence in examined.weak:
         advice = "Draw inputs that differ more, or allow less: times= and inside= of parity()."
-        yield Fault(checks, f"a wrong result would be accepted, or nearly. {sentence}", advice)
+        yield Problem(checks, f"a wrong result would be accepted, or nearly. {sentence}", advice)
     for name in examined.untried:
         problem = f"{name}: every wrong result that was tried is the right one"
-        yield Fault(checks, problem, "Draw inputs whose result is not zeros, ones or an input unchanged.")
+        yield Problem(checks, problem, "Draw inputs whose result is not zeros, ones or an input unchanged.")
     for case in examined.unsteady:
         advice = "Draw everything from torch.Generator().manual_seed(seed * 10 + case)."
-        yield Fault(given, f"draw() gives other values each time, with the same seed (case {case})", advice)
+        yield Problem(given, f"draw() gives other values each time, with the same seed (case {case})", advice)
     if examined.fixed and not examined.unsteady:
         cases = ", ".join(map(str, examined.fixed))
         problem = (
             f"draw() gives the same inputs with every seed ({'case' if len(examined.fixed) == 1 else 'cases'} {cases})"
         )
-        yield Fault(given, problem, "Seed the generator: torch.Generator().manual_seed(seed * 10 + case).")
+        yield Problem(given, problem, "Seed the generator: torch.Generator().manual_seed(seed * 10 + case).")
     for name in examined.unused:
         problem = f"neither the solution nor a right variant uses {name!r}"
-        yield Fault(exercise.folder / "exercise.toml", problem, "Take it out of the list.", key="allowed_names")
+        yield Problem(exercise.folder / "exercise.toml", problem, "Take it out of the list.", key="allowed_names")
     known = {*examined.checks, *GRADERS_OWN}
     named = {path: named_check(exercise.file(f"wrong/{path.name}")) for path in exercise.wrong_solutions}
     for path, name in named.items():
         if examined.checks and name and name not in known:
             advice = f"Name the check that it fails first: {', '.join((*examined.checks, *GRADERS_OWN))}."
-            yield Fault(path, f"the exercise has no check {name!r}", advice, line=1)
+            yield Problem(path, f"the exercise has no check {name!r}", advice, line=1)
     if unnamed := [name for name in examined.checks if name not in (*named.values(), *GRADERS_OWN)]:
         problem = f"no wrong solution fails first on {', '.join(unnamed)}"
-        yield Fault(checks, problem, "Write one for each: else nobody knows that it ever fails.", is_note=True)
+        yield Problem(checks, problem, "Write one for each: else nobody knows that it ever fails.", is_note=True)
 
 
 def failed_first(report: Report) -> dict[str, str]:
@@ -298,24 +298,24 @@ def shown(report: Report) -> tuple[str, ...]:
     return (*lines, *(f"to look at: {suspicion}" for suspicion in report.suspicions))
 
 
-def _passes(exercise: Exercise, file: Path, seed: int, report: Report, model: str = "") -> Iterator[Fault]:
+def _passes(exercise: Exercise, file: Path, seed: int, report: Report, model: str = "") -> Iterator[Problem]:
     """Report a solution or a right variant that does not pass, or is not graded in every scenario."""
     if report.outcome is not Outcome.PASSED:
         name = file.relative_to(exercise.folder)
         on = f" --gpu {shlex.quote(model)}" if model else ""
         again = f"`gpututor grade {exercise.slug} --file {name} --device virtual{on} --seed {seed}` shows all of it."
         where = f" on {model}" if model else ""
-        yield Fault(file, f"it does not pass{where}, with seed {seed}", again, details=shown(report))
+        yield Problem(file, f"it does not pass{where}, with seed {seed}", again, details=shown(report))
         return
     for note in report.source_notes:
         advice = f"Do without it, or add {note.name!r} to `allowed_names` in exercise.toml."
-        yield Fault(file, f"it {note.sentence}: {note.name}", advice, line=note.line)
+        yield Problem(file, f"it {note.sentence}: {note.name}", advice, line=note.line)
     graded = [run.scenario for run in report.runs]
     if missing := [scenario.name for scenario in exercise.scenarios if scenario.name not in graded]:
-        yield Fault(file, f"it was not graded in: {', '.join(missing)}", "Run `gpututor doctor`.")
+        yield Problem(file, f"it was not graded in: {', '.join(missing)}", "Run `gpututor doctor`.")
 
 
-def _solution(exercise: Exercise, seed: int, report: Report) -> Iterator[Fault]:
+def _solution(exercise: Exercise, seed: int, report: Report) -> Iterator[Problem]:
     yield from _passes(exercise, exercise.folder / "solution.py", seed, report)
     if report.outcome is not Outcome.PASSED:
         return
@@ -323,52 +323,52 @@ def _solution(exercise: Exercise, seed: int, report: Report) -> Iterator[Fault]:
     if took_s > SLOW_SHARE * exercise.limits.wall_s and seed == SEEDS[0]:
         problem = f"the solution takes {took_s:.1f} s a scenario of the {exercise.limits.wall_s:g} s that are allowed"
         advice = "Make the inputs smaller, or give it a larger wall_s under [limits]."
-        yield Fault(exercise.folder / "exercise.toml", problem, advice, key="limits.wall_s", is_note=True)
+        yield Problem(exercise.folder / "exercise.toml", problem, advice, key="limits.wall_s", is_note=True)
 
 
-def _starter(exercise: Exercise, report: Report) -> Iterator[Fault]:
+def _starter(exercise: Exercise, report: Report) -> Iterator[Problem]:
     file = exercise.folder / "starter.py"
     if report.outcome is Outcome.PASSED:
-        yield Fault(file, "the starter passes", "Take out of it what is to be learned, or check for it.")
+        yield Problem(file, "the starter passes", "Take out of it what is to be learned, or check for it.")
     elif report.outcome not in _REFUSED:
         advice = "It should run, and be told what is missing."
-        yield Fault(file, "the starter is not graded", advice, details=shown(report))
+        yield Problem(file, "the starter is not graded", advice, details=shown(report))
 
 
-def _wrong(exercise: Exercise, file: Path, named: str, report: Report) -> Iterator[Fault]:
+def _wrong(exercise: Exercise, file: Path, named: str, report: Report) -> Iterator[Problem]:
     failed = failed_first(report)
     if report.outcome is Outcome.PASSED:
-        yield Fault(file, "it passes", f"Add a check that sees the mistake, or mend {named}.", line=1)
+        yield Problem(file, "it passes", f"Add a check that sees the mistake, or mend {named}.", line=1)
         return
     if others := sorted(set(failed.values()) - {named}) or ([] if failed else ["nothing"]):
         scenarios = ", ".join(scenario for scenario, check in failed.items() if check != named)
         where = f" ({scenarios})" if scenarios and len(exercise.scenarios) > 1 else ""
         problem = f"it fails first on {', '.join(others)}{where}, not on {named}"
         advice = "Put the check that names the mistake first, name the other one, or mend the check."
-        yield Fault(file, problem, advice, line=1, details=shown(report))
+        yield Problem(file, problem, advice, line=1, details=shown(report))
         return
     if report.suspicions:
-        yield Fault(file, "a person would have to look at it", "Show the mistake alone.", details=report.suspicions)
+        yield Problem(file, "a person would have to look at it", "Show the mistake alone.", details=report.suspicions)
     verdict = report.first_failure
     assert verdict is not None
     words = {"expected": verdict.expected, "got": verdict.got, "why": verdict.why, "advice": verdict.advice}
     if missing := [name for name, text in words.items() if not text]:
         advice = f"Give the check {named} why= and advice= that speak of this exercise."
-        yield Fault(file, f"its learner is not told: {', '.join(missing)}", advice, details=shown(report))
+        yield Problem(file, f"its learner is not told: {', '.join(missing)}", advice, details=shown(report))
     if verdict.line is None:
         advice = f"Let the check {named} find the line, or write the mistake so that one line does it."
-        yield Fault(file, "its learner is not told the line", advice, details=shown(report))
+        yield Problem(file, "its learner is not told the line", advice, details=shown(report))
 
 
-def _wrong_on(file: Path, named: str, model: str, report: Report) -> Iterator[Fault]:
+def _wrong_on(file: Path, named: str, model: str, report: Report) -> Iterator[Problem]:
     """Expect a failure, unless the check that the file names does not apply on this model."""
     applies = named in {verdict.check for verdict in report.verdicts}
     if report.outcome is Outcome.PASSED and applies:
         advice = "Let work grow until the mistake shows on every GPU, or check for it by the trace."
-        yield Fault(file, f"it passes on {model}", advice, line=1)
+        yield Problem(file, f"it passes on {model}", advice, line=1)
 
 
-def _baseline(exercise: Exercise, name: str, of_values: frozenset[str], report: Report) -> Iterator[Fault]:
+def _baseline(exercise: Exercise, name: str, of_values: frozenset[str], report: Report) -> Iterator[Problem]:
     """It may be slow, or copy too much, but its values have to be right."""
     wrong = [
         verdict
@@ -378,27 +378,27 @@ def _baseline(exercise: Exercise, name: str, of_values: frozenset[str], report: 
     if wrong or report.outcome is Outcome.INTERNAL_ERROR:
         checks = ", ".join(dict.fromkeys(verdict.check for verdict in wrong)) or str(report.outcome)
         advice = "Mend it: others are judged beside it."
-        yield Fault(exercise.folder / name, f"its values are not right: {checks}", advice, details=shown(report))
+        yield Problem(exercise.folder / name, f"its values are not right: {checks}", advice, details=shown(report))
 
 
-def _constants(exercise: Exercise, report: Report) -> Iterator[Fault]:
+def _constants(exercise: Exercise, report: Report) -> Iterator[Problem]:
     if report.outcome not in _REFUSED:
         advice = "Add a check of the values; each call of a grading should ask for others."
         problem = "a function that returns None, True, 0, 1.0, 'cuda:0', [] and so on is not refused"
-        yield Fault(exercise.folder / "checks.py", problem, advice, details=shown(report))
+        yield Problem(exercise.folder / "checks.py", problem, advice, details=shown(report))
 
 
-def _spoiled(exercise: Exercise, how: str, of_values: frozenset[str], report: Report) -> Iterator[Fault]:
+def _spoiled(exercise: Exercise, how: str, of_values: frozenset[str], report: Report) -> Iterator[Problem]:
     by_value = any(verdict.check in of_values for verdict in report.verdicts if verdict.status.is_failure)
     if report.outcome not in _REFUSED or not (by_value or report.outcome is Outcome.ERROR):
         problem = (
             f"the solution's results, {how if how == 'flipped' else f'all {how}'}, are not refused for their values"
         )
         advice = "Let a check of values see every part of the result; draw inputs that differ in every element."
-        yield Fault(exercise.folder / "checks.py", problem, advice, details=shown(report))
+        yield Problem(exercise.folder / "checks.py", problem, advice, details=shown(report))
 
 
-def _earns_nothing(exercise: Exercise, name: str, report: Report) -> Iterator[Fault]:
+def _earns_nothing(exercise: Exercise, name: str, report: Report) -> Iterator[Problem]:
     """Report checks that give points for results that were replaced."""
     if not report.points or not any(REPLACED in run.output for run in report.runs):
         return
@@ -407,13 +407,13 @@ def _earns_nothing(exercise: Exercise, name: str, report: Report) -> Iterator[Fa
     checks = ", ".join(check for check, is_passed in passed.items() if is_passed)
     problem = f"the solution with {name} earns {report.points:g} of {report.of:g} points: {checks}"
     advice = 'Declare kind="values" for the check that sees the wrong result, or let these checks name it in needs=.'
-    yield Fault(exercise.folder / "checks.py", problem, advice, details=shown(report))
+    yield Problem(exercise.folder / "checks.py", problem, advice, details=shown(report))
 
 
-def _each_of(judges: Iterable[Judge], report: Report) -> Iterator[Fault]:
+def _each_of(judges: Iterable[Judge], report: Report) -> Iterator[Problem]:
     for judge in judges:
         yield from judge(report)
 
 
-def _nothing(report: Report) -> Iterator[Fault]:
+def _nothing(report: Report) -> Iterator[Problem]:
     return iter(())

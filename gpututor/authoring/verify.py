@@ -14,8 +14,8 @@ from typing import Any
 
 from gpututor.authoring import lint
 from gpututor.authoring.mutants import MARK, Mutant
-from gpututor.authoring.pool import Job, Station, do_all
-from gpututor.authoring.problems import Fault, from_error
+from gpututor.authoring.pool import Job, JudgePool, do_all
+from gpututor.authoring.problems import Problem, from_error
 from gpututor.authoring.trials import Trial, examined_faults, first_trial, further_trials, trials_on
 from gpututor.course.loader import load_course
 from gpututor.course.model import Course, Exercise, Lesson
@@ -24,7 +24,7 @@ from gpututor.grading.report import Outcome, Report
 
 
 @dataclass(frozen=True)
-class Tally:
+class MutantReport:
     """The mutants of one exercise, or of several, by what became of them."""
 
     killed: int = 0
@@ -43,9 +43,9 @@ class Tally:
         """Of those that changed something: how many a check noticed; 1 where there are none."""
         return self.killed / self.total if self.total else 1.0
 
-    def __add__(self, other: Tally) -> Tally:
+    def __add__(self, other: MutantReport) -> MutantReport:
         survivors = self.survivors + other.survivors
-        return Tally(self.killed + other.killed, self.excused + other.excused, survivors, self.idle + other.idle)
+        return MutantReport(self.killed + other.killed, self.excused + other.excused, survivors, self.idle + other.idle)
 
     def __str__(self) -> str:
         """`12 of 13 mutants killed (92 %), 1 excused`"""
@@ -66,7 +66,7 @@ class Tally:
         }
 
 
-def tally_of(exercise: Exercise, tried: Sequence[tuple[Mutant, Report]], solution: Report) -> Tally:
+def tally_of(exercise: Exercise, tried: Sequence[tuple[Mutant, Report]], solution: Report) -> MutantReport:
     """`solution`: its report on the same inputs."""
     excuses = {excuse.change for excuse in exercise.excused_mutants}
     killed = excused = idle = 0
@@ -80,12 +80,12 @@ def tally_of(exercise: Exercise, tried: Sequence[tuple[Mutant, Report]], solutio
             excused += 1
         else:
             survivors.append(mutant)
-    return Tally(killed, excused, tuple(sorted(survivors, key=lambda mutant: mutant.line)), idle)
+    return MutantReport(killed, excused, tuple(sorted(survivors, key=lambda mutant: mutant.line)), idle)
 
 
 def mutant_faults(
-    exercise: Exercise, tried: Sequence[tuple[Mutant, Report]], solution: Report, tally: Tally
-) -> Iterator[Fault]:
+    exercise: Exercise, tried: Sequence[tuple[Mutant, Report]], solution: Report, tally: MutantReport
+) -> Iterator[Problem]:
     """Survivors, excuses that excuse nothing, and changes at which the grader broke."""
     for mutant in tally.survivors:
         advice = (
@@ -93,7 +93,7 @@ def mutant_faults(
             f'[[excused_mutant]] with change = "{mutant.change}" and a reason.'
         )
         file = exercise.folder / "solution.py"
-        yield Fault(file, f"with this change it still passes: {mutant.change}", advice, line=mutant.line)
+        yield Problem(file, f"with this change it still passes: {mutant.change}", advice, line=mutant.line)
     passing = {
         mutant.change
         for mutant, report in tried
@@ -107,12 +107,12 @@ def mutant_faults(
             )
             problem = f"no change that still passes is called {excuse.change!r}"
             key = f"excused_mutant[{position}].change"
-            yield Fault(exercise.folder / "exercise.toml", problem, advice, key=key)
+            yield Problem(exercise.folder / "exercise.toml", problem, advice, key=key)
     for mutant, report in tried:
         if report.outcome is Outcome.INTERNAL_ERROR:
             problem = f"the grader broke at this change: {mutant.change}"
             file, details = exercise.folder / "solution.py", (report.reason,)
-            yield Fault(file, problem, "Look for what checks.py does not expect.", line=mutant.line, details=details)
+            yield Problem(file, problem, "Look for what checks.py does not expect.", line=mutant.line, details=details)
 
 
 def _is_idle(mutant: Mutant, report: Report, solution: Report) -> bool:
@@ -217,11 +217,11 @@ class Subject:
     """`5.1 one_big_copy`, `lesson 5 keep_the_data_moving`, or the path of something broken."""
     folder: Path
     exercise: Exercise | None = None
-    faults: list[Fault] = field(default_factory=list)
+    faults: list[Problem] = field(default_factory=list)
     gradings: int = 0
     seconds: float = 0.0
     """Of all its work, added up: stations work side by side."""
-    tally: Tally = field(default_factory=Tally)
+    tally: MutantReport = field(default_factory=MutantReport)
     solution: Report | None = None
     """Of the solution with the first seed."""
     tried: list[tuple[Mutant, Report]] = field(default_factory=list)
@@ -262,7 +262,7 @@ class Listener:
     finished: Callable[[Subject], None]
 
 
-class Gate:
+class Verifier:
     """Looks at all of some targets. Used once."""
 
     def __init__(
@@ -299,11 +299,11 @@ class Gate:
                 self._listener.finished(subject)
         do_all(jobs, stations)
 
-    def _job(self, subject: Subject, place: int, what: str, work: Callable[[Station], Iterable[Job]]) -> Job:
+    def _job(self, subject: Subject, place: int, what: str, work: Callable[[JudgePool], Iterable[Job]]) -> Job:
         """Exercises are begun in their order, so that the first are told of while the last still wait."""
         subject.open_jobs += 1
 
-        def do(station: Station) -> Iterable[Job]:
+        def do(station: JudgePool) -> Iterable[Job]:
             with self._lock:
                 self._listener.advanced(subject, what)
             began = time.monotonic()
@@ -317,12 +317,12 @@ class Gate:
 
         return Job((self.subjects.index(subject), place), do)
 
-    def _lesson(self, subject: Subject, lesson: Lesson, course: Course, station: Station) -> Iterable[Job]:
+    def _lesson(self, subject: Subject, lesson: Lesson, course: Course, station: JudgePool) -> Iterable[Job]:
         self._add(subject, lint.lesson_faults(lesson, course))
         self._add(subject, example_faults(lesson, station))
         return ()
 
-    def _exercise(self, subject: Subject, exercise: Exercise, course: Course, station: Station) -> Iterable[Job]:
+    def _exercise(self, subject: Subject, exercise: Exercise, course: Course, station: JudgePool) -> Iterable[Job]:
         self._add(subject, lint.exercise_faults(exercise, course))
         try:
             examined = station.examine(exercise)
@@ -336,7 +336,7 @@ class Gate:
             return ()
         except SyntaxError as error:
             problem = f"it is no Python: {error.msg}"
-            self._add(subject, [Fault(exercise.folder / "solution.py", problem, "Mend the line.", error.lineno)])
+            self._add(subject, [Problem(exercise.folder / "solution.py", problem, "Mend the line.", error.lineno)])
             return ()
         with self._lock:
             return [
@@ -344,7 +344,7 @@ class Gate:
                 for place, trial in enumerate(trials, 1)
             ]
 
-    def _trial(self, subject: Subject, exercise: Exercise, trial: Trial, station: Station) -> Iterable[Job]:
+    def _trial(self, subject: Subject, exercise: Exercise, trial: Trial, station: JudgePool) -> Iterable[Job]:
         first = subject.solution
         if trial.after_solution and first is not None and first.outcome is not Outcome.PASSED:
             return ()
@@ -352,7 +352,7 @@ class Gate:
             report = station.grade(exercise, trial.source, trial.seed, trial.gpu)
         except GradingError as error:
             advice = f"{error.advice} It was at: {trial.name}."
-            self._add(subject, [Fault(exercise.folder, error.title, advice)])
+            self._add(subject, [Problem(exercise.folder, error.title, advice)])
             return ()
         with self._lock:
             subject.gradings += 1
@@ -367,7 +367,7 @@ class Gate:
         self._add(subject, [_broken_grading(exercise, report)] if broke else trial.judge(report))
         return ()
 
-    def _add(self, subject: Subject, faults: Iterable[Fault]) -> None:
+    def _add(self, subject: Subject, faults: Iterable[Problem]) -> None:
         found = list(faults)
         with self._lock:
             subject.faults += [fault for fault in found if fault not in subject.faults]
@@ -382,7 +382,7 @@ class Gate:
         self._listener.finished(subject)
 
 
-def _broken_grading(exercise: Exercise, report: Report) -> Fault:
+def _broken_grading(exercise: Exercise, report: Report) -> Problem:
     """The same for each submission at which it breaks, so that it is told once."""
     problem, _, advice = report.reason.partition("\n")
     file = exercise.folder / "checks.py"
@@ -400,7 +400,7 @@ def _broken(targets: Targets) -> Iterator[Subject]:
     yield from by_file.values()
 
 
-def example_faults(lesson: Lesson, station: Station) -> Iterator[Fault]:
+def example_faults(lesson: Lesson, station: JudgePool) -> Iterator[Problem]:
     """What the examples of a lesson print that its text does not say, or where they stop."""
     file = lesson.folder / "lesson.md"
     try:
@@ -412,14 +412,14 @@ def example_faults(lesson: Lesson, station: Station) -> Iterator[Fault]:
         if result["error"] is not None:
             raised = result["error"]
             advice = "Mend the example; examples run one after the other, in one namespace."
-            yield Fault(file, f"the example raises {raised['words']}", advice, line=raised["line"])
+            yield Problem(file, f"the example raises {raised['words']}", advice, line=raised["line"])
         elif result["expected"] is not None and result["printed"] != result["expected"]:
             said = [f"  {line}" for line in result["expected"].splitlines()]
             printed = [f"  {line}" for line in result["printed"].splitlines()]
             details = ("the text says:", *said, "it prints:", *printed)
             advice = "Copy what it prints into the ```text block; print nothing that differs from run to run."
-            yield Fault(file, "the example does not print what the text says", advice, result["line"], "", details)
+            yield Problem(file, "the example does not print what the text says", advice, result["line"], "", details)
     written = lesson.text.count("```python\n")
     if not any(result["error"] for result in results) and len(results) != written:
         problem = f"{written} blocks of Python begin, and {len(results)} were found whole"
-        yield Fault(file, problem, "Begin and end each block with ``` at the start of a line.")
+        yield Problem(file, problem, "Begin and end each block with ``` at the start of a line.")

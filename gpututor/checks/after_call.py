@@ -11,7 +11,7 @@ import torch
 
 from gpututor.checks.authors import fault_at
 from gpututor.checks.model import OF_RESULTS, Applies, Check, Finding, Reference, Run, run_reference
-from gpututor.checks.parity import OwnDtype, check_widening, disagreement
+from gpututor.checks.parity import OwnDtype, check_widening, compare_with_reference
 from gpututor.checks.structure import describe
 from gpututor.checks.tolerances import Tolerance
 from gpututor.checks.trees import joined, opened
@@ -111,7 +111,7 @@ def _wrong(path: str, right: Any, met: dict[str, Any], own: OwnDtype) -> tuple[s
     got = met.get(path)
     known = path in met or (right is None and not path.endswith(".grad") and _same_argument(path, met))
     if isinstance(right, torch.Tensor) and isinstance(got, torch.Tensor):
-        off = disagreement(got, right, own.tolerance.times, own=own, path=path)
+        off = compare_with_reference(got, right, own.tolerance.times, own=own, path=path)
         return None if off is None else (f"{path}: {off.expected}", off.got, off.advice)
     if known:
         return None if _equal(right, got) else (f"{path}: {_told(right)}", _told(got), "")

@@ -19,7 +19,7 @@ NO_LIMIT = sys.maxsize
 """What `bounds` gives for a high of None."""
 
 
-def bounds(amount: Amount, call: Call, machine: Machine, check: str) -> tuple[int, int]:
+def parse_bounds(amount: Amount, call: Call, machine: Machine, check: str) -> tuple[int, int]:
     """(low, high) for one call; a number is both. Raises `CourseError` for anything that is no amount."""
     chosen: Any = amount
     if callable(amount):

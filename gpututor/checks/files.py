@@ -14,15 +14,15 @@ from typing import Any, Literal, get_args
 import torch
 
 from gpututor.checks.model import Applies, Call, Check, Finding, Reference, Run, run_reference, tensors_by_path
-from gpututor.checks.parity import disagreement
+from gpututor.checks.parity import compare_with_reference
 from gpututor.checks.python_syntax import naming_line
 from gpututor.checks.structure import describe
-from gpututor.checks.trees import as_tree, first_difference
+from gpututor.checks.trees import first_difference, to_tree
 from gpututor.checks.value import shorten
 from gpututor.errors import CourseError
 from gpututor.protocol.frames import FrameError, check_parts
 from gpututor.protocol.values import ObservedTensor
-from gpututor.text import visible
+from gpututor.text import escape_control_chars
 
 WHY = "A file is what is left when the program has ended: whoever opens it has nothing else."
 MOST_TEXT_BYTES = 16 << 20
@@ -80,7 +80,7 @@ def files(
                 if wrong is not None:
                     expected, got, tip = wrong
                     line = naming_line(run.source, file) or run.line_of(call)
-                    return Finding(expected, visible(got) + run.which(call), line, advice=tip)
+                    return Finding(expected, escape_control_chars(got) + run.which(call), line, advice=tip)
         return None
 
     words = f"It writes {' and '.join(wanted)}, with the right content"
@@ -178,14 +178,14 @@ def _parts(item: dict[str, Any] | list[Any]) -> list[Any]:
 
 
 def _unlike(file: str, like: Reference, value: Any, call: Call, times: float) -> _Wrong | None:
-    reference = as_tree(run_reference(like, call.drawn, in_float64=False))
+    reference = to_tree(run_reference(like, call.drawn, in_float64=False))
     difference = first_difference(reference, value, _leaf)
     if difference is not None:
         got = f"{_part(file, difference.path)} is {difference.wrong}"
         return describe(reference), got, "Print what you save, and compare."
-    exact = _tensors(as_tree(run_reference(like, call.drawn, in_float64=True)))
+    exact = _tensors(to_tree(run_reference(like, call.drawn, in_float64=True)))
     for path, tensor in tensors_by_path(value).items():
-        found = disagreement(tensor.values, exact[path], times)
+        found = compare_with_reference(tensor.values, exact[path], times)
         if found is not None:
             return found.expected, f"{_part(file, path)}: {found.got}", found.advice
     return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from fnmatch import fnmatchcase
 
-from gpututor.checks.bounds import Amount, bounds, in_words, line_with_most, names, where
+from gpututor.checks.bounds import Amount, in_words, line_with_most, names, parse_bounds, where
 from gpututor.checks.model import Applies, Call, Check, Finding, Machine, Run
 from gpututor.errors import CourseError
 from gpututor.trace.events import Event, Kind
@@ -65,7 +65,7 @@ def launches_of(call: Call, pattern: str = "") -> list[Event]:
 
 
 def _wrong(run: Run, call: Call, launched: list[Event], pattern: str, amount: Amount, name: str) -> Finding | None:
-    low, high = bounds(amount, call, run.machine, name)
+    low, high = parse_bounds(amount, call, run.machine, name)
     found = launches_of(call, pattern) if pattern else launched
     if low <= len(found) <= high:
         return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 
-from gpututor.checks.bounds import Amount, bounds
+from gpututor.checks.bounds import Amount, parse_bounds
 from gpututor.checks.model import Applies, Call, Check, Finding, Machine, Run
 from gpututor.errors import CourseError
 from gpututor.grading.report import Status
@@ -78,7 +78,7 @@ def memory(
 
 def _most(amount: Amount, call: Call, machine: Machine, name: str) -> tuple[int, int]:
     """(low, high): a number alone is the most."""
-    low, high = bounds(amount, call, machine, name)
+    low, high = parse_bounds(amount, call, machine, name)
     return (0, high) if low == high else (low, high)
 
 

@@ -15,7 +15,7 @@ from gpututor.errors import CourseError
 from gpututor.grading.report import Status
 from gpututor.hardware.scenario import Scenario
 from gpututor.protocol.values import ObservedModule, ObservedTensor, TensorFact
-from gpututor.text import shortened
+from gpututor.text import truncate
 from gpututor.trace.columns import Trace
 from gpututor.trace.formatting import duration
 
@@ -366,7 +366,7 @@ def expected_words(difference: Difference, describe: Callable[[Any], str], whole
         return words
     part = difference.wanted or describe(difference.expected)
     lead = f"{named(difference.path)} is {part}" if difference.path else part
-    return f"{shortened(lead, _MOST_WORDS)}; the whole result: {shortened(words, _MOST_WORDS)}"
+    return f"{truncate(lead, _MOST_WORDS)}; the whole result: {truncate(words, _MOST_WORDS)}"
 
 
 def count(number: int, word: str) -> str:

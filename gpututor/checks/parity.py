@@ -15,8 +15,8 @@ import torch
 
 from gpututor.checks.model import Applies, Check, Finding, Reference, Run, named, run_reference
 from gpututor.checks.structure import describe
-from gpututor.checks.tolerances import TIERS, Errors, Gates, Tolerance, errors_of, gates_for
-from gpututor.checks.trees import as_tree, joined
+from gpututor.checks.tolerances import TIERS, Errors, Tolerance, ToleranceGates, errors_of, gates_for_dtype
+from gpututor.checks.trees import joined, to_tree
 from gpututor.errors import CourseError
 from gpututor.protocol.values import ObservedTensor
 
@@ -30,7 +30,9 @@ _LEFT = 0.1
 """Share of the error that may remain when a cause is taken for the whole of it."""
 
 
-def cause_of(got: torch.Tensor, ref: torch.Tensor, errors: Errors, gates: Gates, dtype: torch.dtype) -> str:
+def diagnose_error(
+    got: torch.Tensor, ref: torch.Tensor, errors: Errors, gates: ToleranceGates, dtype: torch.dtype
+) -> str:
     """Advice for a floating `got` that is not `ref` (of the same shape) within the `gates` of `dtype`."""
     if bool(errors.strange.any()):
         return _strange_cause(got, ref, errors.strange)
@@ -48,7 +50,7 @@ def _strange_cause(got: torch.Tensor, ref: torch.Tensor, strange: torch.Tensor) 
     return "Where the reference has inf or nan, so must the result."
 
 
-def _by_pattern(got: torch.Tensor, ref: torch.Tensor, errors: Errors, gates: Gates) -> str:
+def _by_pattern(got: torch.Tensor, ref: torch.Tensor, errors: Errors, gates: ToleranceGates) -> str:
     """Name an order, a factor or an offset that explains the whole error."""
     if got.dim() >= 2 and got.shape[-1] == got.shape[-2] and _explains(got.mT, ref, errors, gates):
         return "This is the transposed result."
@@ -70,7 +72,7 @@ def _by_pattern(got: torch.Tensor, ref: torch.Tensor, errors: Errors, gates: Gat
     return ""
 
 
-def _is_reordered(got: torch.Tensor, ref: torch.Tensor, errors: Errors, gates: Gates) -> bool:
+def _is_reordered(got: torch.Tensor, ref: torch.Tensor, errors: Errors, gates: ToleranceGates) -> bool:
     """True if a permutation explains the elements that differ.
 
     Sorting alone proves nothing: of many small errors, or of a few, it leaves values that agree. The elements that are
@@ -88,7 +90,7 @@ def _is_reordered(got: torch.Tensor, ref: torch.Tensor, errors: Errors, gates: G
     return remains <= _LEFT * float(apart.sum()) and errors_of(left, wanted).within(gates)
 
 
-def _factor(got: torch.Tensor, ref: torch.Tensor, errors: Errors, gates: Gates) -> str | None:
+def _factor(got: torch.Tensor, ref: torch.Tensor, errors: Errors, gates: ToleranceGates) -> str | None:
     """Words, where the result is a constant times the right one. One element says nothing about that."""
     finite = ref.isfinite() & got.isfinite()
     if int(finite.sum()) < 2 or got.is_complex():
@@ -116,7 +118,7 @@ def _factor_text(factor: float) -> str:
     return f"{factor:.4g}"
 
 
-def _by_size(errors: Errors, dtype: torch.dtype, gates: Gates) -> str:
+def _by_size(errors: Errors, dtype: torch.dtype, gates: ToleranceGates) -> str:
     """Say how large the error is and how it is spread."""
     relative = errors.relative
     off = int((relative > gates.largest).sum())
@@ -146,7 +148,7 @@ def _precision_of(size: float, dtype: torch.dtype) -> str:
     return ""
 
 
-def _explains(got: torch.Tensor, ref: torch.Tensor, errors: Errors, gates: Gates) -> bool:
+def _explains(got: torch.Tensor, ref: torch.Tensor, errors: Errors, gates: ToleranceGates) -> bool:
     """True if the two agree, and what is left of the original `errors` is next to nothing."""
     left = errors_of(got, ref)
     return left.within(gates) and left.frobenius <= _LEFT * errors.frobenius
@@ -199,7 +201,7 @@ def parity(
                 return Finding(describe(wanted), describe(call.output), run.line_of(call))
             own = OwnDtype(tolerance, call.drawn)
             for path, ref in wanted.items():
-                found = disagreement(got[path], ref, times, own=own, path=path)
+                found = compare_with_reference(got[path], ref, times, own=own, path=path)
                 if found is not None:
                     # An author's advice takes the place of the cause, which must not be lost.
                     cause = f". {found.cause_alone}" if advice and found.advice else ""
@@ -259,7 +261,7 @@ class OwnDtype:
         return self._made
 
 
-def disagreement(
+def compare_with_reference(
     got: torch.Tensor, ref: torch.Tensor, times: float = 1.0, *, own: OwnDtype | None = None, path: str = ""
 ) -> Disagreement | None:
     """How `got` (any dtype) fails to be `ref` (float64, or exact), or None. Never broadcasts: both have one shape."""
@@ -276,13 +278,13 @@ def disagreement(
     # A result in a lower precision than the reference's is judged by the reference's dtype.
     lower = own is not None and TIERS[got.dtype].frobenius > TIERS[torch.float32].frobenius
     dtype = _stricter(got.dtype, own.dtype(path) if own is not None and lower else None)
-    gates = gates_for(dtype, None, times, inside)
+    gates = gates_for_dtype(dtype, None, times, inside)
     if errors.within(gates):
         return None
-    gates = gates_for(dtype, own.errors(path, ref) if own is not None else None, times, inside)
+    gates = gates_for_dtype(dtype, own.errors(path, ref) if own is not None else None, times, inside)
     if errors.within(gates):
         return None
-    advice = cause_of(got, ref, errors, gates, dtype)
+    advice = diagnose_error(got, ref, errors, gates, dtype)
     if bool(errors.strange.any()):
         return _listed(got, ref, errors.strange, "inf and nan only where the reference has them", "", advice)
     wanted = f"a relative error of at most {gates.frobenius:.0e} for {dtype}"
@@ -317,7 +319,7 @@ def _number(element: torch.Tensor) -> str:
 def leaves(result: Any) -> dict[str, torch.Tensor]:
     """Every tensor and array of a result, as a CPU tensor by path; of a module those that a state dict holds."""
     found: dict[str, torch.Tensor] = {}
-    waiting: list[tuple[str, Any]] = [("", as_tree(result))]
+    waiting: list[tuple[str, Any]] = [("", to_tree(result))]
     while waiting:
         path, item = waiting.pop()
         match item:

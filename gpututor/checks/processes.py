@@ -11,7 +11,7 @@ import torch
 
 from gpututor.checks.bounds import NO_LIMIT, in_words
 from gpututor.checks.model import Applies, Call, Check, Finding, Run, count, named, tensors_by_path
-from gpututor.checks.trees import Alike
+from gpututor.checks.trees import LeafComparison
 from gpututor.errors import CourseError
 from gpututor.trace.events import Kind
 
@@ -81,7 +81,7 @@ def _differences(call: Call, part: str) -> Iterator[tuple[str, str, str]]:
     expected = f"the same {part or 'result'} in all ranks"
     if not first:
         yield expected, f"{what} of rank 0 holds no tensor", ""
-    alike = Alike()
+    alike = LeafComparison()
     for number, other in enumerate(others, 1):
         if first.keys() != other.keys():
             yield expected, f"{what} of rank {number} has other parts than that of rank 0", ""

@@ -17,7 +17,7 @@ _BY_TORCH = frozenset({"forward", "backward", "setup_context", "step"})
 """Methods that PyTorch calls of a class that is used."""
 
 
-def parts_that_run(statements: Sequence[ast.stmt]) -> Iterator[tuple[ast.stmt, bool]]:
+def reachable_statements(statements: Sequence[ast.stmt]) -> Iterator[tuple[ast.stmt, bool]]:
     """Each statement of a block, and whether it can be reached: nothing after a `return` is."""
     runs = True
     for statement in statements:
@@ -236,7 +236,7 @@ class _Reader:
         self._stars = stars(tree)
 
     def block(self, statements: list[ast.stmt], place: _Place) -> None:
-        for statement, runs in parts_that_run(statements):
+        for statement, runs in reachable_statements(statements):
             self._statement(statement, replace(place, alive=place.alive and runs))
 
     def _statement(self, node: ast.stmt, place: _Place) -> None:

@@ -8,7 +8,7 @@ from gpututor.checks.model import Applies, Call, Check, Finding, Machine, Run
 from gpututor.checks.work import missing_work
 from gpututor.errors import CourseError
 from gpututor.grading.report import Status
-from gpututor.trace.arrays import Mask, Numbers, Rows, common, merged
+from gpututor.trace.arrays import Mask, Numbers, TraceArrays, common, merged
 from gpututor.trace.events import Kind
 from gpututor.trace.formatting import duration, share
 from gpututor.trace.hazards import hazards_of
@@ -59,7 +59,7 @@ def overlap(
         if (missing := missing_work(run)) is not None:
             return missing
         for call in run.calls:
-            rows = Rows(call.trace)
+            rows = TraceArrays(call.trace)
             for direction, least in wanted.items():
                 finding = _copies(run, call, rows, direction, least)
                 if finding is not None:
@@ -84,7 +84,7 @@ def races(
     def find(run: Run) -> Finding | None:
         for calls in run.repeated or tuple((call,) for call in run.calls):
             for call in calls:
-                hazards = hazards_of(Rows(call.trace))
+                hazards = hazards_of(TraceArrays(call.trace))
                 if hazards:
                     more = f"; {len(hazards) - 1} more like it" if len(hazards) > 1 else ""
                     return Finding(
@@ -103,7 +103,7 @@ def _sees_races(machine: Machine) -> bool:
     return machine.virtual and machine.device != "cpu"
 
 
-def _copies(run: Run, call: Call, rows: Rows, direction: str, least: float) -> Finding | None:
+def _copies(run: Run, call: Call, rows: TraceArrays, direction: str, least: float) -> Finding | None:
     words = _WORDS[direction]
     expected = f"at least {share(least)} of the time of {words} beside a kernel"
     mask = rows.of(Kind.TRANSFER) & _direction(rows, direction)
@@ -135,7 +135,7 @@ def _copies(run: Run, call: Call, rows: Rows, direction: str, least: float) -> F
     return Finding(expected, got, (lines[0] if lines else 0) or run.line_of(call), advice=ADVICE)
 
 
-def _kernels(run: Run, call: Call, rows: Rows, least: float) -> Finding | None:
+def _kernels(run: Run, call: Call, rows: TraceArrays, least: float) -> Finding | None:
     expected = f"at least {share(least)} of what kernels on several streams or devices can save by running together"
     work = rows.of(Kind.KERNEL) & ~rows.on("cpu")
     if not (rows.timed | ~work).all():
@@ -160,7 +160,7 @@ def _kernels(run: Run, call: Call, rows: Rows, least: float) -> Finding | None:
     return Finding(expected, got, line or run.line_of(call), advice=LANES_ADVICE)
 
 
-def _without_waits(rows: Rows, work: Mask) -> int:
+def _without_waits(rows: TraceArrays, work: Mask) -> int:
     """Return the time in which any kernel would run if the host launched all of them without a wait.
 
     On a fast GPU a kernel may end before the host has launched the next one: then nothing can be saved.
@@ -184,7 +184,7 @@ def _without_waits(rows: Rows, work: Mask) -> int:
     return busy
 
 
-def _direction(rows: Rows, direction: str) -> Mask:
+def _direction(rows: TraceArrays, direction: str) -> Mask:
     cpu = rows.trace.devices.get("cpu", -1)
     from_host, to_host = rows.source == cpu, rows.target == cpu
     found: Mask = {"to_device": from_host & ~to_host, "to_host": to_host & ~from_host}.get(
@@ -193,7 +193,7 @@ def _direction(rows: Rows, direction: str) -> Mask:
     return found
 
 
-def _only(rows: Rows, numbers: Numbers) -> Mask:
+def _only(rows: TraceArrays, numbers: Numbers) -> Mask:
     mask: Mask = np.zeros(rows.kind.size, dtype=np.bool_)
     mask[numbers] = True
     return mask

@@ -16,7 +16,7 @@ import torch
 
 from gpututor.checks.model import Check, named, run_reference
 from gpututor.checks.parity import OwnDtype, leaves
-from gpututor.checks.tolerances import TIERS, Tolerance, errors_of, gates_for
+from gpututor.checks.tolerances import TIERS, Tolerance, errors_of, gates_for_dtype
 
 LEAST = 10.0
 """How many times the gates nonsense has to be off."""
@@ -106,7 +106,7 @@ def _times_off(
         return None
     if dtype not in TIERS:
         return math.inf
-    gates = gates_for(dtype, own.errors(path, ref), tolerance.times, tolerance.inside)
+    gates = gates_for_dtype(dtype, own.errors(path, ref), tolerance.times, tolerance.inside)
     return errors_of(wrong, ref).times(gates)
 
 

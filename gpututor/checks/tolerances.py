@@ -16,7 +16,7 @@ import torch
 
 
 @dataclass(frozen=True)
-class Gates:
+class ToleranceGates:
     """How far an honest result may be off."""
 
     frobenius: float
@@ -24,25 +24,25 @@ class Gates:
     largest: float
     """max |out−ref| over the RMS of its row of ref, at most."""
 
-    def widened(self, times: float) -> Gates:
-        return Gates(self.frobenius * times, self.largest * times)
+    def widened(self, times: float) -> ToleranceGates:
+        return ToleranceGates(self.frobenius * times, self.largest * times)
 
-    def or_wider(self, other: Gates) -> Gates:
-        return Gates(max(self.frobenius, other.frobenius), max(self.largest, other.largest))
+    def or_wider(self, other: ToleranceGates) -> ToleranceGates:
+        return ToleranceGates(max(self.frobenius, other.frobenius), max(self.largest, other.largest))
 
 
 TIERS = {
-    torch.float64: Gates(1e-12, 1e-11),
-    torch.complex128: Gates(1e-12, 1e-11),
-    torch.float32: Gates(1e-5, 1e-4),
-    torch.complex64: Gates(1e-5, 1e-4),
-    torch.float16: Gates(1e-3, 1e-2),
-    torch.bfloat16: Gates(1e-2, 1e-1),
+    torch.float64: ToleranceGates(1e-12, 1e-11),
+    torch.complex128: ToleranceGates(1e-12, 1e-11),
+    torch.float32: ToleranceGates(1e-5, 1e-4),
+    torch.complex64: ToleranceGates(1e-5, 1e-4),
+    torch.float16: ToleranceGates(1e-3, 1e-2),
+    torch.bfloat16: ToleranceGates(1e-2, 1e-1),
 }
 """By dtype; results in TF32 are judged as float16, all others must be equal."""
 OWN_ERROR = 3.0
 """A chain of operators may be off as far as this many times its reference is in the same dtype."""
-WIDEST = Gates(0.1, 1.0)
+WIDEST = ToleranceGates(0.1, 1.0)
 """Calibration goes no further: nonsense begins at 0.28."""
 
 
@@ -67,19 +67,21 @@ class Errors:
     strange: torch.Tensor
     """Where one is inf or nan and the other is not, or is another one."""
 
-    def within(self, gates: Gates) -> bool:
+    def within(self, gates: ToleranceGates) -> bool:
         return self.frobenius <= gates.frobenius and self.largest <= gates.largest
 
-    def times(self, gates: Gates) -> float:
+    def times(self, gates: ToleranceGates) -> float:
         """How many times too far it is, by the gate that it breaks most."""
         return max(self.frobenius / gates.frobenius, self.largest / gates.largest)
 
 
-def gates_for(dtype: torch.dtype, own: Errors | None, times: float = 1.0, inside: torch.dtype | None = None) -> Gates:
+def gates_for_dtype(
+    dtype: torch.dtype, own: Errors | None, times: float = 1.0, inside: torch.dtype | None = None
+) -> ToleranceGates:
     """The gates for a result of a floating `dtype`; `own` is the error of the reference in that dtype, where known."""
     gates = TIERS[dtype].or_wider(TIERS[inside]) if inside is not None else TIERS[dtype]
     if own is not None and math.isfinite(own.frobenius) and math.isfinite(own.largest):
-        calibrated = Gates(
+        calibrated = ToleranceGates(
             min(OWN_ERROR * own.frobenius, WIDEST.frobenius), min(OWN_ERROR * own.largest, WIDEST.largest)
         )
         gates = gates.or_wider(calibrated)

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from gpututor.checks.bounds import Amount, bounds, in_words, line_of, line_with_most, where
+from gpututor.checks.bounds import Amount, in_words, line_of, line_with_most, parse_bounds, where
 from gpututor.checks.model import Applies, Call, Check, Finding, Run, count
 from gpututor.checks.python_syntax import Use, uses_of
 from gpututor.trace.events import Event, Kind
@@ -24,7 +24,7 @@ _WORDS = {
 _LIKELY = {"aten::_local_scalar_dense": _READS, "aten::_to_copy": _COPIES, "aten::copy_": _COPIES}
 
 
-def causes(waits: Sequence[Event], source: str, most: int = 4) -> str:
+def sync_causes(waits: Sequence[Event], source: str, most: int = 4) -> str:
     """The lines with most waits, each with its cause, in the file's order."""
     uses = _uses(source)
     counted = Counter((event.line, event.name) for event in waits if event.line is not None)
@@ -120,12 +120,12 @@ def syncs(
 
     def find(run: Run) -> Finding | None:
         for call in run.calls:
-            _, high = bounds(at_most, call, run.machine, name)
+            _, high = parse_bounds(at_most, call, run.machine, name)
             waits = [event for event in call.trace if event.kind is Kind.SYNCHRONISE]
             if len(waits) > high:
                 return Finding(
                     expected=f"{'at most ' if high else ''}{count(high, 'wait')} for the device in a call",
-                    got=f"{count(len(waits), 'wait')}: {causes(waits, run.source)}{run.which(call)}",
+                    got=f"{count(len(waits), 'wait')}: {sync_causes(waits, run.source)}{run.which(call)}",
                     line=line_with_most(waits),
                     advice="Keep results on the device; bring one value to the host, once, at the end.",
                 )
@@ -137,7 +137,7 @@ def syncs(
 def _wrong_count(run: Run, call: Call, direction: _Direction, amount: Amount | None, name: str) -> Finding | None:
     if amount is None:
         return None
-    low, high = bounds(amount, call, run.machine, name)
+    low, high = parse_bounds(amount, call, run.machine, name)
     found = [event for event in call.trace if direction.holds(event)]
     if low <= len(found) <= high:
         return None
@@ -158,7 +158,7 @@ def _wrong_asynchronous(
 ) -> Finding | None:
     if amount is None:
         return None
-    low, high = bounds(amount, call, run.machine, name)
+    low, high = parse_bounds(amount, call, run.machine, name)
     found = [event for event in call.trace if direction.holds(event)]
     free = [event for event in found if event.asynchronous]
     if low <= len(free) <= high:
@@ -177,7 +177,7 @@ def _wrong_asynchronous(
 def _wrong_bytes(run: Run, call: Call, direction: _Direction, amount: Amount | None, name: str) -> Finding | None:
     if amount is None:
         return None
-    low, high = bounds(amount, call, run.machine, name)
+    low, high = parse_bounds(amount, call, run.machine, name)
     found = [event for event in call.trace if direction.holds(event)]
     total = sum(event.size_bytes for event in found)
     if low <= total <= high:

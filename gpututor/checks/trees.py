@@ -10,7 +10,7 @@ import numpy
 import torch
 
 from gpututor.protocol.values import ObservedArray, ObservedModule, ObservedObject, ObservedTensor
-from gpututor.text import shortened
+from gpututor.text import truncate
 
 LONGEST_KEY = 80
 """Characters of a key that are shown."""
@@ -18,15 +18,15 @@ LONGEST_PATH = 300
 _DIGEST_BYTES = 8
 
 
-def as_tree(value: Any) -> Any:
+def to_tree(value: Any) -> Any:
     """A reference's result in the form of an observed one: modules become their state by name, all the way down."""
     match value := opened(value):
         case dict():
-            return {key: as_tree(part) for key, part in value.items()}
+            return {key: to_tree(part) for key, part in value.items()}
         case list():
-            return [as_tree(part) for part in value]
+            return [to_tree(part) for part in value]
         case tuple():
-            return tuple(as_tree(part) for part in value)
+            return tuple(to_tree(part) for part in value)
     return value
 
 
@@ -80,10 +80,10 @@ def joined(path: str, part: object) -> str:
 
 def key_in_words(key: object) -> str:
     """A key of a dict, bounded."""
-    return shortened(repr(key[: LONGEST_KEY + 1] if isinstance(key, str) else key), LONGEST_KEY)
+    return truncate(repr(key[: LONGEST_KEY + 1] if isinstance(key, str) else key), LONGEST_KEY)
 
 
-class Alike:
+class LeafComparison:
     """Objects that were compared and found the same. What is like a third is alike: of n no more than n are compared.
 
     They are known by their identities, so that somebody else has to keep them.
@@ -122,14 +122,14 @@ class Difference(NamedTuple):
 
 
 def first_difference(
-    expected: Any, got: Any, leaf: Leaf, path: str = "", alike: Alike | None = None
+    expected: Any, got: Any, leaf: Leaf, path: str = "", alike: LeafComparison | None = None
 ) -> Difference | None:
     """The first part that differs in type or nesting, or by `leaf`; None without.
 
     `leaf(path, expected, got)` looks at parts of equal type that are no containers, and returns words or None. Tensors
     that are known to be `alike` are not looked at again, in however many places they stand.
     """
-    alike = Alike() if alike is None else alike
+    alike = LeafComparison() if alike is None else alike
     if type_name(expected) != type_name(got):
         return Difference(path, f"{type_name(got)} instead of {type_name(expected)}", expected)
     if isinstance(expected, torch.nn.Module) and (layers := _layers(expected, got)):

@@ -10,9 +10,9 @@ import torch
 
 from gpututor.checks.authors import called
 from gpututor.checks.model import Applies, Check, Finding, Machine, Run, expected_words, named
-from gpututor.checks.trees import as_tree, first_difference, key_in_words
+from gpututor.checks.trees import first_difference, key_in_words, to_tree
 from gpututor.protocol.values import ObservedArray, ObservedModule, ObservedObject, ObservedTensor
-from gpututor.text import shortened
+from gpututor.text import truncate
 
 WHY = "The function is only useful when its answer is right on every machine."
 RELATIVE = 1e-6
@@ -56,7 +56,7 @@ def shorten(value: Any, limit: int = 300) -> str:
         missing -= len(piece)
         if missing <= 0:
             break
-    return shortened("".join(pieces), limit)
+    return truncate("".join(pieces), limit)
 
 
 def _pieces(value: Any, limit: int) -> Iterator[str]:
@@ -86,7 +86,7 @@ def _pieces(value: Any, limit: int) -> Iterator[str]:
         case str():
             yield repr(value[:limit])
         case _:
-            yield repr(as_tree(value))
+            yield repr(to_tree(value))
 
 
 def _leaf(path: str, expected: Any, got: Any) -> str | None:

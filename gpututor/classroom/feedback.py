@@ -22,17 +22,17 @@ from gpututor.classroom.gradebook.model import (
     ExerciseSummary,
     Gradebook,
     Mark,
-    Standing,
+    MarkStatus,
     StudentMarks,
 )
 from gpututor.classroom.rules import Rules
-from gpututor.classroom.submissions import HandedIn
+from gpututor.classroom.submissions import Submission
 from gpututor.classroom.tables import number, number_of
 from gpututor.course.model import MAX_SUBMISSION_BYTES
 from gpututor.files import ordinary
 from gpututor.grading.report import Outcome, Report, Status, Verdict
 from gpututor.grading.report_text import DOES_NOT_RUN, OUTCOME_TITLES, count, mark, own_gpu
-from gpututor.text import lines_of, shortened, visible, with_newlines
+from gpututor.text import escape_control_chars, lines_of, truncate, with_newlines
 
 MORE_CHECKS = "There are more checks than are shown here; they count for the mark."
 """Said of every submission of an exercise that has hidden checks, whatever they found."""
@@ -92,7 +92,7 @@ class Printed:
 
 
 @dataclass(frozen=True)
-class ForStudent:
+class StudentView:
     """One exercise, for one student."""
 
     outcome: str
@@ -112,14 +112,14 @@ class ForStudent:
         return bool(self.checks) and all(check.is_passed for check in self.checks)
 
 
-def for_student(given: Mark, exercise: ExerciseSummary, rules: Rules) -> ForStudent:
+def student_view(given: Mark, exercise: ExerciseSummary, rules: Rules) -> StudentView:
     """What may be told of a mark; `exercise` is the one that it is for."""
     attempt = given.counted
     report = attempt.report if attempt is not None else None
     verdicts = _shown(report.verdicts, rules, exercise.exercise) if report is not None else ()
     is_hiding = has_hidden(exercise, rules, report)
     checks = tuple(_checks(verdicts, attempt.checks)) if attempt is not None else ()
-    return ForStudent(
+    return StudentView(
         outcome=_outcome(given, report, checks, verdicts, is_hiding),
         points=_points(given),
         notes=tuple(_notes(given, attempt, is_hiding)),
@@ -160,13 +160,13 @@ def _outcome(
     given: Mark, report: Report | None, checks: Sequence[ShownCheck], verdicts: Sequence[Verdict], is_hiding: bool
 ) -> str:
     match given.standing:
-        case Standing.NOT_HANDED_IN:
+        case MarkStatus.NOT_HANDED_IN:
             return "– Nothing handed in for it" if given.misplaced else "– Nothing handed in"
-        case Standing.NOT_GRADED:
+        case MarkStatus.NOT_GRADED:
             return "○ Not graded yet"
-        case Standing.REFUSED:
+        case MarkStatus.REFUSED:
             return "○ Could not be graded"
-        case Standing.OPEN:
+        case MarkStatus.OPEN:
             return "○ No mark yet"
     if not checks or report is None:
         return "○ Graded" if report is not None else "○ Could not be graded"
@@ -203,19 +203,19 @@ def _notes(given: Mark, attempt: Attempt | None, is_hiding: bool) -> Iterable[st
             yield f"{given.misplaced}: tell your instructor what is meant."
         return
     if len(given.attempts) > 1:
-        counts = "counts" if given.standing is Standing.FINAL else "is looked at first"
+        counts = "counts" if given.standing is MarkStatus.FINAL else "is looked at first"
         yield f"Attempt {given.attempts.index(attempt) + 1} of {len(given.attempts)} {counts}."
-    if given.standing is Standing.REFUSED:
+    if given.standing is MarkStatus.REFUSED:
         yield f"It was refused: {_why_refused(attempt)}"
-    elif given.standing is Standing.NOT_GRADED or attempt.report is None:
+    elif given.standing is MarkStatus.NOT_GRADED or attempt.report is None:
         yield "It is not graded yet."
-    elif given.standing is Standing.OPEN:
+    elif given.standing is MarkStatus.OPEN:
         yield NO_MARK_YET
     if attempt.report is not None and (own := own_gpu(attempt.report)):
         yield f"The exercise is made for a {own}, and was graded on another GPU model."
     if attempt.lateness.words:
         yield attempt.lateness.words
-        if given.standing is Standing.FINAL and attempt.deduction:
+        if given.standing is MarkStatus.FINAL and attempt.deduction:
             yield f"That is {number(attempt.deduction)} of the {number(attempt.earned)} points that it earned."
     if is_hiding:
         yield MORE_CHECKS
@@ -264,8 +264,8 @@ def _printed_output(report: Report) -> Iterable[Printed]:
         if run.output or run.traceback:
             is_cut = run.output_dropped_bytes > 0 or len(run.output) > LONGEST_OUTPUT
             scenario = run.scenario if len(report.runs) > 1 else ""
-            output = shortened(run.output, LONGEST_OUTPUT)
-            yield Printed(scenario, shortened(run.traceback, LONGEST_OUTPUT), output, is_cut)
+            output = truncate(run.output, LONGEST_OUTPUT)
+            yield Printed(scenario, truncate(run.traceback, LONGEST_OUTPUT), output, is_cut)
 
 
 LONGEST_LINE = 160
@@ -281,7 +281,7 @@ class SubmittedLines:
     def line(self, sha256: str, number: int) -> str:
         """The line, from 1, without the spaces around it, at most 160 characters; empty where there is none."""
         lines = self._lines(sha256)
-        return shortened(lines[number - 1].strip(), LONGEST_LINE) if 0 < number <= len(lines) else ""
+        return truncate(lines[number - 1].strip(), LONGEST_LINE) if 0 < number <= len(lines) else ""
 
     def _read(self, sha256: str) -> list[str]:
         if not (sha256.isascii() and sha256.isalnum()):
@@ -317,7 +317,7 @@ def feedback(
     rows = ["| Exercise | Mark | |", "| --- | --- | --- |"]
     sections: list[str] = []
     for exercise, exercise_mark in zip(gradebook.exercises, marks.marks, strict=True):
-        told = for_student(exercise_mark, exercise, gradebook.rules)
+        told = student_view(exercise_mark, exercise, gradebook.rules)
         rows.append(f"| {text(exercise.numbered_title)} | {text(told.points)} | {text(told.outcome)} |")
         sections += _exercise(exercise, exercise_mark, told, lines, hints.get(exercise.exercise, ()), gradebook.rules)
     return "\n\n".join([*parts, "\n".join(rows), *sections]) + "\n"
@@ -326,7 +326,7 @@ def feedback(
 def _exercise(
     exercise: ExerciseSummary,
     mark: Mark,
-    told: ForStudent,
+    told: StudentView,
     lines: SubmittedLines,
     hints: Sequence[str],
     rules: Rules,
@@ -351,7 +351,7 @@ def _exercise(
             yield _hint(hint, place)
 
 
-def _when(handed_in: HandedIn, rules: Rules) -> str:
+def _when(handed_in: Submission, rules: Rules) -> str:
     """When it was handed in, and when it was due, both in the time zone in which the instructor wrote the date."""
     at, due = submitted_at(handed_in), rules.due_for(handed_in.exercise, handed_in.student)
     if at is None:
@@ -391,7 +391,7 @@ def _worth(check: ShownCheck) -> str:
 
 def _row(label: str, value: str) -> str:
     """`Got       2 copies`, further lines below the first one."""
-    return f"{label:<9} {visible(with_newlines(value))}".replace("\n", "\n" + " " * 10).rstrip()
+    return f"{label:<9} {escape_control_chars(with_newlines(value))}".replace("\n", "\n" + " " * 10).rstrip()
 
 
 def _printed(printed: Printed) -> Iterator[str]:
@@ -400,7 +400,7 @@ def _printed(printed: Printed) -> Iterator[str]:
         ("What it printed", printed.output, printed.is_cut),
     ):
         if words:
-            shown = visible(with_newlines(words)).rstrip("\n").split("\n")
+            shown = escape_control_chars(with_newlines(words)).rstrip("\n").split("\n")
             is_cut = is_cut or len(shown) > LINES_OF_OUTPUT
             where = f", with {text(printed.scenario)}" if printed.scenario else ""
             yield f"{title}{where}{' (the beginning)' if is_cut else ''}:"
@@ -419,12 +419,12 @@ def _hint(hint: str, place: int) -> str:
 
 def text(words: str) -> str:
     """Plain text on one line of Markdown."""
-    return _PUNCTUATION.sub(r"\\\g<0>", " ".join(visible(words).split()))
+    return _PUNCTUATION.sub(r"\\\g<0>", " ".join(escape_control_chars(words).split()))
 
 
 def code(words: str) -> str:
     """Plain text as a code span, which its own backticks cannot end."""
-    line = " ".join(visible(words).split())
+    line = " ".join(escape_control_chars(words).split())
     ticks = "`" * (_longest(line) + 1)
     space = " " if line.startswith("`") or line.endswith("`") else ""
     return f"{ticks}{space}{line}{space}{ticks}" if line else "` `"
@@ -443,4 +443,4 @@ def _longest(words: str) -> int:
 
 def _name(name: str) -> str:
     """A name as people write it; any other one is a code span."""
-    return name if _PLAIN_NAME.fullmatch(name) and visible(name) == name else code(name)
+    return name if _PLAIN_NAME.fullmatch(name) and escape_control_chars(name) == name else code(name)

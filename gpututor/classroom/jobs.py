@@ -19,7 +19,7 @@ from typing import Any
 
 from gpututor import __version__
 from gpututor.classroom.folder import ClassFolder
-from gpututor.classroom.submissions import Class, HandedIn
+from gpututor.classroom.submissions import Class, Submission
 from gpututor.course.model import Course, Exercise
 from gpututor.errors import GradingError, NotGradableHere, UsageError
 from gpututor.files import create_atomically, ordinary, write_atomically
@@ -123,7 +123,7 @@ class Options:
             advice = "Move the file away, then grade the class again with --resume and the same options."
             raise UsageError(f"{folder.options_file}: {error}", advice) from error
 
-    def key_of(self, one: HandedIn) -> GradingKey | None:
+    def key_of(self, one: Submission) -> GradingKey | None:
         """By which the grading is known; None for a file that is not graded."""
         exercise = self._by_exercise.get(one.exercise)
         if one.refusal or exercise is None:
@@ -242,7 +242,7 @@ def _within_s(exercise: Exercise, is_real: bool) -> float:
 
 
 @dataclass(frozen=True)
-class Trouble:
+class JobFailure:
     """A grading that could not be done: never the student's fault, as far as is known. `--resume` tries again."""
 
     key: GradingKey
@@ -251,18 +251,18 @@ class Trouble:
     """What the last attempt ended with, plain text."""
 
 
-def write_troubles(folder: ClassFolder, troubles: Sequence[Trouble]) -> None:
+def write_troubles(folder: ClassFolder, troubles: Sequence[JobFailure]) -> None:
     write_atomically(folder.troubles_file, json.dumps([asdict(each) for each in troubles], indent=1) + "\n")
 
 
-def troubles_of(folder: ClassFolder) -> dict[GradingKey, Trouble]:
+def troubles_of(folder: ClassFolder) -> dict[GradingKey, JobFailure]:
     """What could not be graded at the last try. Raises `UsageError` for a file that cannot be read."""
     try:
         with open(folder.troubles_file, encoding="utf-8", opener=ordinary) as stream:
             data: Any = json.load(stream)
         if not isinstance(data, list):
             raise ValueError("it must hold a list")
-        found = [read(Trouble, each, f"[{number}]") for number, each in enumerate(data)]
+        found = [read(JobFailure, each, f"[{number}]") for number, each in enumerate(data)]
     except FileNotFoundError:
         return {}
     except (OSError, ValueError, RecursionError) as error:
@@ -271,7 +271,7 @@ def troubles_of(folder: ClassFolder) -> dict[GradingKey, Trouble]:
     return {each.key: each for each in found}
 
 
-def reports_of(folder: ClassFolder) -> Iterator[tuple[HandedIn, GradingKey | None, Report | None]]:
+def reports_of(folder: ClassFolder) -> Iterator[tuple[Submission, GradingKey | None, Report | None]]:
     """Everything that was handed in, in the class's order, with its key and its report.
 
     The key is None for what is not graded: `HandedIn.refusal` says why. The report is None for what is not graded yet,

@@ -34,7 +34,7 @@ PROBE_TIMEOUT_S = 150.0
 
 
 @dataclass(frozen=True)
-class Asked:
+class GradeOptions:
     """How a class is to be graded. None: as the last time where it is gone on with, else by itself."""
 
     device: str | None = None
@@ -47,7 +47,7 @@ class Asked:
 
 
 @dataclass(frozen=True)
-class Start:
+class GradingPlan:
     """A class, and what is left to be done."""
 
     found: Class
@@ -87,7 +87,7 @@ def working_in_bubblewrap() -> frozenset[str]:
     return frozenset(map(str, devices))
 
 
-def options_asked(asked: Asked, folder: ClassFolder, course: Course) -> tuple[Options, Options | None]:
+def options_asked(asked: GradeOptions, folder: ClassFolder, course: Course) -> tuple[Options, Options | None]:
     """What holds, before anything is settled; and the options of the last time, where it is gone on with.
 
     Raises `UsageError` for what nobody knows, for a folder that holds gradings where nobody said --resume, and for one
@@ -120,7 +120,7 @@ def options_asked(asked: Asked, folder: ClassFolder, course: Course) -> tuple[Op
     return options, last
 
 
-def start(
+def plan_grading(
     options: Options,
     last: Options | None,
     found: Class,
@@ -128,7 +128,7 @@ def start(
     course: Course,
     isolated: Isolated = working_in_bubblewrap,
     inventory: Callable[[], Inventory] = load_inventory,
-) -> Start:
+) -> GradingPlan:
     """Settle how the class is graded, and write it down with the class.
 
     Raises what `settled` does, and `UsageError` for a course without checks and a class with no file for an exercise:
@@ -163,7 +163,7 @@ def start(
     sync_folder(folder.folder)  # what gradings need outlasts a power cut as they do: the secret, the journal's own name
     left = {job.key for job in missing}
     working = frozenset(job.key.exercise for job in jobs if job.key not in left)
-    return Start(found, now, missing, len(jobs) - len(missing), usable, _changed(last, now), working)
+    return GradingPlan(found, now, missing, len(jobs) - len(missing), usable, _changed(last, now), working)
 
 
 def _check_any(found: Class, course: Course) -> None:

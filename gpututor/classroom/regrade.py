@@ -14,7 +14,7 @@ from gpututor.classroom.executors import NO_RESULTS
 from gpututor.classroom.executors.local import RealDevices
 from gpututor.classroom.folder import ClassFolder
 from gpututor.classroom.jobs import Job, Options, class_secret, jobs_of, secret_id
-from gpututor.classroom.submissions import HandedIn
+from gpututor.classroom.submissions import Submission
 from gpututor.course.loader import load_course
 from gpututor.errors import UsageError
 from gpututor.files import back_up
@@ -27,7 +27,7 @@ from gpututor.hardware.scenario import ACCELERATORS
 _GRADE_ANEW = "`gpututor classroom grade` with --resume grades the class as things are now."
 
 
-def job_again(folder: ClassFolder, one: HandedIn, course_folder: Path | None = None) -> Job:
+def job_again(folder: ClassFolder, one: Submission, course_folder: Path | None = None) -> Job:
     """The grading of a file, as it was or would be done.
 
     Raises `UsageError` where it would be another one by now, since something that it depends on has changed.
@@ -82,7 +82,7 @@ def _statuses(report: Report) -> list[tuple[str, str, str]]:
     return [(verdict.scenario, verdict.check, verdict.status) for verdict in report.verdicts]
 
 
-def take(folder: ClassFolder, key: GradingKey, report: Report) -> Path | None:
+def accept_regrade(folder: ClassFolder, key: GradingKey, report: Report) -> Path | None:
     """Put a report in the journal, in the place of the one that is there; where that one is kept, if there was one.
 
     Raises `OSError` where one of them cannot be written; the journal is as it was then.

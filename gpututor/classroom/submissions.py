@@ -33,7 +33,7 @@ class Student:
 
 
 @dataclass(frozen=True)
-class HandedIn:
+class Submission:
     """One solution file."""
 
     student: str
@@ -78,7 +78,7 @@ class Class:
     layout: str
     """Which layout it was read as: `folders`, `files`, `gradescope`, `moodle`, `canvas`."""
     students: tuple[Student, ...]
-    handed_in: tuple[HandedIn, ...]
+    handed_in: tuple[Submission, ...]
     unmatched: tuple[Unmatched, ...]
     ignored: int = 0
     """Files and folders that tools leave behind, such as `.DS_Store`: nobody needs to know which."""

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from gpututor.errors import UsageError
 from gpututor.files import ordinary
-from gpututor.text import visible
+from gpututor.text import escape_control_chars
 
 _SIGNS = "=+\\-@\uff1d\uff0b\uff0d\uff20"
 """What formulas begin with; also as wide letters, which some spreadsheets take for the same."""
@@ -62,7 +62,7 @@ def safe(text: str, delimiter: str = ",") -> str:
 
     So does what would begin like one for a spreadsheet that takes another delimiter, or ends a cell at a newline.
     """
-    shown = text if text.isprintable() and text.isascii() else visible(text)  # a class has a million cells
+    shown = text if text.isprintable() and text.isascii() else escape_control_chars(text)  # a class has a million cells
     shown = _IN_TEXT[delimiter].sub("'", shown)
     return f"'{shown}" if _FORMULA.match(text) else shown
 

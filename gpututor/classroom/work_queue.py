@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from gpututor.classroom.jobs import Job, Trouble
+from gpututor.classroom.jobs import Job, JobFailure
 from gpututor.errors import TutorError
 from gpututor.grading.journal import has_entry
 from gpututor.grading.report import Outcome
@@ -64,7 +64,7 @@ class Progress:
         return left * self.since_first_s / (self.done - 1) if self.done > 1 else None
 
 
-class Work:
+class WorkQueue:
     """All jobs of one run. Any thread may call anything.
 
     `working`: exercises of which gradings were done before, so that they are not broken, whatever breaks now.
@@ -88,7 +88,7 @@ class Work:
         self._first_done = 0.0
         self._stopped = False
         self._error: TutorError | None = None
-        self.troubles: list[Trouble] = []
+        self.troubles: list[JobFailure] = []
 
     @property
     def total(self) -> int:
@@ -201,7 +201,7 @@ class Work:
 
     def _give_up(self, attempt: Attempt, why: str) -> None:
         self._left -= 1
-        self.troubles.append(Trouble(attempt.job.key, attempt.number, why))
+        self.troubles.append(JobFailure(attempt.job.key, attempt.number, why))
 
     def _give_up_rest(self, exercise: str, why: str) -> None:
         words = f"Not tried, because the first {MOST_BROKEN} gradings of this exercise broke; the last of them: {why}"

@@ -6,7 +6,7 @@ import argparse
 import sys
 
 from gpututor.errors import UsageError
-from gpututor.text import visible
+from gpututor.text import escape_control_chars
 
 _REAL = ("cpu", "cuda", "mps", "xpu")
 
@@ -67,7 +67,7 @@ def _take_settings(arguments: argparse.Namespace) -> list[str]:
 
     reading = read_settings(paths.settings_file())
     for fault in reading.faults:
-        print(f"gpututor: {visible(fault)}", file=sys.stderr)
+        print(f"gpututor: {escape_control_chars(fault)}", file=sys.stderr)
     chosen, taken = reading.settings, []
     is_for_real = _is_real(chosen.device) and any(_virtual_options(arguments))
     if arguments.device is None and chosen.device != Settings().device and not is_for_real:

@@ -18,7 +18,7 @@ import sys
 from dataclasses import asdict
 
 from gpututor.hardware.inventory import device_line, load_inventory
-from gpututor.text import visible
+from gpututor.text import escape_control_chars
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -37,6 +37,6 @@ def main(arguments: argparse.Namespace) -> int:
         print("virtual  a virtual GPU, always there: real values on the CPU, and every copy and wait recorded")
         print(f"PyTorch {inventory.torch}; found {inventory.probed_at}; `--refresh` looks again")
     if inventory.error:
-        print(f"gpututor: {visible(inventory.error)}", file=sys.stderr)
+        print(f"gpututor: {escape_control_chars(inventory.error)}", file=sys.stderr)
         return 1
     return 0

@@ -10,7 +10,7 @@ import difflib
 
 from gpututor.cli.options import chosen_course, chosen_workspace
 from gpututor.cli.solution import insist_or_passed
-from gpututor.text import visible
+from gpututor.text import escape_control_chars
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -28,7 +28,7 @@ def main(arguments: argparse.Namespace) -> int:
     path = str(workspace.path_of(exercise).relative_to(workspace.folder))
     lines = list(difflib.unified_diff(yours, solution, path, "solution", lineterm=""))
     for line in lines:
-        print(visible(line))
+        print(escape_control_chars(line))
     if not lines:
         print("Your file is the solution, line by line.")
     return 0

@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 
 from gpututor.doctor import WRONG, findings
-from gpututor.text import visible
+from gpututor.text import escape_control_chars
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -20,9 +20,9 @@ def main(arguments: argparse.Namespace) -> int:
     """Exit code 1 when something is wrong."""
     wrong = 0
     for finding in findings(arguments.course, arguments.workspace):
-        print(f"{finding.state:<5}  {finding.about:<12}  {visible(finding.words)}", flush=True)
+        print(f"{finding.state:<5}  {finding.about:<12}  {escape_control_chars(finding.words)}", flush=True)
         if finding.advice:
-            print(f"{'':<21}{visible(finding.advice)}", flush=True)
+            print(f"{'':<21}{escape_control_chars(finding.advice)}", flush=True)
         wrong += finding.state == WRONG
     print(f"\n{wrong} thing{'s' * (wrong != 1)} to mend" if wrong else "\nNothing is wrong.")
     return 1 if wrong else 0

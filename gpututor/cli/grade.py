@@ -18,23 +18,23 @@ from typing import TYPE_CHECKING
 from gpututor import __version__
 from gpututor.cli.device_options import add_device_arguments, check_one_model, settle_device, tell_settings
 from gpututor.cli.options import attempt_writer, check_own_file, chosen_course, chosen_workspace, tell
-from gpututor.cli.terminal import StillGrading, columns, fitting
+from gpututor.cli.terminal import ProgressLine, columns, fitting
 from gpututor.course.model import Course, Exercise
 from gpututor.course.workspace import find_workspace, read_submission
 from gpututor.errors import TutorError, WorkspaceError
 from gpututor.grading.client import GradingClient, IsolationName
 from gpututor.grading.events import (
-    DeviceAwaited,
-    Graded,
+    CheckFinished,
     GradeRequest,
     GradingEvent,
-    RunStarted,
-    TimingAdvanced,
-    VerdictReached,
+    GradingFinished,
+    ScenarioStarted,
+    TimingProgressed,
+    WaitingForDevice,
 )
 from gpututor.grading.report import Environment, Outcome, Report, Verdict
 from gpututor.grading.report_text import count, device_words, elapsed, evidence, mark, outcome_line, remarks
-from gpututor.text import lines_of, visible
+from gpututor.text import escape_control_chars, lines_of
 
 if TYPE_CHECKING:
     from gpututor.progress.attempt_writer import AttemptWriter
@@ -94,7 +94,7 @@ def main(arguments: argparse.Namespace) -> int:
         request = replace(request, recording_folder=str(pending))
     client = GradingClient(isolation_for(arguments, course), once=True)
     try:
-        with StillGrading() as still:
+        with ProgressLine() as still:
             events = still.heard(client.grade(request))
             graded = _follow(events, exercise, request.submission, quiet=arguments.json)
         show = partial(_print_json if arguments.json else _print_end, graded.report)
@@ -128,7 +128,7 @@ def save_attempt(
     for error in errors:
         tell(error)
     if notice := writer.take_notice():
-        print(f"gpututor: {visible(notice)}", file=sys.stderr)
+        print(f"gpututor: {escape_control_chars(notice)}", file=sys.stderr)
 
 
 def _print_json(report: Report) -> None:
@@ -181,12 +181,12 @@ def _seed(word: str) -> int:
     return seed
 
 
-def _follow(events: Iterator[GradingEvent], exercise: Exercise, source: str, *, quiet: bool) -> Graded:
+def _follow(events: Iterator[GradingEvent], exercise: Exercise, source: str, *, quiet: bool) -> GradingFinished:
     """Print what happens as it happens, but for the end; return that."""
     if not quiet:
         print(fitting(f"{exercise.label} {exercise.title}"), flush=True)
     for event in events:
-        if isinstance(event, Graded):
+        if isinstance(event, GradingFinished):
             return event
         if not quiet:
             print_event(event, source)
@@ -196,23 +196,27 @@ def _follow(events: Iterator[GradingEvent], exercise: Exercise, source: str, *, 
 def print_event(event: GradingEvent, source: str) -> None:
     """Say on stdout what happened while `source` is graded."""
     match event:
-        case Graded(report):
+        case GradingFinished(report):
             _print_end(report)
-        case RunStarted(scenario, device):
-            print(fitting(f"\n{visible(scenario)}: {visible(device_words(device))}"), flush=True)
-        case DeviceAwaited(device):
-            print(fitting(f"  waiting    another grading is on {visible(device)}", _SENTENCE_AT), flush=True)
-        case TimingAdvanced(sentence, 0):
-            words = f"  {'timing':<10} {visible(sentence)}: pairs of calls, which can take a minute"
+        case ScenarioStarted(scenario, device):
+            print(
+                fitting(f"\n{escape_control_chars(scenario)}: {escape_control_chars(device_words(device))}"), flush=True
+            )
+        case WaitingForDevice(device):
+            print(
+                fitting(f"  waiting    another grading is on {escape_control_chars(device)}", _SENTENCE_AT), flush=True
+            )
+        case TimingProgressed(sentence, 0):
+            words = f"  {'timing':<10} {escape_control_chars(sentence)}: pairs of calls, which can take a minute"
             print(fitting(words, _SENTENCE_AT), flush=True)
-        case VerdictReached(verdict):
+        case CheckFinished(verdict):
             _print_verdict(verdict, lines_of(source))
         case _:
             return
 
 
 def _print_verdict(verdict: Verdict, lines: list[str]) -> None:
-    print(fitting(f"  {mark(verdict.status):<10} {visible(verdict.sentence)}", _SENTENCE_AT), flush=True)
+    print(fitting(f"  {mark(verdict.status):<10} {escape_control_chars(verdict.sentence)}", _SENTENCE_AT), flush=True)
     at = ""
     if verdict.line is not None and 0 < verdict.line <= len(lines):
         at = f"{verdict.line}: {lines[verdict.line - 1].strip()}"
@@ -231,7 +235,7 @@ def _print_verdict(verdict: Verdict, lines: list[str]) -> None:
 def _labelled(label: str, text: str) -> str:
     first, rest = f"      {label:<10}", " " * 16
     width = max(24, (columns(most=116) or 116) - len(rest))
-    paragraphs = visible(text).splitlines() or [""]
+    paragraphs = escape_control_chars(text).splitlines() or [""]
     wrapped = [line for paragraph in paragraphs for line in textwrap.wrap(paragraph, width) or [""]]
     return "\n".join((first if number == 0 else rest) + line for number, line in enumerate(wrapped))
 
@@ -240,16 +244,16 @@ def _print_end(report: Report) -> None:
     for run in report.runs:
         for title, text in (("Traceback", run.traceback), ("Printed", run.output)):
             if text.strip():
-                print(f"\n{title} ({visible(run.scenario)}):")
-                print(textwrap.indent(visible(text).rstrip(), "  | ", lambda _: True))
+                print(f"\n{title} ({escape_control_chars(run.scenario)}):")
+                print(textwrap.indent(escape_control_chars(text).rstrip(), "  | ", lambda _: True))
         if run.output_dropped_bytes:
             print(f"  … {count(run.output_dropped_bytes, 'byte')} more were not kept")
     environment = report.environment
     print(fitting(f"\n{outcome_line(report)}"))
     for text in remarks(report):
-        print(fitting(textwrap.indent(visible(text), "  ")))
+        print(fitting(textwrap.indent(escape_control_chars(text), "  ")))
     known = evidence(report)
-    print(fitting(f"  device {visible(device_words(report.device))}{'; ' + known if known else ''}", 4))
+    print(fitting(f"  device {escape_control_chars(device_words(report.device))}{'; ' + known if known else ''}", 4))
     driver = f"driver {environment.driver}" if environment.driver else ""
     parts = [f"isolation {environment.isolation}", driver, f"seed {environment.seed}"]
-    print(fitting(f"  {visible('; '.join(filter(None, parts)))}; {elapsed(report)}", 4))
+    print(fitting(f"  {escape_control_chars('; '.join(filter(None, parts)))}; {elapsed(report)}", 4))

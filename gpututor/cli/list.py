@@ -23,7 +23,7 @@ from gpututor.course.model import Course
 from gpututor.errors import CourseError, ProgressError
 from gpututor.progress.overview import lesson_rows
 from gpututor.progress.store import ExerciseProgress
-from gpututor.text import visible
+from gpututor.text import escape_control_chars
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -53,11 +53,11 @@ def _print_table(course: Course, progress: Mapping[str, ExerciseProgress]) -> No
     slug_width = max(map(len, slugs.values()), default=0)
     title_width = max((len(exercise.title) for exercise in course.exercises), default=0)
     for lesson in lessons:
-        print(f"{lesson.number} {visible(lesson.title)}")
+        print(f"{lesson.number} {escape_control_chars(lesson.title)}")
         for row in lesson.exercises:
             mark = f"{row.state.glyph} {row.state}"
             attempts = "" if not row.attempts else f"  {row.attempts} attempt{'s' * (row.attempts != 1)}"
-            words = f"{row.label:<5} {slugs[row.key]:<{slug_width}}  {visible(row.title):<{title_width}}"
+            words = f"{row.label:<5} {slugs[row.key]:<{slug_width}}  {escape_control_chars(row.title):<{title_width}}"
             print(f"  {mark:<9}  {words}  {row.minutes:>3} min{attempts}")
         print()
     print(f"{sum(lesson.passed for lesson in lessons)} of {len(slugs)} passed")

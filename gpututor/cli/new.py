@@ -11,7 +11,7 @@ import argparse
 
 from gpututor import paths
 from gpututor.authoring.scaffold import make_exercise
-from gpututor.text import visible
+from gpututor.text import escape_control_chars
 
 _WHAT_TO_WRITE = {
     "lesson.md": "the idea, with examples that run; `gpututor verify` says what its form has to be",
@@ -34,10 +34,13 @@ def main(arguments: argparse.Namespace) -> int:
     made = make_exercise(arguments.course or paths.builtin_course(), arguments.exercise)
     names = [path.relative_to(made.exercise).parts[0] for path in made.files if path.is_relative_to(made.exercise)]
     if made.lesson_is_new:
-        print(f"made {visible(str(made.lesson))}")
+        print(f"made {escape_control_chars(str(made.lesson))}")
         print(f"  {'lesson.md':<14} {_WHAT_TO_WRITE['lesson.md']}")
-    print(f"made {visible(str(made.exercise))}")
+    print(f"made {escape_control_chars(str(made.exercise))}")
     for name in dict.fromkeys(names):
         print(f"  {name:<14} {_WHAT_TO_WRITE[name]}")
-    print(f"Write them in this order. `gpututor verify {visible(str(made.exercise))}` is green now: keep it so.")
+    print(
+        f"Write them in this order. `gpututor verify {escape_control_chars(str(made.exercise))}` is green now: "
+        "keep it so."
+    )
     return 0

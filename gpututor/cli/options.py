@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from gpututor import paths
 from gpututor.errors import TutorError, UsageError, WorkspaceError
-from gpututor.text import visible
+from gpututor.text import escape_control_chars
 
 if TYPE_CHECKING:
     import argparse
@@ -74,7 +74,7 @@ def open_progress(course: Course, patience: Patience | None = None) -> Iterator[
     finally:
         store.close()
         if store.notice:
-            print(f"gpututor: {visible(store.notice)}", file=sys.stderr)
+            print(f"gpututor: {escape_control_chars(store.notice)}", file=sys.stderr)
 
 
 def attempt_writer(course: Course) -> AttemptWriter:
@@ -86,6 +86,6 @@ def attempt_writer(course: Course) -> AttemptWriter:
 
 def tell(error: TutorError) -> None:
     """Say on stderr what is wrong and what to do."""
-    print(f"gpututor: {visible(error.title)}", file=sys.stderr)
+    print(f"gpututor: {escape_control_chars(error.title)}", file=sys.stderr)
     if error.advice:
-        print(visible(error.advice), file=sys.stderr)
+        print(escape_control_chars(error.advice), file=sys.stderr)

@@ -21,7 +21,7 @@ from gpututor.cli.options import chosen_course, chosen_workspace
 from gpututor.course.model import Exercise
 from gpututor.errors import UsageError
 from gpututor.grading.report_text import count
-from gpututor.text import visible
+from gpututor.text import escape_control_chars
 
 LONGEST_NAME = 100
 
@@ -47,7 +47,9 @@ def main(arguments: argparse.Namespace) -> int:
     sys.stdout.flush()
     for each in pack.left_out:
         label = f"{each.exercise.label} {each.path}"
-        print(f"gpututor: {visible(label)} is NOT in it: {visible(each.why)}", file=sys.stderr)
+        print(
+            f"gpututor: {escape_control_chars(label)} is NOT in it: {escape_control_chars(each.why)}", file=sys.stderr
+        )
     if not pack.files:
         advice = "Change a file first: `gpututor list` names them. No zip was made."
         raise UsageError(f"There is nothing to hand in in {workspace.folder}.", advice)
@@ -56,14 +58,15 @@ def main(arguments: argparse.Namespace) -> int:
 
 def _inside(pack: Pack, out: Path, student: str) -> Iterator[str]:
     who = f"with the name {student}" if student else "without a name (--name NAME puts yours in)"
-    yield f"Made {visible(str(out))}: {count(len(pack.files), 'file')} to hand in, {visible(who)}."
+    made = escape_control_chars(str(out))
+    yield f"Made {made}: {count(len(pack.files), 'file')} to hand in, {escape_control_chars(who)}."
     width = max(len(each.path) for each in pack.files)
     label = max(len(each.exercise.label) for each in pack.files)
     for each in pack.files:
         size = f"{len(each.content)} bytes"
-        yield f"  {each.exercise.label:<{label}}  {visible(each.path):<{width}}  {size}"
+        yield f"  {each.exercise.label:<{label}}  {escape_control_chars(each.path):<{width}}  {size}"
         if each.warning:
-            yield f"  {'':<{label}}  ! {visible(each.warning)}"
+            yield f"  {'':<{label}}  ! {escape_control_chars(each.warning)}"
     yield f"Beside them {MANIFEST} says which exercise each is for."
 
 
@@ -72,7 +75,7 @@ def _not_inside(pack: Pack) -> Iterator[str]:
     yield from _listed("Not in it, as there is no file of", pack.missing)
     if pack.others:
         words = f"Not in it, as no exercise is called so: {', '.join(pack.others)}."
-        yield from textwrap.wrap(visible(words), 100, subsequent_indent="  ")
+        yield from textwrap.wrap(escape_control_chars(words), 100, subsequent_indent="  ")
 
 
 def _listed(words: str, exercises: Iterable[Exercise]) -> Iterator[str]:

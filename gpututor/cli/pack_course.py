@@ -14,7 +14,7 @@ from gpututor.authoring.lint import UNWRITTEN
 from gpututor.classroom.packing import write_student_course
 from gpututor.cli.options import chosen_course
 from gpututor.grading.report_text import count
-from gpututor.text import visible
+from gpututor.text import escape_control_chars
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -28,12 +28,12 @@ def main(arguments: argparse.Namespace) -> int:
     course = chosen_course(arguments)
     files = write_student_course(course, arguments.out)
     lessons, exercises = count(len(course.lessons), "lesson"), count(len(course.exercises), "exercise")
-    print(f"Made {visible(str(arguments.out))}: {lessons}, {exercises}, {count(len(files), 'file')}.")
+    print(f"Made {escape_control_chars(str(arguments.out))}: {lessons}, {exercises}, {count(len(files), 'file')}.")
     print("Not in it: checks, solutions, wrong solutions, baselines, and what inputs are made of.")
     if unwritten := [path for path, content in files.items() if UNWRITTEN.encode() in content]:
-        print(f"! Not written yet: {visible(', '.join(unwritten))}.")
+        print(f"! Not written yet: {escape_control_chars(', '.join(unwritten))}.")
     is_zip = arguments.out.suffix.lower() == ".zip"
-    folder = visible(shlex.quote(arguments.out.stem if is_zip else arguments.out.name))
+    folder = escape_control_chars(shlex.quote(arguments.out.stem if is_zip else arguments.out.name))
     print(f"Students {'unpack it, ' if is_zip else ''}use it with `gpututor --course {folder}`,")
     print(f"and hand in with `gpututor pack --course {folder}`.")
     return 0

@@ -7,7 +7,7 @@ import sys
 
 from gpututor.cli.options import chosen_course, chosen_workspace
 from gpututor.errors import UsageError
-from gpututor.text import visible
+from gpututor.text import escape_control_chars
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -22,13 +22,18 @@ def main(arguments: argparse.Namespace) -> int:
     workspace = chosen_workspace(arguments, course)
     path = workspace.path_of(exercise)
     if not path.exists():
-        print(f"made {visible(str(workspace.ensure(exercise)))}; there was no file to keep")
+        print(f"made {escape_control_chars(str(workspace.ensure(exercise)))}; there was no file to keep")
         return 0
-    if not arguments.yes and not _agreed(f"Put the starter in {visible(str(path))}? A backup is kept. [y/N] "):
+    if not arguments.yes and not _agreed(
+        f"Put the starter in {escape_control_chars(str(path))}? A backup is kept. [y/N] "
+    ):
         print("Nothing was changed.", file=sys.stderr)
         return 1
     backup = workspace.reset(exercise)
-    print(f"{visible(str(path))} is the starter again\nyour text is kept in {visible(str(backup))}")
+    print(
+        f"{escape_control_chars(str(path))} is the starter again\n"
+        f"your text is kept in {escape_control_chars(str(backup))}"
+    )
     return 0
 
 

@@ -7,7 +7,7 @@ import argparse
 from gpututor.cli.options import chosen_course, open_progress
 from gpututor.course.model import Course, Exercise
 from gpututor.errors import TutorError
-from gpututor.text import visible
+from gpututor.text import escape_control_chars
 
 
 class NotPassedYet(TutorError):
@@ -25,7 +25,7 @@ def main(arguments: argparse.Namespace) -> int:
     course = chosen_course(arguments)
     exercise = course.find(arguments.exercise)
     insist_or_passed(course, exercise, "solution", yes=arguments.yes)
-    print(visible(exercise.solution), end="")
+    print(escape_control_chars(exercise.solution), end="")
     return 0
 
 

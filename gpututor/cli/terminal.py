@@ -47,7 +47,7 @@ def _broken(line: str, width: int, hang: int) -> str:
     )
 
 
-class Keyboard:
+class LineReader:
     """The standard input, read without ever waiting longer than told."""
 
     def __init__(self, descriptor: int | None = None) -> None:
@@ -84,7 +84,7 @@ _MOMENTS = (LONG_S, 7.0, 20.0, 30.0)
 """Seconds from one line to the next; a minute after that."""
 
 
-class StillGrading:
+class ProgressLine:
     """Says on stderr, where that is a terminal, that the grading is still on; told what happens meanwhile."""
 
     def __init__(self, stream: TextIO | None = None, moments: Sequence[float] = _MOMENTS) -> None:

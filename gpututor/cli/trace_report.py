@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gpututor.text import visible
+from gpututor.text import escape_control_chars
 from gpututor.trace.formatting import duration, share, size
 
 if TYPE_CHECKING:
@@ -206,7 +206,7 @@ _WORTH_TELLING = 0.02
 
 def told(run: Run, program: str) -> str:
     """The run in words, ending in a newline."""
-    program = visible(program)
+    program = escape_control_chars(program)
     if not run.main.found and not run.children:
         return f"gpututor: {program} ended {_how(run.code)}, before its trace could be written.\n"
     process = run.told
@@ -231,7 +231,7 @@ def told(run: Run, program: str) -> str:
 
 def _error(process: Process) -> str:
     """What nobody caught, in a few words: the whole of it stands above, as Python told it."""
-    words = visible(process.error).replace("\n", " ")
+    words = escape_control_chars(process.error).replace("\n", " ")
     return f": {textwrap.shorten(words, MOST_OF_AN_ERROR, placeholder=' …')}" if words else ""
 
 
@@ -239,7 +239,7 @@ def _head(process: Process, program: str) -> str:
     device = process.device
     if not process.found["modelled"]:
         times = "times were measured" if process.summary.get("timed") else "times were not measured"
-        return f"gpututor: {program} on {visible(device['name'])}: what it did was counted, {times}."
+        return f"gpututor: {program} on {escape_control_chars(device['name'])}: what it did was counted, {times}."
     return f"gpututor: {program} on {_virtual(device)}. Times are modelled, not measured."
 
 

@@ -35,11 +35,11 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from gpututor import paths
-from gpututor.authoring.problems import Fault, seen_from
-from gpututor.authoring.verify import Gate, Listener, Subject, Tally, targets_of
+from gpututor.authoring.problems import Problem, seen_from
+from gpututor.authoring.verify import Listener, MutantReport, Subject, Verifier, targets_of
 from gpututor.grading.report_text import count
 from gpututor.hardware.gpus import gpu_names
-from gpututor.text import visible
+from gpututor.text import escape_control_chars
 from gpututor.toml_schema import nearest
 
 MOST_WORKERS = 64
@@ -64,7 +64,7 @@ def main(arguments: argparse.Namespace) -> int:
         target.course.check_has_checks()
     screen = _Screen(sys.stderr if arguments.json else sys.stdout, Path.cwd())
     listener = Listener(screen.advanced, screen.finished)
-    gate = Gate(targets, listener, with_mutants=not arguments.no_mutants, models=arguments.models)
+    gate = Verifier(targets, listener, with_mutants=not arguments.no_mutants, models=arguments.models)
     screen.expect(sum(len(one.exercises) + len(one.lessons) for one in targets))
     try:
         gate.work(arguments.workers or min(_cores(), MOST_BY_DEFAULT))
@@ -74,7 +74,7 @@ def main(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print(json.dumps(summary, indent=2))
     else:
-        print(_in_words(summary, sum((subject.tally for subject in gate.subjects), Tally())))
+        print(_in_words(summary, sum((subject.tally for subject in gate.subjects), MutantReport())))
     return 0 if summary["green"] else 1
 
 
@@ -115,7 +115,7 @@ class _Screen:
     def advanced(self, subject: Subject, what: str) -> None:
         self._steps += 1
         if self._lives:
-            words = f"{self._ended} of {self._expected}; {subject.name}: {visible(what)}"
+            words = f"{self._ended} of {self._expected}; {subject.name}: {escape_control_chars(what)}"
             self._stream.write(f"\r{words[: os.get_terminal_size(self._stream.fileno()).columns - 1]}\x1b[K")
             self._stream.flush()
 
@@ -136,7 +136,7 @@ class _Screen:
         if self._lives:
             self._stream.write("\r\x1b[K")
 
-    def _tell(self, fault: Fault) -> None:
+    def _tell(self, fault: Problem) -> None:
         self._say(f"  {'note: ' if fault.is_note else ''}{fault.title(self._base)}")
         for line in fault.details:
             self._say(f"      {line}")
@@ -144,12 +144,12 @@ class _Screen:
             self._say(f"    → {fault.advice}")
 
     def _say(self, line: str) -> None:
-        print(visible(line), file=self._stream)
+        print(escape_control_chars(line), file=self._stream)
 
 
 def _summary(subjects: list[Subject], models: tuple[str, ...], seconds: float) -> dict[str, Any]:
     exercises = [subject for subject in subjects if subject.exercise is not None]
-    tally = sum((subject.tally for subject in subjects), Tally())
+    tally = sum((subject.tally for subject in subjects), MutantReport())
     return {
         "schema_version": 1,
         "subjects": [subject.to_json() for subject in subjects],
@@ -170,7 +170,7 @@ def _added(subjects: list[Subject], what: str) -> dict[str, int]:
     return {key: sum(each[key] for each in counted) for key in ("kept", "of")}
 
 
-def _in_words(summary: dict[str, Any], tally: Tally) -> str:
+def _in_words(summary: dict[str, Any], tally: MutantReport) -> str:
     """`56 exercises on 13 GPU models: 70 of 70 right ones passed, 500 of 500 wrong ones failed, …; all is so`"""
     problems = sum(len(subject["problems"]) for subject in summary["subjects"])
     right, wrong, models = summary["right"], summary["wrong"], summary["models"]

@@ -24,15 +24,15 @@ from gpututor.cli.device_options import add_device_arguments, check_one_model, s
 from gpututor.cli.grade import print_event, save_attempt
 from gpututor.cli.hint import show_hints
 from gpututor.cli.options import attempt_writer, check_own_file, chosen_course, chosen_workspace, open_progress, tell
-from gpututor.cli.terminal import Keyboard, StillGrading, fitting
+from gpututor.cli.terminal import LineReader, ProgressLine, fitting
 from gpututor.course.model import Course, Exercise
 from gpututor.course.workspace import Workspace
 from gpututor.errors import GradingError, TutorError
 from gpututor.grading.client import QUICKEST, GradingClient
-from gpututor.grading.events import Cancelled, Graded, GradeRequest, GradingEvent
+from gpututor.grading.events import GradeRequest, GradingCancelled, GradingEvent, GradingFinished
 from gpututor.grading.report import Outcome, Report
 from gpututor.progress.database import briefly
-from gpututor.text import visible
+from gpututor.text import escape_control_chars
 
 if TYPE_CHECKING:
     from gpututor.progress.recordings import Recordings
@@ -93,10 +93,10 @@ class Gradings:
             except queue.Empty:
                 return
             if grading.number != self._newest or not self._is_on:
-                if isinstance(event, Graded):
+                if isinstance(event, GradingFinished):
                     self._recordings.discard(grading.recording)
                 continue
-            if isinstance(event, Graded | TutorError):
+            if isinstance(event, GradingFinished | TutorError):
                 self._is_on = False
             yield grading, event
 
@@ -108,7 +108,7 @@ class Gradings:
                 ended = error
             except Exception as error:
                 ended = GradingError(f"The grader stopped in an unexpected way: {error!r}", "Save again.")
-        if isinstance(ended, Graded) and grading.number == self._newest:
+        if isinstance(ended, GradingFinished) and grading.number == self._newest:
             self._events.put((grading, ended))
             return
         self._recordings.discard(grading.recording)
@@ -118,10 +118,10 @@ class Gradings:
     def _follow(self, grading: Grading) -> GradingEvent | TutorError:
         """Pass on what happens; returns how it ended."""
         if grading.number != self._newest:
-            return Cancelled()
-        with StillGrading() as still:
+            return GradingCancelled()
+        with ProgressLine() as still:
             for event in still.heard(self._client.grade(grading.request)):
-                if isinstance(event, Graded | Cancelled):
+                if isinstance(event, GradingFinished | GradingCancelled):
                     return event
                 self._events.put((grading, event))
                 if grading.number != self._newest:
@@ -137,7 +137,7 @@ GONE_AFTER_S = 0.5
 Stamp = tuple[int, int, int]
 
 
-class Happened(Enum):
+class FileChange(Enum):
     """What became of the file since the last look."""
 
     CHANGED = auto()
@@ -148,7 +148,7 @@ class Happened(Enum):
     BACK = auto()
 
 
-class WatchedFile:
+class FileWatcher:
     """Looked at now and then; each look costs one stat. How the file is at first is no change."""
 
     def __init__(self, path: Path, clock: Callable[[], float] = time.monotonic) -> None:
@@ -161,31 +161,31 @@ class WatchedFile:
         self._is_gone = False
         """Whether that was told."""
 
-    def look(self) -> tuple[Happened, ...]:
+    def look(self) -> tuple[FileChange, ...]:
         """What happened, in this order; mostly nothing."""
         now, stamp = self._clock(), _stamp(self.path)
         if stamp is None:
             return self._absent(now)
-        happened = [Happened.BACK] if self._is_gone else []
+        happened = [FileChange.BACK] if self._is_gone else []
         self._gone_at, self._is_gone = None, False
         if stamp != self._stamp:
             self._stamp, self._changed_at = stamp, now
-            happened.append(Happened.CHANGED)
+            happened.append(FileChange.CHANGED)
         if self._changed_at is not None and now - self._changed_at >= REST_S:
             self._changed_at = None
-            happened.append(Happened.RESTED)
+            happened.append(FileChange.RESTED)
         return tuple(happened)
 
     def was_read(self) -> None:
         """Somebody read it: a change of before need not rest any more."""
         self._changed_at = None
 
-    def _absent(self, now: float) -> tuple[Happened, ...]:
+    def _absent(self, now: float) -> tuple[FileChange, ...]:
         self._gone_at = now if self._gone_at is None else self._gone_at
         if self._is_gone or now - self._gone_at < GONE_AFTER_S:
             return ()
         self._is_gone, self._stamp = True, None
-        return (Happened.GONE,)
+        return (FileChange.GONE,)
 
 
 def _stamp(path: Path) -> Stamp | None:
@@ -232,7 +232,7 @@ def main(arguments: argparse.Namespace) -> int:
     desk = Desk(course, workspace, arguments.device, arguments.gpu, arguments.gpus, from_settings)
     clears = sys.stdout.isatty() and os.environ.get("TERM", "dumb") != "dumb"
     try:
-        return Watcher(desk, client, clears=clears).watch(exercise, Keyboard())
+        return Watcher(desk, client, clears=clears).watch(exercise, LineReader())
     except KeyboardInterrupt:
         print()  # behind the ^C that the terminal shows
         raise
@@ -258,7 +258,7 @@ class Watcher:
         self._clears = clears
         self._clock = clock
 
-    def watch(self, exercise: Exercise, keyboard: Keyboard) -> int:
+    def watch(self, exercise: Exercise, keyboard: LineReader) -> int:
         """Watch until the learner leaves; the exit code."""
         self._open(exercise)
         while True:
@@ -297,7 +297,7 @@ class Watcher:
         self._exercise = exercise
         self._guarded(lambda: self._desk.workspace.ensure(exercise))
         self._guarded(self._remember_place)
-        self._file = WatchedFile(self._desk.workspace.path_of(exercise), self._clock)
+        self._file = FileWatcher(self._desk.workspace.path_of(exercise), self._clock)
         self._begin()
 
     def _remember_place(self) -> None:
@@ -314,17 +314,17 @@ class Watcher:
 
     # What is told
 
-    def _tell_of_file(self, happened: Happened) -> None:
+    def _tell_of_file(self, happened: FileChange) -> None:
         match happened:
-            case Happened.CHANGED:
+            case FileChange.CHANGED:
                 self._stop()
-            case Happened.RESTED:
+            case FileChange.RESTED:
                 self._begin()
-            case Happened.GONE:
-                words = f"{visible(str(self._file.path))} is gone. It is graded again when it is back."
+            case FileChange.GONE:
+                words = f"{escape_control_chars(str(self._file.path))} is gone. It is graded again when it is back."
                 print(fitting(words), flush=True)
-            case Happened.BACK:
-                print(f"{visible(self._file.path.name)} is back.", flush=True)
+            case FileChange.BACK:
+                print(f"{escape_control_chars(self._file.path.name)} is back.", flush=True)
 
     def _stop(self) -> None:
         if self._gradings.stop():
@@ -335,7 +335,7 @@ class Watcher:
         self._stop()
         self._file.was_read()
         print(CLEAR if self._clears else "", end="" if self._clears else "\n")
-        print(fitting(f"{self._exercise.label} {visible(self._exercise.title)}"), flush=True)
+        print(fitting(f"{self._exercise.label} {escape_control_chars(self._exercise.title)}"), flush=True)
         if self._desk.from_settings:
             print(fitting(f"  {self._desk.from_settings}"), flush=True)
         try:
@@ -357,7 +357,7 @@ class Watcher:
                 self._tell_how_to_go_on(None)
                 continue
             show = partial(print_event, event, grading.request.submission)
-            if isinstance(event, Graded):
+            if isinstance(event, GradingFinished):
                 source = grading.request.submission
                 save_attempt(self._writer, event.report, source, grading.recording, show)
                 self._tell_how_to_go_on(event.report)
@@ -371,5 +371,8 @@ class Watcher:
             if following is None:
                 print("This was the last exercise of the course.")
             else:
-                print(fitting(f"n and Enter go on to {following.label} {visible(following.title)}."))
-        print(fitting(f"Watching {visible(str(self._file.path))}: saving it grades it again.\n{KEYS}"), flush=True)
+                print(fitting(f"n and Enter go on to {following.label} {escape_control_chars(following.title)}."))
+        print(
+            fitting(f"Watching {escape_control_chars(str(self._file.path))}: saving it grades it again.\n{KEYS}"),
+            flush=True,
+        )

@@ -23,7 +23,7 @@ from dataclasses import MISSING, dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from gpututor.course.model import DEFAULT_PROCESSES, Course, Excuse, Exercise, Lesson, Limits, split_hints
+from gpututor.course.model import DEFAULT_PROCESSES, Course, Exercise, Lesson, Limits, MutantWaiver, split_hints
 from gpututor.errors import CourseError
 from gpututor.files import ordinary
 from gpututor.hardware.gpus import gpu_names
@@ -228,7 +228,7 @@ def _read_exercise(
         scenarios=tuple(Scenario(**scenario) for scenario in values["scenario"]),
         limits=Limits(**values["limits"]),
         processes=values["processes"] or (DEFAULT_PROCESSES if values["kind"] == "processes" else 1),
-        excused_mutants=tuple(Excuse(**excuse) for excuse in values["excused_mutant"]),
+        excused_mutants=tuple(MutantWaiver(**excuse) for excuse in values["excused_mutant"]),
         allowed_names=values["allowed_names"],
     )
 

@@ -11,7 +11,7 @@ from gpututor.errors import CourseError, UsageError
 from gpututor.files import ordinary
 from gpututor.hardware.scenario import Scenario
 from gpututor.paths import builtin_course
-from gpututor.text import visible
+from gpututor.text import escape_control_chars
 
 OWN_ID = "gpututor"
 """The `id` of the course that comes with gpututor."""
@@ -33,7 +33,7 @@ class Limits:
 
 
 @dataclass(frozen=True)
-class Excuse:
+class MutantWaiver:
     """A change of the solution that no check has to notice; see `gpututor verify`."""
 
     change: str
@@ -66,7 +66,7 @@ class Exercise:
     limits: Limits = field(default_factory=Limits)
     processes: int = 1
     """In how many processes the function is called at once, each with its rank."""
-    excused_mutants: tuple[Excuse, ...] = ()
+    excused_mutants: tuple[MutantWaiver, ...] = ()
     allowed_names: tuple[str, ...] = ()
     """Names that a submission may use although the judge notes them; see `gpututor.judge.source_review`."""
 
@@ -87,7 +87,7 @@ class Exercise:
 
     @property
     def task(self) -> str:
-        return visible(self._text("task.md"))
+        return escape_control_chars(self._text("task.md"))
 
     @property
     def starter(self) -> str:
@@ -110,7 +110,7 @@ class Exercise:
     @property
     def hints(self) -> tuple[str, ...]:
         """The steps of `hints.md`: each begins with a `##` heading; the heading stays in the text."""
-        return split_hints(visible(self._text("hints.md")))
+        return split_hints(escape_control_chars(self._text("hints.md")))
 
     @property
     def right_solutions(self) -> tuple[Path, ...]:
@@ -171,7 +171,7 @@ class Lesson:
 
     @property
     def text(self) -> str:
-        return visible(_text_of(self.folder / "lesson.md"))
+        return escape_control_chars(_text_of(self.folder / "lesson.md"))
 
 
 @dataclass(frozen=True)

@@ -124,7 +124,7 @@ class Report:
         from gpututor.trace.export import ENDING
         from gpututor.trace.serialization import write_trace
         from gpututor.trace.summary import summary
-        from gpututor.trace.text import in_words
+        from gpututor.trace.text import describe
 
         machine, real_s = self._machine, time.perf_counter() - self._began_s
         host_ns = None if machine is None else machine.clock.host.end().time
@@ -146,7 +146,7 @@ class Report:
             "error": self._error,
             "has_forked": self._has_forked,
             "summary": told.to_json(),
-            "words": in_words(told, modelled=modelled) if told.events else "",
+            "words": describe(told, modelled=modelled) if told.events else "",
         }
 
     def _rates(self) -> Mapping[str, Rates]:

@@ -13,10 +13,10 @@ from gpututor import paths
 from gpututor.errors import GradingError
 from gpututor.grading.description import CheckDescription, description_from_json
 from gpututor.grading.events import (
-    Cancelled,
-    Graded,
     GradeRequest,
+    GradingCancelled,
     GradingEvent,
+    GradingFinished,
     event_from_json,
     request_to_json,
 )
@@ -129,13 +129,13 @@ class GradingClient:
                 if header.get("id") != number:
                     continue  # the tail of a grading that was given up
                 event = event_from_json(header)
-                ended = isinstance(event, Graded | Cancelled)
+                ended = isinstance(event, GradingFinished | GradingCancelled)
                 yield event
         except (FrameError, OSError, ValueError) as error:
             self._forget(judge)
             if number not in self._cancelled:
                 raise _stopped(judge, request.exercise_folder) from error
-            yield Cancelled()
+            yield GradingCancelled()
         finally:
             if not ended and number not in self._cancelled:
                 self.cancel()  # the caller stopped listening

@@ -49,7 +49,7 @@ class GradeRequest:
 
 
 @dataclass(frozen=True)
-class DeviceAwaited:
+class WaitingForDevice:
     """Another grading is on the real device: this one waits for its end. Comes again now and then."""
 
     device: str
@@ -57,7 +57,7 @@ class DeviceAwaited:
 
 
 @dataclass(frozen=True)
-class RunStarted:
+class ScenarioStarted:
     """A scenario begins."""
 
     scenario: str
@@ -79,14 +79,14 @@ class CallStarted:
 
 
 @dataclass(frozen=True)
-class VerdictReached:
+class CheckFinished:
     """A check has answered."""
 
     verdict: Verdict
 
 
 @dataclass(frozen=True)
-class TimingAdvanced:
+class TimingProgressed:
     """Pairs of calls are being timed, on a real device: the first event, with no pair, comes before any."""
 
     sentence: str
@@ -96,18 +96,26 @@ class TimingAdvanced:
 
 
 @dataclass(frozen=True)
-class Graded:
+class GradingFinished:
     """The end: the whole report."""
 
     report: Report
 
 
 @dataclass(frozen=True)
-class Cancelled:
+class GradingCancelled:
     """The end after `cancel`: nothing is to be recorded."""
 
 
-GradingEvent = DeviceAwaited | RunStarted | CallStarted | TimingAdvanced | VerdictReached | Graded | Cancelled
+GradingEvent = (
+    WaitingForDevice
+    | ScenarioStarted
+    | CallStarted
+    | TimingProgressed
+    | CheckFinished
+    | GradingFinished
+    | GradingCancelled
+)
 
 
 def request_to_json(request: GradeRequest) -> dict[str, Any]:
@@ -129,19 +137,19 @@ def request_from_json(data: dict[str, Any]) -> GradeRequest:
 
 def event_to_json(event: GradingEvent) -> dict[str, Any]:
     match event:
-        case Graded():
+        case GradingFinished():
             return {"event": "graded", "report": event.report.to_json()}
-        case VerdictReached():
+        case CheckFinished():
             return {"event": "verdict reached", "verdict": asdict(event.verdict)}
-        case DeviceAwaited():
+        case WaitingForDevice():
             return {"event": "device awaited", **asdict(event)}
-        case RunStarted():
+        case ScenarioStarted():
             return {"event": "run started", **asdict(event)}
         case CallStarted():
             return {"event": "call started", **asdict(event)}
-        case TimingAdvanced():
+        case TimingProgressed():
             return {"event": "timing advanced", **asdict(event)}
-        case Cancelled():
+        case GradingCancelled():
             return {"event": "cancelled"}
 
 
@@ -149,17 +157,17 @@ def event_from_json(data: dict[str, Any]) -> GradingEvent:
     """Raises `ValueError` for what `event_to_json` did not write."""
     match data.get("event"):
         case "graded":
-            return Graded(Report.from_json(data.get("report")))
+            return GradingFinished(Report.from_json(data.get("report")))
         case "verdict reached":
-            return VerdictReached(verdict_from_json(data.get("verdict")))
+            return CheckFinished(verdict_from_json(data.get("verdict")))
         case "device awaited":
-            return DeviceAwaited(str(data["device"]))
+            return WaitingForDevice(str(data["device"]))
         case "run started":
-            return RunStarted(str(data["scenario"]), str(data["device"]), int(data["number"]), int(data["of"]))
+            return ScenarioStarted(str(data["scenario"]), str(data["device"]), int(data["number"]), int(data["of"]))
         case "call started":
             return CallStarted(int(data["number"]), int(data["of"]))
         case "timing advanced":
-            return TimingAdvanced(str(data["sentence"]), int(data["pairs"]), int(data["most_pairs"]))
+            return TimingProgressed(str(data["sentence"]), int(data["pairs"]), int(data["most_pairs"]))
         case "cancelled":
-            return Cancelled()
+            return GradingCancelled()
     raise ValueError(f"no event of grading is called {data.get('event')!r}")

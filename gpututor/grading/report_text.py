@@ -6,7 +6,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 
-from gpututor.grading.events import CallStarted, GradingEvent, RunStarted, TimingAdvanced
+from gpututor.grading.events import CallStarted, GradingEvent, ScenarioStarted, TimingProgressed
 from gpututor.grading.report import Outcome, Report, Status
 
 GLYPHS = {
@@ -174,11 +174,11 @@ class RunProgress:
     def hear(self, event: GradingEvent) -> None:
         """What has happened."""
         match event:
-            case RunStarted(_, _, number, of):
+            case ScenarioStarted(_, _, number, of):
                 self.scenario_started(number, of)
             case CallStarted(number, of):
                 self.call_began(number, of)
-            case TimingAdvanced(_, pairs, most):
+            case TimingProgressed(_, pairs, most):
                 self.pairs_timed(pairs, most)
             case _:
                 return

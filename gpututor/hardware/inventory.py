@@ -21,7 +21,7 @@ from gpututor.errors import NotGradableHere, UsageError
 from gpututor.files import write_atomically
 from gpututor.hardware.scenario import ACCELERATORS, KINDS
 from gpututor.processes import kill_tree, python_module
-from gpututor.text import visible
+from gpututor.text import escape_control_chars
 
 PROBE_TIMEOUT_S = 60.0
 """A first import of torch from a cold or distant disk takes up to half a minute."""
@@ -89,7 +89,7 @@ def load_inventory(refresh: bool = False) -> Inventory:
 def device_line(device: Device) -> str:
     """Return one line for a device: `cuda:0   NVIDIA H200, 139.8 GiB`."""
     memory = "" if device.memory_bytes is None else f", {device.memory_bytes / 2**30:.1f} GiB"
-    return f"{visible(device.name):<7}  {visible(device.description)}{memory}"
+    return f"{escape_control_chars(device.name):<7}  {escape_control_chars(device.description)}{memory}"
 
 
 def torch_version() -> str:

@@ -21,18 +21,25 @@ from collections.abc import Callable
 from typing import BinaryIO
 
 from gpututor.errors import TutorError
-from gpututor.grading.events import Cancelled, Graded, GradeRequest, GradingEvent, event_to_json, request_from_json
+from gpututor.grading.events import (
+    GradeRequest,
+    GradingCancelled,
+    GradingEvent,
+    GradingFinished,
+    event_to_json,
+    request_from_json,
+)
 from gpututor.judge.isolation import Isolation, Process
 from gpututor.judge.isolation.bubblewrap import Bubblewrap
 from gpututor.judge.workers import WorkerPool, WorkerSource
 from gpututor.judge.workers.fork_server import ForkServer
-from gpututor.judge.workers.pool import Spares
+from gpututor.judge.workers.pool import SpawnedWorkers
 from gpututor.judge.workers.worker import WorkerLost, sweep_scratch
 from gpututor.processes import adopt_orphans, hide_from_others
 from gpututor.protocol.frames import FrameError, read_frame, write_frame
 
 ISOLATIONS: dict[str, type[Isolation]] = {"process": Process, "bubblewrap": Bubblewrap}
-SOURCES: dict[str, Callable[[Isolation], WorkerSource]] = {"spare": Spares, "fork server": ForkServer}
+SOURCES: dict[str, Callable[[Isolation], WorkerSource]] = {"spare": SpawnedWorkers, "fork server": ForkServer}
 
 
 class Server:
@@ -82,14 +89,14 @@ class Server:
             gc.collect()  # 3 ms. Left to itself it would come late, and memory grow by 5 KiB with each grading
 
     def _grade(self, number: int, request: GradeRequest) -> None:
-        from gpututor.judge.grader import broken_report, grade, keep, with_seed
+        from gpututor.judge.grader import grade, internal_error_report, with_seed, write_to_journal
 
         def emit(event: GradingEvent) -> None:
             if not self._is_cancelled(number):
                 self._answer(number, event)
 
         if self._is_cancelled(number):
-            self._answer(number, Cancelled())
+            self._answer(number, GradingCancelled())
             return
         request = with_seed(request)
         try:
@@ -101,14 +108,14 @@ class Server:
                 # As far as can be told the submission did nothing to it: once more.
                 report = grade(request, self._pool, emit)
             if not self._is_cancelled(number):  # else it is about a worker that was killed, whatever it blames
-                keep(request, report)
+                write_to_journal(request, report)
         except (Exception, SystemExit) as error:  # an author's check may call sys.exit()
             if not self._is_cancelled(number):
                 with contextlib.suppress(OSError):  # the disk of the log may be full
                     traceback.print_exc()
                     sys.stderr.flush()
-            report = broken_report(request, error, self._pool.isolation)
-        self._answer(number, Cancelled() if self._is_cancelled(number) else Graded(report))
+            report = internal_error_report(request, error, self._pool.isolation)
+        self._answer(number, GradingCancelled() if self._is_cancelled(number) else GradingFinished(report))
 
     def _describe(self, number: int, exercise_folder: str) -> None:
         from gpututor.judge.description import answer_describe

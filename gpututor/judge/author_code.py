@@ -18,7 +18,7 @@ from gpututor.checks.model import Call, Check, Finding, Run
 from gpututor.course.model import Exercise
 from gpututor.errors import CourseError, GradingError, TutorError
 from gpututor.grading.report import Status, Verdict
-from gpututor.judge.runner import Plan, Submission, conduct, with_opened
+from gpututor.judge.runner import RunPlan, Submission, run_submission, with_opened
 from gpututor.judge.verdicts import found, verdict_of
 from gpututor.judge.workers import WorkerPool
 from gpututor.protocol.messages import MachineSpec
@@ -102,7 +102,7 @@ def run_baselines(
     pool: WorkerPool,
     exercise: Exercise,
     spec: MachineSpec,
-    plan: Plan,
+    plan: RunPlan,
     inputs: Callable[[], Iterable[dict[str, Any]]],
     seed: int,
     code: ExerciseCode,
@@ -118,7 +118,7 @@ def run_baselines(
     def calls_of(name: str) -> tuple[Call, ...]:
         kept = (exercise.folder, exercise.file(name), exercise.given, exercise.cases, json.dumps(spec.to_json()), seed)
         if kept not in _KEPT:
-            ran = run_of_file(pool, exercise, spec, name, inputs(), code)
+            ran = run_author_file(pool, exercise, spec, name, inputs(), code)
             calls = tuple(replace(call, output=None) for call in ran.calls)
             if spec.kind != "virtual":
                 return calls
@@ -135,24 +135,24 @@ _KEPT: dict[Hashable, tuple[Call, ...]] = {}
 """Of the last baselines: their calls, by all that decides on them."""
 
 
-def run_of_file(
+def run_author_file(
     pool: WorkerPool,
     exercise: Exercise,
     spec: MachineSpec,
     name: str,
     inputs: Iterable[dict[str, Any]],
     code: ExerciseCode,
-    plan: Plan | None = None,
+    plan: RunPlan | None = None,
 ) -> Run:
     """The run of one file of the exercise's folder, without baselines.
 
     Raises `CourseError` for a file that does not run, `GradingError` for a worker that broke by itself.
     """
-    plan = plan or Plan()
+    plan = plan or RunPlan()
     worker = pool.take()
     try:
         submission = Submission(name, exercise.file(name))
-        observation = conduct(worker, exercise, spec, submission, inputs, code.given_source, plan)
+        observation = run_submission(worker, exercise, spec, submission, inputs, code.given_source, plan)
     finally:
         pool.release(worker)
     if observation.trouble is not None and observation.trouble.worker_broke is not None:
@@ -174,7 +174,7 @@ def run_of_file(
     return with_opened(pool, exercise, plan, observation.run)
 
 
-class Solution:
+class ReferenceSolution:
     """In one scenario, with the inputs that the submission had. It runs when it is first needed."""
 
     def __init__(
@@ -182,7 +182,7 @@ class Solution:
         pool: WorkerPool,
         exercise: Exercise,
         spec: MachineSpec,
-        plan: Plan,
+        plan: RunPlan,
         inputs: Callable[[], Iterable[dict[str, Any]]],
         code: ExerciseCode,
     ) -> None:
@@ -198,7 +198,7 @@ class Solution:
         """Raises `CourseError` where it does not run, and `GradingError` where the worker breaks with it too."""
         if self._run is None:
             parts = (self._pool, self._exercise, self._spec, "solution.py", self._inputs(), self._code, self._plan)
-            self._run = run_of_file(*parts)
+            self._run = run_author_file(*parts)
         return self._run
 
     def verdict_of(self, check: Check, run: Run) -> Verdict:

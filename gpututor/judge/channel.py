@@ -18,7 +18,7 @@ from typing import Any
 
 from gpututor.protocol.frames import Bounds, EndOfFrames, Frame, FrameError, read_frame, write_frame
 from gpututor.protocol.messages import SMALL, TICKET
-from gpututor.text import visible
+from gpututor.text import escape_control_chars
 
 LOOKS_EVERY_S = 0.05
 """While the judge waits for a worker: how often it looks at what the worker uses."""
@@ -211,7 +211,7 @@ def check_ticket(frame: Frame, ticket: str) -> None:
         raise FrameError("an answer to something that was not asked")
 
 
-class Conversation:
+class WorkerSession:
     """What the judge asks one worker, and is told."""
 
     def __init__(self, channel: Channel) -> None:
@@ -246,7 +246,7 @@ class Conversation:
 def _names(data: object) -> list[str]:
     if not isinstance(data, list) or not all(isinstance(name, str) for name in data):
         raise FrameError("what was changed must be a list of names")
-    return [visible(name[:MOST_NAME]) for name in data[:MOST_CHANGED]]
+    return [escape_control_chars(name[:MOST_NAME]) for name in data[:MOST_CHANGED]]
 
 
 def _lines(data: object) -> list[int]:

@@ -15,7 +15,7 @@ from gpututor.grading.description import CheckDescription, description_to_json
 from gpututor.grading.events import GradeRequest
 from gpututor.hardware.scenario import ACCELERATORS
 from gpututor.judge.author_code import load_code
-from gpututor.judge.devices import machines_for, seen_by_checks
+from gpututor.judge.devices import machine_specs, to_machine
 from gpututor.judge.grader import UNASKED
 
 
@@ -44,7 +44,7 @@ def describe(exercise_folder: Path) -> tuple[CheckDescription, ...]:
 def _virtual_machines(exercise: Exercise) -> list[Machine]:
     request = GradeRequest(str(exercise.folder), "", "", device="virtual")
     try:
-        return [seen_by_checks(machine, ()) for machine in machines_for(exercise, request, ())]
+        return [to_machine(machine, ()) for machine in machine_specs(exercise, request, ())]
     except NotGradableHere:  # the exercise is for real devices only
         return []
 

@@ -32,7 +32,7 @@ from gpututor.hardware.scenario import ACCELERATORS, Scenario
 from gpututor.protocol.messages import MachineSpec
 
 
-def machines_for(
+def machine_specs(
     exercise: Exercise, request: GradeRequest, available: Sequence[dict[str, object]]
 ) -> tuple[MachineSpec, ...]:
     """One machine for each scenario. `available`: the real devices, as the worker found them.
@@ -47,7 +47,7 @@ def machines_for(
     return tuple(_machine(scenario, kind, index, here, request) for scenario in exercise.scenarios)
 
 
-def seen_by_checks(machine: MachineSpec, available: Sequence[dict[str, object]]) -> Machine:
+def to_machine(machine: MachineSpec, available: Sequence[dict[str, object]]) -> Machine:
     """The machine as checks know it."""
     name, memory_bytes = _name_and_memory(machine, available)
     return Machine(

@@ -7,26 +7,26 @@ from dataclasses import dataclass
 from gpututor.checks.model import Finding
 from gpututor.course.model import Exercise
 from gpututor.grading.report import Outcome
-from gpututor.judge.responses import WorkerBroke
-from gpututor.judge.workers.worker import OverLimit
+from gpututor.judge.responses import WorkerProtocolError
+from gpututor.judge.workers.worker import LimitExceeded
 from gpututor.protocol.messages import LONGEST_MIXED, SENT_BY_OTHERS, Failure, FailureKind, mixes_devices, signal_name
-from gpututor.trace.arrays import Rows
+from gpututor.trace.arrays import TraceArrays
 from gpututor.trace.columns import Trace
 from gpututor.trace.events import Kind
 from gpututor.trace.formatting import size
-from gpututor.trace.memory import Held, MemoryCurve
+from gpututor.trace.memory import LiveAllocation, MemoryTimeline
 
 _LISTED = 3
 
 
-def held_when_refused(trace: Trace) -> str:
+def largest_allocations_at_oom(trace: Trace) -> str:
     """A sentence about the last time that memory was refused, lines with most of it first; empty where it never was."""
-    rows = Rows(trace)
+    rows = TraceArrays(trace)
     refused = rows.of(Kind.OUT_OF_MEMORY).nonzero()[0]
     if not refused.size:
         return ""
     device = rows.devices[int(rows.device[refused[-1]])]
-    curve = MemoryCurve(rows, device)
+    curve = MemoryTimeline(rows, device)
     last = curve.refused[-1]
     held = curve.held(last.number)
     older = last.allocated - sum(one.size_bytes for one in held)
@@ -39,14 +39,14 @@ def held_when_refused(trace: Trace) -> str:
     return f"When memory ran out, {device} held {size(last.allocated)}: {', '.join(parts)}."
 
 
-def _words(held: Held) -> str:
+def _words(held: LiveAllocation) -> str:
     times = f" ({held.count:,} tensors)" if held.count > 1 else ""
     where = "from outside your file" if held.place.line is None else f"from line {held.place.line}"
     return f"{size(held.size_bytes)} {where}{times}"
 
 
 @dataclass(frozen=True)
-class Trouble:
+class RunFailure:
     """Why a run ended before it could be judged."""
 
     stage: str
@@ -56,7 +56,7 @@ class Trouble:
     traceback: str = ""
     worker_lives: bool = False
     """The same worker can serve the next scenario."""
-    worker_broke: WorkerBroke | None = None
+    worker_broke: WorkerProtocolError | None = None
     """The worker says that it broke by itself."""
     exited: bool = False
     """The worker's process ended itself: the submission ended it, or the exercise's `given.py`."""
@@ -77,7 +77,7 @@ def _end(exercise: Exercise) -> str:
 
 def from_failure(
     failure: Failure, stage: str, exercise: Exercise, source: str, which: str, trace: Trace | None = None
-) -> Trouble:
+) -> RunFailure:
     """What the worker told: an exception, a syntax error, a missing function; `which` call it was, in words.
 
     `trace` is what the devices did in it, where that is known.
@@ -95,10 +95,10 @@ def from_failure(
     words = {"entry": exercise.entry, "end": _end(exercise)}
     advice = advice.format(**words)
     if failure.kind == "out of memory" and trace is not None:
-        advice = f"{held_when_refused(trace)} {advice}".lstrip()
+        advice = f"{largest_allocations_at_oom(trace)} {advice}".lstrip()
     finding = Finding(expected.format(**words), said, line, why, advice)
     killed = failure.kind == "rank killed"
-    return Trouble(stage, outcome, finding, failure.traceback, worker_lives=True, killed=killed)
+    return RunFailure(stage, outcome, finding, failure.traceback, worker_lives=True, killed=killed)
 
 
 def _unended(words: str) -> str:
@@ -202,7 +202,7 @@ _ADVICE = (
 _NOT_WRITTEN = "The starter raises this until you write the body in its place."
 
 
-def from_deadline(stage: str, exercise: Exercise, line: int | None) -> Trouble:
+def from_deadline(stage: str, exercise: Exercise, line: int | None) -> RunFailure:
     """The run took longer than its limit."""
     at = f", at line {line}" if line else ""
     finding = Finding(
@@ -212,10 +212,10 @@ def from_deadline(stage: str, exercise: Exercise, line: int | None) -> Trouble:
         "A run that does not end cannot be judged.",
         "Look for a loop whose condition never becomes false, or for far too much work.",
     )
-    return Trouble(stage, Outcome.TIMEOUT, finding)
+    return RunFailure(stage, Outcome.TIMEOUT, finding)
 
 
-def from_over_limit(stage: str, exercise: Exercise, over: OverLimit) -> Trouble:
+def limit_exceeded(stage: str, exercise: Exercise, over: LimitExceeded) -> RunFailure:
     """The run took more of the machine than it may, and was stopped."""
     if over.what == "memory":
         limit, amount = f"{over.limit / 2**30:.3g} GiB", f"{over.amount / 2**30:.3g} GiB"
@@ -226,7 +226,7 @@ def from_over_limit(stage: str, exercise: Exercise, over: OverLimit) -> Trouble:
             "A machine without free memory stands still, with all that runs on it.",
             "Look for a tensor that is larger than it need be, or a list that grows with each step.",
         )
-        return Trouble(stage, Outcome.OUT_OF_MEMORY, finding)
+        return RunFailure(stage, Outcome.OUT_OF_MEMORY, finding)
     if over.what == "scratch bytes":
         limit, amount = f"{over.limit >> 20} MiB on the disk", f"{over.amount >> 20} MiB"
         advice = "Write less, or remove what is no longer needed."
@@ -243,10 +243,10 @@ def from_over_limit(stage: str, exercise: Exercise, over: OverLimit) -> Trouble:
         "What runs beside your code, and cleans up after it, needs a share of the machine too.",
         advice,
     )
-    return Trouble(stage, Outcome.ERROR, finding)
+    return RunFailure(stage, Outcome.ERROR, finding)
 
 
-def from_exit(stage: str, exercise: Exercise, status: int) -> Trouble:
+def from_exit(stage: str, exercise: Exercise, status: int) -> RunFailure:
     """The process ended in the middle of the run: `status` is its exit code, or minus a signal's number."""
     if status < 0:
         name = signal_name(-status)
@@ -257,7 +257,7 @@ def from_exit(stage: str, exercise: Exercise, status: int) -> Trouble:
             "A crash takes everything with it.",
             "Look for huge allocations, endless recursion, or os.kill.",
         )
-        return Trouble(stage, Outcome.CRASHED, finding, killed=-status in SENT_BY_OTHERS)
+        return RunFailure(stage, Outcome.CRASHED, finding, killed=-status in SENT_BY_OTHERS)
     finding = Finding(
         _end(exercise),
         f"the code ended the whole process (exit status {status})",
@@ -265,10 +265,10 @@ def from_exit(stage: str, exercise: Exercise, status: int) -> Trouble:
         "A function that ends the program takes its caller with it.",
         "Remove os._exit; return a value instead.",
     )
-    return Trouble(stage, Outcome.ERROR, finding, exited=True)
+    return RunFailure(stage, Outcome.ERROR, finding, exited=True)
 
 
-def from_bad_answer(stage: str, exercise: Exercise, words: str) -> Trouble:
+def from_bad_answer(stage: str, exercise: Exercise, words: str) -> RunFailure:
     """The worker's answer made no sense."""
     finding = Finding(
         _end(exercise),
@@ -277,10 +277,10 @@ def from_bad_answer(stage: str, exercise: Exercise, words: str) -> Trouble:
         "The result is brought back to be compared.",
         "Leave the grader's own connection alone, and return plain values.",
     )
-    return Trouble(stage, Outcome.NEEDS_REVIEW, finding)
+    return RunFailure(stage, Outcome.NEEDS_REVIEW, finding)
 
 
-def from_broken_worker(stage: str, exercise: Exercise, broke: WorkerBroke) -> Trouble:
+def from_broken_worker(stage: str, exercise: Exercise, broke: WorkerProtocolError) -> RunFailure:
     """The worker said that it broke. To be believed where it breaks with the author's solution too."""
     finding = Finding(
         _end(exercise),
@@ -289,4 +289,4 @@ def from_broken_worker(stage: str, exercise: Exercise, broke: WorkerBroke) -> Tr
         "Either your code does something that the grader cannot handle, or it reached into the grader.",
         "Leave the grader's own code alone; if you did, please report this with your file.",
     )
-    return Trouble(stage, Outcome.NEEDS_REVIEW, finding, str(broke), worker_broke=broke)
+    return RunFailure(stage, Outcome.NEEDS_REVIEW, finding, str(broke), worker_broke=broke)

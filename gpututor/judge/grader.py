@@ -25,12 +25,12 @@ from gpututor.course.model import MAX_SUBMISSION_BYTES, Exercise
 from gpututor.errors import GradingError, NotGradableHere, TutorError, UsageError
 from gpututor.grading.events import (
     CallStarted,
-    DeviceAwaited,
+    CheckFinished,
     GradeRequest,
     GradingEvent,
-    RunStarted,
-    TimingAdvanced,
-    VerdictReached,
+    ScenarioStarted,
+    TimingProgressed,
+    WaitingForDevice,
 )
 from gpututor.grading.journal import GradingKey, exercise_digest, write_entry
 from gpututor.grading.report import (
@@ -46,22 +46,22 @@ from gpututor.grading.report import (
 )
 from gpututor.hardware.inventory import torch_version
 from gpututor.judge import devices
-from gpututor.judge.author_code import ExerciseCode, Solution, draw_inputs, load_code, run_baselines
+from gpututor.judge.author_code import ExerciseCode, ReferenceSolution, draw_inputs, load_code, run_baselines
 from gpututor.judge.channel import outside_in_words
-from gpututor.judge.devices import in_key, in_words, locks_for, machines_for, memory_of, seen_by_checks
+from gpututor.judge.devices import in_key, in_words, locks_for, machine_specs, memory_of, to_machine
 from gpututor.judge.isolation.probe import working
-from gpututor.judge.recorder import Recorder
-from gpututor.judge.runner import Observation, Opener, Submission, conduct, plan_for
+from gpututor.judge.recorder import RecordingWriter
+from gpututor.judge.runner import Observation, Opener, Submission, plan_for, run_submission
 from gpututor.judge.source_review import names_of, review, suspicions_in
-from gpututor.judge.suspicions import suspicions_of
+from gpututor.judge.suspicions import find_inconsistencies
 from gpututor.judge.timing.measure import measure_for
 from gpututor.judge.timing.sequential_test import MOST_PAIRS
-from gpututor.judge.verdicts import LONGEST, not_run, outcome_of, own_verdicts, verdict_of, with_held_back
+from gpututor.judge.verdicts import LONGEST, builtin_verdicts, not_run, outcome_of, verdict_of, with_held_back
 from gpututor.judge.workers import Worker, WorkerPool
 from gpututor.judge.workers.worker import WorkerLost
 from gpututor.processes import tree
 from gpututor.protocol.messages import MachineSpec
-from gpututor.text import shortened, with_newlines
+from gpututor.text import truncate, with_newlines
 from gpututor.trace.events import Kind
 
 
@@ -70,7 +70,7 @@ def with_seed(request: GradeRequest) -> GradeRequest:
     return request if request.seed is not None else replace(request, seed=secrets.randbits(32))
 
 
-def broken_report(request: GradeRequest, error: BaseException, isolation: str) -> Report:
+def internal_error_report(request: GradeRequest, error: BaseException, isolation: str) -> Report:
     """The report when the grader or the exercise broke, in words. Never the learner's fault."""
     outcome = Outcome.REJECTED if isinstance(error, UsageError) else Outcome.INTERNAL_ERROR
     if not isinstance(error, TutorError) and authors_frames(error):
@@ -88,7 +88,7 @@ def broken_report(request: GradeRequest, error: BaseException, isolation: str) -
         submission_sha256=sha256_of(request.submission),
         started_at=datetime.now(UTC).isoformat(timespec="seconds"),
         elapsed_s=0.0,
-        reason=shortened(reason, LONGEST),
+        reason=truncate(reason, LONGEST),
     )
 
 
@@ -120,11 +120,11 @@ def sha256_of(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()
 
 
-NOT_KEPT = (Outcome.INTERNAL_ERROR, Outcome.NOT_GRADABLE_HERE)
+NOT_JOURNALED = (Outcome.INTERNAL_ERROR, Outcome.NOT_GRADABLE_HERE)
 """They say nothing of the submission, and may go another way at the next try."""
 
 
-def check_key(request: GradeRequest, exercise: Exercise, isolation: str) -> None:
+def verify_grading_key(request: GradeRequest, exercise: Exercise, isolation: str) -> None:
     """Raises `GradingError` where the request's key is not true of what is about to be graded."""
     if request.key is not None:
         done = replace(
@@ -158,9 +158,9 @@ def _check_same(key: GradingKey, done: GradingKey) -> None:
         )
 
 
-def keep(request: GradeRequest, report: Report) -> None:
+def write_to_journal(request: GradeRequest, report: Report) -> None:
     """Put the report in the journal that the request names. Raises `GradingError` where it cannot be written."""
-    if request.journal is None or request.key is None or report.outcome in NOT_KEPT:
+    if request.journal is None or request.key is None or report.outcome in NOT_JOURNALED:
         return
     try:
         write_entry(Path(request.journal), request.key, report)
@@ -192,7 +192,7 @@ def placement_of(run: Run, machine: MachineSpec, pid: int) -> Placement:
 UNASKED = (replace(unmodified(), points=0.0),)
 
 
-def unasked_verdicts(checks: Sequence[Check], run: Run) -> Iterator[Verdict]:
+def implicit_verdicts(checks: Sequence[Check], run: Run) -> Iterator[Verdict]:
     """What they found wrong with a run that came to its end; an author's check of the same name replaces one."""
     named = {check.name for check in checks}
     for check in UNASKED:
@@ -211,7 +211,7 @@ def grade(request: GradeRequest, pool: WorkerPool, emit: Emit, *, doubts_kills: 
     `doubts_kills`: a worker that was killed by a signal is `WorkerLost`, for somebody else may have sent it.
     """
     grading = _Grading(request, pool, emit, doubts_kills)
-    check_key(request, grading.exercise, pool.isolation)
+    verify_grading_key(request, grading.exercise, pool.isolation)
     if refusal := _refusal(request):
         return grading.report(Outcome.REJECTED, refusal)
     code = load_code(grading.exercise)
@@ -278,9 +278,9 @@ class _Grading:
 
     def run_all(self, worker: Worker, code: ExerciseCode) -> None:
         """Every scenario in turn, until one ends the worker or the file does not load. May raise `NotGradableHere`."""
-        machines = machines_for(self.exercise, self.request, self._devices)
+        machines = machine_specs(self.exercise, self.request, self._devices)
         check_machine(self.request, self._torch_version, in_key(self.exercise, self.request, self._devices))
-        self._of = _to_be_earned(code.checks, [seen_by_checks(spec, self._devices) for spec in machines])
+        self._of = _to_be_earned(code.checks, [to_machine(spec, self._devices) for spec in machines])
         source = with_newlines(self.request.submission.removeprefix("\ufeff"))
         submission = Submission(_file_name(self.request.file_name), source)
         # The starter's own names are the author's.
@@ -288,8 +288,8 @@ class _Grading:
         self._source_notes = review(source, allowed)
         if self.request.notes_count:
             self._suspicions += suspicions_in(self._source_notes, all_count=True)
-        recorder = Recorder(self.request.recording_folder, code.checks, self.exercise.cases)
-        self._locks = locks_for(machines, self._devices, lambda device: self._emit(DeviceAwaited(device)))
+        recorder = RecordingWriter(self.request.recording_folder, code.checks, self.exercise.cases)
+        self._locks = locks_for(machines, self._devices, lambda device: self._emit(WaitingForDevice(device)))
         self._opener = Opener(self._pool, self.exercise)
         try:
             with self._locks.shared():
@@ -303,19 +303,19 @@ class _Grading:
         worker: Worker,
         code: ExerciseCode,
         submission: Submission,
-        recorder: Recorder,
+        recorder: RecordingWriter,
     ) -> None:
-        plans = [plan_for(code.checks, seen_by_checks(spec, self._devices)) for spec in machines]
+        plans = [plan_for(code.checks, to_machine(spec, self._devices)) for spec in machines]
         if any(plan.opens or plan.baselines for plan in plans):
             self._pool.warm()  # a second worker will be needed, and may take seconds to start
         for number, (spec, plan) in enumerate(zip(machines, plans, strict=True), 1):
             device = in_words(spec, self._devices)
-            self._emit(RunStarted(spec.scenario.name, device, number, len(machines)))
-            solution = Solution(self._pool, self.exercise, spec, plan, lambda: self._inputs(code), code)
+            self._emit(ScenarioStarted(spec.scenario.name, device, number, len(machines)))
+            solution = ReferenceSolution(self._pool, self.exercise, spec, plan, lambda: self._inputs(code), code)
             inputs = self._inputs(code)
             with worker.awake():
                 exercise, given = self.exercise, code.given_source
-                observation = conduct(worker, exercise, spec, submission, inputs, given, plan, self._call)
+                observation = run_submission(worker, exercise, spec, submission, inputs, given, plan, self._call)
             trouble = observation.trouble
             if trouble is not None and trouble.killed and self._doubts_kills:
                 raise WorkerLost("The worker was killed in the middle of a grading.", "Grade once more.")
@@ -332,7 +332,7 @@ class _Grading:
                 flops = reference_flops(code.checks, observation.run)
                 observation.run = replace(observation.run, reference_flops=flops)
             recorder.add(observation.run, device, submission.file_name, observation.stopped)
-            self._suspicions += suspicions_of(observation.run, spec, observation.changed)
+            self._suspicions += find_inconsistencies(observation.run, spec, observation.changed)
             self._suspicions += outside_in_words(observation.outside)
             self._judge(observation, spec, code, solution)
             placement = placement_of(observation.run, spec, worker.pid)
@@ -373,11 +373,13 @@ class _Grading:
             of=self._of,
         )
 
-    def _judge(self, observation: Observation, spec: MachineSpec, code: ExerciseCode, solution: Solution) -> None:
+    def _judge(
+        self, observation: Observation, spec: MachineSpec, code: ExerciseCode, solution: ReferenceSolution
+    ) -> None:
         """The grader's own checks, then the author's, each after those that it needs, and last what has to be timed."""
         checks = code.checks
         trouble, run = observation.trouble, observation.run
-        for verdict in own_verdicts(observation, self.exercise):
+        for verdict in builtin_verdicts(observation, self.exercise):
             if verdict.status is not Status.PASSED:
                 self._trouble_outcome = self._trouble_outcome or (trouble.outcome if trouble else Outcome.FAILED)
             self._add(verdict)
@@ -396,7 +398,7 @@ class _Grading:
         for verdict in with_held_back(judged):
             self._add(verdict)
         if trouble is None:
-            for verdict in unasked_verdicts(checks, run):
+            for verdict in implicit_verdicts(checks, run):
                 statuses[verdict.check] = verdict.status
                 self._add(verdict)
         for check in timed:
@@ -412,11 +414,11 @@ class _Grading:
 
     def _teller(self, check: Check, machine: Machine) -> Callable[[int], None]:
         sentence = check.sentence(machine)
-        return lambda pairs: self._emit(TimingAdvanced(sentence, pairs, MOST_PAIRS))
+        return lambda pairs: self._emit(TimingProgressed(sentence, pairs, MOST_PAIRS))
 
     def _add(self, verdict: Verdict) -> None:
         self._verdicts.append(verdict)
-        self._emit(VerdictReached(verdict))
+        self._emit(CheckFinished(verdict))
 
 
 def _to_be_earned(checks: Iterable[Check], machines: Sequence[Machine]) -> float:

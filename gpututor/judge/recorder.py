@@ -23,10 +23,10 @@ from gpututor.grading.recording import (
     RunRecording,
     write_recording,
 )
-from gpututor.judge.timing.roofline import peak_of, written_bytes
+from gpututor.judge.timing.roofline import minimum_bytes, peak_of
 from gpututor.protocol.values import ObservedTensor
-from gpututor.text import shortened
-from gpututor.trace.arrays import Place, Rows
+from gpututor.text import truncate
+from gpututor.trace.arrays import Place, TraceArrays
 from gpututor.trace.columns import TYPES, Trace
 from gpututor.trace.events import Kind
 from gpututor.trace.hazards import hazards_of
@@ -43,7 +43,7 @@ _MOST_LINES = 2000
 """What a person may have written has fewer; a trace may name any number."""
 
 
-class Recorder:
+class RecordingWriter:
     """Writes the runs of one grading into a folder; with None it does nothing.
 
     Nothing that goes wrong here changes a verdict: it is told in the log, and the recording is not there.
@@ -105,7 +105,7 @@ class Recorder:
         return tuple(made)
 
     def _call(self, call: Call, words: str, floor_ns: int, name: str, lines: _Lines) -> CallRecording:
-        rows = Rows(call.trace)
+        rows = TraceArrays(call.trace)
         peak_bytes, peak_place = _peak(call, rows)
         lines.add(rows)
         events = len(rows.kind)
@@ -146,7 +146,7 @@ class Recorder:
         peak, made = peak_of(machine), _made(call)
         limits = [check.speed for check in self._checks if check.speed is not None and check.applies(machine)]
         seconds = [peak.least_s(limit, call.drawn, made) for limit in limits]
-        return int(1e9 * max([sum(map(written_bytes, made)) / peak.bytes_per_s, *seconds]))
+        return int(1e9 * max([sum(map(minimum_bytes, made)) / peak.bytes_per_s, *seconds]))
 
     def _left_out_in_words(self) -> str:
         if not self._left_out:
@@ -156,7 +156,7 @@ class Recorder:
 
 def _timed(stopped: Call) -> Call:
     """A call that did not return, with a span from the first to the last thing that its devices did."""
-    rows = Rows(stopped.trace)
+    rows = TraceArrays(stopped.trace)
     return replace(stopped, span=Span(rows.begin, rows.finish, rows.finish))
 
 
@@ -172,7 +172,7 @@ class _Lines:
         """Whether it is a line of the file."""
         return place.line is not None and Path(place.file).name == self._file_name
 
-    def add(self, rows: Rows) -> None:
+    def add(self, rows: TraceArrays) -> None:
         for one in lines_of(rows):
             if self.are_of(one.place):
                 self._count(one.place).update(
@@ -206,7 +206,7 @@ class _Lines:
 
     def _hazards_at(self, line: int) -> tuple[str, ...]:
         found = itertools.islice(self._hazards.get(line, ()), _MOST_HAZARDS)
-        return tuple(shortened(sentence, _LONGEST_HAZARD) for sentence in found)
+        return tuple(truncate(sentence, _LONGEST_HAZARD) for sentence in found)
 
 
 def _tables_bytes(trace: Trace) -> int:
@@ -229,7 +229,7 @@ def _made(call: Call) -> list[ObservedTensor]:
     return found
 
 
-def _peak(call: Call, rows: Rows) -> tuple[int, Place | None]:
+def _peak(call: Call, rows: TraceArrays) -> tuple[int, Place | None]:
     """The most that was held on one device, and the place that reached it, where the trace knows."""
     peak_bytes = max((use.peak for use in call.memory.values()), default=0)
     memory = np.flatnonzero(rows.of(Kind.ALLOCATE))

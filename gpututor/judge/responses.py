@@ -10,10 +10,10 @@ from typing import Any
 from gpututor.checks.model import Call, MemoryUse, Span, Unpriced
 from gpututor.course.model import Exercise
 from gpututor.errors import GradingError, NotGradableHere
-from gpututor.protocol.decode import Unpacker, facts_by_path
+from gpututor.protocol.decode import Decoder, facts_by_path
 from gpututor.protocol.frames import Frame, FrameError
 from gpututor.protocol.messages import LONGEST_NAME, MOST_NAMES, Failure, GivenFault, Sizes
-from gpututor.text import visible
+from gpututor.text import escape_control_chars
 from gpututor.trace.columns import Trace, TraceError
 from gpututor.trace.events import Event
 from gpututor.trace.serialization import trace_from_json
@@ -25,7 +25,7 @@ _LONGEST = 1 << 62
 """Nanoseconds or bytes that no run reaches."""
 
 
-class WorkerBroke(GradingError):
+class WorkerProtocolError(GradingError):
     """The worker says that it broke. A submission may have written that too."""
 
     def __init__(self, words: str, given: GivenFault | None = None) -> None:
@@ -49,7 +49,7 @@ def expect(frame: Frame, event: str) -> None:
     """Raises `SubmissionFailed`, `WorkerBroke` for a worker that broke, or `FrameError` for anything but `event`."""
     if frame.header.get("event") == "broken":
         words = str(frame.header.get("words"))[-4000:]
-        raise WorkerBroke(visible(words), GivenFault.from_json(frame.header.get("given")))
+        raise WorkerProtocolError(escape_control_chars(words), GivenFault.from_json(frame.header.get("given")))
     if frame.header.get("event") == "failed":
         raise SubmissionFailed(Failure.from_json(frame.header.get("failure")))
     if frame.header.get("event") != event:
@@ -72,7 +72,7 @@ def read_call(frame: Frame, drawn: dict[str, Any], source: str, sizes: Sizes, wa
         message = f"the devices did more than {sizes.events:,} things in one call; only these are written down"
         raise SubmissionFailed(Failure("refused", "", message, None, ""))
     files, folder, values = files_of(frame, wanted)
-    unpacker = Unpacker(values)
+    unpacker = Decoder(values)
     output = unpacker.unpack(header.get("output"))
     return Call(
         drawn=drawn,
@@ -158,7 +158,7 @@ def _names_of_files(data: object, wanted: tuple[str, ...], buffers: int) -> list
 def _folder(data: object) -> dict[str, str]:
     if not isinstance(data, dict) or len(data) > MOST_NAMES or not all(isinstance(kind, str) for kind in data.values()):
         raise FrameError("what is in a folder must be names, and kinds of files")
-    return {name[:LONGEST_NAME]: visible(kind[:LONGEST_NAME]) for name, kind in data.items()}
+    return {name[:LONGEST_NAME]: escape_control_chars(kind[:LONGEST_NAME]) for name, kind in data.items()}
 
 
 def _object(data: object, names: set[str]) -> dict[str, Any]:

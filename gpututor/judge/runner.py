@@ -10,24 +10,24 @@ from typing import Any
 from gpututor.checks.model import Call, Check, Machine, Opened, Run, call_in_words
 from gpututor.course.model import Exercise
 from gpututor.judge import failures
-from gpututor.judge.channel import Conversation, DeadlinePassed
-from gpututor.judge.devices import seen_by_checks
-from gpututor.judge.failures import Trouble
-from gpututor.judge.responses import SubmissionFailed, WorkerBroke, expect, rank_question, read_call, read_ranks
+from gpututor.judge.channel import DeadlinePassed, WorkerSession
+from gpututor.judge.devices import to_machine
+from gpututor.judge.failures import RunFailure
+from gpututor.judge.responses import SubmissionFailed, WorkerProtocolError, expect, rank_question, read_call, read_ranks
 from gpututor.judge.workers import Worker, WorkerPool
-from gpututor.judge.workers.worker import OverLimit
-from gpututor.protocol.decode import Unpacker
-from gpututor.protocol.encode import Packer
+from gpututor.judge.workers.worker import LimitExceeded
+from gpututor.protocol.decode import Decoder
+from gpututor.protocol.encode import Encoder
 from gpututor.protocol.frames import EndOfFrames, Frame, FrameError
 from gpututor.protocol.messages import KEPT_BYTES, MOST_NAMES, Failure, MachineSpec, Sizes
 from gpututor.protocol.values import ValueRefused
-from gpututor.text import visible
+from gpututor.text import escape_control_chars
 from gpututor.trace.columns import TraceError
 from gpututor.trace.events import Kind
 
 
 @dataclass(frozen=True)
-class Plan:
+class RunPlan:
     """How often each case is called, and what is brought back besides results and traces."""
 
     repeats: int = 1
@@ -41,12 +41,12 @@ class Plan:
     """Files of the exercise's folder that are run too, on the same inputs, by workers of their own."""
 
 
-def plan_for(checks: Sequence[Check], machine: Machine) -> Plan:
+def plan_for(checks: Sequence[Check], machine: Machine) -> RunPlan:
     """The least that answers all of `checks` that apply on `machine`."""
     applying = [check for check in checks if check.applies(machine)]
     limits = [check.speed for check in applying if check.speed is not None]
     timed = [limit.baseline for limit in limits] if machine.virtual else []
-    return Plan(
+    return RunPlan(
         repeats=max((check.repeats for check in applying), default=1),
         wants=tuple(sorted({want for check in applying for want in check.wants})),
         files=tuple(dict.fromkeys(name for check in applying for name in check.files)),
@@ -68,7 +68,7 @@ class Observation:
     """What was observed of one run."""
 
     run: Run
-    trouble: Trouble | None = None
+    trouble: RunFailure | None = None
     printed: str = ""
     printed_dropped_bytes: int = 0
     kinds: dict[Kind, int] = field(default_factory=dict)
@@ -81,14 +81,14 @@ class Observation:
     """The call in which the file stopped with an error: what was drawn for it and what the devices did, no more."""
 
 
-def conduct(
+def run_submission(
     worker: Worker,
     exercise: Exercise,
     spec: MachineSpec,
     submission: Submission,
     inputs: Iterable[dict[str, Any]],
     given_source: str,
-    plan: Plan,
+    plan: RunPlan,
     tell: Callable[[int], None] = lambda _: None,
 ) -> Observation:
     """Run `submission` on the machine `spec`, `plan.repeats` times for each of `inputs`.
@@ -99,11 +99,11 @@ def conduct(
     """
     source = submission.source
     channel = worker.channel
-    conversation = Conversation(channel)
+    conversation = WorkerSession(channel)
     sizes = Sizes(result_bytes=exercise.limits.result_mib << 20)
     channel.begin(time.monotonic() + exercise.limits.wall_s, exercise.limits.output_kib << 10)
     repeated: list[tuple[Call, ...]] = []
-    trouble: Trouble | None = None
+    trouble: RunFailure | None = None
     stopped: Call | None = None
     stage, last_drawn = "loads", dict[str, Any]()
     try:
@@ -126,16 +126,16 @@ def conduct(
             _leave(worker, conversation)
     except DeadlinePassed:
         trouble = failures.from_deadline(stage, exercise, worker.stack_line(submission.file_name))
-    except OverLimit as over:
-        trouble = failures.from_over_limit(stage, exercise, over)
+    except LimitExceeded as over:
+        trouble = failures.limit_exceeded(stage, exercise, over)
     except EndOfFrames:
         trouble = failures.from_exit(stage, exercise, worker.exit_status())
-    except WorkerBroke as broke:
+    except WorkerProtocolError as broke:
         trouble = failures.from_broken_worker(stage, exercise, broke)
     except (FrameError, ValueRefused, TraceError) as error:
         trouble = failures.from_bad_answer(stage, exercise, str(error))
     channel.drain_printed()
-    machine = seen_by_checks(spec, worker.devices)
+    machine = to_machine(spec, worker.devices)
     firsts = tuple(calls[0] for calls in repeated)
     observation = Observation(Run(machine, firsts, source, exercise.entry, tuple(repeated)), trouble, stopped=stopped)
     observation.printed, observation.printed_dropped_bytes = channel.printed.text, channel.printed.dropped_bytes
@@ -147,7 +147,7 @@ def conduct(
 
 
 def load_question(
-    exercise: Exercise, spec: MachineSpec, submission: Submission, given_source: str, plan: Plan, sizes: Sizes
+    exercise: Exercise, spec: MachineSpec, submission: Submission, given_source: str, plan: RunPlan, sizes: Sizes
 ) -> dict[str, Any]:
     """What a worker is told before any call: the machine, the file, and what is wanted of its calls."""
     return {
@@ -165,9 +165,9 @@ def load_question(
 
 
 def _call(
-    conversation: Conversation, drawn: dict[str, Any], source: str, sizes: Sizes, plan: Plan, exercise: Exercise
+    conversation: WorkerSession, drawn: dict[str, Any], source: str, sizes: Sizes, plan: RunPlan, exercise: Exercise
 ) -> Call:
-    packer = Packer()
+    packer = Encoder()
     frame = conversation.ask({"op": "call", "drawn": packer.pack(drawn)}, packer.buffers, sizes.bounds)
     check_kept(conversation.received_bytes)
     if exercise.kind == "processes":
@@ -184,15 +184,15 @@ def check_kept(size_bytes: int) -> None:
         raise SubmissionFailed(Failure("refused", "", message, None, ""))
 
 
-def _leave(worker: Worker, conversation: Conversation) -> None:
+def _leave(worker: Worker, conversation: WorkerSession) -> None:
     """The run failed, but the worker lives: the next scenario may use it."""
     try:
         expect(conversation.ask({"op": "leave"}), "left")
-    except (FrameError, DeadlinePassed, OverLimit, SubmissionFailed, WorkerBroke):
+    except (FrameError, DeadlinePassed, LimitExceeded, SubmissionFailed, WorkerProtocolError):
         worker.kill()
 
 
-def with_opened(pool: WorkerPool, exercise: Exercise, plan: Plan, run: Run) -> Run:
+def with_opened(pool: WorkerPool, exercise: Exercise, plan: RunPlan, run: Run) -> Run:
     """As `Opener.opened`, with a worker for this run only."""
     opener = Opener(pool, exercise)
     try:
@@ -211,7 +211,7 @@ class Opener:
         self._worker: Worker | None = None
         self._kept_bytes = 0
 
-    def opened(self, plan: Plan, run: Run) -> Run:
+    def opened(self, plan: RunPlan, run: Run) -> Run:
         """`run` with the files opened that `plan` wants opened. What is wrong with a file never raises."""
         if not plan.opens:
             return run
@@ -219,7 +219,7 @@ class Opener:
         repeated = tuple(tuple(self._call(call, plan) for call in calls) for calls in run.repeated)
         return replace(run, calls=tuple(calls[0] for calls in repeated), repeated=repeated)
 
-    def _call(self, call: Call, plan: Plan) -> Call:
+    def _call(self, call: Call, plan: RunPlan) -> Call:
         there = [(name, how) for name, how in plan.opens if call.files.get(name)]
         return replace(call, opened={(name, how): self._open(call.files[name], how) for name, how in there})
 
@@ -236,7 +236,7 @@ class Opener:
         sizes = Sizes(result_bytes=limits.result_mib << 20)
         question: dict[str, Any] = {"op": "open", "how": how, "sizes": sizes.to_json()}
         try:
-            frame = Conversation(worker.channel).ask(question, [content], sizes.bounds)
+            frame = WorkerSession(worker.channel).ask(question, [content], sizes.bounds)
             self._kept_bytes += worker.channel.received_bytes
             if self._kept_bytes > KEPT_BYTES:
                 return Opened(refusal=f"it and the files before it hold more than {KEPT_BYTES:,} bytes")
@@ -244,9 +244,9 @@ class Opener:
             return _read(frame)
         except DeadlinePassed:
             words = f"opening it took more than {limits.wall_s:g} s"
-        except OverLimit as over:
+        except LimitExceeded as over:
             words = f"opening it took too much of the machine ({over})"
-        except (EndOfFrames, SubmissionFailed, WorkerBroke):
+        except (EndOfFrames, SubmissionFailed, WorkerProtocolError):
             words = "whoever opened it crashed"
         except (FrameError, ValueRefused) as error:
             words = f"it holds what cannot be read: {error}"
@@ -258,5 +258,7 @@ def _read(frame: Frame) -> Opened:
     refusal, places = frame.header.get("refusal"), frame.header.get("places")
     if not isinstance(refusal, str) or not isinstance(places, list) or len(places) > MOST_NAMES:
         raise FrameError("this is no answer to `open`")
-    content = Unpacker(frame.buffers).unpack(frame.header.get("output"))
-    return Opened(content, tuple(visible(str(place)[:40]) for place in places), visible(refusal[:400]))
+    content = Decoder(frame.buffers).unpack(frame.header.get("output"))
+    return Opened(
+        content, tuple(escape_control_chars(str(place)[:40]) for place in places), escape_control_chars(refusal[:400])
+    )

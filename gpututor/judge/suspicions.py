@@ -13,7 +13,7 @@ from gpututor.checks.model import Call, Run, tensors_by_path
 from gpututor.devices.virtual.cost.calibration import fitted
 from gpututor.hardware.gpus import GpuSpec, gpu_spec
 from gpututor.judge.source_review import review, suspicions_in
-from gpututor.protocol.encode import Packer
+from gpututor.protocol.encode import Encoder
 from gpututor.protocol.messages import MachineSpec
 from gpututor.protocol.values import DTYPES, TensorFact
 from gpututor.trace.events import Event, Kind
@@ -33,7 +33,7 @@ _BEYOND_L2 = 1.5
 """Times the rate at which the model lets a kernel use its L2 cache: no rounding brings a kernel there."""
 
 
-def suspicions_of(run: Run, machine: MachineSpec, changed: Iterable[str] = ()) -> tuple[str, ...]:
+def find_inconsistencies(run: Run, machine: MachineSpec, changed: Iterable[str] = ()) -> tuple[str, ...]:
     """What a person should look at, in words. `changed`: names of what the worker says was replaced in it."""
     found = [f"{name} was replaced while the submission ran" for name in changed]
     found += suspicions_in(review(run.source), all_count=False)
@@ -136,7 +136,7 @@ def _shared(call: Call) -> Iterator[str]:
     for tensor in tensors_by_path(call.output).values():
         path = views.get(_view(tensor.fact), "")
         if path in call.after and tensor.values.numel():
-            [digest] = Packer().digests({"result": tensor.values}).values()
+            [digest] = Encoder().digests({"result": tensor.values}).values()
             if digest != call.after[path]:
                 yield f"the result is the memory of the argument {path}, with other values"
                 return

@@ -11,7 +11,7 @@ from gpututor.errors import TutorError
 from gpututor.grading.report import Outcome, Status, Verdict
 from gpututor.judge import failures
 from gpututor.judge.runner import Observation
-from gpututor.text import shortened
+from gpututor.text import truncate
 from gpututor.trace.formatting import duration
 
 OWN = ("loads", "runs", "prints")
@@ -31,7 +31,7 @@ _WORST_FIRST = (
 )
 
 
-def own_verdicts(observation: Observation, exercise: Exercise) -> Iterator[Verdict]:
+def builtin_verdicts(observation: Observation, exercise: Exercise) -> Iterator[Verdict]:
     """`loads`, then `runs`, as far as it came, then `prints` where it printed too much."""
     trouble, machine = observation.trouble, observation.run.machine
     for stage in ("loads", "runs"):
@@ -133,11 +133,11 @@ def found(name: str, sentence: str, finding: Finding, machine: Machine, why: str
         sentence=sentence,
         status=finding.status,
         scenario=machine.scenario.name,
-        expected=shortened(finding.expected, LONGEST),
-        got=shortened(finding.got, LONGEST),
+        expected=truncate(finding.expected, LONGEST),
+        got=truncate(finding.got, LONGEST),
         line=finding.line,
-        why=shortened(why or finding.why, LONGEST),
-        advice=shortened(advice or finding.advice, LONGEST),
+        why=truncate(why or finding.why, LONGEST),
+        advice=truncate(advice or finding.advice, LONGEST),
     )
 
 

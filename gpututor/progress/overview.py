@@ -67,7 +67,7 @@ Listed = tuple[tuple[LessonRow, tuple[ExerciseRow, ...]], ...]
 """What a list shows: lessons, each with those of its exercises that are shown."""
 
 
-def listed(lessons: tuple[LessonRow, ...], words: str = "", state: State | None = None) -> Listed:
+def filter_rows(lessons: tuple[LessonRow, ...], words: str = "", state: State | None = None) -> Listed:
     """The exercises in a state, or in any, that have all the words somewhere in what is said of them, in any order.
 
     A lesson of which no exercise is left is left out, unless nothing was asked for.

@@ -25,7 +25,7 @@ from gpututor.protocol.values import (
     TensorFact,
     ValueRefused,
 )
-from gpututor.text import visible
+from gpututor.text import escape_control_chars
 
 _WHOLE = re.compile(r"-?[0-9]{1,1300}", re.ASCII)
 _ADDRESS = re.compile(r"[0-9]{1,24}", re.ASCII)
@@ -37,7 +37,7 @@ _MOST_TUPLES = 1000
 _NOT_FINITE = ("nan", "inf", "-inf")
 
 
-class Unpacker:
+class Decoder:
     """Turns JSON nodes and buffers back into values. Everything is checked: the other side may have forged it."""
 
     def __init__(self, buffers: tuple[bytes, ...]) -> None:
@@ -55,7 +55,7 @@ class Unpacker:
         try:
             return self._unpack(node, depth)
         except (LookupError, TypeError, ValueError, RuntimeError, AttributeError, OverflowError) as error:
-            raise ValueRefused(f"this is not a value: {visible(str(error)[:200])}") from error
+            raise ValueRefused(f"this is not a value: {escape_control_chars(str(error)[:200])}") from error
 
     def _count(self, nodes: int) -> None:
         self._nodes += nodes
@@ -93,7 +93,7 @@ class Unpacker:
             case "size":
                 return torch.Size([_address(length) for length in _bounded(node["v"], MAX_DIMENSIONS)])
             case "object":
-                return ObservedObject(_name(node["type"]), visible(_text(node["v"])[:2000]))
+                return ObservedObject(_name(node["type"]), escape_control_chars(_text(node["v"])[:2000]))
         raise ValueRefused("a kind of value that nobody knows")
 
     def _dict(self, pairs: list[Any], depth: int) -> dict[Any, Any]:
@@ -198,10 +198,10 @@ def facts_by_path(data: object) -> dict[str, TensorFact]:
     try:
         return {path: read_fact(raw) for path, raw in data.items()}
     except (LookupError, TypeError, ValueError, OverflowError) as error:
-        raise ValueRefused(f"this is not a fact: {visible(str(error)[:200])}") from error
+        raise ValueRefused(f"this is not a fact: {escape_control_chars(str(error)[:200])}") from error
 
 
-def materialise(value: Any) -> Any:
+def to_tensor(value: Any) -> Any:
     """What was drawn, as the worker's code gets it: observed tensors become ordinary CPU tensors, each its own."""
     given: set[int] = set()
 
@@ -249,7 +249,7 @@ def _text(value: object) -> str:
 
 def _name(value: object) -> str:
     """A name that others chose: it will be shown."""
-    return visible(_text(value)[:MAX_NAME])
+    return escape_control_chars(_text(value)[:MAX_NAME])
 
 
 def _fitting(pattern: re.Pattern[str], value: object) -> str:

@@ -28,8 +28,8 @@ from gpututor.protocol.values import (
     NOT_IN_NUMPY,
     TensorFact,
     ValueRefused,
+    iter_parts,
     joined,
-    parts_of,
     state_of,
     tensors_in,
 )
@@ -56,7 +56,7 @@ def plain_view() -> Seen:
     )
 
 
-class Packer:
+class Encoder:
     """Turns values into JSON nodes and buffers. A tensor met twice travels once; `most_bytes` of tensors at most."""
 
     def __init__(self, view: Seen | None = None, most_bytes: int = MAX_TOTAL_BYTES) -> None:
@@ -180,7 +180,7 @@ class Packer:
 
     def _module(self, module: torch.nn.Module) -> dict[str, Any]:
         self._refuse_in_key("modules")
-        parts = parts_of(module)
+        parts = iter_parts(module)
         buffers, parameters = dict(state_of(parts, "_buffers")), dict(state_of(parts, "_parameters"))
         passing = [joined(at, name) for at, part in parts for name in vars(part)["_non_persistent_buffers_set"]]
         # A layer that stands in two places is one layer; its state has both names, as in a state dict.

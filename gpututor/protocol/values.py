@@ -171,7 +171,7 @@ def _parts(item: object) -> Iterator[tuple[str, object]]:
     """What a container holds, by name; of a module its parameters and buffers."""
     match item:
         case torch.nn.Module():
-            parts = parts_of(item)
+            parts = iter_parts(item)
             yield from state_of(parts, "_parameters")
             yield from state_of(parts, "_buffers")
         case dict():
@@ -182,7 +182,7 @@ def _parts(item: object) -> Iterator[tuple[str, object]]:
             yield from ((str(index), part) for index, part in enumerate(tuple.__iter__(item)))
 
 
-def parts_of(module: torch.nn.Module) -> list[tuple[str, torch.nn.Module]]:
+def iter_parts(module: torch.nn.Module) -> list[tuple[str, torch.nn.Module]]:
     """What `module.named_modules(remove_duplicate=False)` gives: that method may have been replaced.
 
     Raises `ValueRefused` for a module that holds itself, or too many.

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from gpututor.trace.advice_rules import RULES, Advice, Rates, found
-from gpututor.trace.arrays import Place, Rows
+from gpututor.trace.arrays import Place, TraceArrays
 from gpututor.trace.events import Kind
 from gpututor.trace.hazards import HazardGroup
 
@@ -17,8 +17,8 @@ WORTH_IT = 0.02
 """Of the whole span: less is left out."""
 
 
-def find(
-    rows: Rows, hazards: Iterable[HazardGroup], rates: Mapping[str, Rates], most: int | None = 3
+def collect_advice(
+    rows: TraceArrays, hazards: Iterable[HazardGroup], rates: Mapping[str, Rates], most: int | None = 3
 ) -> tuple[Advice, ...]:
     """The `most` important pieces of advice: what is wrong comes first, then what saves most."""
     wrong = [
@@ -57,7 +57,7 @@ def _times(count: int) -> str:
     return f" ({count:,} times)" if count > 1 else ""
 
 
-def _out_of_memory(rows: Rows) -> list[Advice]:
+def _out_of_memory(rows: TraceArrays) -> list[Advice]:
     return [
         found(
             rows,

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gpututor.trace.arrays import Intervals, Mask, Numbers, Place, Rows, common, merged, within
+from gpututor.trace.arrays import Intervals, Mask, Numbers, Place, TraceArrays, common, merged, within
 from gpututor.trace.events import Kind
 from gpututor.trace.formatting import duration, share, size
 
@@ -96,7 +96,7 @@ class Advice:
 
 
 def found(
-    rows: Rows,
+    rows: TraceArrays,
     rule: str,
     sentence: str,
     place: Place,
@@ -119,7 +119,7 @@ class Seen(NamedTuple):
     what_to_do: str
 
 
-def together(rows: Rows, rule: str, seen: Iterable[Seen], gain_of: Callable[[Numbers], int]) -> Iterator[Advice]:
+def together(rows: TraceArrays, rule: str, seen: Iterable[Seen], gain_of: Callable[[Numbers], int]) -> Iterator[Advice]:
     """One piece of advice for all lines with the same remedy: the line that loses most in full, then the others.
 
     `gain_of` tells what some rows lose: of several lines the gain is that of their rows together, as what they lose may
@@ -151,10 +151,10 @@ def _listed(words: Sequence[str]) -> str:
     return f"{', '.join(words[:-1])} and {words[-1]}" if len(words) > 1 else words[0]
 
 
-Rule = Callable[[Rows, str, Rates | None], Iterator[Advice]]
+Rule = Callable[[TraceArrays, str, Rates | None], Iterator[Advice]]
 
 
-def waits_in_loops(rows: Rows, device: str, rates: Rates | None) -> Iterator[Advice]:
+def waits_in_loops(rows: TraceArrays, device: str, rates: Rates | None) -> Iterator[Advice]:
     """The host waits again and again at one line. Without it, host and device would work at the same time: what is
     won is the wait, and what the host needs to start a reading, as far as the device stood idle between the first and
     the last of them."""
@@ -178,7 +178,7 @@ def waits_in_loops(rows: Rows, device: str, rates: Rates | None) -> Iterator[Adv
     yield from together(rows, "waits in a loop", seen(), gain_of)
 
 
-def _own_time(rows: Rows, device: str, waits: Mask) -> Numbers:
+def _own_time(rows: TraceArrays, device: str, waits: Mask) -> Numbers:
     """For each wait that reads a value: how long the host needed from its launch before to the beginning of the wait,
     in which the device, once it is done, stands idle. 0 for other rows."""
     own = np.zeros(rows.kind.size, dtype=np.int64)
@@ -193,7 +193,7 @@ def _own_time(rows: Rows, device: str, waits: Mask) -> Numbers:
     return own
 
 
-def launch_bound(rows: Rows, device: str, rates: Rates | None) -> Iterator[Advice]:
+def launch_bound(rows: TraceArrays, device: str, rates: Rates | None) -> Iterator[Advice]:
     """The device waits for launches: gaps before kernels that start as soon as they are launched, without those in
     which the host waited or computed."""
     ours = rows.on(device) & rows.of(Kind.KERNEL) & rows.timed
@@ -230,13 +230,13 @@ def launch_bound(rows: Rows, device: str, rates: Rates | None) -> Iterator[Advic
     yield found(rows, "launches", sentence, place, max(lost, 0), what_to_do)
 
 
-def _waits_between(rows: Rows, device: str, begin: int, end: int) -> bool:
+def _waits_between(rows: TraceArrays, device: str, begin: int, end: int) -> bool:
     """Whether the host waits again and again at one line between these moments."""
     waits = rows.on(device) & rows.of(Kind.SYNCHRONISE) & rows.timed & (rows.start >= begin) & (rows.end <= end)
     return any(group.size >= REPEATED for _, group in rows.groups(waits, rows.place))
 
 
-def float32_products(rows: Rows, device: str, rates: Rates | None) -> Iterator[Advice]:
+def float32_products(rows: TraceArrays, device: str, rates: Rates | None) -> Iterator[Advice]:
     """Matrix products that run at float32's rate on a device whose tensor cores are faster."""
     if rates is None or rates.tensor <= rates.float32:
         return
@@ -263,12 +263,12 @@ def float32_products(rows: Rows, device: str, rates: Rates | None) -> Iterator[A
     yield from together(rows, "float32 products", seen(), gain_of)
 
 
-def _work(rows: Rows, device: str) -> Mask:
+def _work(rows: TraceArrays, device: str) -> Mask:
     mask: Mask = rows.on(device) & rows.of(Kind.KERNEL, Kind.TRANSFER, Kind.COLLECTIVE)
     return mask
 
 
-def blocking_copies(rows: Rows, device: str, rates: Rates | None) -> Iterator[Advice]:
+def blocking_copies(rows: TraceArrays, device: str, rates: Rates | None) -> Iterator[Advice]:
     """Copies to the device that the host waits for, while kernels could run. At most the shorter of the two is won."""
     copies = copies_to(rows, device) & ~rows.asynchronous & (rows.size > SMALL_COPY) & (rows.partner < 0)
     yield from _hidden_by_kernels(
@@ -283,7 +283,7 @@ def blocking_copies(rows: Rows, device: str, rates: Rates | None) -> Iterator[Ad
     )
 
 
-def copies_beside_nothing(rows: Rows, device: str, rates: Rates | None) -> Iterator[Advice]:
+def copies_beside_nothing(rows: TraceArrays, device: str, rates: Rates | None) -> Iterator[Advice]:
     """Asynchronous copies that no kernel runs beside: on the kernels' stream, copies and kernels take turns."""
     copies = copies_to(rows, device) & rows.asynchronous & (rows.partner < 0)
     yield from _hidden_by_kernels(
@@ -299,7 +299,7 @@ def copies_beside_nothing(rows: Rows, device: str, rates: Rates | None) -> Itera
 
 
 def _hidden_by_kernels(
-    rows: Rows, device: str, copies: Mask, rule: str, words: str, what_to_do: str
+    rows: TraceArrays, device: str, copies: Mask, rule: str, words: str, what_to_do: str
 ) -> Iterator[Advice]:
     kernels = merged(rows.intervals(rows.on(device) & rows.of(Kind.KERNEL)))
 
@@ -326,7 +326,7 @@ def _hidden_by_kernels(
     yield from together(rows, rule, seen(), gain_of)
 
 
-def made_on_the_cpu(rows: Rows, device: str, rates: Rates | None) -> Iterator[Advice]:
+def made_on_the_cpu(rows: TraceArrays, device: str, rates: Rates | None) -> Iterator[Advice]:
     """Lines that make a tensor on the CPU only to copy it: its making and its copy would both be gone."""
     copies = copies_to(rows, device) & (rows.partner < 0) & rows.timed
     copies &= _made_there(rows, copies)
@@ -354,7 +354,7 @@ def made_on_the_cpu(rows: Rows, device: str, rates: Rates | None) -> Iterator[Ad
     yield from together(rows, "made on the CPU", seen(), gain_of)
 
 
-def _made_there(rows: Rows, copies: Mask) -> Mask:
+def _made_there(rows: TraceArrays, copies: Mask) -> Mask:
     """Those copies whose own line makes tensors of as many bytes on the CPU."""
     named = [number for number, name in enumerate(rows.names) if name.split("::")[-1] in MAKES_TENSORS]
     makes = rows.on("cpu") & rows.of(Kind.KERNEL) & np.isin(rows.name, named) & (rows.place != 0)
@@ -367,7 +367,7 @@ def _made_there(rows: Rows, copies: Mask) -> Mask:
     return mask
 
 
-def many_small_copies(rows: Rows, device: str, rates: Rates | None) -> Iterator[Advice]:
+def many_small_copies(rows: TraceArrays, device: str, rates: Rates | None) -> Iterator[Advice]:
     """Copies to the device that are mostly latency, and could be one: that keeps one latency of all."""
     copies = copies_to(rows, device) & (rows.size <= SMALL_COPY) & rows.timed
 
@@ -389,7 +389,7 @@ def many_small_copies(rows: Rows, device: str, rates: Rates | None) -> Iterator[
     yield from together(rows, "small copies", seen(), gain_of)
 
 
-def _instead_of_small_copies(rows: Rows, group: Numbers) -> str:
+def _instead_of_small_copies(rows: TraceArrays, group: Numbers) -> str:
     """What suits the copies of a line: what fills tensors that are there, and a model's, cannot be gathered."""
     if all(rows.names[number] == FILLS for number in np.unique(rows.name[group])):
         return (
@@ -404,7 +404,7 @@ def _instead_of_small_copies(rows: Rows, group: Numbers) -> str:
     return "Gather the values on the host and copy them once, or make them on the device."
 
 
-def same_bytes_again(rows: Rows, device: str, rates: Rates | None) -> Iterator[Advice]:
+def same_bytes_again(rows: TraceArrays, device: str, rates: Rates | None) -> Iterator[Advice]:
     """Copies of bytes that were copied to the device before, and did not change: each but the first is lost."""
     copies = copies_to(rows, device) & (rows.partner >= 0)
 
@@ -419,7 +419,7 @@ def same_bytes_again(rows: Rows, device: str, rates: Rates | None) -> Iterator[A
     yield from together(rows, "same bytes again", seen(), lambda group: _sum(rows, group))
 
 
-def work_on_the_cpu(rows: Rows, device: str, rates: Rates | None) -> Iterator[Advice]:
+def work_on_the_cpu(rows: TraceArrays, device: str, rates: Rates | None) -> Iterator[Advice]:
     """A line computes on the CPU while the device is idle: that much would be won if the work were elsewhere."""
     busy = merged(rows.intervals(rows.on(device) & rows.of(Kind.KERNEL, Kind.TRANSFER, Kind.COLLECTIVE)))
     computing = rows.on("cpu") & rows.of(Kind.KERNEL) & rows.timed
@@ -433,7 +433,7 @@ def work_on_the_cpu(rows: Rows, device: str, rates: Rates | None) -> Iterator[Ad
             yield found(rows, "work on the CPU", sentence, place, won, what_to_do)
 
 
-def copies_to(rows: Rows, device: str) -> Mask:
+def copies_to(rows: TraceArrays, device: str) -> Mask:
     """The copies from the host to that device."""
     mask: Mask = (
         rows.of(Kind.TRANSFER)
@@ -443,13 +443,13 @@ def copies_to(rows: Rows, device: str) -> Mask:
     return mask
 
 
-def intervals_of(rows: Rows, group: Numbers) -> Intervals:
+def intervals_of(rows: TraceArrays, group: Numbers) -> Intervals:
     """When these rows ran; their times are known."""
     order = np.argsort(rows.start[group], kind="stable")
     return Intervals(rows.start[group][order], rows.end[group][order])
 
 
-def _sum(rows: Rows, group: Numbers) -> int:
+def _sum(rows: TraceArrays, group: Numbers) -> int:
     return int(rows.duration[group].sum())
 
 

@@ -45,7 +45,7 @@ class Intervals(NamedTuple):
         return int((self.end - self.start).sum())
 
 
-class Rows:
+class TraceArrays:
     """The columns of a trace. Times are in nanoseconds, int64; a mask picks rows."""
 
     def __init__(self, trace: Trace, whole: tuple[int, int] | None = None) -> None:
@@ -190,7 +190,7 @@ class TimeShares:
         return self.computing + self.copying + self.waiting + self.idle
 
 
-def time_shares(rows: Rows, elapsed: int = 0) -> tuple[TimeShares, ...]:
+def time_shares(rows: TraceArrays, elapsed: int = 0) -> tuple[TimeShares, ...]:
     """For each accelerator; `elapsed` is the whole time, where it is known to be longer than the trace."""
     found = []
     for device in rows.accelerators():

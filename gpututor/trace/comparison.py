@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 
-from gpututor.trace.arrays import Rows, merged
+from gpututor.trace.arrays import TraceArrays, merged
 from gpututor.trace.events import Kind
 from gpututor.trace.formatting import duration, same_time, size
 
@@ -66,7 +66,7 @@ class Difference:
     """1 where the left one has less, -1 where it has more; 0 where they read the same."""
 
 
-def amounts_of(processes: Sequence[Rows], elapsed: int, peak_bytes: int) -> Amounts:
+def amounts_of(processes: Sequence[TraceArrays], elapsed: int, peak_bytes: int) -> Amounts:
     """Add up the traces of one call, one for each process."""
     sums: Counter[str] = Counter()
     for rows in processes:
@@ -75,7 +75,7 @@ def amounts_of(processes: Sequence[Rows], elapsed: int, peak_bytes: int) -> Amou
     return Amounts(elapsed, peak_bytes, **{name: sums[name] for name in names})
 
 
-def _of_process(rows: Rows) -> dict[str, int]:
+def _of_process(rows: TraceArrays) -> dict[str, int]:
     kernels = rows.of(Kind.KERNEL, Kind.COLLECTIVE) & ~rows.on("cpu")
     copies, waits = rows.of(Kind.TRANSFER), rows.of(Kind.SYNCHRONISE)
     cpu = rows.trace.devices.get("cpu", -1)

@@ -116,7 +116,7 @@ NUMBERS = {name: number for number, name in enumerate(DTYPES)}
 HALVES = ("float16", "bfloat16")
 
 
-def ran_in(inputs: Iterable[str], outputs: Iterable[str]) -> str:
+def compute_dtype(inputs: Iterable[str], outputs: Iterable[str]) -> str:
     """The wider of the first floating type among an operator's inputs and the first among its outputs; "" without.
 
     Types are named as in PyTorch, without its name: `float32`. What reads half precision and gives float32, as a

@@ -18,7 +18,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from gpututor.trace.arrays import Intervals, Mask, Numbers, Rows, common, merged
+from gpututor.trace.arrays import Intervals, Mask, Numbers, TraceArrays, common, merged
 from gpututor.trace.columns import TYPES, Trace, TraceError
 from gpututor.trace.events import Event, Kind
 from gpututor.trace.hazards import sentence_of
@@ -95,7 +95,7 @@ class _Picture:
 
     def __init__(self, trace: Trace, name: str = "", first: int = 0) -> None:
         """`name` is that of the process, if it has one; `first` is the number of its host, its devices follow."""
-        self._rows = rows = Rows(trace)
+        self._rows = rows = TraceArrays(trace)
         self._name = f"{name} " if name else ""
         self._host_process = first
         self._names = [json.dumps(name) for name in rows.names]
@@ -257,7 +257,7 @@ def read_processes(names: Mapping[Path, str]) -> list[ProcessTrace]:
 
 def idle_in(trace: Trace, times: Sequence[tuple[int, int]]) -> int:
     """Nanoseconds of `times`, (begin, end) each, in which no device of the trace worked."""
-    rows = Rows(trace)
+    rows = TraceArrays(trace)
     begin, end = np.array(sorted(times), dtype=np.int64).reshape(-1, 2).T
     whole = merged(Intervals(begin, end))
     work = rows.of(*WORK) & ~rows.on("cpu")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 
-from gpututor.trace.arrays import Place, Rows
+from gpututor.trace.arrays import Place, TraceArrays
 from gpututor.trace.events import Kind
 
 _WORDS = {
@@ -58,30 +58,30 @@ class HazardGroup:
         return _ADVICE.get(self.name, _WAIT)
 
 
-def hazard_of(rows: Rows, row: int) -> HazardGroup:
+def hazard_of(rows: TraceArrays, row: int) -> HazardGroup:
     """The hazard in row `row`, as a group of its own."""
     return _group(rows, _key(rows, row), 1)
 
 
-def sentence_of(rows: Rows, row: int) -> str:
+def sentence_of(rows: TraceArrays, row: int) -> str:
     """What is wrong at the hazard in row `row`, without a full stop."""
     return hazard_of(rows, row).sentence
 
 
-def hazards_of(rows: Rows) -> tuple[HazardGroup, ...]:
+def hazards_of(rows: TraceArrays) -> tuple[HazardGroup, ...]:
     """The hazards in groups, the one that was met first comes first."""
     counts = Counter(_key(rows, int(row)) for row in rows.of(Kind.HAZARD).nonzero()[0])
     return tuple(_group(rows, key, count) for key, count in counts.items())
 
 
-def _key(rows: Rows, row: int) -> tuple[int, ...]:
+def _key(rows: TraceArrays, row: int) -> tuple[int, ...]:
     """Numbers of the name and the device, and of both places and the earlier operator."""
     partner = int(rows.partner[row])
     earlier = (int(rows.place[partner]), int(rows.name[partner])) if partner >= 0 else (0, 0)
     return int(rows.name[row]), int(rows.device[row]), int(rows.place[row]), *earlier
 
 
-def _group(rows: Rows, key: tuple[int, ...], count: int) -> HazardGroup:
+def _group(rows: TraceArrays, key: tuple[int, ...], count: int) -> HazardGroup:
     name, device, place, earlier, earlier_name = key
     return HazardGroup(
         rows.names[name],

@@ -12,14 +12,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gpututor.trace.arrays import NOWHERE, Numbers, Place, Rows
+from gpututor.trace.arrays import NOWHERE, Numbers, Place, TraceArrays
 from gpututor.trace.events import Kind
 
 _NEVER = np.iinfo(np.int64).max
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class LiveAllocation:
     """What one line had allocated, and nobody had given back yet."""
 
     place: Place
@@ -30,7 +30,7 @@ class Held:
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class OutOfMemoryEvent:
     """Memory that was asked for in vain."""
 
     at: int
@@ -59,15 +59,15 @@ class Change:
     place: Place
 
 
-class MemoryCurve:
+class MemoryTimeline:
     """The memory of one device in one trace."""
 
-    def __init__(self, rows: Rows, device: str) -> None:
+    def __init__(self, rows: TraceArrays, device: str) -> None:
         here = rows.on(device)
         numbers = np.flatnonzero(here & rows.of(Kind.ALLOCATE, Kind.FREE))
         self.device = device
         self._rows, self._numbers = rows, numbers
-        self._held: tuple[int, tuple[Held, ...]] | None = None
+        self._held: tuple[int, tuple[LiveAllocation, ...]] | None = None
         """The last answer of `held`: it is asked for again and again, and takes 20 ms for 400,000 events."""
         self.timed = bool(numbers.size) and bool((rows.launched[numbers] >= 0).all())
         """Whether it is known when memory was taken; else only the order is, and moments are numbers of events."""
@@ -87,7 +87,7 @@ class MemoryCurve:
             highest = -1
         self._peak = highest
         self.refused = tuple(
-            Refused(
+            OutOfMemoryEvent(
                 self._moment_of(int(row)),
                 rows.place_of(int(rows.place[row])),
                 int(rows.size[row]),
@@ -160,13 +160,13 @@ class MemoryCurve:
         taken = int(rows.kind[row]) == Kind.ALLOCATE.number
         return Change(taken, int(rows.size[row]), rows.place_of(int(rows.place[row])))
 
-    def held(self, number: int) -> tuple[Held, ...]:
+    def held(self, number: int) -> tuple[LiveAllocation, ...]:
         """What was allocated after event `number`, by line, the line with most bytes first."""
         if self._held is None or self._held[0] != number:
             self._held = number, self._held_now(number)
         return self._held[1]
 
-    def _held_now(self, number: int) -> tuple[Held, ...]:
+    def _held_now(self, number: int) -> tuple[LiveAllocation, ...]:
         rows, numbers = self._rows, self._numbers
         taken, ends = self._lives
         alive = numbers[taken[(taken <= number) & (ends > number)]]
@@ -175,7 +175,7 @@ class MemoryCurve:
         np.add.at(sizes, line_of, rows.size[alive])
         counts = np.bincount(line_of, minlength=places.size)
         found = [
-            Held(rows.place_of(int(place)), int(size), int(count))
+            LiveAllocation(rows.place_of(int(place)), int(size), int(count))
             for place, size, count in zip(places, sizes, counts, strict=True)
         ]
         return tuple(sorted(found, key=lambda one: (-one.size_bytes, one.place.line or 0)))
@@ -205,7 +205,7 @@ class MemoryCurve:
         return taken, ends
 
 
-def memory_curves(rows: Rows) -> tuple[MemoryCurve, ...]:
+def memory_curves(rows: TraceArrays) -> tuple[MemoryTimeline, ...]:
     """A curve for each accelerator whose memory was used or asked for, in the order of their names."""
     used = rows.of(Kind.ALLOCATE, Kind.FREE, Kind.OUT_OF_MEMORY)
-    return tuple(MemoryCurve(rows, device) for device in rows.accelerators() if bool((used & rows.on(device)).any()))
+    return tuple(MemoryTimeline(rows, device) for device in rows.accelerators() if bool((used & rows.on(device)).any()))

@@ -13,7 +13,7 @@ import numpy as np
 
 from gpututor.trace import advice
 from gpututor.trace.advice_rules import Advice, Rates
-from gpututor.trace.arrays import NOWHERE, Mask, Place, Rows, merged
+from gpututor.trace.arrays import NOWHERE, Mask, Place, TraceArrays, merged
 from gpututor.trace.columns import Trace
 from gpututor.trace.events import Kind
 from gpututor.trace.hazards import HazardGroup, hazards_of
@@ -156,7 +156,7 @@ def summary(
     `rates` are the matrix rates of devices by name, for advice on tensor cores; `whole` is when the program began and
     ended, in nanoseconds: else it is what lies between the first event and the last.
     """
-    rows = Rows(trace, whole)
+    rows = TraceArrays(trace, whole)
     hazards = hazards_of(rows)
     host = rows.on("cpu") & rows.of(Kind.KERNEL)
     waits = rows.of(Kind.SYNCHRONISE)
@@ -168,14 +168,14 @@ def summary(
         lines=lines_of(rows),
         ranges=_ranges(rows),
         hazards=hazards,
-        advice=advice.find(rows, hazards, rates or {}, most_advice),
+        advice=advice.collect_advice(rows, hazards, rates or {}, most_advice),
         events=len(rows.kind),
         dropped=trace.dropped,
         timed=bool((rows.timed & rows.of(*WORK) & ~host).any()),
     )
 
 
-def _device(rows: Rows, name: str) -> DeviceSummary:
+def _device(rows: TraceArrays, name: str) -> DeviceSummary:
     here = rows.on(name)
     kernels, waits, collectives = (here & rows.of(one) for one in (Kind.KERNEL, Kind.SYNCHRONISE, Kind.COLLECTIVE))
     memory = np.flatnonzero(here & rows.of(Kind.ALLOCATE, Kind.FREE))
@@ -205,11 +205,11 @@ def _device(rows: Rows, name: str) -> DeviceSummary:
     )
 
 
-def _time(rows: Rows, mask: Mask) -> int:
+def _time(rows: TraceArrays, mask: Mask) -> int:
     return int(rows.duration[mask].sum())
 
 
-def _kernels(rows: Rows, kernels: Mask) -> tuple[KernelGroup, ...]:
+def _kernels(rows: TraceArrays, kernels: Mask) -> tuple[KernelGroup, ...]:
     found = [
         KernelGroup(
             rows.names[name],
@@ -223,7 +223,7 @@ def _kernels(rows: Rows, kernels: Mask) -> tuple[KernelGroup, ...]:
     return tuple(sorted(found, key=lambda one: (-one.time, -one.count, one.name)))
 
 
-def _copies(rows: Rows, device: str) -> tuple[CopyGroup, ...]:
+def _copies(rows: TraceArrays, device: str) -> tuple[CopyGroup, ...]:
     number = rows.trace.devices[device]
     ours = rows.of(Kind.TRANSFER) & ((rows.source == number) | (rows.target == number))
     return tuple(
@@ -239,7 +239,7 @@ def _copies(rows: Rows, device: str) -> tuple[CopyGroup, ...]:
     )
 
 
-def lines_of(rows: Rows) -> tuple[LineSummary, ...]:
+def lines_of(rows: TraceArrays) -> tuple[LineSummary, ...]:
     """Counts and times of each line, added up in one pass over the rows; the longest first."""
     host = rows.on("cpu") & rows.of(Kind.KERNEL)
     wanted = rows.of(*WORK, Kind.SYNCHRONISE) & (rows.place != 0)
@@ -275,7 +275,7 @@ def lines_of(rows: Rows) -> tuple[LineSummary, ...]:
     return tuple(sorted(found, key=lambda one: (-one.time, -one.kernel_count - one.waits, one.place)))
 
 
-def _ranges(rows: Rows) -> tuple[RangeSummary, ...]:
+def _ranges(rows: TraceArrays) -> tuple[RangeSummary, ...]:
     found = [
         RangeSummary(rows.names[name], group.size, int(rows.duration[group].sum()))
         for (name,), group in rows.groups(rows.of(Kind.RANGE), rows.name)

@@ -10,13 +10,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gpututor.text import visible
-from gpututor.trace.arrays import Place, Rows
+from gpututor.text import escape_control_chars
+from gpututor.trace.arrays import Place, TraceArrays
 from gpututor.trace.events import Kind
 from gpututor.trace.formatting import bandwidth, duration, operations, share, size, speed
 from gpututor.trace.hazards import hazard_of, sentence_of
 from gpututor.trace.summary import CopyGroup, DeviceSummary, LineSummary, Summary
-from gpututor.trace.timeline import Lane, LaneKind, Picture, Span
+from gpututor.trace.timeline import Lane, LaneKind, Span, TimelineLayout
 
 WIDTH = 80
 MOST_LINES = 8
@@ -42,7 +42,7 @@ class Candidate:
     """Whether it mostly waited for launches of the host."""
 
 
-def in_words(summary: Summary, *, modelled: bool = False) -> str:
+def describe(summary: Summary, *, modelled: bool = False) -> str:
     """The whole summary, ending in a newline; `modelled` says that the times are not measured."""
     parts = [_head(summary, modelled), *(_device(one, summary) for one in summary.devices)]
     parts += [_lines(summary), _ranges(summary), _hazards(summary), _advice(summary)]
@@ -226,7 +226,7 @@ def _short(places: Sequence[Place]) -> list[str]:
 
 
 def _safe(text: str) -> str:
-    return visible(text).replace("\n", "\\n").replace("\t", " ")
+    return escape_control_chars(text).replace("\n", "\\n").replace("\t", " ")
 
 
 def _wrapped(text: str, *, indent: int, first: str = "") -> list[str]:
@@ -258,7 +258,7 @@ _WAITS = {
 
 
 @dataclass(frozen=True)
-class EventWords:
+class EventDescription:
     """What is to be said of one event. Plain text, no full stops at the ends."""
 
     title: str
@@ -289,12 +289,12 @@ def short_name(name: str) -> str:
     return name.rstrip("_") or name
 
 
-def words_of(picture: Picture, lane: Lane, number: int, times: str = "") -> EventWords:
+def describe_event(picture: TimelineLayout, lane: Lane, number: int, times: str = "") -> EventDescription:
     """The event with that number on a lane. `times` says how times are known: `modelled`, `measured`."""
     return _Teller(picture, lane, number, times).words()
 
 
-def cause_of(picture: Picture, lane: Lane, number: int) -> Cause | None:
+def cause_of(picture: TimelineLayout, lane: Lane, number: int) -> Cause | None:
     """What work on a device, or a wait of the host, waited for: what was done last before it could begin, or go on."""
     rows, row = picture.rows(lane), int(lane.row[number])
     if lane.span[number] == Span.WAIT:
@@ -326,15 +326,15 @@ _WORK = (Span.KERNEL, Span.COPY, Span.COLLECTIVE)
 
 
 class _Teller:
-    def __init__(self, picture: Picture, lane: Lane, number: int, times: str) -> None:
+    def __init__(self, picture: TimelineLayout, lane: Lane, number: int, times: str) -> None:
         self._picture, self._lane, self._number = picture, lane, number
-        self._rows: Rows = picture.rows(lane)
+        self._rows: TraceArrays = picture.rows(lane)
         self._row = int(lane.row[number])
         self._span = Span(int(lane.span[number]))
         self._times = times
         self._name = self._rows.names[self._rows.name[self._row]]
 
-    def words(self) -> EventWords:
+    def words(self) -> EventDescription:
         hazard = int(self._lane.hazard[self._number])
         facts = [fact for fact in (*self._facts(), self._waited()) if fact]
         hazards: tuple[str, ...] = ()
@@ -343,7 +343,7 @@ class _Teller:
             group = hazard_of(self._rows, hazard)
             hazards, earlier = (sentence_of(self._rows, hazard), group.what_to_do.rstrip(".")), group.earlier
         place = self._rows.place_of(int(self._rows.place[self._row]))
-        return EventWords(self._title(), tuple(facts), hazards, place, earlier)
+        return EventDescription(self._title(), tuple(facts), hazards, place, earlier)
 
     def _title(self) -> str:
         rows, row, name = self._rows, self._row, self._name

@@ -12,7 +12,7 @@ from enum import IntEnum, StrEnum
 import numpy as np
 from numpy.typing import NDArray
 
-from gpututor.trace.arrays import Intervals, Mask, Numbers, Rows, merged
+from gpututor.trace.arrays import Intervals, Mask, Numbers, TraceArrays, merged
 from gpututor.trace.events import Kind
 
 
@@ -48,7 +48,7 @@ class LaneKind(StrEnum):
 
 
 @dataclass(frozen=True)
-class Cells:
+class LaneCells:
     """What the cells of a lane hold, from left to right; arrays of one length."""
 
     kind: NDArray[np.int8]
@@ -114,7 +114,7 @@ class Lane:
         """When everything is over; what takes no time is given a nanosecond here too."""
         return int(self._reached[-1])
 
-    def visible(self, begin: int, end: int, columns: int) -> Cells:
+    def visible(self, begin: int, end: int, columns: int) -> LaneCells:
         """The time from `begin` to `end` in so many cells of the same length; at least a nanosecond for each."""
         edges = edges_of(begin, end, columns)
         left, right = edges[:-1], edges[1:]
@@ -126,7 +126,7 @@ class Lane:
             more = inside > most
             kind[more], most[more] = number, inside[more]
         waits = self._by_kind.get(Span.WAIT)
-        return Cells(
+        return LaneCells(
             kind=kind,
             fill=fill,
             count=np.searchsorted(self.start, right) - np.searchsorted(self._ends, left, side="right"),
@@ -186,10 +186,10 @@ _READABLE_STREAM = 1000
 """Numbers of streams from here on are addresses; they are counted instead."""
 
 
-class Picture:
+class TimelineLayout:
     """The lanes of one or more processes whose clocks agree."""
 
-    def __init__(self, processes: Sequence[tuple[str, Rows]]) -> None:
+    def __init__(self, processes: Sequence[tuple[str, TraceArrays]]) -> None:
         """Names, such as `rank 1`, and traces; a process that is alone has no name."""
         self.processes = tuple(processes)
         self.lanes: tuple[Lane, ...] = tuple(
@@ -206,7 +206,7 @@ class Picture:
         """How many spans there are."""
         return sum(map(len, self.lanes))
 
-    def rows(self, lane: Lane) -> Rows:
+    def rows(self, lane: Lane) -> TraceArrays:
         return self.processes[lane.process][1]
 
     def stop_after(self, lane: int, number: int, by: int = 1) -> tuple[int, int] | None:
@@ -245,7 +245,7 @@ class Picture:
 class _Sorter:
     """Puts the rows of one process on lanes."""
 
-    def __init__(self, processes: Sequence[tuple[str, Rows]], number: int) -> None:
+    def __init__(self, processes: Sequence[tuple[str, TraceArrays]], number: int) -> None:
         name, self._rows = processes[number]
         self._number = number
         self._prefix = f"{name} " if name else ""
@@ -381,6 +381,6 @@ def _launches(launched: Numbers, start: Numbers, end: Numbers) -> Numbers:
     return began
 
 
-def _work(rows: Rows) -> Mask:
+def _work(rows: TraceArrays) -> Mask:
     """The rows that are work of an accelerator."""
     return rows.of(Kind.KERNEL, Kind.TRANSFER, Kind.COLLECTIVE) & ~rows.on("cpu")

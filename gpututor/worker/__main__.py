@@ -16,7 +16,7 @@ from typing import Any, BinaryIO
 
 from gpututor.processes import adopt_orphans, die_with_parent
 from gpututor.protocol.frames import write_frame
-from gpututor.worker.seccomp import leave_keys, refuse_escapes, refuse_memory
+from gpututor.worker.seccomp import block_escaping_syscalls, leave_keys, refuse_memory
 
 WARMED = (
     "torch",
@@ -44,12 +44,12 @@ def warm_up() -> None:
         importlib.import_module(name)
     from gpututor.hardware.scenario import Scenario
     from gpututor.protocol.messages import MachineSpec
-    from gpututor.worker.guard import Sealed, code_of_worker
-    from gpututor.worker.machine import entered
+    from gpututor.worker.guard import TamperGuard, code_of_worker
+    from gpututor.worker.machine import enter_machine
 
     code_of_worker()  # outside of a machine, which puts functions of ours into classes that are not
-    with entered(MachineSpec(Scenario(""), "virtual", 0), "") as machine:
-        Sealed(machine)
+    with enter_machine(MachineSpec(Scenario(""), "virtual", 0), "") as machine:
+        TamperGuard(machine)
 
 
 def begin(connected: int, stack: int, scratch: Path, devices: list[dict[str, Any]], *, own_namespace: bool) -> int:
@@ -72,7 +72,7 @@ def begin(connected: int, stack: int, scratch: Path, devices: list[dict[str, Any
     faulthandler.register(signal.SIGUSR1, file=stack)
     torch.set_num_threads(1)
     apply_limits(own_namespace)
-    refuse_escapes()
+    block_escaping_syscalls()
     if all(device["kind"] == "cpu" for device in devices):
         refuse_memory()
     write_frame(stream, {"event": "ready", "torch": torch.__version__, "devices": devices})

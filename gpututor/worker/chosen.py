@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Wanted:
+class DeviceRequest:
     """What was asked for, looked at as far as that can be done without torch."""
 
     device: str
@@ -31,7 +31,7 @@ class Wanted:
 
 
 @dataclass(frozen=True)
-class Chosen:
+class SelectedDevice:
     """The device that was found."""
 
     kind: str
@@ -41,7 +41,7 @@ class Chosen:
     """Of the virtual GPU."""
 
 
-def wanted(device: str, gpu: str | None, gpus: str, memory: str | None, **options: Any) -> Wanted:
+def wanted(device: str, gpu: str | None, gpus: str, memory: str | None, **options: Any) -> DeviceRequest:
     """Reads the words of a command line. Raises `UsageError` for those that cannot be."""
     kind, colon, index = device.partition(":")
     if kind not in ("auto", "virtual", "cpu", "cuda", "mps", "xpu") or (
@@ -57,11 +57,11 @@ def wanted(device: str, gpu: str | None, gpus: str, memory: str | None, **option
         memory_bytes = None if memory is None else bytes_in(memory)
     except ValueError as error:
         raise UsageError(f"--memory: {error}.") from None
-    return Wanted(device, model, count, memory_bytes, options)
+    return DeviceRequest(device, model, count, memory_bytes, options)
 
 
 @contextlib.contextmanager
-def on_device(asked: Wanted, recorder: Recorder | None = None) -> Iterator[Chosen]:
+def on_device(asked: DeviceRequest, recorder: Recorder | None = None) -> Iterator[SelectedDevice]:
     """Be on the device that was asked for; `auto` is a real accelerator, else the virtual GPU.
 
     With `recorder`, what the device does is written down. Raises `UsageError` where this machine has no such device.
@@ -77,7 +77,7 @@ def on_device(asked: Wanted, recorder: Recorder | None = None) -> Iterator[Chose
         model, gpus = asked.gpu.name, asked.gpus
         with virtual_gpu(gpus, model, memory_bytes=asked.memory_bytes, recorder=recorder, **asked.options) as machine:
             words = f"virtual {model} (modelled)" if gpus == 1 else f"{gpus} x virtual {model} (modelled)"
-            yield Chosen("virtual", words, machine)
+            yield SelectedDevice("virtual", words, machine)
         return
     name = {"auto": real[0]["name"] if real else "", "cpu": "cpu", "cuda": f"cuda:{index or 0}"}.get(kind, f"{kind}:0")
     found = next((one for one in devices if one["name"] == name), None)
@@ -92,4 +92,4 @@ def on_device(asked: Wanted, recorder: Recorder | None = None) -> Iterator[Chose
             from gpututor.devices.real import observe
 
             stack.enter_context(observe(recorder))
-        yield Chosen(found["kind"], "the CPU" if kind == "cpu" else str(found["description"]), None)
+        yield SelectedDevice(found["kind"], "the CPU" if kind == "cpu" else str(found["description"]), None)

@@ -11,7 +11,7 @@ from gpututor.protocol.messages import TICKET, Failure, Sizes
 _TOO_MUCH = "the result has too many parts, or too much text, to be brought back"
 
 
-class Line:
+class Connection:
     """Questions of the judge, and the answers to them."""
 
     def __init__(self, stream: BinaryIO) -> None:

@@ -14,11 +14,11 @@ from typing import Any
 import torch
 
 from gpututor.files import ordinary_and_no_link
-from gpututor.protocol.encode import Packer
+from gpututor.protocol.encode import Encoder
 from gpututor.protocol.frames import Frame
 from gpututor.protocol.messages import FILES_BYTES, LONGEST_NAME, MOST_NAMES, Sizes
 from gpututor.protocol.values import ValueRefused
-from gpututor.text import visible
+from gpututor.text import escape_control_chars
 
 _CODE = re.compile(r"GLOBAL ([\w.]+)")
 """How torch.load names what a pickle would have called."""
@@ -65,7 +65,9 @@ def _listed(scratch: Path, own: str) -> dict[str, str]:
     with contextlib.suppress(OSError), os.scandir(scratch) as entries:
         for entry in islice(entries, MOST_NAMES + 1):
             if entry.name != own and len(listed) < MOST_NAMES // 2:
-                listed[visible(os.fsencode(entry.name).decode("utf-8", "replace")[:LONGEST_NAME])] = _kind(entry)
+                listed[escape_control_chars(os.fsencode(entry.name).decode("utf-8", "replace")[:LONGEST_NAME])] = _kind(
+                    entry
+                )
     return dict(sorted(listed.items()))
 
 
@@ -76,18 +78,18 @@ def _kind(entry: os.DirEntry[str]) -> str:
     return "gone"
 
 
-def opened(frame: Frame, sizes: Sizes) -> tuple[dict[str, Any], list[bytes]]:
+def load_files(frame: Frame, sizes: Sizes) -> tuple[dict[str, Any], list[bytes]]:
     """The answer to `open`: the values that a file holds, or why it cannot be opened, in words."""
     (content,) = frame.buffers
     try:
         value, places = _OPENERS[frame.header["how"]](content)
-        packer = Packer(most_bytes=sizes.result_bytes)
+        packer = Encoder(most_bytes=sizes.result_bytes)
         return {"event": "opened", "refusal": "", "output": packer.pack(value), "places": places}, packer.buffers
     except ValueRefused as refused:
         words = str(refused).replace("the result", "the file")
     except Exception as error:
         words = _words(frame.header["how"], error)
-    nothing = Packer().pack(None)
+    nothing = Encoder().pack(None)
     return {"event": "opened", "refusal": words[:400], "output": nothing, "places": []}, []
 
 

@@ -18,8 +18,8 @@ from types import FrameType
 from typing import Any
 
 from gpututor.devices.recorder import Recorder
-from gpututor.worker.connection import Line
-from gpututor.worker.integrity import MOST_NAMED, Seal, seal_of_code, seal_of_machine
+from gpututor.worker.connection import Connection
+from gpututor.worker.integrity import MOST_NAMED, Snapshot, seal_of_machine, snapshot_code
 from gpututor.worker.machine import EnteredMachine
 
 MODULE_NAME = "submission"
@@ -33,7 +33,7 @@ _TIMERS = (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF)
 _SIGNALS = tuple(map(int, signal.valid_signals()))
 
 
-class Between:
+class CallGuard:
     """One for a scenario. Begins before the file is loaded, with the submission running."""
 
     def __init__(self, recorder: Recorder, path: Path) -> None:
@@ -143,21 +143,21 @@ def _tools() -> list[str | None]:
 
 
 @functools.cache
-def code_of_worker() -> Seal:
+def code_of_worker() -> Snapshot:
     """One for the worker's life: it is made before a submission is there, and holds over all its scenarios."""
-    return seal_of_code()
+    return snapshot_code()
 
 
 @functools.cache
-def code_of_machine(*, virtual: bool) -> Seal:
+def code_of_machine(*, virtual: bool) -> Snapshot:
     """As a machine of that kind has it: made in the first one, and renewed in every later one."""
     return seal_of_machine(_replaced() if virtual else [])
 
 
-class Sealed:
+class TamperGuard:
     """One scenario's seal, made in the machine before the submission is loaded."""
 
-    def __init__(self, machine: EnteredMachine, line: Line | None = None) -> None:
+    def __init__(self, machine: EnteredMachine, line: Connection | None = None) -> None:
         """`line`: the worker's end of the conversation, where there is one."""
         self._recorder, self._trace = machine.recorder, machine.recorder.trace
         self._seals = (code_of_worker(), code_of_machine(virtual=machine.virtual is not None).renewed())
@@ -248,6 +248,6 @@ def _replaced() -> list[tuple[object, str]]:
 
 def _is_active(machine: Any) -> bool:
     from gpututor.devices.virtual.clock.python_time import virtual_host
-    from gpututor.devices.virtual.machine import active, is_on
+    from gpututor.devices.virtual.machine import active_machine, is_on
 
-    return is_on() and active() is machine and virtual_host() is machine.clock.host
+    return is_on() and active_machine() is machine and virtual_host() is machine.clock.host

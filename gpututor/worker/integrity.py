@@ -41,7 +41,7 @@ _ABSENT = object()
 _CODE, _DEFAULTS = operator.attrgetter("__code__"), operator.attrgetter("__defaults__")
 
 
-class Seal:
+class Snapshot:
     """Remembers; `changed()` names what is not as it was.
 
     To look costs half a millisecond, as it is done after every call: the values of a module or class are read and
@@ -75,9 +75,9 @@ class Seal:
                 self._seen.add((id(table), ""))
                 self._watch(table, list(table), f"{module.__name__}.{name}[", "]")
 
-    def renewed(self) -> Seal:
+    def renewed(self) -> Snapshot:
         """A seal over the same names, as they are now: much less work than to look for them once more."""
-        seal = Seal(self._functions)
+        seal = Snapshot(self._functions)
         for space in self._spaces:
             seal._take(space.renewed(), space.values)
         return seal
@@ -189,9 +189,9 @@ class _Functions:
         return found + [words for cell, content, words in self._cells if _content(cell) is not content]
 
 
-def seal_of_code() -> Seal:
+def snapshot_code() -> Snapshot:
     """Over our own rooms, what they rely on in Python, and torch as it is without a machine."""
-    seal = Seal()
+    seal = Snapshot()
     for module in _own_modules():
         seal.add_module(module)
     for name in STANDARD:
@@ -202,9 +202,9 @@ def seal_of_code() -> Seal:
     return seal
 
 
-def seal_of_machine(replaced: Iterable[tuple[object, str]]) -> Seal:
+def seal_of_machine(replaced: Iterable[tuple[object, str]]) -> Snapshot:
     """Over torch's entry points, Python's clocks and our tables as a machine has them; `replaced`: what it changed."""
-    seal = Seal()
+    seal = Snapshot()
     for module in _own_modules():
         seal.add_tables(module)
     names: dict[ModuleType | type, list[str]] = defaultdict(list)

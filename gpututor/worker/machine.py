@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from gpututor.devices.virtual import VirtualMachine
 
 
-class Gauge(Protocol):
+class DeviceMeter(Protocol):
     """Reads a machine. Times are whole nanoseconds of its clock; memory is in bytes, by device."""
 
     def now(self) -> int:
@@ -127,10 +127,10 @@ class RealGauge:
         return range(self._module.device_count() if self._backend is not None else 0)
 
 
-class Around:
+class CallMeasurement:
     """What the gauges say around one call: `begin()`, the call, `returned(result)`, and at its end `memory()`."""
 
-    def __init__(self, gauge: Gauge) -> None:
+    def __init__(self, gauge: DeviceMeter) -> None:
         self._gauge = gauge
         self._before: dict[str, int] = {}
         self._after: dict[str, int] = {}
@@ -178,12 +178,12 @@ class EnteredMachine:
     recorder: Recorder
     view: Seen
     """How tensors that leave are looked at."""
-    gauge: Gauge
+    gauge: DeviceMeter
     virtual: VirtualMachine | None = None
 
 
 @contextlib.contextmanager
-def entered(spec: MachineSpec, learner_file: str, *, observed: bool = True) -> Iterator[EnteredMachine]:
+def enter_machine(spec: MachineSpec, learner_file: str, *, observed: bool = True) -> Iterator[EnteredMachine]:
     """Be on the machine that `spec` describes; what its devices do is recorded by lines of `learner_file`.
 
     A real device is left alone where it is not `observed`: watching it costs time.

@@ -7,12 +7,12 @@ import json
 import torch
 
 from gpututor.devices.probe import describe_devices
-from gpututor.worker.seccomp import refuse_escapes
+from gpututor.worker.seccomp import block_escaping_syscalls
 
 
 def main() -> None:
     """One JSON object on the last line of stdout: device → what went wrong there, empty where nothing did."""
-    refuse_escapes()
+    block_escaping_syscalls()
     print(json.dumps({device["name"]: trouble_on(device["name"]) for device in describe_devices()}))
 
 

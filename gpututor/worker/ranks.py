@@ -26,7 +26,7 @@ import torch
 from gpututor.processes import die_with_parent
 from gpututor.protocol.frames import Frame, FrameError, read_frame, write_frame
 from gpututor.protocol.messages import OPEN_FILES, SENT_BY_OTHERS, TICKET, Failure, FailureKind, Sizes, signal_name
-from gpututor.worker.connection import Line
+from gpututor.worker.connection import Connection
 from gpututor.worker.files import remove_written, written
 from gpututor.worker.given import GivenBroke
 
@@ -232,7 +232,7 @@ def _ready(ranks: list[_Rank], left_s: float) -> list[_Rank]:
     return [rank for rank in ranks if rank.connection in found]
 
 
-def serve_ranks(line: Line, scratch: Path, load: dict[str, Any], serve: Serve) -> None:
+def serve_ranks(line: Connection, scratch: Path, load: dict[str, Any], serve: Serve) -> None:
     """One `load` and its `call`s, up to the `leave` that ends them, each answered by all ranks together."""
     count, within_s = load.pop("processes"), load["within_s"]
     sizes = line.sizes = Sizes.from_json(load["sizes"])

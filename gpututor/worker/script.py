@@ -11,7 +11,7 @@ import sys
 
 from gpututor.devices.programs import Program, check, run_on
 from gpututor.errors import UsageError
-from gpututor.worker.chosen import Chosen, on_device, wanted
+from gpututor.worker.chosen import SelectedDevice, on_device, wanted
 
 
 def main() -> None:
@@ -32,7 +32,7 @@ def main() -> None:
         parser.exit(error.exit_code, f"gpututor: {error}\n")
 
 
-def _began(device: Chosen) -> None:
+def _began(device: SelectedDevice) -> None:
     print(f"gpututor: running on {device.words}", file=sys.stderr, flush=True)
 
 

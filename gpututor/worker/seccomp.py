@@ -61,7 +61,7 @@ def leave_keys() -> None:
         ctypes.CDLL(None).syscall(machine.lasting[0], _JOIN_SESSION_KEYRING, None)
 
 
-def refuse_escapes() -> bool:
+def block_escaping_syscalls() -> bool:
     """What outlives a worker or leaves its tree: for all threads, for good. Whether the kernel did it."""
     machine = _machine()
     if machine is None:

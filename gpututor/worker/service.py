@@ -14,18 +14,18 @@ from typing import Any, BinaryIO
 
 import torch
 
-from gpututor.protocol.decode import Unpacker, materialise
-from gpututor.protocol.encode import Packer
+from gpututor.protocol.decode import Decoder, to_tensor
+from gpututor.protocol.encode import Encoder
 from gpututor.protocol.frames import EndOfFrames, Frame, FrameError
 from gpututor.protocol.messages import Failure, MachineSpec, Sizes
 from gpututor.protocol.values import ValueRefused, state_in
 from gpututor.trace.serialization import trace_to_json
-from gpututor.worker.connection import Line
-from gpututor.worker.files import opened, remove_written, written
+from gpututor.worker.connection import Connection
+from gpututor.worker.files import load_files, remove_written, written
 from gpututor.worker.given import GIVEN, GivenBroke, authors_code
-from gpututor.worker.guard import Between, Sealed
+from gpututor.worker.guard import CallGuard, TamperGuard
 from gpututor.worker.integrity import MOST_NAMED
-from gpututor.worker.machine import Around, EnteredMachine, entered
+from gpututor.worker.machine import CallMeasurement, EnteredMachine, enter_machine
 from gpututor.worker.ranks import device_of, let_go, serve_ranks
 from gpututor.worker.submission import SubmissionFailed, call, describe, flush_printed, load
 
@@ -42,7 +42,7 @@ class TimedCalls:
         build: Callable[..., Any],
         spec: MachineSpec,
         machine: EnteredMachine,
-        between: Between,
+        between: CallGuard,
     ) -> None:
         self._function = function
         self._build = build
@@ -61,7 +61,7 @@ class TimedCalls:
         which returns one buffer again and again is right.
         """
         header = frame.header
-        unpacker = Unpacker(frame.buffers)
+        unpacker = Decoder(frame.buffers)
         buffers: list[bytes] = []
         nodes: list[dict[str, Any]] = []
         if header["keep"]:
@@ -70,14 +70,14 @@ class TimedCalls:
             self._flushed.zero_()
         try:
             for position, node in enumerate(header["drawn"]):
-                arguments = self._build(materialise(unpacker.unpack(node)), self._device)
+                arguments = self._build(to_tensor(unpacker.unpack(node)), self._device)
                 if header["again"]:
                     output = self._kept[position]
                 else:
                     output = self._called(arguments, path)
                 if header["keep"]:
                     self._kept.append(output)
-                packer = Packer(self._machine.view)
+                packer = Encoder(self._machine.view)
                 packer.buffers = buffers
                 nodes.append(_packed_result(packer, output, path))
             self._settle(path)
@@ -105,7 +105,7 @@ class TimedCalls:
             raise SubmissionFailed(describe(error, path)) from None
 
 
-def _packed_result(packer: Packer, output: Any, path: Path) -> dict[str, Any]:
+def _packed_result(packer: Encoder, output: Any, path: Path) -> dict[str, Any]:
     try:
         return packer.pack(output)
     except ValueRefused as error:
@@ -121,7 +121,7 @@ Build = Callable[[dict[str, Any], torch.device], dict[str, Any]]
 
 def serve(stream: BinaryIO, scratch: Path) -> int:
     """One scenario after another, until the judge closes; returns the exit code."""
-    line = Line(stream)
+    line = Connection(stream)
     try:
         while True:
             _serve_scenario(line, scratch)
@@ -137,13 +137,13 @@ def serve(stream: BinaryIO, scratch: Path) -> int:
         return 1
 
 
-def _serve_scenario(line: Line, scratch: Path) -> None:
+def _serve_scenario(line: Connection, scratch: Path) -> None:
     """One `load` and its `call`s, up to the `leave` that ends them. Or a file to be opened, and nothing run at all."""
     asked = line.next()
     request = asked.header
     if request["op"] == "open":
         line.sizes = Sizes.from_json(request["sizes"])
-        line.answer(*opened(asked, line.sizes))
+        line.answer(*load_files(asked, line.sizes))
         return
     if "processes" in request:
         serve_ranks(line, scratch, request, serve)
@@ -155,11 +155,11 @@ def _serve_scenario(line: Line, scratch: Path) -> None:
         path.write_text(request["source"], encoding="utf-8")
     spec = MachineSpec.from_json(request["machine"])
     _restore_defaults(spec)
-    with entered(spec, str(path), observed=request.get("observed", True)) as machine:
+    with enter_machine(spec, str(path), observed=request.get("observed", True)) as machine:
         machine.recorder.enabled = False
         build = _build_function(request["given"])
-        between = Between(machine.recorder, path)
-        sealed = Sealed(machine, line)
+        between = CallGuard(machine.recorder, path)
+        sealed = TamperGuard(machine, line)
 
         def noticed() -> dict[str, Any]:
             return {"changed": [*between.hooks, *sealed.changed()][:MOST_NAMED], "outside": [*between.lines]}
@@ -176,7 +176,7 @@ def _serve_scenario(line: Line, scratch: Path) -> None:
                 timed = timed or TimedCalls(function, build, spec, machine, between)
                 line.answer(*timed.answer(frame, path))
                 continue
-            drawn = materialise(Unpacker(frame.buffers).unpack(frame.header["drawn"]))
+            drawn = to_tensor(Decoder(frame.buffers).unpack(frame.header["drawn"]))
             arguments = build(drawn, device_of(rank, spec.device, spec.scenario.gpus)) | frame.header.get("more", {})
             remove_written(scratch, request["files"], path.name)
             seen = _Seen(machine, sealed, between)
@@ -196,7 +196,7 @@ def _serve_scenario(line: Line, scratch: Path) -> None:
     line.noticed = None
 
 
-def _loaded(path: Path, entry: str, between: Between) -> tuple[Callable[..., Any] | None, dict[str, Any]]:
+def _loaded(path: Path, entry: str, between: CallGuard) -> tuple[Callable[..., Any] | None, dict[str, Any]]:
     """The submission's function, and the answer that says so or why there is none."""
     try:
         return load(path, entry), {"event": "loaded"}
@@ -212,8 +212,8 @@ class _Seen:
     """By what a call is seen."""
 
     machine: EnteredMachine
-    sealed: Sealed
-    between: Between
+    sealed: TamperGuard
+    between: CallGuard
 
 
 def _answer_to_call(
@@ -228,10 +228,10 @@ def _answer_to_call(
     machine, recorder = seen.machine, seen.machine.recorder
     before = len(recorder.complete())
     recorder.trace.limit = before + sizes.events
-    around = Around(machine.gauge)
+    around = CallMeasurement(machine.gauge)
     try:
         # A tuple: code of the submission that reaches this frame cannot write to it.
-        digests = (*Packer(machine.view).digests(arguments).items(),)
+        digests = (*Encoder(machine.view).digests(arguments).items(),)
         around.begin()
         recorder.enabled = True
         try:
@@ -240,7 +240,7 @@ def _answer_to_call(
         finally:
             seen.sealed.recorded(before + sizes.events)
             recorder.enabled = False
-        packer = Packer(machine.view, sizes.result_bytes)
+        packer = Encoder(machine.view, sizes.result_bytes)
         packed = _packed(packer, output, arguments, path, with_state="arguments" in wants)
         header = {"event": "returned", "line": line, **packed}
         del packed
@@ -256,7 +256,7 @@ def _answer_to_call(
     return {**header, "trace": trace_to_json(recorder.complete().since(before))}, buffers
 
 
-def _settle(around: Around, output: object, path: Path) -> None:
+def _settle(around: CallMeasurement, output: object, path: Path) -> None:
     """Wait for what the call launched. Raises `SubmissionFailed`: errors on a device show when it is waited for."""
     try:
         around.returned(output)
@@ -264,7 +264,7 @@ def _settle(around: Around, output: object, path: Path) -> None:
         raise SubmissionFailed(describe(error, path)) from None
 
 
-def _packed(packer: Packer, output: Any, arguments: dict[str, Any], path: Path, *, with_state: bool) -> dict[str, Any]:
+def _packed(packer: Encoder, output: Any, arguments: dict[str, Any], path: Path, *, with_state: bool) -> dict[str, Any]:
     """The result on its way out, and what became of the arguments; their values only `with_state`.
 
     Raises `SubmissionFailed`: both may be too large, of odd types, or break when read.

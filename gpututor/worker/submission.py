@@ -18,7 +18,7 @@ import torch
 
 from gpututor.protocol.messages import Failure, FailureKind, mixes_devices
 from gpututor.worker.device_mismatch import tensors_in_words
-from gpututor.worker.guard import MODULE_NAME, Between
+from gpututor.worker.guard import MODULE_NAME, CallGuard
 
 
 class Script:
@@ -107,7 +107,7 @@ def load(path: Path, entry: str) -> Callable[..., Any]:
 
 
 def call(
-    function: Callable[..., Any], arguments: dict[str, Any], path: Path, between: Between | None = None
+    function: Callable[..., Any], arguments: dict[str, Any], path: Path, between: CallGuard | None = None
 ) -> tuple[Any, int | None]:
     """Call the learner's function: its result, and the line at which it returned where that can be seen.
 

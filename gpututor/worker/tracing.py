@@ -20,7 +20,7 @@ from gpututor.devices.programs import Program, check, run_on, whose
 from gpututor.errors import UsageError
 from gpututor.hardware.gpus import gpu_spec
 from gpututor.processes import die_with_parent
-from gpututor.worker.chosen import Chosen, on_device, wanted
+from gpututor.worker.chosen import SelectedDevice, on_device, wanted
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ def main() -> None:
         wish = process_report.Wish(task.folder, whose(program), task.chrome)
         report = process_report.Report(wish)
 
-        def began(device: Chosen) -> None:
+        def began(device: SelectedDevice) -> None:
             os.environ[process_report.VARIABLE] = wish.to_json()
             report.begin(device.kind, device.words if device.machine is None else asked.gpu.name, device.machine)
             _end_on_sigterm()

@@ -8,7 +8,14 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from gpututor.errors import GradingError
-from gpututor.grading.events import Cancelled, Graded, GradeRequest, GradingEvent, RunStarted, VerdictReached
+from gpututor.grading.events import (
+    CheckFinished,
+    GradeRequest,
+    GradingCancelled,
+    GradingEvent,
+    GradingFinished,
+    ScenarioStarted,
+)
 from gpututor.grading.report import Environment, Outcome, Report, RunSummary, Status, Verdict
 from gpututor.trace.columns import Trace
 from tests.app.recordings import DEVICE, make_recording, small_trace
@@ -97,16 +104,16 @@ class ScriptedClient:
         if request.recording_folder is not None and self.records:
             self.record(Path(request.recording_folder), request)
         for run in outcome.runs:
-            yield RunStarted(run.scenario, run.device)
+            yield ScenarioStarted(run.scenario, run.device)
             for each in outcome.verdicts:
                 if each.scenario == run.scenario:
-                    yield VerdictReached(each)
+                    yield CheckFinished(each)
                     if holds:
                         self.released.wait()
                         if self.cancelled.is_set():
-                            yield Cancelled()
+                            yield GradingCancelled()
                             return
-        yield Graded(outcome)
+        yield GradingFinished(outcome)
 
     def record(self, folder: Path, request: GradeRequest) -> None:
         make_recording(folder, *self.traces(request), device=DEVICE, file=request.file_name)

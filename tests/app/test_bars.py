@@ -6,24 +6,24 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpututor.app.screens.trace_help import ABOUT
-from gpututor.app.trace_view.lanes import ARROWS, Window, columns_of, draw
-from gpututor.trace.arrays import Rows
+from gpututor.app.trace_view.lanes import ARROWS, TimeWindow, columns_of, draw
+from gpututor.trace.arrays import TraceArrays
 from gpututor.trace.events import Kind
-from gpututor.trace.timeline import Lane, Picture, Span
+from gpututor.trace.timeline import Lane, Span, TimelineLayout
 from tests.unit.trace.programs import US, Program
 
 
-def picture_of(program: Program) -> Picture:
-    return Picture([("", Rows(program.trace))])
+def picture_of(program: Program) -> TimelineLayout:
+    return TimelineLayout([("", TraceArrays(program.trace))])
 
 
-def lane_of(picture: Picture, name: str) -> Lane:
+def lane_of(picture: TimelineLayout, name: str) -> Lane:
     return next(lane for lane in picture.lanes if lane.name == name)
 
 
 def drawn(program: Program, name: str, columns: int = 20, rows: int = 1) -> list[str]:
     picture = picture_of(program)
-    window = Window.whole(picture.begin, picture.finish, columns)
+    window = TimeWindow.whole(picture.begin, picture.finish, columns)
     lines = draw(picture, lane_of(picture, name), window, rows=rows)
     return ["".join(glyph.character for glyph in line) for line in lines]
 
@@ -45,7 +45,7 @@ def test_a_bar_that_begins_within_a_cell_is_drawn_in_reverse() -> None:
     program = kernels((1_500, 4_000))
     program.trace.add(Kind.RANGE, "all", "cpu", launched=0, start=0, end=10_000)
     picture = picture_of(program)
-    line = draw(picture, lane_of(picture, "default stream"), Window.whole(0, 10_000, 10))[0]
+    line = draw(picture, lane_of(picture, "default stream"), TimeWindow.whole(0, 10_000, 10))[0]
     assert [(glyph.character, glyph.reverse) for glyph in line[:4]] == [
         (" ", False),
         ("▌", True),
@@ -124,7 +124,7 @@ def test_every_event_leaves_a_mark_where_it_is(
 ) -> None:
     program = kernels(*((start, start + length) for start, length in times))
     picture = picture_of(program)
-    window = Window.whole(picture.begin, picture.finish, columns).zoomed(1 / closer, around)
+    window = TimeWindow.whole(picture.begin, picture.finish, columns).zoomed(1 / closer, around)
     lane = lane_of(picture, "default stream")
     lines = draw(picture, lane, window, rows=rows)
     assert [len(line) for line in lines] == [columns] * rows
@@ -138,7 +138,7 @@ def test_every_event_leaves_a_mark_where_it_is(
 
 def test_the_event_under_the_cursor_is_marked_in_its_own_columns() -> None:
     picture = picture_of(kernels((0, 5_000), (5_000, 10_000)))
-    window = Window.whole(0, 10_000, 10)
+    window = TimeWindow.whole(0, 10_000, 10)
     lane = lane_of(picture, "default stream")
     assert lane.span.tolist() == [Span.KERNEL, Span.KERNEL]
     line = draw(picture, lane, window, selected=1)[0]

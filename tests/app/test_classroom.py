@@ -14,7 +14,7 @@ from textual.pilot import Pilot
 from gpututor.app.classroom.app import ClassroomApp
 from gpututor.app.classroom.class_screen import ClassScreen
 from gpututor.app.classroom.class_table import Order, mark_words, points_of, shown_of, students_of, table_of
-from gpututor.app.classroom.regrade_client import AgainClient
+from gpututor.app.classroom.regrade_client import RegradeClient
 from gpututor.app.classroom.start import source_of
 from gpututor.app.classroom.submission_screen import SubmissionScreen
 from gpututor.app.classroom.wording import review_sections
@@ -91,7 +91,7 @@ def folder(course: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cla
 async def opened(
     folder: ClassFolder, client: ScriptedClient | None = None, size: tuple[int, int] = (80, 18)
 ) -> AsyncIterator[Pilot[None]]:
-    app = ClassroomApp(source_of(folder), AgainClient(folder, client or ScriptedClient()))
+    app = ClassroomApp(source_of(folder), RegradeClient(folder, client or ScriptedClient()))
     app.animation_level = "none"
     async with app.run_test(size=size) as pilot:
         await reviewed(pilot)
@@ -287,8 +287,8 @@ async def test_another_result_is_taken_only_where_the_instructor_says_so(
         assert journal(folder) == before
         await grade_again(pilot)
         await until_shown(pilot, "Another result than before")
-        take, may_go_on = AgainClient.take, threading.Event()
-        monkeypatch.setattr(AgainClient, "take", lambda *words: may_go_on.wait() and take(*words))
+        take, may_go_on = RegradeClient.take, threading.Event()
+        monkeypatch.setattr(RegradeClient, "take", lambda *words: may_go_on.wait() and take(*words))
         await pilot.press("t", "escape")
         await until_shown(pilot, "It is being written.")
         may_go_on.set()

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from textual.pilot import OutOfBounds, Pilot
 
 from gpututor.app.classroom.app import ClassroomApp
-from gpututor.app.classroom.regrade_client import AgainClient
+from gpututor.app.classroom.regrade_client import RegradeClient
 from gpututor.app.classroom.start import source_of
 from gpututor.classroom.folder import ClassFolder
 from tests.app.scripted import BROKEN, ScriptedClient
@@ -60,7 +60,7 @@ async def blow(base: Path, size: tuple[int, int], actions: list[Action]) -> None
         return judged("lesson_1/twice_1_1", request.submission, (None, True, False)[number])  # type: ignore[attr-defined]
 
     client = ScriptedClient(judge)  # type: ignore[arg-type]
-    app = ClassroomApp(source_of(folder), AgainClient(folder, client))
+    app = ClassroomApp(source_of(folder), RegradeClient(folder, client))
     app.animation_level = "none"
     async with app.run_test(size=size) as pilot:
         for action in actions:

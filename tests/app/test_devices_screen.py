@@ -12,7 +12,7 @@ import pytest
 from gpututor.app.screens.devices import VIRTUAL_GPU, DevicesScreen
 from gpututor.app.wording import planned_device, reason_against
 from gpututor.course.loader import load_course
-from gpututor.doctor import NOTE, OK, WRONG, Finding
+from gpututor.doctor import NOTE, OK, WRONG, Diagnosis
 from gpututor.hardware import inventory as inventory_module
 from gpututor.hardware.gpus import gpu_names
 from gpututor.hardware.inventory import Device, Inventory
@@ -118,12 +118,12 @@ async def test_what_is_here_streams_in_and_says_what_to_do(desk: Desk, monkeypat
     go_on = threading.Event()
     folders: list[Path] = []
 
-    def look(*where: Path) -> Iterator[Finding]:
+    def look(*where: Path) -> Iterator[Diagnosis]:
         folders.extend(where)
-        yield Finding(OK, "Python", "3.11 [/b]")
+        yield Diagnosis(OK, "Python", "3.11 [/b]")
         go_on.wait()
-        yield Finding(NOTE, "isolation", "no bubblewrap", "Install it.")
-        yield Finding(WRONG, "torch", "is not installed", "`pip install torch`")
+        yield Diagnosis(NOTE, "isolation", "no bubblewrap", "Install it.")
+        yield Diagnosis(WRONG, "torch", "is not installed", "`pip install torch`")
 
     monkeypatch.setattr("gpututor.doctor.findings", look)
     async with desk.start() as pilot:
@@ -144,8 +144,8 @@ async def test_what_is_here_streams_in_and_says_what_to_do(desk: Desk, monkeypat
 
 
 async def test_a_look_that_breaks_is_told(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    def look(*where: Path) -> Iterator[Finding]:
-        yield Finding(OK, "Python", "3.11")
+    def look(*where: Path) -> Iterator[Diagnosis]:
+        yield Diagnosis(OK, "Python", "3.11")
         raise RuntimeError("a driver [/x] fell over")
 
     monkeypatch.setattr("gpututor.doctor.findings", look)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from gpututor.app.app import last_words
+from gpututor.app.app import crash_message
 from gpututor.app.open_file import Draft
 from gpututor.paths import drafts_folder
 from tests.app.conftest import Desk, main_screen, stop_ticking, until, until_shown
@@ -146,10 +146,10 @@ async def test_what_is_said_of_the_file_when_the_app_breaks(desk: Desk) -> None:
     file = desk.file()
     make_folder(file)
     async with desk.start() as pilot:
-        assert "No file was open." in str(last_words(None, [main_screen(pilot)]))
+        assert "No file was open." in str(crash_message(None, [main_screen(pilot)]))
     file.rmdir()
     async with desk.start() as pilot:
         await pilot.press("e", "m")
-        assert "Your file is saved." in str(last_words(None, [main_screen(pilot)]))
+        assert "Your file is saved." in str(crash_message(None, [main_screen(pilot)]))
         await start_conflict(desk, pilot)
-        assert "kept apart" in str(last_words(None, [main_screen(pilot)]))
+        assert "kept apart" in str(crash_message(None, [main_screen(pilot)]))

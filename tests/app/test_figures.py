@@ -9,9 +9,9 @@ from gpututor.app.commands import Pane
 from gpututor.app.trace_view.figures import ProcessFigures
 from gpututor.app.trace_view.lines_tab import LinesTab
 from gpututor.app.trace_view.memory_tab import MemoryTab
-from gpututor.app.trace_view.model import LoadedCase, RunView, first_view
+from gpututor.app.trace_view.model import LoadedCall, RunView, first_view
 from gpututor.grading.recording import CallRecording, Recording, RunRecording
-from gpututor.trace.arrays import Rows
+from gpututor.trace.arrays import TraceArrays
 from gpututor.trace.memory import memory_curves
 from tests.app.conftest import Desk, main_screen, until, until_shown
 from tests.app.recordings import long_trace
@@ -25,7 +25,7 @@ def view_with(figures: ProcessFigures) -> RunView:
     """A call of which these figures are known."""
     call = CallRecording("", "", 1000, 0, 0, None, 3, 0)
     recording = Recording((RunRecording("one GPU", "cuda:0", "modelled", (call,), (), ()),))
-    loaded = LoadedCase((), ())
+    loaded = LoadedCall((), ())
     vars(loaded)["figures"] = (figures,)
     return RunView(recording, 0, 0, 1, "1.1", "a.py", None, loaded)
 
@@ -217,7 +217,7 @@ def test_a_curve_that_hardly_moves_is_drawn_from_above_zero() -> None:
     row = memory.take(10, 3, 8 * MIB)
     memory.free(500, 8 * MIB, row)
     memory.take(900, 4, 4 * MIB)
-    figures = ProcessFigures("", memory_curves(Rows(memory.trace)), (), (), (), True)
+    figures = ProcessFigures("", memory_curves(TraceArrays(memory.trace)), (), (), (), True)
     tab = MemoryTab()
     tab.show(view_with(figures))
     lines = str(tab.render()).splitlines()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpututor.app.widgets.results import VerdictRow
+from gpututor.app.widgets.results import CheckRow
 from tests.app.conftest import Desk, main_screen, until_shown
 from tests.app.screen import screen_lines
 from tests.parameters import mostly_long
@@ -16,6 +16,6 @@ async def test_a_check_that_opens_during_a_run_leaves_the_lists_keys_named(desk:
     async with desk.start(size) as pilot:
         await pilot.press("r", "1")
         await until_shown(pilot, "/ Filter")
-        main_screen(pilot).post_message(VerdictRow.Opened())
+        main_screen(pilot).post_message(CheckRow.Opened())
         await pilot.pause()
         assert "/ Filter  v To do" in screen_lines(pilot.app)[-1]

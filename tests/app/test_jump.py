@@ -9,7 +9,7 @@ from textual.pilot import Pilot
 from gpututor.app.commands import Pane
 from gpututor.app.messages import PaneChosen
 from gpututor.app.screens.jump import LETTERS, JumpScreen, Target, lettered
-from gpututor.app.widgets.results import VerdictRow
+from gpututor.app.widgets.results import CheckRow
 from gpututor.course.loader import load_course
 from tests.app.conftest import Desk, main_screen, until, until_shown
 from tests.app.screen import screen_lines
@@ -117,7 +117,7 @@ async def test_a_letter_on_a_check_puts_the_cursor_on_it(desk: Desk) -> None:
         await pilot.press(letter_before(pilot, "✓ passed   The check called loads"))
         first = main_screen(pilot).panes.results.rows[0]
         await until(pilot, lambda: pilot.app.focused is first, "for the check")
-        assert isinstance(first, VerdictRow)
+        assert isinstance(first, CheckRow)
 
 
 @pytest.mark.parametrize("key", ["escape", "space", "1", "semicolon", "enter", "tab", "f4", "ctrl+s"])

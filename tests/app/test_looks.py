@@ -8,7 +8,7 @@ import pytest
 from textual.pilot import Pilot
 
 from gpututor.app.commands import BY_ID, COMMANDS, FOOTERS, Pane
-from gpututor.app.wording import first_place
+from gpututor.app.wording import initial_cursor
 from gpututor.course.loader import load_course
 from gpututor.course.model import Exercise
 from gpututor.paths import builtin_course
@@ -78,7 +78,7 @@ async def test_no_size_crashes(desk: Desk, size: tuple[int, int]) -> None:
 
 def rows_from_head(exercise: Exercise) -> int:
     """How far below the head of its function a starter's first place to write is."""
-    before = exercise.starter.splitlines()[: first_place(exercise.starter.splitlines())[0]]
+    before = exercise.starter.splitlines()[: initial_cursor(exercise.starter.splitlines())[0]]
     heads = [row for row, line in enumerate(before) if line.startswith(f"def {exercise.entry}(")]
     return len(before) - heads[0] if heads else 0
 
@@ -103,10 +103,10 @@ async def test_a_new_exercise_opens_where_there_is_something_to_write(desk: Desk
 
 
 def test_the_first_place_to_write_is_told_by_its_words() -> None:
-    assert first_place(["def f():", "    raise NotImplementedError", "# TODO"]) == (1, 4)
-    assert first_place(["def f():", '    """Text."""', "    return 1"]) == (0, 0), "nothing says so"
+    assert initial_cursor(["def f():", "    raise NotImplementedError", "# TODO"]) == (1, 4)
+    assert initial_cursor(["def f():", '    """Text."""', "    return 1"]) == (0, 0), "nothing says so"
     for exercise in load_course(builtin_course()).exercises:
-        assert first_place(exercise.starter.splitlines()) != (0, 0), exercise.key
+        assert initial_cursor(exercise.starter.splitlines()) != (0, 0), exercise.key
 
 
 async def test_a_resize_goes_from_one_pane_to_three_and_back(desk: Desk) -> None:

@@ -12,7 +12,7 @@ from gpututor.app.commands import COMMANDS, Pane
 from gpututor.app.wording import reflowed
 from gpututor.course.loader import load_course
 from gpututor.paths import builtin_course
-from gpututor.progress.overview import State, lesson_rows, listed
+from gpututor.progress.overview import State, filter_rows, lesson_rows
 from gpututor.progress.store import ExerciseProgress
 from tests.app.conftest import Desk, main_screen, until, until_shown
 from tests.app.screen import screen_lines, screen_text
@@ -57,7 +57,7 @@ def test_words_in_any_order_and_case_narrow_the_list(long_desk: Desk) -> None:
     rows = lesson_rows(long_desk.course, {})
 
     def found(words: str, state: State | None = None) -> list[str]:
-        return [row.label for _, kept in listed(rows, words, state) for row in kept]
+        return [row.label for _, kept in filter_rows(rows, words, state) for row in kept]
 
     assert found("MEMORY pinned") == ["3.2"]
     assert found("wait copy") == ["3.2"], "the summary is looked through too"
@@ -66,7 +66,7 @@ def test_words_in_any_order_and_case_narrow_the_list(long_desk: Desk) -> None:
     assert found("nothing of this") == []
     assert len(found("")) == 20
     passed = lesson_rows(long_desk.course, {long_desk.course.exercises[0].key: ExerciseProgress(1, True)})
-    assert [row.label for _, kept in listed(passed, "", State.PASSED) for row in kept] == ["1.1"]
+    assert [row.label for _, kept in filter_rows(passed, "", State.PASSED) for row in kept] == ["1.1"]
 
 
 @pytest.mark.parametrize("size", mostly_long(SIZES, [(80, 24)]), ids=str)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from gpututor.trace.arrays import Rows
+from gpututor.trace.arrays import TraceArrays
 from gpututor.trace.hazards import hazards_of
 from gpututor.trace.serialization import read_trace
 from gpututor.trace.summary import lines_of, summary
@@ -16,7 +16,7 @@ def test_a_recording_made_by_hand_agrees_with_the_summary_of_its_trace(tmp_path:
     (run,) = recording.runs
     path = recording.trace_path(run.calls[0])
     assert path is not None
-    rows = Rows(read_trace(str(path)))
+    rows = TraceArrays(read_trace(str(path)))
     assert len(hazards_of(rows)) == 1
     found = {one.place.line: one for one in lines_of(rows)}
     for cost in run.lines:

@@ -11,7 +11,7 @@ from gpututor.app.commands import Pane
 from gpututor.app.screens.base import QuestionDialog
 from gpututor.classroom.packing import write_student_course
 from gpututor.course.loader import load_course
-from gpututor.grading.events import DeviceAwaited, GradeRequest, GradingEvent
+from gpututor.grading.events import GradeRequest, GradingEvent, WaitingForDevice
 from gpututor.grading.report import Outcome, Report, Status
 from tests.app.conftest import Desk, main_screen, until, until_shown
 from tests.app.screen import screen_text
@@ -37,7 +37,7 @@ async def test_checks_appear_as_they_arrive(desk: Desk) -> None:
 async def test_waiting_for_a_device_that_another_grading_has_is_told(desk: Desk) -> None:
     class Waits(ScriptedClient):
         def grade(self, request: GradeRequest) -> Iterator[GradingEvent]:
-            yield DeviceAwaited("cuda:0")
+            yield WaitingForDevice("cuda:0")
             yield from super().grade(request)
 
     desk.client = Waits(holds=True)

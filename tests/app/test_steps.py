@@ -11,7 +11,7 @@ from textual.geometry import Region
 from textual.widgets.markdown import MarkdownBlock
 
 from gpututor.app import runtime
-from gpututor.app.runtime import LONG_QUIET_S, QUIET_S, IdleCollector
+from gpututor.app.runtime import LONG_QUIET_S, QUIET_S, GcScheduler
 from tests.app.conftest import Desk, main_screen, until
 from tests.app.screen import screen_text
 
@@ -35,7 +35,7 @@ def collections() -> Iterator[list[int]]:
 
 def test_all_objects_are_looked_at_only_when_nobody_typed_for_long(collections: list[int]) -> None:
     now = 0.0
-    collector = IdleCollector(lambda: now)
+    collector = GcScheduler(lambda: now)
     collector.look()
     assert collections == []  # before the start everything is new
     collector.start()

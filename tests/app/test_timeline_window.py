@@ -7,10 +7,10 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpututor.app.trace_view.lanes import Window, ticks
+from gpututor.app.trace_view.lanes import TimeWindow, ticks
 
 wholes = st.builds(
-    lambda least, span, columns: Window.whole(least, least + span, columns),
+    lambda least, span, columns: TimeWindow.whole(least, least + span, columns),
     st.integers(0, 10**12),
     st.integers(1, 10**11),
     st.integers(8, 250),
@@ -20,7 +20,7 @@ moves = st.lists(
 )
 
 
-def moved(window: Window, steps: list[tuple[str, float]]) -> Window:
+def moved(window: TimeWindow, steps: list[tuple[str, float]]) -> TimeWindow:
     for step, share in steps:
         moment = window.least + round(share * (window.most - window.least))
         match step:
@@ -41,7 +41,7 @@ def moved(window: Window, steps: list[tuple[str, float]]) -> Window:
 
 @given(wholes, moves)
 def test_whatever_is_pressed_the_window_stays_inside_and_every_column_has_a_nanosecond(
-    window: Window, steps: list[tuple[str, float]]
+    window: TimeWindow, steps: list[tuple[str, float]]
 ) -> None:
     now = moved(window, steps)
     assert now.least <= now.begin < now.end <= now.most
@@ -50,7 +50,7 @@ def test_whatever_is_pressed_the_window_stays_inside_and_every_column_has_a_nano
 
 
 @given(wholes, moves, st.integers(8, 250))
-def test_another_width_shows_the_same_time(window: Window, steps: list[tuple[str, float]], columns: int) -> None:
+def test_another_width_shows_the_same_time(window: TimeWindow, steps: list[tuple[str, float]], columns: int) -> None:
     before = moved(window, steps)
     after = before.resized(columns)
     assert after.columns == columns
@@ -62,7 +62,7 @@ def test_another_width_shows_the_same_time(window: Window, steps: list[tuple[str
 
 
 def test_zooming_leaves_the_moment_where_it_is() -> None:
-    window = Window.whole(0, 100_000, 100)
+    window = TimeWindow.whole(0, 100_000, 100)
     closer = window.zoomed(0.5, 30_000)
     assert (closer.begin, closer.end) == (15_000, 65_000)
     assert closer.column(30_000) == window.column(30_000) == 30
@@ -70,7 +70,7 @@ def test_zooming_leaves_the_moment_where_it_is() -> None:
 
 
 def test_what_is_seen_does_not_move_and_what_is_not_comes_into_the_first_third() -> None:
-    window = Window.whole(0, 100_000, 100).zoomed(0.1, 50_000)
+    window = TimeWindow.whole(0, 100_000, 100).zoomed(0.1, 50_000)
     assert window.showing(50_000, 51_000) == window
     assert window.showing(0, 46_000) == window, "its end is seen"
     later = window.showing(80_000, 80_500)
@@ -78,7 +78,9 @@ def test_what_is_seen_does_not_move_and_what_is_not_comes_into_the_first_third()
 
 
 @given(wholes, moves)
-def test_ticks_are_round_in_order_and_their_labels_do_not_touch(window: Window, steps: list[tuple[str, float]]) -> None:
+def test_ticks_are_round_in_order_and_their_labels_do_not_touch(
+    window: TimeWindow, steps: list[tuple[str, float]]
+) -> None:
     window = moved(window, steps)
     found = ticks(window)
     for tick, following in pairwise(found):
@@ -88,8 +90,8 @@ def test_ticks_are_round_in_order_and_their_labels_do_not_touch(window: Window, 
 
 
 def test_a_tick_says_its_time_with_as_many_digits_as_tell_it_from_the_next() -> None:
-    assert [tick.label for tick in ticks(Window.whole(500, 400_500, 63))] == ["0", "100 µs", "200 µs", "300 µs"]
-    whole = Window.whole(0, 2_000_000, 90)
+    assert [tick.label for tick in ticks(TimeWindow.whole(500, 400_500, 63))] == ["0", "100 µs", "200 µs", "300 µs"]
+    whole = TimeWindow.whole(0, 2_000_000, 90)
     assert [tick.label for tick in ticks(whole)][:3] == ["0", "0.2 ms", "0.4 ms"]
     assert [tick.label for tick in ticks(whole.around(1_500_000, 1_500_100))][:2] == ["1.49990 ms", "1.49995 ms"]
-    assert [tick.label for tick in ticks(Window.whole(0, 10, 30))] == ["0", "10 ns", "20 ns"]
+    assert [tick.label for tick in ticks(TimeWindow.whole(0, 10, 30))] == ["0", "10 ns", "20 ns"]

@@ -12,7 +12,7 @@ from textual.app import App, ComposeResult
 
 from gpututor.app.commands import Pane
 from gpututor.app.editor.editor import Editor
-from gpututor.app.widgets.results import VerdictRow
+from gpututor.app.widgets.results import CheckRow
 from tests.app.conftest import Desk, main_screen, until
 from tests.app.screen import TRIED_SIZES
 from tests.app.test_path import run_checks
@@ -134,7 +134,7 @@ async def test_letters_right_behind_next_are_commands_and_no_text_of_the_next_fi
         await pilot.press("e")
         await until(pilot, lambda: pilot.app.focused is screen.panes.editor, "for the focus")
         await run_checks(pilot)
-        await until(pilot, lambda: isinstance(pilot.app.focused, VerdictRow), "for the focus")
+        await until(pilot, lambda: isinstance(pilot.app.focused, CheckRow), "for the focus")
         before = desk.file(1).read_text()
         focused: list[object] = []
         screen.watch(screen, "focused", lambda widget: focused.append(widget), init=False)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from gpututor.grading.client import GradingClient
-from gpututor.grading.events import Graded, GradeRequest
+from gpututor.grading.events import GradeRequest, GradingFinished
 from gpututor.grading.report import Outcome
 from tests.unit.course.tiny import write_course
 
@@ -34,7 +34,7 @@ def test_the_example_passes_its_solution_and_fails_its_wrong_one(
     try:
         for name in ("solution.py", "wrong/not_clipped.py"):
             *_, end = client.grade(GradeRequest(str(folder), files[name], "01_clipped.py", "virtual", seed=1))
-            assert isinstance(end, Graded)
+            assert isinstance(end, GradingFinished)
             reports[name] = end.report
     finally:
         client.close()

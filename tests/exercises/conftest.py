@@ -6,14 +6,14 @@ from collections.abc import Iterator
 
 import pytest
 
-from gpututor.authoring.pool import Station
+from gpututor.authoring.pool import JudgePool
 
 
 @pytest.fixture(scope="session")
-def station(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Station]:
+def station(tmp_path_factory: pytest.TempPathFactory) -> Iterator[JudgePool]:
     with pytest.MonkeyPatch.context() as environment:
         environment.setenv("GPUTUTOR_HOME", str(tmp_path_factory.mktemp("home")))
-        station = Station()
+        station = JudgePool()
         try:
             yield station
         finally:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpututor.authoring.pool import Station
+from gpututor.authoring.pool import JudgePool
 from gpututor.grading.report import Status
 from tests.exercises.courses import COURSE
 
@@ -13,7 +13,7 @@ FAULTS = {"rows", "round_trip", "constants", "mask", "branches", "numbers", "syn
 
 
 @pytest.mark.long
-def test_the_untouched_script_has_each_of_its_ten_faults(station: Station) -> None:
+def test_the_untouched_script_has_each_of_its_ten_faults(station: JudgePool) -> None:
     report = station.grade(CAPSTONE, CAPSTONE.starter, seed=1)
     failed = {verdict.check for verdict in report.verdicts if verdict.status is Status.FAILED}
     assert failed >= FAULTS | {"optimiser"}

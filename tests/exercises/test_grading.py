@@ -11,15 +11,15 @@ from collections.abc import Iterable
 
 import pytest
 
-from gpututor.authoring.pool import Examined, Station
-from gpututor.authoring.problems import Fault
+from gpututor.authoring.pool import Examined, JudgePool
+from gpututor.authoring.problems import Problem
 from gpututor.authoring.trials import Trial, examined_faults, first_trial, further_trials, trials_on
 from gpututor.cli.main import main
 from gpututor.course.model import Exercise, Lesson
 from tests.exercises.courses import COURSE, LESSONS, ONE_OF_EACH_LESSON, ONE_OF_SOME_LESSONS, SAMPLE
 
 
-def not_so(exercise: Exercise, faults: list[Fault]) -> list[str]:
+def not_so(exercise: Exercise, faults: list[Problem]) -> list[str]:
     """What a reader of a failing test wants to see."""
     wrong = [fault for fault in faults if not fault.is_note]
     return [line for fault in wrong for line in (fault.title(exercise.folder), *fault.details)]
@@ -30,8 +30,8 @@ def is_quick(trial: Trial) -> bool:
     return not trial.after_solution
 
 
-def faults_of(exercise: Exercise, station: Station, trials: Iterable[Trial]) -> list[Fault]:
-    faults: list[Fault] = []
+def faults_of(exercise: Exercise, station: JudgePool, trials: Iterable[Trial]) -> list[Problem]:
+    faults: list[Problem] = []
     for trial in trials:
         report = station.grade(exercise, trial.source, trial.seed, trial.gpu)
         faults += trial.judge(report)
@@ -40,14 +40,14 @@ def faults_of(exercise: Exercise, station: Station, trials: Iterable[Trial]) -> 
 
 
 @pytest.mark.parametrize("exercise", ONE_OF_EACH_LESSON)
-def test_the_solution_passes_and_the_starter_does_not(exercise: Exercise, station: Station) -> None:
+def test_the_solution_passes_and_the_starter_does_not(exercise: Exercise, station: JudgePool) -> None:
     starter = next(further_trials(exercise, Examined(), with_mutants=False))
     assert starter.name == "starter"
     assert not_so(exercise, faults_of(exercise, station, (first_trial(exercise), starter))) == []
 
 
 @pytest.mark.parametrize("exercise", ONE_OF_SOME_LESSONS)
-def test_an_exercise_refuses_what_is_wrong(exercise: Exercise, station: Station) -> None:
+def test_an_exercise_refuses_what_is_wrong(exercise: Exercise, station: JudgePool) -> None:
     examined = station.examine(exercise)
     assert examined.error is None
     further = filter(is_quick, further_trials(exercise, examined, with_mutants=False))
@@ -63,7 +63,7 @@ def test_an_exercise_that_compares_gpu_models_tries_only_right_code_on_one_of_th
 
 @pytest.mark.parametrize("exercise", SAMPLE)
 def test_right_code_passes_and_wrong_code_fails_on_gpus_that_are_far_apart(
-    exercise: Exercise, station: Station
+    exercise: Exercise, station: JudgePool
 ) -> None:
     trials = list(trials_on(("T4", "H100"), exercise))
     right = [trial for trial in trials if trial.counts == "right"]

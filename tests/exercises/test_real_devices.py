@@ -10,7 +10,7 @@ import torch
 
 from gpututor.course.model import Exercise
 from gpututor.grading.client import GradingClient
-from gpututor.grading.events import Graded, GradeRequest
+from gpututor.grading.events import GradeRequest, GradingFinished
 from gpututor.grading.report import Outcome, Report, Status
 from tests.exercises.courses import EXERCISES, RIGHT_SOLUTIONS, WRONG_SOLUTIONS
 
@@ -32,7 +32,7 @@ def client() -> Iterator[GradingClient]:
 def graded(client: GradingClient, exercise: Exercise, source: str, device: str) -> Report:
     request = GradeRequest(str(exercise.folder), source, f"{exercise.slug}.py", device, seed=1)
     last = list(client.grade(request))[-1]
-    assert isinstance(last, Graded)
+    assert isinstance(last, GradingFinished)
     return last.report
 
 

@@ -8,7 +8,7 @@ from types import ModuleType
 import pytest
 
 from gpututor.authoring.lint import exercise_faults, lesson_faults
-from gpututor.authoring.pool import Station
+from gpututor.authoring.pool import JudgePool
 from gpututor.authoring.verify import example_faults
 from gpututor.course.model import Exercise, Lesson
 from tests.exercises.courses import COURSE, EXERCISES, LESSONS, SOME_LESSONS
@@ -50,6 +50,6 @@ def test_a_lesson_has_the_form_that_the_gate_asks_for(lesson: Lesson) -> None:
 
 @pytest.mark.parametrize("lesson", SOME_LESSONS)
 def test_the_examples_of_a_lesson_run_on_the_virtual_gpu_and_print_what_it_says(
-    lesson: Lesson, station: Station
+    lesson: Lesson, station: JudgePool
 ) -> None:
     assert [(fault.title(COURSE.folder), fault.details) for fault in example_faults(lesson, station)] == []

@@ -11,11 +11,11 @@ import torch
 
 from gpututor.checks.model import Call, MemoryUse, Run, Span
 from gpututor.hardware.scenario import Scenario
-from gpututor.judge.devices import seen_by_checks
-from gpututor.judge.suspicions import suspicions_of
+from gpututor.judge.devices import to_machine
+from gpututor.judge.suspicions import find_inconsistencies
 from gpututor.protocol.messages import MachineSpec
-from gpututor.worker.guard import Sealed
-from gpututor.worker.machine import Around, entered
+from gpututor.worker.guard import TamperGuard
+from gpututor.worker.machine import CallMeasurement, enter_machine
 from tests.fidelity import programs
 from tests.fidelity.program import PROGRAMS, Program, outcome
 
@@ -29,10 +29,10 @@ SOURCE = "\n" * 10_000
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.name)
 def test_a_program_of_the_corpus_is_not_suspected(program: Program) -> None:
-    with entered(SPEC, program.run.__code__.co_filename) as machine:
+    with enter_machine(SPEC, program.run.__code__.co_filename) as machine:
         recorder = machine.recorder
-        sealed = Sealed(machine)
-        around = Around(machine.gauge)
+        sealed = TamperGuard(machine)
+        around = CallMeasurement(machine.gauge)
         around.begin()
         recorder.enabled = True
         outcome(program)
@@ -44,5 +44,5 @@ def test_a_program_of_the_corpus_is_not_suspected(program: Program) -> None:
         memory = {device: MemoryUse(**use) for device, use in found.items()}
         call = Call({}, {}, None, recorder.complete(), span=Span(**around.span), memory=memory)
         changed = sealed.changed()
-    run = Run(seen_by_checks(SPEC, []), (call,), SOURCE, "run", ((call,),))
-    assert suspicions_of(run, SPEC, changed) == ()
+    run = Run(to_machine(SPEC, []), (call,), SOURCE, "run", ((call,),))
+    assert find_inconsistencies(run, SPEC, changed) == ()

@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 from gpututor.errors import TutorError
-from gpututor.text import visible
+from gpututor.text import escape_control_chars
 from tests.hostile.ground import Ground, opened
 from tests.hostile.members import Member, members
 
@@ -38,11 +38,13 @@ def _words(ground: Ground, member: Member, isolation: str, verbose: bool) -> str
         return f"BROKE THE JUDGE ({error})"
     if verbose:
         for verdict in report.verdicts:
-            print(visible(f"    {verdict.scenario}: {verdict.check}: {verdict.status}; {verdict.got}"[:1000]))
-        print(visible(f"    suspicions: {report.suspicions}"))
+            print(
+                escape_control_chars(f"    {verdict.scenario}: {verdict.check}: {verdict.status}; {verdict.got}"[:1000])
+            )
+        print(escape_control_chars(f"    suspicions: {report.suspicions}"))
         for run in report.runs:
-            print(visible(f"    {run.output[:600]}{run.traceback[-1500:]}"))
-        print(f"    {visible(report.reason)} {report.elapsed_s} s")
+            print(escape_control_chars(f"    {run.output[:600]}{run.traceback[-1500:]}"))
+        print(f"    {escape_control_chars(report.reason)} {report.elapsed_s} s")
     right = report.outcome in member.ends
     faults = ["NO LONGER OPEN"] * bool(member.open and right)
     faults += [] if right else ["open"] if member.open else ["NOT SO"]

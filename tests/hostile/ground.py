@@ -21,7 +21,7 @@ from gpututor import paths
 from gpututor.course.loader import load_course
 from gpututor.errors import GradingError
 from gpututor.grading.client import GradingClient
-from gpututor.grading.events import Graded, GradeRequest
+from gpututor.grading.events import GradeRequest, GradingFinished
 from gpututor.grading.report import Report
 from gpututor.processes import descendants
 from tests.hostile.members import Member
@@ -75,7 +75,7 @@ class Ground:
         watch.start()
         try:
             *_, end = client.grade(request)
-            assert isinstance(end, Graded), f"the judge was still at it after {HANGS_AFTER_S:.0f} s"
+            assert isinstance(end, GradingFinished), f"the judge was still at it after {HANGS_AFTER_S:.0f} s"
         except (AssertionError, GradingError):
             self._clients.pop(isolation).close()  # the next file has another judge, and a fault of its own or none
             raise

@@ -10,7 +10,7 @@ from unittest.mock import Mock
 import pytest
 
 from gpututor.grading.client import GradingClient
-from gpututor.grading.events import Cancelled
+from gpututor.grading.events import GradingCancelled
 from gpututor.grading.report import Outcome, Report
 from tests.hostile.ground import Ground, opened
 from tests.hostile.members import HONEST, KINDS, Member, members
@@ -94,7 +94,7 @@ def test_every_kind_has_several_members_and_there_are_enough() -> None:
 
 def test_a_judge_that_hung_is_used_no_more(tmp_path: Path) -> None:
     hung = Mock(spec=GradingClient)
-    hung.grade.return_value = iter([Cancelled()])
+    hung.grade.return_value = iter([GradingCancelled()])
     with socket.socket() as listener:
         ground = Ground(tmp_path, "", {}, tmp_path, listener, _clients={"process": hung}, _traces=set())
         with pytest.raises(AssertionError, match="still at it"):

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpututor.app.editor.line_costs import line_now
+from gpututor.app.editor.line_costs import map_line
 
 TEXTS = st.lists(st.sampled_from(["a", "b", "  a", "", "x = 1"]), max_size=12).map("\n".join)
 
@@ -27,7 +27,7 @@ TEXTS = st.lists(st.sampled_from(["a", "b", "  a", "", "x = 1"]), max_size=12).m
 def test_a_line_is_found_by_its_text_and_else_by_the_lines_around_it(
     now: str, line: int, found: tuple[int, bool]
 ) -> None:
-    assert line_now("a\nb\nc", now, line) == found
+    assert map_line("a\nb\nc", now, line) == found
 
 
 @given(TEXTS, TEXTS, st.integers(1, 14))
@@ -35,7 +35,7 @@ def test_it_is_always_a_line_of_the_newer_text_and_the_same_one_where_it_is_ther
     then: str, now: str, line: int
 ) -> None:
     old, new = then.split("\n"), now.split("\n")
-    found, is_there = line_now(then, now, line)
+    found, is_there = map_line(then, now, line)
     assert 1 <= found <= len(new)
     if is_there:
         assert new[found - 1].strip() == old[line - 1].strip()

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpututor.text import lines_of, visible
+from gpututor.text import escape_control_chars, lines_of
 
 
 @pytest.mark.parametrize(
@@ -26,16 +26,16 @@ from gpututor.text import lines_of, visible
     ],
 )
 def test_what_could_steer_a_terminal_is_written_out(text: str, shown: str) -> None:
-    assert visible(text) == shown
+    assert escape_control_chars(text) == shown
 
 
 @given(st.text(st.characters(exclude_categories=())))
 def test_no_control_character_stays_and_all_else_does(text: str) -> None:
-    shown = visible(text)
+    shown = escape_control_chars(text)
     assert not {unicodedata.category(letter) for letter in shown if letter not in "\n\t"} & {"Cc", "Cs", "Zl", "Zp"}
     shown.encode()
-    assert shown == "".join(visible(letter) for letter in text)
-    assert visible(shown) == shown
+    assert shown == "".join(escape_control_chars(letter) for letter in text)
+    assert escape_control_chars(shown) == shown
 
 
 @given(st.lists(st.text(alphabet="x \t\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029"), min_size=1))

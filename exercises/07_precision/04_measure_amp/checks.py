@@ -19,7 +19,7 @@ from gpututor.checks import (
     structure,
     unmodified,
 )
-from gpututor.checks.transfers import causes
+from gpututor.checks.transfers import sync_causes
 from gpututor.trace.events import Event, Kind
 
 MODES = {"float32": "float32", "autocast": "float16"}
@@ -75,7 +75,7 @@ def find_wait(run: Run) -> Finding | None:
                     if event.kind is Kind.SYNCHRONISE and first.launched <= event.launched <= last.launched
                 ]
                 if waits:
-                    got = f"{causes(waits, run.source)}{run.which(call)}"
+                    got = f"{sync_causes(waits, run.source)}{run.which(call)}"
                     return Finding(f"no wait between forward and backward ({dtype})", got, waits[0].line)
     return None
 

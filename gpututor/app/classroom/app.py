@@ -16,9 +16,9 @@ from gpututor.app import runtime
 from gpututor.app.base import BaseApp
 from gpututor.app.classroom.class_screen import PAGES, ClassScreen
 from gpututor.app.classroom.class_table import Source, students_of
-from gpututor.app.classroom.regrade_client import AgainClient
+from gpututor.app.classroom.regrade_client import RegradeClient
 from gpututor.app.classroom.submission_screen import SubmissionScreen
-from gpututor.app.runtime import IdleCollector, write_log
+from gpututor.app.runtime import GcScheduler, write_log
 from gpututor.app.screen_commands import SCREENS
 from gpututor.app.screens.palette import Entry
 from gpututor.app.textual_private import error_of
@@ -40,10 +40,10 @@ class ClassroomApp(BaseApp):
     def __init__(
         self,
         source: Source,
-        grading: AgainClient,
+        grading: RegradeClient,
         *,
         settings: SettingsFile | None = None,
-        collector: IdleCollector | None = None,
+        collector: GcScheduler | None = None,
     ) -> None:
         super().__init__(client=grading.client, settings=settings, collector=collector)
         self._source = source

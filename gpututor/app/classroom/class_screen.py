@@ -24,8 +24,8 @@ from gpututor.app.classroom.class_table import (
     title_of,
 )
 from gpututor.app.classroom.help import class_help
-from gpututor.app.classroom.marks_table import ClassMarks
-from gpututor.app.classroom.regrade_client import AgainClient
+from gpututor.app.classroom.marks_table import MarksTable
+from gpututor.app.classroom.regrade_client import RegradeClient
 from gpututor.app.classroom.wording import cell_words, review_sections
 from gpututor.app.screen_commands import bar, screen_bindings
 from gpututor.app.screens.base import BaseScreen
@@ -36,7 +36,7 @@ from gpututor.classroom.gradebook.model import ExerciseSummary
 from gpututor.errors import TutorError
 from gpututor.grading.report import Outcome
 from gpututor.grading.report_text import OUTCOME_TITLES, count
-from gpututor.text import shortened, visible
+from gpututor.text import escape_control_chars, truncate
 
 _TITLE = 28
 """With it, a line for thousands of students fits into 80 columns."""
@@ -46,7 +46,7 @@ def exercise_rows(table: ClassTable) -> Iterator[Option]:
     """A line for each."""
     students = len(table.rows)
     for each in table.gradebook.exercises:
-        title = f"{shortened(title_of(each), _TITLE):<{_TITLE}}"
+        title = f"{truncate(title_of(each), _TITLE):<{_TITLE}}"
         passed = sum(number for outcome, number in each.outcomes if outcome is Outcome.PASSED)
         mean = f"mean {each.mean_share:4.0%}" if each.mean_share is not None else ""
         open_ = f"○ {each.without_mark} no mark" if each.without_mark else ""
@@ -67,7 +67,7 @@ def about_exercise(each: ExerciseSummary) -> str:
             told = f"{check.failed} of {count(check.judged, 'student')}"
             hidden = ", hidden from students" if check.is_hidden else ""
             lines.append(f"{check.failed:>6}  {check.check}: {check.sentence} ({told}{hidden})")
-    return visible("\n".join(lines))
+    return escape_control_chars("\n".join(lines))
 
 
 class FilterLine(Input):
@@ -90,14 +90,14 @@ class ClassScreen(BaseScreen[None]):
     BINDINGS: ClassVar[list[BindingType]] = screen_bindings("class")
     AUTO_FOCUS = ""
 
-    def __init__(self, source: Source, grading: AgainClient) -> None:
+    def __init__(self, source: Source, grading: RegradeClient) -> None:
         super().__init__()
         self.table: ClassTable | None = None
         """What is shown; None until it was read."""
         self.page_number = 0
         self.order = Order.ID
         self.shown = Shown((), (), None)
-        self.marks = ClassMarks(id="class-marks")
+        self.marks = MarksTable(id="class-marks")
         self.news = ""
         self._source = source
         self._grading = grading
@@ -199,7 +199,7 @@ class ClassScreen(BaseScreen[None]):
         parts += ["reading …"] if self._is_reading else []
         self._about.update(self.news or " · ".join(parts))
 
-    @on(ClassMarks.Moved)
+    @on(MarksTable.Moved)
     def _tell_of_cell(self) -> None:
         cell, row = self.marks.cell, self.marks.row
         if self.table is None:
@@ -301,7 +301,7 @@ class ClassScreen(BaseScreen[None]):
         if self.table is not None:
             self.filter_by(self.table.columns[message.option_index])
 
-    @on(ClassMarks.Chosen)
+    @on(MarksTable.Chosen)
     def open_cell(self) -> None:
         """Show what the student handed in there."""
         from gpututor.app.classroom.submission_screen import SubmissionScreen

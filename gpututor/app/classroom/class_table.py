@@ -11,12 +11,12 @@ from functools import cached_property
 
 from textual.message import Message
 
-from gpututor.classroom.gradebook.model import ExerciseSummary, Gradebook, Mark, Standing, StudentMarks
+from gpututor.classroom.gradebook.model import ExerciseSummary, Gradebook, Mark, MarkStatus, StudentMarks
 from gpututor.classroom.review import Item, Review
-from gpututor.classroom.submissions import HandedIn
+from gpututor.classroom.submissions import Submission
 from gpututor.errors import TutorError
 from gpututor.grading.report import Outcome
-from gpututor.text import visible
+from gpututor.text import escape_control_chars
 
 SHORT = {
     Outcome.PASSED: "✓ pass",
@@ -34,7 +34,7 @@ SHORT = {
 }
 """A glyph and a word of at most seven letters for each outcome that is a mark."""
 NOT_HANDED_IN = "–"
-_WITHOUT_MARK = {Standing.OPEN: "○", Standing.REFUSED: "○", Standing.NOT_GRADED: "…"}
+_WITHOUT_MARK = {MarkStatus.OPEN: "○", MarkStatus.REFUSED: "○", MarkStatus.NOT_GRADED: "…"}
 """Before the word that tables have in the place of a mark."""
 TO_LOOK_AT = "!"
 """Behind a cell that a person should look at."""
@@ -75,7 +75,7 @@ class Row:
     @property
     def total(self) -> str:
         """`12.5/16`; a word where it is not final."""
-        return self._figures if self.marks.final else Standing.OPEN.word
+        return self._figures if self.marks.final else MarkStatus.OPEN.word
 
     @property
     def so_far(self) -> str:
@@ -99,7 +99,7 @@ class ClassTable:
     column_words: tuple[str, ...]
     review: Review | None
     """What somebody should look at; None until it is known."""
-    items: Mapping[HandedIn, tuple[Item, ...]]
+    items: Mapping[Submission, tuple[Item, ...]]
     """The same by file."""
 
     @cached_property
@@ -111,7 +111,7 @@ class ClassTable:
     def graded(self) -> tuple[int, int]:
         """How many files have a result, and how many were handed in."""
         attempts = [attempt for row in self.rows for cell in row.cells for attempt in cell.mark.attempts]
-        return sum(attempt.standing is not Standing.NOT_GRADED for attempt in attempts), len(attempts)
+        return sum(attempt.standing is not MarkStatus.NOT_GRADED for attempt in attempts), len(attempts)
 
 
 @dataclass(frozen=True)
@@ -132,7 +132,7 @@ def table_of(gradebook: Gradebook, review: Review | None = None) -> ClassTable:
     exercises = gradebook.exercises
     columns = tuple(each.label or f"#{number}" for number, each in enumerate(exercises, 1))
     words = tuple(_words(label, each.exercise, each.title) for label, each in zip(columns, exercises, strict=True))
-    items: dict[HandedIn, tuple[Item, ...]] = {}
+    items: dict[Submission, tuple[Item, ...]] = {}
     for item in review.items if review is not None else ():
         for one in item.files:
             items[one] = (*items.get(one, ()), item)
@@ -140,17 +140,17 @@ def table_of(gradebook: Gradebook, review: Review | None = None) -> ClassTable:
     return ClassTable(gradebook, rows, columns, words, review, items)
 
 
-def _row(marks: StudentMarks, items: Mapping[HandedIn, tuple[Item, ...]]) -> Row:
+def _row(marks: StudentMarks, items: Mapping[Submission, tuple[Item, ...]]) -> Row:
     student = marks.student
     more = student.name if student.name.casefold() not in ("", student.id.casefold()) else ""
-    name = visible(f"{student.id} {more}".strip()).replace("\n", " ").replace("\t", " ")
+    name = escape_control_chars(f"{student.id} {more}".strip()).replace("\n", " ").replace("\t", " ")
     words = _words(student.id, student.name, student.email)
     return Row(marks, name, tuple(_cell(mark, items) for mark in marks.marks), words)
 
 
-def _cell(mark: Mark, items: Mapping[HandedIn, tuple[Item, ...]]) -> Cell:
+def _cell(mark: Mark, items: Mapping[Submission, tuple[Item, ...]]) -> Cell:
     outcome = mark.outcome
-    if mark.standing is Standing.NOT_HANDED_IN:
+    if mark.standing is MarkStatus.NOT_HANDED_IN:
         text = NOT_HANDED_IN
     elif mark.standing.is_mark and outcome is not None:
         text = SHORT[outcome]
@@ -158,7 +158,7 @@ def _cell(mark: Mark, items: Mapping[HandedIn, tuple[Item, ...]]) -> Cell:
         text = f"{_WITHOUT_MARK[mark.standing]} {mark.standing.word}"
     kinds = [item.kind.value for attempt in mark.attempts for item in items.get(attempt.handed_in, ())]
     suspicious = any(attempt.report is not None and attempt.report.suspicions for attempt in mark.attempts)
-    looks = bool(kinds) or suspicious or mark.standing in (Standing.OPEN, Standing.REFUSED)
+    looks = bool(kinds) or suspicious or mark.standing in (MarkStatus.OPEN, MarkStatus.REFUSED)
     failed = [check.check for check in mark.counted.checks if check.status.is_failure] if mark.counted else []
     told = [mark.standing.value, text, *([outcome.value] if outcome is not None else []), *failed, *kinds]
     told += ["open"] if not mark.standing.is_mark else []
@@ -254,7 +254,7 @@ def figure(points: float | None) -> str:
 
 def points_of(mark: Mark) -> str:
     """`3/4`; empty where nothing was handed in or there is no mark, in brackets where it does not count."""
-    if mark.standing is not Standing.FINAL:
+    if mark.standing is not MarkStatus.FINAL:
         return ""
     words = f"{figure(mark.points)}/{figure(mark.known_of)}"
     return f"({words})" if mark.is_dropped else words
@@ -262,13 +262,13 @@ def points_of(mark: Mark) -> str:
 
 def mark_words(mark: Mark) -> str:
     """`3/4`, or why it is no mark, with what is known so far."""
-    so_far = f", {figure(mark.points)}/{figure(mark.known_of)} so far" if mark.standing is Standing.OPEN else ""
+    so_far = f", {figure(mark.points)}/{figure(mark.known_of)} so far" if mark.standing is MarkStatus.OPEN else ""
     return f"{mark.standing.word}, no mark yet{so_far}" if mark.standing.word else points_of(mark)
 
 
 def title_of(exercise: ExerciseSummary) -> str:
     """`2.3 Same device`"""
-    return visible(exercise.numbered_title)
+    return escape_control_chars(exercise.numbered_title)
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ _TOTAL, _NARROW, _WIDE = 12, 11, 21
 """Columns that a total takes, and a cell without and with its points."""
 
 
-class ClassMarks(ScrollView, can_focus=True):
+class MarksTable(ScrollView, can_focus=True):
     """Told what to show. The cursor is a cell; the names and the totals always stay in sight."""
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {
@@ -50,7 +50,7 @@ class ClassMarks(ScrollView, can_focus=True):
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
-        self.head = MarksHead(self)
+        self.head = MarksHeader(self)
         self._table: ClassTable | None = None
         self._shown = Shown((), (), None)
         self._row = self._column = 0
@@ -219,10 +219,10 @@ class ClassMarks(ScrollView, can_focus=True):
         return self.get_component_rich_style(f"class-marks--{name}", partial=True)
 
 
-class MarksHead(Widget, can_focus=False):
+class MarksHeader(Widget, can_focus=False):
     """The line above the table."""
 
-    def __init__(self, marks: ClassMarks) -> None:
+    def __init__(self, marks: MarksTable) -> None:
         super().__init__()
         self._marks = marks
 

@@ -12,7 +12,7 @@ from textual.message import Message
 from gpututor.classroom.folder import ClassFolder
 from gpututor.classroom.gradebook.model import Attempt
 from gpututor.classroom.jobs import Job
-from gpututor.classroom.regrade import job_again, request_again, take
+from gpututor.classroom.regrade import accept_regrade, job_again, request_again
 from gpututor.errors import TutorError, UsageError
 from gpututor.grading.client import GradingService
 from gpututor.grading.events import GradeRequest
@@ -32,7 +32,7 @@ class Prepared(Message):
     """Where the devices are recorded."""
 
 
-class AgainClient:
+class RegradeClient:
     """Knows the folder of the class, and has the judge."""
 
     def __init__(self, folder: ClassFolder, client: GradingService, course_folder: Path | None = None) -> None:
@@ -89,8 +89,8 @@ class AgainClient:
         return read_entry(self.folder.journal, key)
 
     def take(self, key: GradingKey, report: Report) -> Path | None:
-        """See `gpututor.classroom.regrade.take`. Raises `UsageError` where it cannot be written."""
+        """See `gpututor.classroom.regrade.accept_regrade`. Raises `UsageError` where it cannot be written."""
         try:
-            return take(self.folder, key, report)
+            return accept_regrade(self.folder, key, report)
         except OSError as error:
             raise UsageError(f"The journal cannot be written to: {error}", "It is as it was.") from error

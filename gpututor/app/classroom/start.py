@@ -7,8 +7,8 @@ from pathlib import Path
 
 from gpututor.app.classroom.app import ClassroomApp
 from gpututor.app.classroom.class_table import Source
-from gpututor.app.classroom.regrade_client import AgainClient
-from gpututor.app.runtime import IdleCollector
+from gpututor.app.classroom.regrade_client import RegradeClient
+from gpututor.app.runtime import GcScheduler
 from gpututor.classroom.folder import ClassFolder
 from gpututor.classroom.gradebook.build import make_gradebook
 from gpututor.classroom.gradebook.model import Gradebook
@@ -37,8 +37,8 @@ def run(folder: ClassFolder, rules: Path | None = None, course_folder: Path | No
         raise UsageError("The screen needs a terminal, and this is none.", advice)
     client = GradingClient("process" if options.isolation == "process" else "bubblewrap")
     try:
-        grading = AgainClient(folder, client, course_folder)
-        ClassroomApp(source_of(folder, rules, course_folder), grading, collector=IdleCollector()).run()
+        grading = RegradeClient(folder, client, course_folder)
+        ClassroomApp(source_of(folder, rules, course_folder), grading, collector=GcScheduler()).run()
     finally:
         client.close()
     return 0

@@ -16,7 +16,7 @@ from textual.message import Message
 
 from gpututor.app.classroom.class_table import Cell, ClassTable, mark_words, points_of, title_of
 from gpututor.app.classroom.help import class_help
-from gpututor.app.classroom.regrade_client import AgainClient, Prepared
+from gpututor.app.classroom.regrade_client import Prepared, RegradeClient
 from gpututor.app.classroom.wording import attempt_words
 from gpututor.app.main.runs import Grader
 from gpututor.app.messages import GradingProgressed, LineChosen
@@ -26,12 +26,12 @@ from gpututor.app.trace_view.model import RunView, first_view
 from gpututor.app.widgets.bars import KeyBar
 from gpututor.app.widgets.base import PlainText
 from gpututor.app.widgets.output import SubmissionText
-from gpututor.app.widgets.results import Results, VerdictRow
+from gpututor.app.widgets.results import CheckRow, Results
 from gpututor.classroom.gradebook.model import Attempt, Mark
 from gpututor.classroom.regrade import may_be_taken, same_result
 from gpututor.errors import GradingError, TutorError
 from gpututor.files import ordinary
-from gpututor.grading.events import Cancelled, DeviceAwaited, Graded
+from gpututor.grading.events import GradingCancelled, GradingFinished, WaitingForDevice
 from gpututor.grading.journal import GradingKey
 from gpututor.grading.recording import Recording
 from gpututor.grading.report import Report
@@ -85,7 +85,9 @@ class SubmissionScreen(BaseScreen[bool]):
     HORIZONTAL_BREAKPOINTS = BREAKPOINTS
     AUTO_FOCUS = ""
 
-    def __init__(self, table: ClassTable, mark: Mark, step: Callable[[int], Cell | None], grading: AgainClient) -> None:
+    def __init__(
+        self, table: ClassTable, mark: Mark, step: Callable[[int], Cell | None], grading: RegradeClient
+    ) -> None:
         """`mark`: one with attempts. `step` goes to the next one's, or the one before, where there is one."""
         super().__init__()
         self.mark = mark
@@ -185,7 +187,7 @@ class SubmissionScreen(BaseScreen[bool]):
             self.text.focus()
 
     def action_open_check(self) -> None:
-        if isinstance(self.focused, VerdictRow):
+        if isinstance(self.focused, CheckRow):
             self.focused.action_open_or_close()
 
     def action_all_text(self) -> None:
@@ -336,14 +338,14 @@ class SubmissionScreen(BaseScreen[bool]):
         if not self._doing or self._grader.is_over(message.run):
             return
         match message.event:
-            case DeviceAwaited(device):
+            case WaitingForDevice(device):
                 self.say(f"… Another grading is on {device}: waiting for its end. Esc stops it.")
             case TutorError() as error:
                 self._end("! The grader broke. The journal is as it was.")
                 self.app.push_screen(error_dialog(error))
-            case Cancelled():
+            case GradingCancelled():
                 self._end("Stopped.")
-            case Graded(report) if self.attempt.key is not None:
+            case GradingFinished(report) if self.attempt.key is not None:
                 self._graded(self.attempt.key, report)
             case _:
                 return

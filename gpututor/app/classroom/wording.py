@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gpututor.app.classroom.class_table import Cell, ClassTable, Row, mark_words, title_of
 from gpututor.app.widgets.output import Section
-from gpututor.classroom.gradebook.model import Attempt, ExerciseSummary, Mark, Standing
+from gpututor.classroom.gradebook.model import Attempt, ExerciseSummary, Mark, MarkStatus
 from gpututor.classroom.review import Kind
 from gpututor.grading.report_text import OUTCOME_TITLES, count, outcome_line
 
@@ -33,7 +33,7 @@ def standing_words(mark: Mark) -> str:
 def attempt_words(attempt: Attempt) -> str:
     if attempt.report is not None:
         return outcome_line(attempt.report)
-    if attempt.standing is Standing.NOT_GRADED or attempt.outcome is None:
+    if attempt.standing is MarkStatus.NOT_GRADED or attempt.outcome is None:
         return "… Not graded yet"
     return OUTCOME_TITLES[attempt.outcome]
 

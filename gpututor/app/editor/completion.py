@@ -27,7 +27,7 @@ from gpututor.app.messages import NamesFound
 from gpututor.app.themes import CHOSEN
 from gpututor.paths import cache_folder
 from gpututor.processes import kill_tree, python_module
-from gpututor.text import visible
+from gpututor.text import escape_control_chars
 
 MOST_ROWS = 8
 MOST_CELLS = 40
@@ -142,7 +142,7 @@ class CompletionList(Widget, can_focus=False):
         if not self.is_attached:
             return
         width, height = self.screen.size
-        longest = max((cell_len(visible(name)) for name in self._kept), default=len(WAITING))
+        longest = max((cell_len(escape_control_chars(name)) for name in self._kept), default=len(WAITING))
         cells = min(max(longest, 14), MOST_CELLS, width - _FRAME - 2) + _FRAME + 2
         rows = self._rows + _FRAME
         below = self._cursor.y + 1
@@ -161,7 +161,7 @@ class CompletionList(Widget, can_focus=False):
             return Content.assemble((f" {WAITING} ", "$foreground-muted"))
         rows: list[Content] = []
         for index in range(self._first, min(self._first + self._rows, len(self._kept))):
-            name = Content(visible(self._kept[index])).truncate(room - 2, ellipsis=True)
+            name = Content(escape_control_chars(self._kept[index])).truncate(room - 2, ellipsis=True)
             typed = min(len(self._word), len(name))
             row = Content.assemble(" ", name.stylize("bold", 0, typed), " " * (room - 1 - name.cell_length))
             if index == self._chosen:

@@ -30,7 +30,7 @@ def rows_now(old: Sequence[str], new: Sequence[str]) -> dict[int, int]:
     return rows
 
 
-def line_now(then: str, now: str, line: int) -> tuple[int, bool]:
+def map_line(then: str, now: str, line: int) -> tuple[int, bool]:
     """Where a line of an older text stands now, both from 1, and whether it still does.
 
     For a line that was changed or taken away: where it stood, seen from the lines around it.

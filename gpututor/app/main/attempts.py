@@ -32,7 +32,7 @@ from gpututor.progress.attempt_writer import AttemptWriter, FinishedRun, NotYetS
 from gpututor.progress.database import BRIEFLY_S
 from gpututor.progress.overview import LessonRow, lesson_rows
 from gpututor.progress.store import Attempt, ExerciseProgress
-from gpututor.text import shortened, with_newlines
+from gpututor.text import truncate, with_newlines
 
 if TYPE_CHECKING:
     from gpututor.app.screens.history import Chosen
@@ -186,7 +186,7 @@ class AttemptController:
 
     def show_history(self) -> None:
         """Show all attempts at the exercise."""
-        from gpututor.app.screens.history import HistoryScreen, Shelf
+        from gpututor.app.screens.history import AttemptSource, HistoryScreen
 
         progress, exercise = self._host.learner.progress, self._host.exercise
         ids = self._ids()
@@ -197,7 +197,7 @@ class AttemptController:
             starter = exercise.starter
         except CourseError:
             starter = ""
-        shelf = Shelf(ids, progress.attempt, partial(progress.best, exercise.key))
+        shelf = AttemptSource(ids, progress.attempt, partial(progress.best, exercise.key))
         self._host.push(HistoryScreen(f"{exercise.label} {exercise.title}", shelf, starter), self._leave_history)
 
     async def _leave_history(self, chosen: Chosen | None) -> None:
@@ -283,7 +283,7 @@ class AttemptController:
         from gpututor.app.trace_view.model import cases_of
 
         if message.exercise == self._host.exercise.key:
-            run = telling_run(message.recording)
+            run = most_relevant_run(message.recording)
             costs = {line.line: line for line in run.lines} if run is not None else {}
             calls = len(cases_of(run)) if run is not None else 1
             self._host.panes.editor.show_costs(costs, run.times if run is not None else "", calls, of=message.source)
@@ -504,11 +504,11 @@ def why_nothing(attempt: Attempt) -> str:
     if not attempt.report.loads_nowhere:
         return NOT_RECORDED.format(number=attempt.number)
     failure = attempt.report.first_failure
-    got = shortened(failure.got.partition("\n")[0], 200) if failure is not None else ""
+    got = truncate(failure.got.partition("\n")[0], 200) if failure is not None else ""
     return DID_NOT_RUN.format(number=attempt.number, reason=f"\n\n{got}" if got else "")
 
 
-def telling_run(recording: Recording) -> RunRecording | None:
+def most_relevant_run(recording: Recording) -> RunRecording | None:
     """Return the run whose lines cost most; None where none did anything."""
     runs = [run for run in recording.runs if run.lines]
     return max(runs, key=lambda run: run.elapsed_ns, default=None)

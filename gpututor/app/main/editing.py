@@ -279,9 +279,9 @@ class EditorController:
         """Show a line of the file, or of an earlier text of it, in the code pane."""
         line, is_there = message.line, True
         if message.of is not None:
-            from gpututor.app.editor.line_costs import line_now
+            from gpututor.app.editor.line_costs import map_line
 
-            line, is_there = line_now(message.of, self._host.editor_text, line)
+            line, is_there = map_line(message.of, self._host.editor_text, line)
         self._host.show_pane(Pane.CODE)
         gone = "" if is_there else f"Line {message.line} of that run was changed or removed since. It stood here."
         # Only a displayed editor knows its size, and so how far to scroll.

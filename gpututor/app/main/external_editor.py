@@ -23,7 +23,7 @@ from gpututor.app.commands import Pane
 from gpututor.app.main.files import FileController
 from gpututor.app.main.host import Host
 from gpututor.app.messages import OwnEditorEnded
-from gpututor.app.widgets.results import VerdictRow
+from gpututor.app.widgets.results import CheckRow
 from gpututor.errors import TutorError, UsageError
 
 EDITOR_GRACE_S = 2.0
@@ -72,7 +72,7 @@ class ExternalEditor:
     def _line_of_interest(self) -> int:
         """Return the line to open, from 1."""
         row, failure = self._host.focused, self._host.panes.results.first_failure
-        if isinstance(row, VerdictRow) and row.verdict.line is not None:
+        if isinstance(row, CheckRow) and row.verdict.line is not None:
             return row.verdict.line
         if self._host.panes.current is Pane.RESULTS and failure is not None and failure.verdict.line is not None:
             return failure.verdict.line

@@ -20,8 +20,8 @@ from gpututor.app.main.learning import LearningController
 from gpututor.app.main.panes import READING
 from gpututor.app.messages import ExerciseChosen, LessonChosen, LinkFollowed, PaneChosen, RowChosen
 from gpututor.app.widgets.bars import TabBar
-from gpututor.app.widgets.results import VerdictRow
-from gpututor.app.wording import first_place
+from gpututor.app.widgets.results import CheckRow
+from gpututor.app.wording import initial_cursor
 from gpututor.course.model import Exercise, Lesson
 from gpututor.errors import CourseError
 from gpututor.progress.attempt_writer import EventKind, ProgressEvent
@@ -105,7 +105,7 @@ class Navigator:
         self._host.status.show_news("")
         self._files.load()
         editor = self._host.panes.editor
-        editor.move_cursor(self._cursors.get(exercise.key) or first_place(editor.document.lines))
+        editor.move_cursor(self._cursors.get(exercise.key) or initial_cursor(editor.document.lines))
         self._cursor_is_new = True
         self._attempts.record(ProgressEvent(EventKind.CURRENT_EXERCISE, exercise.key))
         self._attempts.show_last_report()
@@ -359,7 +359,7 @@ class Navigator:
             yield Target(_before(offset, panes.reader), LinkFollowed(link.target))
         for row in panes.results.rows:
             if self._is_seen(row) and panes.results.body.scrollable_content_region.contains_point(row.region.offset):
-                yield Target(_before(row.region.offset, panes.results), VerdictRow.Chosen(row))
+                yield Target(_before(row.region.offset, panes.results), CheckRow.Chosen(row))
         for pane, offset in zip(Pane, self._host.tabs.places(), strict=True):
             yield Target(offset, PaneChosen(pane))
         if self._is_seen(panes.course):
@@ -370,7 +370,7 @@ class Navigator:
     def _is_seen(widget: Widget) -> bool:
         return widget.is_on_screen and widget.region.area > 0
 
-    def go_to_check(self, message: VerdictRow.Chosen) -> None:
+    def go_to_check(self, message: CheckRow.Chosen) -> None:
         """Show a check among the results."""
         if message.row.is_attached:
             self._host.panes.results.look_at(message.row)

@@ -19,14 +19,14 @@ from gpututor.app.wording import planned_device, sentence
 from gpututor.errors import GradingError, TutorError, UsageError
 from gpututor.grading.events import (
     CallStarted,
-    Cancelled,
-    DeviceAwaited,
-    Graded,
+    CheckFinished,
     GradeRequest,
+    GradingCancelled,
     GradingEvent,
-    RunStarted,
-    TimingAdvanced,
-    VerdictReached,
+    GradingFinished,
+    ScenarioStarted,
+    TimingProgressed,
+    WaitingForDevice,
 )
 from gpututor.grading.report import Outcome, Report
 from gpututor.grading.report_text import outcome_line
@@ -86,12 +86,12 @@ class Grader:
 
     def _grade(self, run: int, request: GradeRequest) -> None:
         if self.is_over(run):
-            self._post(GradingProgressed(run, Cancelled()))
+            self._post(GradingProgressed(run, GradingCancelled()))
             return
         try:
             for event in self._client.grade(request):
                 self._post(GradingProgressed(run, event))
-                if isinstance(event, Graded | Cancelled):
+                if isinstance(event, GradingFinished | GradingCancelled):
                     return
                 if self.is_over(run):
                     # Stopped in the moment before the client had begun, when a cancel finds nothing to end.
@@ -217,9 +217,9 @@ class RunController:
         """Show one event of a run, or end it."""
         run, event = message.run, message.event
         match event:
-            case Graded(report):
+            case GradingFinished(report):
                 self._end(run, report)
-            case Cancelled():
+            case GradingCancelled():
                 self._discard_recording(run)
                 if run == self.grader.run and self.running:  # not by the learner
                     self.stop()
@@ -232,17 +232,17 @@ class RunController:
     def _show(self, event: GradingEvent) -> None:
         results, status = self._host.panes.results, self._host.status
         match event:
-            case RunStarted(scenario, device, number, of):
+            case ScenarioStarted(scenario, device, number, of):
                 results.scenario_started(scenario, device, number, of)
             case CallStarted(number, of):
                 results.call_began(number, of)
-            case DeviceAwaited(device):
+            case WaitingForDevice(device):
                 results.device_waited_for()
                 status.show_news(f"Waiting: another grading is on {device}")
-            case TimingAdvanced(_, pairs, most_pairs):
+            case TimingProgressed(_, pairs, most_pairs):
                 results.pairs_timed(pairs, most_pairs)
                 status.show_news(f"Timing: pair {pairs} of at most {most_pairs}")
-            case VerdictReached(verdict):
+            case CheckFinished(verdict):
                 results.add_verdict(verdict)
                 if verdict.status.is_finding:
                     self._host.show_keys()

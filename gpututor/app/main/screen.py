@@ -52,7 +52,7 @@ from gpututor.app.messages import (
 from gpututor.app.screens.base import BaseScreen
 from gpututor.app.widgets.bars import KeyBar, StatusBar, TabBar
 from gpututor.app.widgets.course_list import KEYS, CoursePane
-from gpututor.app.widgets.results import VerdictRow
+from gpututor.app.widgets.results import CheckRow
 from gpututor.course.model import Exercise
 from gpututor.errors import TutorError
 from gpututor.grading.report_text import count
@@ -300,7 +300,7 @@ class MainScreen(BaseScreen[None]):
                 return failure is not None and failure.verdict.line is not None
             case "open_check":
                 row = self.focused
-                return isinstance(row, VerdictRow) and row.verdict.status.is_finding and not row.is_open
+                return isinstance(row, CheckRow) and row.verdict.status.is_finding and not row.is_open
             case "show_history":
                 return self.panes.has_class("ran")
             case "next_exercise":
@@ -348,7 +348,7 @@ class MainScreen(BaseScreen[None]):
 
     def open_check(self) -> None:
         """Open the check with the focus, or close it."""
-        if isinstance(self.focused, VerdictRow):
+        if isinstance(self.focused, CheckRow):
             self.focused.action_open_or_close()
 
     def show_help(self) -> None:
@@ -395,7 +395,7 @@ class MainScreen(BaseScreen[None]):
         self.files.save()
 
     @on(events.DescendantFocus)
-    @on(VerdictRow.Opened)
+    @on(CheckRow.Opened)
     @on(CoursePane.Narrowed)
     def _keys_changed(self) -> None:
         self.show_keys()
@@ -430,8 +430,8 @@ class MainScreen(BaseScreen[None]):
     def _row_chosen(self, message: RowChosen) -> None:
         self.panes.course.list.pick(message.index)
 
-    @on(VerdictRow.Chosen)
-    def _check_chosen(self, message: VerdictRow.Chosen) -> None:
+    @on(CheckRow.Chosen)
+    def _check_chosen(self, message: CheckRow.Chosen) -> None:
         self.navigator.go_to_check(message)
 
     @on(LineChosen)

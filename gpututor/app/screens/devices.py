@@ -21,11 +21,11 @@ from gpututor.app.screens.base import BaseModal, TabbedPages, error_dialog
 from gpututor.app.widgets.base import OptionRows, PlainText
 from gpututor.app.wording import planned_device, reason_against
 from gpututor.course.model import Exercise
-from gpututor.doctor import NOTE, OK, WRONG, Finding
+from gpututor.doctor import NOTE, OK, WRONG, Diagnosis
 from gpututor.errors import TutorError
 from gpututor.paths import log_file
 from gpututor.settings import OWN_GPU, SettingsFile, prepare_to_write
-from gpututor.text import visible
+from gpututor.text import escape_control_chars
 from gpututor.trace.formatting import size
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ _MARKS = {OK: "✓ ok", NOTE: "! note", WRONG: "✗ wrong"}
 class FindingReached(Message):
     """One more thing on this machine was looked at."""
 
-    finding: Finding
+    finding: Diagnosis
     looks: int
 
 
@@ -76,7 +76,7 @@ class DevicesScreen(BaseModal["Inventory"]):
         settings: SettingsFile,
         exercise: Exercise,
         inventory: Inventory | None,
-        look: Callable[[], Iterator[Finding]],
+        look: Callable[[], Iterator[Diagnosis]],
         changed: Callable[[], None],
     ) -> None:
         super().__init__()
@@ -86,7 +86,7 @@ class DevicesScreen(BaseModal["Inventory"]):
         self._look = look
         self._changed = changed
         self._looks = 0
-        self._findings: list[Finding] = []
+        self._findings: list[Diagnosis] = []
         self._looked = False
         """Whether the last look came to its end."""
         self._devices = OptionRows(id="devices", markup=False, compact=True)
@@ -142,7 +142,7 @@ class DevicesScreen(BaseModal["Inventory"]):
 
     @staticmethod
     def _row(chosen: bool, name: str, words: str) -> str:
-        return visible(f"{'● ' if chosen else '○ '}{name:<9} {words}")
+        return escape_control_chars(f"{'● ' if chosen else '○ '}{name:<9} {words}")
 
     def _plan_words(self) -> str:
         exercise, chosen = self._exercise, self._settings.now
@@ -227,7 +227,7 @@ class DevicesScreen(BaseModal["Inventory"]):
                 self.post_message(FindingReached(finding, looks))
         except Exception as error:
             write_log(error)
-            broken = Finding(WRONG, "gpututor", f"the look itself broke: {error!r}", f"The log is {log_file()}")
+            broken = Diagnosis(WRONG, "gpututor", f"the look itself broke: {error!r}", f"The log is {log_file()}")
             self.post_message(FindingReached(broken, looks))
         # Looked for anew on the way, and so known.
         self.post_message(LookEnded(load_inventory(), looks))
@@ -261,7 +261,7 @@ class DevicesScreen(BaseModal["Inventory"]):
 class FindingRow(Horizontal):
     """What was found about one thing, and what to do."""
 
-    def __init__(self, finding: Finding) -> None:
+    def __init__(self, finding: Diagnosis) -> None:
         super().__init__(classes=f"-{finding.state.lower()}")
         self._finding = finding
 

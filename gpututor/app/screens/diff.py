@@ -19,7 +19,7 @@ from gpututor.app.screen_commands import foot, screen_bindings
 from gpututor.app.screens.base import BaseModal
 from gpututor.app.widgets.base import PlainText
 from gpututor.grading.report_text import count
-from gpututor.text import visible
+from gpututor.text import escape_control_chars
 
 CONTINUED = "↪ "
 """Before what is left of a line that is longer than the screen is wide."""
@@ -99,7 +99,7 @@ class DiffView(Static):
             if line.change:
                 self.rows[line.change] = row
             arrow = "▸" if line.change and line.change == self.current else " "
-            for number, piece in enumerate(pieces(visible(line.text.expandtabs(4)), width - _GUTTER)):
+            for number, piece in enumerate(pieces(escape_control_chars(line.text.expandtabs(4)), width - _GUTTER)):
                 text = f"{arrow if number == 0 else ' '}{line.sign} {piece}\n"
                 parts.append((text, _COLOURS[line.sign]) if _COLOURS[line.sign] else text)
                 row += 1

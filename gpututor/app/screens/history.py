@@ -30,7 +30,7 @@ from gpututor.errors import TutorError
 from gpututor.grading.report import Outcome, Status
 from gpututor.grading.report_text import count, device_words, mark, outcome_line, outcome_title
 from gpututor.progress.store import Attempt
-from gpututor.text import shortened
+from gpututor.text import truncate
 from gpututor.trace.formatting import duration, size
 
 HEADER = f"  {'#':>4}  {'when':<15} {'outcome':<21} {'checks':>8} {'time':>8} {'memory':>9}"
@@ -187,7 +187,7 @@ class Chosen:
     attempt: Attempt
 
 
-class Shelf:
+class AttemptSource:
     """Where the attempts at one exercise come from; reading may take its time and raise `TutorError`."""
 
     def __init__(
@@ -223,7 +223,7 @@ class HistoryScreen(BaseScreen[Chosen | None]):
     def __init__(
         self,
         title: str,
-        shelf: Shelf,
+        shelf: AttemptSource,
         starter: str,
         *,
         now: Callable[[], datetime] = lambda: datetime.now().astimezone(),
@@ -376,11 +376,11 @@ def _about(attempt: Attempt, now: datetime) -> Iterator[str]:
     if (failure := report.first_failure) is not None:
         yield f"{mark(failure.status)}: {sentence(failure.sentence)}"
         if failure.got:
-            got = shortened(failure.got.splitlines()[0], 200)
+            got = truncate(failure.got.splitlines()[0], 200)
             line = f", line {failure.line}" if failure.line is not None and f"line {failure.line}" not in got else ""
             yield f"  got {got}{line}"
     elif report.reason:
-        yield shortened(report.reason.splitlines()[0], 200)
+        yield truncate(report.reason.splitlines()[0], 200)
 
 
 def changes(

@@ -22,7 +22,7 @@ from gpututor.errors import TutorError
 from gpututor.grading.report_text import count
 from gpututor.progress.overview import LessonRow, State, lesson_rows
 from gpututor.progress.review import Mistake, Repeat, in_general, lesson_about
-from gpututor.text import visible
+from gpututor.text import escape_control_chars
 
 if TYPE_CHECKING:
     from gpututor.progress.store import ProgressStore
@@ -95,7 +95,7 @@ class ProgressScreen(BaseModal[Choice]):
         message.stop()
         match message.standing:
             case TutorError() as error:
-                self._far.set_options([Option(visible(f"! {error.title}"), disabled=True)])
+                self._far.set_options([Option(escape_control_chars(f"! {error.title}"), disabled=True)])
             case standing:
                 self._far.set_options(self._progress_rows(standing))
                 self._repeats.set_options(self._repeat_rows(standing))
@@ -143,7 +143,7 @@ class ProgressScreen(BaseModal[Choice]):
             words = f"{mistake.times:>4} ×  {in_general(mistake)}"
             if slug:
                 words += f"\n{'':<8}▸ {titles.get(slug, _GONE)}"
-            yield Option(visible(words), id=f"lesson {slug} {mistake.check}", disabled=not slug)
+            yield Option(escape_control_chars(words), id=f"lesson {slug} {mistake.check}", disabled=not slug)
 
     def _time_rows(self, standing: Standing) -> Iterator[Option]:
         found = [(self._exercise(key), figures) for key, figures in standing.best_times.items()]
@@ -154,7 +154,7 @@ class ProgressScreen(BaseModal[Choice]):
         yield _heading("Your best times")
         for exercise, figures in sorted(known, key=lambda pair: (pair[0].lesson_number, pair[0].number)):
             words = f"     {exercise.label} {exercise.title}\n{'':<8}{figures}"
-            yield Option(visible(words), id=f"time {exercise.key}")
+            yield Option(escape_control_chars(words), id=f"time {exercise.key}")
 
     def _repeat_rows(self, standing: Standing) -> Iterator[Option]:
         if not standing.repeats:
@@ -166,7 +166,7 @@ class ProgressScreen(BaseModal[Choice]):
             exercise = self._exercise(repeat.exercise)
             if exercise is not None:
                 words = f"{exercise.label:>5} {exercise.title}\n{'':<6}{', '.join(repeat.reasons)}"
-                yield Option(visible(words), id=f"exercise {exercise.key}")
+                yield Option(escape_control_chars(words), id=f"exercise {exercise.key}")
 
     def _exercise(self, key: str) -> Exercise | None:
         return next((exercise for exercise in self._course.exercises if exercise.key == key), None)

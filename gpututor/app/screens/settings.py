@@ -20,7 +20,7 @@ from gpututor.app.widgets.base import PlainText
 from gpututor.app.wording import short_path
 from gpututor.errors import TutorError, WorkspaceError
 from gpututor.settings import OWN_GPU, SETTINGS, Setting, Settings, SettingsFile, Value, prepare_to_write
-from gpututor.text import visible
+from gpututor.text import escape_control_chars
 
 _TITLE_WIDTH = 14
 _SHOWN = {
@@ -169,6 +169,6 @@ def _shown(setting: Setting, value: Value) -> str:
         variable = next((name for name in ("VISUAL", "EDITOR") if os.environ.get(name)), "")
         if not variable:
             return "none: $VISUAL and $EDITOR are empty"
-        return visible(f"{os.environ[variable]} (from ${variable})")
+        return escape_control_chars(f"{os.environ[variable]} (from ${variable})")
     word = str(value).lower() if isinstance(value, bool) else value
-    return visible(_SHOWN.get(setting.key, {}).get(word, word))
+    return escape_control_chars(_SHOWN.get(setting.key, {}).get(word, word))

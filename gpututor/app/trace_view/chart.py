@@ -15,10 +15,10 @@ from textual.message import Message
 from textual.strip import Strip
 from textual.widget import Widget
 
-from gpututor.app.trace_view.lanes import LEGEND, ROLES, Glyph, Window, columns_of, draw, kinds_of, ticks
-from gpututor.text import visible
+from gpututor.app.trace_view.lanes import LEGEND, ROLES, Glyph, TimeWindow, columns_of, draw, kinds_of, ticks
+from gpututor.text import escape_control_chars
 from gpututor.trace.formatting import share
-from gpututor.trace.timeline import Lane, LaneKind, Picture, Span
+from gpututor.trace.timeline import Lane, LaneKind, Span, TimelineLayout
 
 AXIS_ROWS = 2
 MOST_LANE_ROWS = 3
@@ -69,11 +69,11 @@ class Chart(Widget, can_focus=True):
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
-        self.picture: Picture | None = None
+        self.picture: TimelineLayout | None = None
         self.lane_number = 0
         self.number = 0
         """The event under the cursor, by its place in the lane."""
-        self.window = Window.whole(0, 1, 1)
+        self.window = TimeWindow.whole(0, 1, 1)
         self.first_lane = 0
         self._drawn: dict[int, Strip] = {}
         self._styles: dict[str, Style] = {}
@@ -81,12 +81,12 @@ class Chart(Widget, can_focus=True):
 
     # What is shown
 
-    def show(self, picture: Picture) -> None:
+    def show(self, picture: TimelineLayout) -> None:
         """Show another picture, whole, with the cursor at its longest event."""
         self.picture = picture
         self._kinds = kinds_of(picture)
         self.first_lane = 0
-        self.window = Window.whole(picture.begin, picture.finish, self.columns)
+        self.window = TimeWindow.whole(picture.begin, picture.finish, self.columns)
         self.lane_number, self.number = _most_telling(picture)
         self.redraw()
 
@@ -196,7 +196,7 @@ class Chart(Widget, can_focus=True):
         lane = self.picture.lanes[number]
         current = number == self.lane_number
         mark = "▸" if current else " "
-        name = f"{mark} {visible(lane.name)}".ljust(self.names_width)
+        name = f"{mark} {escape_control_chars(lane.name)}".ljust(self.names_width)
         grid = [tick.column for tick in ticks(self.window)]
         first, *others = draw(self.picture, lane, self.window, self.number if current else -1, grid, rows)
         parts = [self._segment(name, "current" if current else "name"), *self._bars(first)]
@@ -257,7 +257,7 @@ class Chart(Widget, can_focus=True):
         self.redraw()
         self.post_message(self.Moved(news))
 
-    def _look_at(self, window: Window) -> None:
+    def _look_at(self, window: TimeWindow) -> None:
         """Another part of the time; the cursor goes along when its event is not seen any more."""
         self.window = window
         if not len(columns_of(self.lane, self.number, window)):
@@ -302,7 +302,7 @@ class Chart(Widget, can_focus=True):
 
     def action_whole(self) -> None:
         if self._can_move:
-            self._look_at(Window.whole(self.window.least, self.window.most, self.columns))
+            self._look_at(TimeWindow.whole(self.window.least, self.window.most, self.columns))
 
     def action_zoom_to_event(self) -> None:
         if self._can_move:
@@ -357,7 +357,7 @@ def _look(glyph: Glyph) -> tuple[str, bool, bool, bool]:
     return glyph.role, glyph.reverse, glyph.on_bar, glyph.selected
 
 
-def _most_telling(picture: Picture) -> tuple[int, int]:
+def _most_telling(picture: TimelineLayout) -> tuple[int, int]:
     """Where to begin: a hazard, rather one that a line is to blame for; else the longest work; else the first event."""
     hazards = [
         (bool(picture.rows(lane).line[lane.row[number]]), place, number)

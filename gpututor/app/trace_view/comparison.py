@@ -18,7 +18,7 @@ from textual.widgets.option_list import Option
 
 from gpututor.app.messages import LineChosen
 from gpututor.app.trace_view.chart import Chart
-from gpututor.app.trace_view.lanes import Window
+from gpututor.app.trace_view.lanes import TimeWindow
 from gpututor.app.trace_view.lines_tab import time_of
 from gpututor.app.trace_view.model import RunView, code, first_view, line_of, load
 from gpututor.app.trace_view.tabs import ListTab
@@ -27,10 +27,10 @@ from gpututor.app.widgets.base import PlainText
 from gpututor.grading.recording import LineCost
 from gpututor.grading.report import Status, Verdict
 from gpututor.grading.report_text import mark
-from gpututor.text import visible
+from gpututor.text import escape_control_chars
 from gpututor.trace.comparison import Difference, amounts_of, counted, differences, in_one_sentence, ratio_words
 from gpututor.trace.formatting import duration, same_time
-from gpututor.trace.text import words_of
+from gpututor.trace.text import describe_event
 
 _PALE = "$foreground-muted"
 _FIGURE, _NAME, _STATUS = 11, 18, 16
@@ -85,14 +85,14 @@ def pair_of(left: RunView, other: Other) -> Pair | None:
 
 def why_not(left: RunView, other: Other, *, another: bool) -> str:
     """Say why `other` has no pair for `left`, and what to do; `another`: there is a third to choose."""
-    scenario = visible(left.run.scenario)
+    scenario = escape_control_chars(left.run.scenario)
     runs = {run.scenario: run for run in other.view.recording.runs if run.calls}
     if any(run.scenario == left.run.scenario for run in other.view.recording.runs):
         missing = f"In “{scenario}”, {other.short} made no call that was recorded: its code stopped before."
     else:
         missing = f"{other.short.capitalize()} did not run in “{scenario}”."
     if runs:
-        missing += f" What was recorded of it: {', '.join(f'“{visible(name)}”' for name in runs)}."
+        missing += f" What was recorded of it: {', '.join(f'“{escape_control_chars(name)}”' for name in runs)}."
     ways = []
     if any(run.scenario in runs for run in left.recording.runs):
         ways.append("s goes on to a scenario that both may have.")
@@ -124,7 +124,12 @@ def baselines_of(view: RunView) -> Iterator[Other]:
         recording = replace(view.recording, runs=tuple(runs))
         theirs = first_view(recording, attempt=view.attempt, title=view.title, file_name=name, source=None)
         if theirs is not None:
-            yield Other(f"{visible(name)}, which the checks compare with", visible(name), theirs, is_baseline=True)
+            yield Other(
+                f"{escape_control_chars(name)}, which the checks compare with",
+                escape_control_chars(name),
+                theirs,
+                is_baseline=True,
+            )
 
 
 # Figures
@@ -166,7 +171,7 @@ def _figures(pair: Pair, width: int) -> Iterator[Content]:
 def _shares(pair: Pair, width: int) -> Iterator[Content]:
     """Draw how both spent their time, on one scale."""
     rows = [
-        (name, visible(f"{figures.name} {shares.device}").strip(), shares)
+        (name, escape_control_chars(f"{figures.name} {shares.device}").strip(), shares)
         for name, view in pair.sides
         if view.loaded is not None
         for figures in view.loaded.figures
@@ -209,7 +214,7 @@ def _outcomes(pair: Pair, width: int) -> Iterator[Content]:
         verdict = mine or other
         assert verdict is not None
         colour = "$text-success" if mine is not None and mine.status is Status.PASSED else "$text-warning"
-        sentence = f"{visible(verdict.sentence)} ({visible(verdict.scenario)})"
+        sentence = f"{escape_control_chars(verdict.sentence)} ({escape_control_chars(verdict.scenario)})"
         first, *more = textwrap.wrap(sentence, max(20, width - 2 * _STATUS))
         yield Content.assemble((_status(mine), colour), _status(other), first)
         yield from (Content(f"{'':<{2 * _STATUS}}{line}") for line in more)
@@ -376,12 +381,12 @@ class TimelinesPage(Vertical):
         for (name, view), picture, heading, chart in rows:
             chart.display = picture is not None and bool(picture.lanes)
             if picture is None or not chart.display:
-                missing = visible(" ".join(view.loaded.missing)) if view.loaded is not None else ""
+                missing = escape_control_chars(" ".join(view.loaded.missing)) if view.loaded is not None else ""
                 heading.update(f"{name}: there is nothing to draw. {missing}")
                 continue
             heading.update(f"{name}, {duration(view.case.work_ns)} {view.run.times}" if view.run.times else name)
             chart.show(picture)
-            chart.window = Window.whole(picture.begin, picture.begin + span, chart.columns)
+            chart.window = TimeWindow.whole(picture.begin, picture.begin + span, chart.columns)
             chart.redraw()
         self._explain(self.charts[0])
 
@@ -424,7 +429,7 @@ class TimelinesPage(Vertical):
         if self._pair is None or chart.picture is None or chart is not self.charts[0]:
             self._words.update("Only lines of the upper one are in your editor." if self._pair else "")
             return
-        line = line_of(words_of(chart.picture, chart.lane, chart.number).place, self._pair.left.file_name)
+        line = line_of(describe_event(chart.picture, chart.lane, chart.number).place, self._pair.left.file_name)
         if line is None:
             self._words.update("No line of your file caused this.")
         else:
@@ -436,7 +441,7 @@ class TimelinesPage(Vertical):
             self._words.update("")
             return
         view = self._pair.sides[self.charts.index(chart)][1]
-        words = words_of(chart.picture, chart.lane, chart.number, view.run.times)
+        words = describe_event(chart.picture, chart.lane, chart.number, view.run.times)
         line = line_of(words.place, view.file_name)
         where = f" · line {line}  {code(view.source_line(line)).strip()}" if line is not None else ""
         self._words.update(f"{f'{news} ' if news else ''}{words.title}{where}\n{' · '.join(words.facts[:1])}")

@@ -9,11 +9,11 @@ import re
 from dataclasses import dataclass
 
 from gpututor.hardware.gpus import gpu_specs
-from gpututor.trace.advice import find
+from gpututor.trace.advice import collect_advice
 from gpututor.trace.advice_rules import Advice, Rates
-from gpututor.trace.arrays import Rows, TimeShares, time_shares
+from gpututor.trace.arrays import TimeShares, TraceArrays, time_shares
 from gpututor.trace.hazards import HazardGroup, hazards_of
-from gpututor.trace.memory import MemoryCurve, memory_curves
+from gpututor.trace.memory import MemoryTimeline, memory_curves
 
 MOST_ADVICE = 5
 _MODEL = re.compile(r"virtual (.+)$")
@@ -25,7 +25,7 @@ class ProcessFigures:
 
     name: str
     """Such as `rank 1`; empty where there is only one."""
-    curves: tuple[MemoryCurve, ...]
+    curves: tuple[MemoryTimeline, ...]
     shares: tuple[TimeShares, ...]
     hazards: tuple[HazardGroup, ...]
     advice: tuple[Advice, ...]
@@ -33,11 +33,11 @@ class ProcessFigures:
     timed: bool
 
 
-def figures_of(name: str, rows: Rows, elapsed_ns: int, device: str) -> ProcessFigures:
+def figures_of(name: str, rows: TraceArrays, elapsed_ns: int, device: str) -> ProcessFigures:
     """Everything from one trace; `device` is what the run's device is called, for its rates."""
     hazards = hazards_of(rows)
     rates = dict.fromkeys(rows.accelerators(), _rates(device))
-    advice = find(rows, (), {key: value for key, value in rates.items() if value is not None}, None)
+    advice = collect_advice(rows, (), {key: value for key, value in rates.items() if value is not None}, None)
     curves = memory_curves(rows)
     for curve in curves:
         curve.held(curve.peak.number)  # what lives how long is found out with the first question

@@ -12,7 +12,7 @@ from textual.widgets.option_list import Option
 
 from gpututor.app.trace_view.model import RunView, code_at, line_of, place_words
 from gpututor.app.trace_view.tabs import ListTab
-from gpututor.text import visible
+from gpututor.text import escape_control_chars
 from gpututor.trace.formatting import size
 
 if TYPE_CHECKING:
@@ -96,8 +96,9 @@ def _wrong(view: RunView, figures: ProcessFigures, before: str) -> Iterator[_Ent
             times = f" ({len(found):,} times)" if len(found) > 1 else ""
             of = f" of {size(view.run.memory_bytes)}" if view.run.memory_bytes else ""
             sentence = (
-                f"✗ Out of memory: {before}{place_words(place, view.file_name)} asks {visible(curve.device)} "
-                f"for {size(asked)}{times}, and {size(allocated)}{of} are allocated already."
+                f"✗ Out of memory: {before}{place_words(place, view.file_name)} asks "
+                f"{escape_control_chars(curve.device)} for {size(asked)}{times}, "
+                f"and {size(allocated)}{of} are allocated already."
             )
             yield _entry(view, sentence, "$text-error bold", [place], _REMEDY_FOR_MEMORY)
 
@@ -115,14 +116,14 @@ def _entry(view: RunView, sentence: str, style: str, places: list[Place], what_t
         text = code_at(view, place)
         if text:
             parts.append((f"   {place_words(place, view.file_name):>8}  {text}\n", _PALE))
-    parts.append(f"{visible(what_to_do)}\n")
+    parts.append(f"{escape_control_chars(what_to_do)}\n")
     line = next((line for place in places if (line := line_of(place, view.file_name)) is not None), None)
     return _Entry(Content.assemble(*parts), line)
 
 
 def _words(view: RunView, sentence: str) -> str:
     """Lines of the learner's file by their numbers alone."""
-    return visible(sentence).replace(f"{visible(view.file_name)}:", "line ")
+    return escape_control_chars(sentence).replace(f"{escape_control_chars(view.file_name)}:", "line ")
 
 
 def _heading(words: str) -> _Entry:
@@ -130,4 +131,4 @@ def _heading(words: str) -> _Entry:
 
 
 def _text(words: str) -> _Entry:
-    return _Entry(Content(visible(words)), is_text=True)
+    return _Entry(Content(escape_control_chars(words)), is_text=True)

@@ -12,10 +12,10 @@ from itertools import count
 import numpy as np
 from rich.cells import get_character_cell_size
 
-from gpututor.text import visible
+from gpututor.text import escape_control_chars
 from gpututor.trace.formatting import size
 from gpututor.trace.text import short_name
-from gpututor.trace.timeline import Cells, Lane, LaneKind, Picture, Span, edges_of
+from gpututor.trace.timeline import Lane, LaneCells, LaneKind, Span, TimelineLayout, edges_of
 
 _UNITS = (("s", 1_000_000_000), ("ms", 1_000_000), ("µs", 1_000), ("ns", 1))
 _ROUND = (1, 2, 5)
@@ -24,7 +24,7 @@ _BETWEEN_LABELS = 3
 
 
 @dataclass(frozen=True)
-class Window:
+class TimeWindow:
     """A part of the time from `least` to `most`, in nanoseconds; each column shows at least one."""
 
     least: int
@@ -34,7 +34,7 @@ class Window:
     end: int
 
     @classmethod
-    def whole(cls, least: int, most: int, columns: int) -> Window:
+    def whole(cls, least: int, most: int, columns: int) -> TimeWindow:
         """Everything there is."""
         columns = max(columns, 1)
         most = max(most, least + columns)
@@ -52,28 +52,28 @@ class Window:
     def is_whole(self) -> bool:
         return self.begin == self.least and self.end == self.most
 
-    def resized(self, columns: int) -> Window:
+    def resized(self, columns: int) -> TimeWindow:
         """The same time in another number of columns."""
-        whole = Window.whole(self.least, self.most, columns)
+        whole = TimeWindow.whole(self.least, self.most, columns)
         return whole if self.is_whole else replace(whole, begin=self.begin, end=self.end)._at(self.begin, self.span)
 
-    def zoomed(self, factor: float, around: int) -> Window:
+    def zoomed(self, factor: float, around: int) -> TimeWindow:
         """`factor` times as much time; `around` stays in its column."""
         span = self._possible(round(self.span * factor))
         share = (around - self.begin) / self.span
         return self._at(round(around - share * span), span)
 
-    def panned(self, share: float) -> Window:
+    def panned(self, share: float) -> TimeWindow:
         """Moved by a share of what is seen; to the right with a positive one."""
         return self._at(self.begin + round(self.span * share), self.span)
 
-    def showing(self, start: int, end: int) -> Window:
+    def showing(self, start: int, end: int) -> TimeWindow:
         """As it is where any of this time is seen; else moved, so that its start is in the first third."""
         if start < self.end and max(end, start + 1) > self.begin:
             return self
         return self._at(start - self.span // 3, self.span)
 
-    def around(self, start: int, end: int) -> Window:
+    def around(self, start: int, end: int) -> TimeWindow:
         """Zoomed so that this time takes a third."""
         span = self._possible(3 * max(end - start, 1))
         return self._at((start + end - span) // 2, span)
@@ -89,7 +89,7 @@ class Window:
     def _possible(self, span: int) -> int:
         return min(max(span, self.columns), self.most - self.least)
 
-    def _at(self, begin: int, span: int) -> Window:
+    def _at(self, begin: int, span: int) -> TimeWindow:
         span = self._possible(span)
         begin = min(max(begin, self.least), self.most - span)
         return replace(self, begin=begin, end=begin + span)
@@ -103,7 +103,7 @@ class Tick:
     label: str
 
 
-def ticks(window: Window) -> list[Tick]:
+def ticks(window: TimeWindow) -> list[Tick]:
     """Round times, counted from `window.least`, as close to each other as their labels allow."""
     begin, end = window.begin - window.least, window.end - window.least
     unit, worth = next(((unit, worth) for unit, worth in _UNITS if end >= worth), _UNITS[-1])
@@ -181,7 +181,7 @@ class Glyph:
 
 
 def draw(
-    picture: Picture, lane: Lane, window: Window, selected: int = -1, grid: Iterable[int] = (), rows: int = 1
+    picture: TimelineLayout, lane: Lane, window: TimeWindow, selected: int = -1, grid: Iterable[int] = (), rows: int = 1
 ) -> list[list[Glyph]]:
     """The cells of a lane, row by row from the top.
 
@@ -209,7 +209,7 @@ def draw(
     return drawn
 
 
-def columns_of(lane: Lane, number: int, window: Window) -> range:
+def columns_of(lane: Lane, number: int, window: TimeWindow) -> range:
     """The columns that a span touches; empty outside of the window."""
     start, end = int(lane.start[number]), max(int(lane.end[number]), int(lane.start[number]) + 1)
     edges = edges_of(window.begin, window.end, window.columns)
@@ -218,7 +218,7 @@ def columns_of(lane: Lane, number: int, window: Window) -> range:
     return range(max(first, 0), min(last, window.columns - 1) + 1)
 
 
-def kinds_of(picture: Picture) -> set[Span]:
+def kinds_of(picture: TimelineLayout) -> set[Span]:
     """The kinds of spans that a picture has; hazards that belong to work included."""
     found = {Span(int(kind)) for lane in picture.lanes for kind in np.unique(lane.span)}
     if any((lane.hazard >= 0).any() for lane in picture.lanes):
@@ -228,7 +228,7 @@ def kinds_of(picture: Picture) -> set[Span]:
     return found
 
 
-def _glyph(lane: Lane, cells: Cells, place: tuple[int, int, int], part: tuple[int, int]) -> Glyph | None:
+def _glyph(lane: Lane, cells: LaneCells, place: tuple[int, int, int], part: tuple[int, int]) -> Glyph | None:
     """The cell at `place`, a column with its beginning and end; `part` is how many rows are below, of how many."""
     column = place[0]
     span = Span(int(cells.kind[column]))
@@ -261,7 +261,7 @@ def _glyph(lane: Lane, cells: Cells, place: tuple[int, int, int], part: tuple[in
             return Glyph("×", role)
 
 
-def _bar(lane: Lane, cells: Cells, place: tuple[int, int, int], part: tuple[int, int]) -> Glyph | None:
+def _bar(lane: Lane, cells: LaneCells, place: tuple[int, int, int], part: tuple[int, int]) -> Glyph | None:
     """A kernel's cell: its ends where they are seen, else how much of the cell is taken."""
     column, left, right = place
     fill, first = float(cells.fill[column]), int(cells.first[column])
@@ -283,7 +283,7 @@ def _bar(lane: Lane, cells: Cells, place: tuple[int, int, int], part: tuple[int,
     return Glyph("▉" if long and left < end <= right else "█", "kernel")
 
 
-def _label(picture: Picture, lane: Lane, window: Window, cells: Cells, glyphs: list[Glyph]) -> None:
+def _label(picture: TimelineLayout, lane: Lane, window: TimeWindow, cells: LaneCells, glyphs: list[Glyph]) -> None:
     """Write names on bars that are long enough."""
     seen = lane.between(window.begin, window.end)
     lengths = np.minimum(lane.end[seen], window.end) - np.maximum(lane.start[seen], window.begin)
@@ -301,12 +301,12 @@ def _label(picture: Picture, lane: Lane, window: Window, cells: Cells, glyphs: l
             glyphs[at] = Glyph(letter, ROLES[Span(int(kind))], on_bar=True)
 
 
-def label_of(picture: Picture, lane: Lane, number: int) -> str:
+def label_of(picture: TimelineLayout, lane: Lane, number: int) -> str:
     """What is written on a span: the operator, or how much is copied."""
     rows, row = picture.rows(lane), int(lane.row[number])
     if lane.span[number] in (Span.COPY, Span.HOST_COPY):
         return size(int(rows.size[row]))
-    name = " ".join(visible(short_name(rows.names[rows.name[row]])).split())
+    name = " ".join(escape_control_chars(short_name(rows.names[rows.name[row]])).split())
     # A letter takes one cell: what is wider, or has no width, would move all that is right of it.
     return "".join(letter if get_character_cell_size(letter) == 1 else "?" for letter in name)
 

@@ -10,15 +10,15 @@ from textual.content import Content
 from textual.widget import Widget
 
 from gpututor.app.messages import LineChosen
-from gpututor.app.trace_view.lanes import Window, ticks
+from gpututor.app.trace_view.lanes import TimeWindow, ticks
 from gpututor.app.trace_view.model import code_at, line_of, place_words
 from gpututor.grading.report_text import count
-from gpututor.text import visible
+from gpututor.text import escape_control_chars
 from gpututor.trace.formatting import area, bar, duration, share, size
 
 if TYPE_CHECKING:
     from gpututor.app.trace_view.model import RunView
-    from gpututor.trace.memory import Held, MemoryCurve, Reading
+    from gpututor.trace.memory import LiveAllocation, MemoryTimeline, Reading
 
 _LABELS = 9
 """Columns of the sizes at the left."""
@@ -52,7 +52,7 @@ class MemoryTab(Widget, can_focus=True):
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self._view: RunView | None = None
-        self._curves: list[tuple[str, MemoryCurve]] = []
+        self._curves: list[tuple[str, MemoryTimeline]] = []
         self._chosen = 0
         self._cursor: Reading | None = None
 
@@ -61,7 +61,9 @@ class MemoryTab(Widget, can_focus=True):
         self._view = view
         figures = view.loaded.figures if view.loaded is not None else ()
         self._curves = [
-            (visible(f"{one.name} {curve.device}").strip(), curve) for one in figures for curve in one.curves
+            (escape_control_chars(f"{one.name} {curve.device}").strip(), curve)
+            for one in figures
+            for curve in one.curves
         ]
         self._chosen = max(range(len(self._curves)), key=lambda at: self._curves[at][1].peak_bytes, default=0)
         self._cursor = self._curves[self._chosen][1].peak if self._curves else None
@@ -140,7 +142,7 @@ class MemoryTab(Widget, can_focus=True):
 class _Drawing:
     """One curve in lines of text."""
 
-    def __init__(self, view: RunView, name: str, curve: MemoryCurve, cursor: Reading, width: int) -> None:
+    def __init__(self, view: RunView, name: str, curve: MemoryTimeline, cursor: Reading, width: int) -> None:
         self._view, self._name, self._curve, self._cursor, self._width = view, name, curve, cursor, width
         self._columns = width - _LABELS - 2
         capacity = view.run.memory_bytes
@@ -185,7 +187,7 @@ class _Drawing:
                 (row[:at], "$primary"), (cursor, "reverse" if row[at] != " " else "bold"), (row[at + 1 :], "$primary")
             )
             lines.append(Content.assemble((f"{self._label(level, height):>{_LABELS}} ┤", _PALE), cells))
-        window = Window.whole(curve.begin, curve.end, columns)
+        window = TimeWindow.whole(curve.begin, curve.end, columns)
         axis, labels = ["─"] * columns, [" "] * columns
         for tick in ticks(window) if curve.timed else ():
             axis[tick.column] = "┬"
@@ -250,7 +252,7 @@ class _Drawing:
         did = "took" if change.taken else "gave back"
         return f", {place_words(change.place, self._view.file_name)} {did} {size(change.size_bytes)}"
 
-    def _held_row(self, one: Held) -> Content:
+    def _held_row(self, one: LiveAllocation) -> Content:
         words = place_words(one.place, self._view.file_name)
         return self._row(
             size(one.size_bytes), one.size_bytes, f"{one.count:,} ×", words, code_at(self._view, one.place)

@@ -17,22 +17,19 @@ from typing import TYPE_CHECKING
 
 from gpututor.grading.recording import CallRecording, Recording, RunRecording
 from gpututor.grading.report import Verdict
-from gpututor.text import visible
+from gpututor.text import escape_control_chars
 
 if TYPE_CHECKING:
     from gpututor.app.trace_view.figures import ProcessFigures
-    from gpututor.trace.arrays import (
-        Place,
-        Rows,  # 80 ms: NumPy
-    )
-    from gpututor.trace.timeline import Picture
+    from gpututor.trace.arrays import Place, TraceArrays
+    from gpututor.trace.timeline import TimelineLayout
 
 
 _RANK = re.compile(r", rank (\d+)$")
 
 
 @dataclass(frozen=True)
-class Case:
+class RecordedCall:
     """One call of the learner's function, in all the processes that took part in it."""
 
     words: str
@@ -61,11 +58,11 @@ class ProcessRows:
     name: str
     """Such as `rank 1`; empty where there is only one."""
     call: CallRecording
-    rows: Rows
+    rows: TraceArrays
 
 
 @dataclass(frozen=True)
-class LoadedCase:
+class LoadedCall:
     """The traces of a case."""
 
     processes: tuple[ProcessRows, ...]
@@ -81,11 +78,11 @@ class LoadedCase:
         return any(process.rows.accelerators() for process in self.processes)
 
     @cached_property
-    def picture(self) -> Picture:
+    def picture(self) -> TimelineLayout:
         """The timeline of all processes; `load` has made it already."""
-        from gpututor.trace.timeline import Picture
+        from gpututor.trace.timeline import TimelineLayout
 
-        return Picture([(process.name, process.rows) for process in self.processes])
+        return TimelineLayout([(process.name, process.rows) for process in self.processes])
 
     @cached_property
     def figures(self) -> tuple[ProcessFigures, ...]:
@@ -122,7 +119,7 @@ class RunView:
     """How the learner knows the file."""
     source: str | None
     """The text that was graded; None where it was not kept."""
-    loaded: LoadedCase | None = None
+    loaded: LoadedCall | None = None
     """None until the traces have been read."""
     others: tuple[OtherAttempt, ...] = ()
     """Attempts to set its times beside."""
@@ -136,7 +133,7 @@ class RunView:
         return self.recording.runs[self.run_number]
 
     @property
-    def case(self) -> Case:
+    def case(self) -> RecordedCall:
         return cases_of(self.run)[self.case_number]
 
     @property
@@ -154,7 +151,7 @@ class RunView:
         return self.run.times or "without times"
 
     @property
-    def cases(self) -> tuple[Case, ...]:
+    def cases(self) -> tuple[RecordedCall, ...]:
         return cases_of(self.run)
 
     def source_line(self, line: int | None) -> str:
@@ -176,16 +173,16 @@ class RunView:
         """Another case of the run; round and round."""
         return replace(self, case_number=number % len(self.cases), loaded=None)
 
-    def with_traces(self, loaded: LoadedCase) -> RunView:
+    def with_traces(self, loaded: LoadedCall) -> RunView:
         return replace(self, loaded=loaded)
 
 
-def cases_of(run: RunRecording) -> tuple[Case, ...]:
+def cases_of(run: RunRecording) -> tuple[RecordedCall, ...]:
     """The calls of a run; those of several processes that are one call stand together."""
     found: dict[str, list[CallRecording]] = {}
     for call in run.calls:
         found.setdefault(_RANK.sub("", call.words, count=1), []).append(call)
-    return tuple(Case(words, tuple(calls)) for words, calls in found.items())
+    return tuple(RecordedCall(words, tuple(calls)) for words, calls in found.items())
 
 
 def most_work(run: RunRecording) -> int:
@@ -219,26 +216,26 @@ def load(view: RunView) -> RunView:
         except Exception as error:  # a damaged file, in whatever way
             missing.append(f"The trace of {call.words} cannot be read: {error}")
     try:
-        return view.with_traces(_prepared(LoadedCase(tuple(processes), tuple(missing), view.run.device)))
+        return view.with_traces(_prepared(LoadedCall(tuple(processes), tuple(missing), view.run.device)))
     except Exception as error:
         from gpututor.app.runtime import write_log
 
         write_log(error)
         words = f"What was recorded cannot be shown: {error!r}"
-        return view.with_traces(_prepared(LoadedCase((), (*missing, words), view.run.device)))
+        return view.with_traces(_prepared(LoadedCall((), (*missing, words), view.run.device)))
 
 
 def _read(call: CallRecording, path: Path) -> ProcessRows:
-    from gpututor.trace.arrays import Rows
+    from gpututor.trace.arrays import TraceArrays
     from gpututor.trace.serialization import read_trace
 
     rank = _RANK.search(call.words)
-    rows = Rows(read_trace(str(path)))
+    rows = TraceArrays(read_trace(str(path)))
     rows.check()
     return ProcessRows(f"rank {rank[1]}" if rank else "", call, rows)
 
 
-def _prepared(loaded: LoadedCase) -> LoadedCase:
+def _prepared(loaded: LoadedCall) -> LoadedCall:
     """The same, with what takes long made now and not in a handler."""
     loaded.picture, loaded.figures  # noqa: B018 - they are kept
     return loaded
@@ -258,7 +255,7 @@ def place_words(place: Place, file_name: str) -> str:
     """`line 14`; `given.py:3` for another file; `no line of yours`."""
     if place.line is None:
         return "no line of yours"
-    return f"line {place.line}" if is_of(place, file_name) else visible(str(place))
+    return f"line {place.line}" if is_of(place, file_name) else escape_control_chars(str(place))
 
 
 def code_at(view: RunView, place: Place) -> str:
@@ -268,4 +265,4 @@ def code_at(view: RunView, place: Place) -> str:
 
 def code(line: str) -> str:
     """A line of somebody's program, safe to show."""
-    return visible(line.expandtabs(4))
+    return escape_control_chars(line.expandtabs(4))

@@ -15,10 +15,10 @@ from gpututor.app.messages import LineChosen
 from gpututor.app.trace_view.chart import MOST_LANE_ROWS, Chart
 from gpututor.app.trace_view.model import RunView, code, line_of
 from gpututor.app.widgets.base import PlainText
-from gpututor.text import visible
+from gpututor.text import escape_control_chars
 from gpututor.trace.arrays import Place
-from gpututor.trace.text import EventWords, words_of
-from gpututor.trace.timeline import Picture
+from gpututor.trace.text import EventDescription, describe_event
+from gpututor.trace.timeline import TimelineLayout
 
 _LEAST_WORDS = 9
 """Rows for the event in words, before lanes get an empty line between them."""
@@ -111,11 +111,11 @@ class Timeline(Vertical):
     def action_scroll_words(self, by: int) -> None:
         self.query_one("#event").scroll_relative(y=3 * by, animate=False)
 
-    def _event(self) -> EventWords | None:
+    def _event(self) -> EventDescription | None:
         picture = self.chart.picture
         if self._view is None or picture is None or not self.chart.display:
             return None
-        return words_of(picture, self.chart.lane, self.chart.number, self._view.run.times)
+        return describe_event(picture, self.chart.lane, self.chart.number, self._view.run.times)
 
     def _tell(self) -> None:
         words = self._event()
@@ -131,16 +131,16 @@ class Timeline(Vertical):
 
 
 def event_content(
-    words: EventWords, view: RunView, position: str, news: str = "", around: int = _AROUND, width: int = 76
+    words: EventDescription, view: RunView, position: str, news: str = "", around: int = _AROUND, width: int = 76
 ) -> Content:
     """The event in words, with its line and the lines around it."""
     parts: Parts = []
     if news:
-        parts.append((f"{visible(news)}\n", "$text-warning"))
-    parts += [(visible(words.title), "bold"), (f"   {position}\n", "$foreground-muted")]
+        parts.append((f"{escape_control_chars(news)}\n", "$text-warning"))
+    parts += [(escape_control_chars(words.title), "bold"), (f"   {position}\n", "$foreground-muted")]
     for number, sentence in enumerate(words.hazards):
-        parts.append((f"{'!' if number == 0 else ' '} {visible(sentence)}.\n", "$text-error"))
-    parts += [f"{visible(fact)}.\n" for fact in words.facts]
+        parts.append((f"{'!' if number == 0 else ' '} {escape_control_chars(sentence)}.\n", "$text-error"))
+    parts += [f"{escape_control_chars(fact)}.\n" for fact in words.facts]
     earlier = line_of(words.earlier, view.file_name)
     if earlier is not None and not _is_near(earlier, line_of(words.place, view.file_name), around):
         parts += _source(words.place, view, "", max(around - _OF_ANOTHER, 1), width)
@@ -158,7 +158,7 @@ def _source(place: Place, view: RunView, before: str, around: int, width: int) -
     """The line with its neighbours, as they were in the attempt; a long one is cut."""
     line = line_of(place, view.file_name)
     if line is None:
-        known = f"Caused by {visible(str(place))}, which is not your file.\n"
+        known = f"Caused by {escape_control_chars(str(place))}, which is not your file.\n"
         return [(known if place.line is not None else "No line of yours caused this.\n", "$foreground-muted")]
     lines = view.source_lines
     if view.source is None or line > len(lines):
@@ -176,7 +176,7 @@ def _source(place: Place, view: RunView, before: str, around: int, width: int) -
     return parts
 
 
-def _notes(view: RunView, picture: Picture | None) -> list[str]:
+def _notes(view: RunView, picture: TimelineLayout | None) -> list[str]:
     """What is to be said before the picture: what is missing in it."""
     if view.loaded is None or picture is None:
         return ["Reading what was recorded …"]

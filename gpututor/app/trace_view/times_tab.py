@@ -17,7 +17,7 @@ from textual.widgets import Static
 
 from gpututor.app.trace_view.model import RunView, cases_of
 from gpututor.grading.recording import BaselineRecording, RunRecording
-from gpututor.text import visible
+from gpututor.text import escape_control_chars
 from gpututor.trace.formatting import bar, duration, parts, share
 
 if TYPE_CHECKING:
@@ -140,7 +140,7 @@ def _whole(view: RunView, run: RunRecording, speeds: Iterable[Verdict]) -> Itera
     first = run.baselines[0] if run.baselines else None
     yield TimeBar(f"this attempt ({view.attempt})", run.elapsed_ns, _beside(run.elapsed_ns, first), "mine")
     for one in run.baselines:
-        yield TimeBar(visible(one.name), one.elapsed_ns, "what it is compared with", "baseline")
+        yield TimeBar(escape_control_chars(one.name), one.elapsed_ns, "what it is compared with", "baseline")
     for other in view.others:
         theirs = next((each for each in other.recording.runs if each.scenario == run.scenario), None)
         if theirs is not None and theirs.elapsed_ns and theirs.times == run.times:
@@ -149,7 +149,7 @@ def _whole(view: RunView, run: RunRecording, speeds: Iterable[Verdict]) -> Itera
         baseline = _its_baseline(run, verdict)
         if baseline is not None and run.times == "modelled":
             limit = limit_of(verdict.sentence) or 1.0
-            note = f"{limit:.3g} × {visible(baseline.name)}"
+            note = f"{limit:.3g} × {escape_control_chars(baseline.name)}"
             yield TimeBar("allowed", round(limit * baseline.elapsed_ns), note, "limit")
     if run.floor_ns:
         yield TimeBar("the floor", run.floor_ns, "no program can be faster here", "floor")
@@ -159,7 +159,7 @@ def _beside(time_ns: int, baseline: BaselineRecording | None) -> str:
     """`0.09 × baseline.py`"""
     if baseline is None or not baseline.elapsed_ns:
         return ""
-    return f"{time_ns / baseline.elapsed_ns:.2f} × {visible(baseline.name)}"
+    return f"{time_ns / baseline.elapsed_ns:.2f} × {escape_control_chars(baseline.name)}"
 
 
 def _of_other(mine: RunRecording, theirs: RunRecording) -> str:
@@ -204,7 +204,7 @@ def _by_case(view: RunView, run: RunRecording) -> Iterator[TimeBar]:
         theirs = baselines.get(case.calls[0].words, 0)
         note = f"{case.work_ns / theirs:.2f} ×" if theirs else ""
         note = note if case.work_ns else "nothing ran"
-        words = visible(re.sub(r" of \d+", "", case.words))
+        words = escape_control_chars(re.sub(r" of \d+", "", case.words))
         yield TimeBar(words, case.work_ns, note, "mine" if number == view.case_number else "other")
 
 
@@ -281,10 +281,15 @@ def _shares(view: RunView, width: int) -> Iterator[Content]:
         return
     several = len(view.case.calls) > 1 or len(view.run.calls) > 1
     timed = [one for one in view.loaded.figures if one.timed]
-    found = [(visible(f"{one.name} {each.device}").strip(), each) for one in timed for each in one.shares if each.whole]
+    found = [
+        (escape_control_chars(f"{one.name} {each.device}").strip(), each)
+        for one in timed
+        for each in one.shares
+        if each.whole
+    ]
     if not found:
         return
-    what = f" in {visible(view.case.words)}" if several else ""
+    what = f" in {escape_control_chars(view.case.words)}" if several else ""
     yield Content(f"What the device's time was spent on{what}").stylize("bold").truncate(width, ellipsis=True)
     for name, shares in found:
         label = f"  {name:<8} " if len(found) > 1 else "  "

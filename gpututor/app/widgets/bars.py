@@ -14,7 +14,7 @@ from textual.widget import Widget
 
 from gpututor.app.commands import KeyHint
 from gpututor.app.themes import CHOSEN
-from gpututor.text import visible
+from gpututor.text import escape_control_chars
 
 _PALE = "$foreground-muted"
 
@@ -42,7 +42,7 @@ class TabBar(Widget):
 
     def show(self, current: int, title: str = "", flagged: Collection[int] = ()) -> None:
         """Mark the tab `current`, from 0; tabs in `flagged` get a `!`."""
-        title = visible(title)
+        title = escape_control_chars(title)
         if (current, title, flagged) != (self._current, self._title, self._flagged):
             self._current, self._title, self._flagged = current, title, flagged
             self.refresh()
@@ -106,11 +106,11 @@ class StatusBar(Widget):
 
     def show_news(self, text: str) -> None:
         """Show an event, until the next one."""
-        self._show(visible(text), "")
+        self._show(escape_control_chars(text), "")
 
     def show_answer(self, text: str) -> None:
         """Show why a key could do nothing, over the news and until the next key."""
-        self._show(self._news, visible(text))
+        self._show(self._news, escape_control_chars(text))
 
     def forget_answer(self) -> None:
         """Show the news again."""
@@ -123,7 +123,7 @@ class StatusBar(Widget):
 
     def show_standing(self, file: str, device: str = "") -> None:
         """Show the state of the file and the device."""
-        file, device = visible(file), visible(device)
+        file, device = escape_control_chars(file), escape_control_chars(device)
         if (file, device) != (self._file, self._device):
             self._file, self._device = file, device
             self.refresh()

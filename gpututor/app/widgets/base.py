@@ -9,7 +9,7 @@ from textual.visual import VisualType
 from textual.widget import Widget
 from textual.widgets import OptionList, Static
 
-from gpututor.text import visible
+from gpututor.text import escape_control_chars
 
 
 def turn_page(turn: Callable[[], object]) -> None:
@@ -43,10 +43,10 @@ class PlainText(Static, can_focus=False):
     """Text from anywhere: never markup, and nothing in it reaches the terminal as a command."""
 
     def __init__(self, text: str, *, id: str | None = None, classes: str | None = None) -> None:
-        super().__init__(visible(text), markup=False, id=id, classes=classes)
+        super().__init__(escape_control_chars(text), markup=False, id=id, classes=classes)
 
     def update(self, content: VisualType = "", *, layout: bool = True) -> None:
-        super().update(visible(content) if isinstance(content, str) else content, layout=layout)
+        super().update(escape_control_chars(content) if isinstance(content, str) else content, layout=layout)
 
     def retell(self, text: str) -> None:
         """Say something else, often: everything is laid out anew (20 ms) only where it takes more or fewer lines.

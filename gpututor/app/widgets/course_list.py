@@ -18,7 +18,7 @@ from textual.widgets.option_list import Option
 
 from gpututor.app.messages import ExerciseChosen, LessonChosen
 from gpututor.app.widgets.base import PlainText, turn_page
-from gpututor.progress.overview import ExerciseRow, LessonRow, Listed, State, listed
+from gpututor.progress.overview import ExerciseRow, LessonRow, Listed, State, filter_rows
 
 _COLOURS = {State.PASSED: "$text-success", State.STARTED: "$text-warning", State.TO_DO: "$foreground-muted"}
 _ROOM_FOR_SUMMARIES = 70
@@ -280,7 +280,7 @@ class CoursePane(Vertical):
         self.post_message(self.Narrowed())
 
     def _draw(self) -> None:
-        rows = listed(self._lessons, self._words, self._view)
+        rows = filter_rows(self._lessons, self._words, self._view)
         self.list.show(rows, self._lessons, self._current, self._nothing())
         self._say()
         self.post_message(self.Narrowed())
@@ -294,7 +294,7 @@ class CoursePane(Vertical):
     def _say(self) -> None:
         """Say how the list is narrowed: in the pane's title, and above the list where it has no frame."""
         everything = sum(len(lesson.exercises) for lesson in self._lessons)
-        shown = sum(len(rows) for _, rows in listed(self._lessons, self._words, self._view))
+        shown = sum(len(rows) for _, rows in filter_rows(self._lessons, self._words, self._view))
         how = [str(self._view)] if self._view is not None else []
         if words := self._words.strip():
             how.append(f"“{words}”")

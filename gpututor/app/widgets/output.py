@@ -17,7 +17,7 @@ from textual.widget import Widget
 from gpututor.app.widgets.base import PlainText
 from gpututor.grading.report import Report, RunSummary, Verdict
 from gpututor.grading.report_text import mark, outcome_line, remarks
-from gpututor.text import lines_of, visible
+from gpututor.text import escape_control_chars, lines_of
 
 SHOWN_LINES = 200
 """Of printed text, in the pane."""
@@ -189,7 +189,7 @@ class LongText(ScrollView, can_focus=True):
 
 def _wrapped(text: str, width: int) -> Iterator[str]:
     """The lines, none wider than `width` cells; those of a sentence broken between words, with the same indentation."""
-    for line in visible(text).split("\n"):
+    for line in escape_control_chars(text).split("\n"):
         line = line.expandtabs(4)
         if len(line) <= width and (line.isascii() or cell_len(line) <= width):
             yield line
@@ -237,7 +237,7 @@ class SubmissionText(ScrollView, can_focus=True):
 
     def show(self, text: str, marked: Collection[int]) -> None:
         """Show a text; `marked`: the lines, from 1, that checks point at."""
-        self._lines = [visible(line).expandtabs(4) for line in lines_of(text)]
+        self._lines = [escape_control_chars(line).expandtabs(4) for line in lines_of(text)]
         self._marked, self._line = frozenset(marked), 0
         width = max(map(cell_len, self._lines), default=0) + self._gutter
         self.virtual_size = Size(width, len(self._lines))

@@ -109,7 +109,7 @@ class RunNotice:
         self.line.display = bool(words)
 
 
-class VerdictRow(Vertical, can_focus=True):
+class CheckRow(Vertical, can_focus=True):
     """Enter goes to the line; the screen's command opens and closes."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -124,7 +124,7 @@ class VerdictRow(Vertical, can_focus=True):
     class Chosen(Message):
         """The learner pressed the letter of a check."""
 
-        row: VerdictRow
+        row: CheckRow
 
     def __init__(self, verdict: Verdict, source: str = "") -> None:
         """`source`: the text that was graded; empty where it is not known."""
@@ -202,17 +202,17 @@ class Results(Vertical, can_focus=True):
         self._news = RunNotice()
         self._headings = ScenarioHeadings(self.body)
         self._source = ""
-        self._rows: dict[tuple[str, str], VerdictRow] = {}
+        self._rows: dict[tuple[str, str], CheckRow] = {}
         self._unshown: set[tuple[str, str]] = set()
         """The checks beyond `MOST_ROWS`, which have no row."""
-        self._first_failure: VerdictRow | None = None
+        self._first_failure: CheckRow | None = None
         self._is_new = False
         """Whether the pane was not looked at since the results came: then it opens at their start."""
         self._progress: RunProgress | None = None
         """Of the run that is on."""
         self._on_device = ""
         self._ticking: Timer | None = None
-        self._waiting: list[VerdictRow] = []
+        self._waiting: list[CheckRow] = []
         """Rows that are not mounted yet."""
         self._mounting: Timer | None = None
 
@@ -290,7 +290,7 @@ class Results(Vertical, can_focus=True):
         if len(self._rows) >= MOST_ROWS and not is_first_failure:
             self._unshown.add(key)
             return
-        row = VerdictRow(verdict, self._source)
+        row = CheckRow(verdict, self._source)
         if is_first_failure:
             self._first_failure = row
             row.open()
@@ -305,7 +305,7 @@ class Results(Vertical, can_focus=True):
         if not self._waiting and self._mounting is not None:
             self._mounting.pause()
 
-    def _mount_rows(self, rows: list[VerdictRow]) -> AwaitMount:
+    def _mount_rows(self, rows: list[CheckRow]) -> AwaitMount:
         self._waiting = self._waiting[len(rows) :]
         return self.body.mount_all(rows)
 
@@ -356,12 +356,12 @@ class Results(Vertical, can_focus=True):
         self.finish(report, news, older=older)
 
     @property
-    def rows(self) -> tuple[VerdictRow, ...]:
+    def rows(self) -> tuple[CheckRow, ...]:
         """One row a verdict, in the order in which they came, of the first `MOST_ROWS` and the first failure."""
         return tuple(self._rows.values())
 
     @property
-    def first_failure(self) -> VerdictRow | None:
+    def first_failure(self) -> CheckRow | None:
         """The first check that did not pass, for whatever reason, and has something to say."""
         return self._first_failure
 
@@ -387,7 +387,7 @@ class Results(Vertical, can_focus=True):
             self._is_new = False
             self.call_after_refresh(self._show_start)
 
-    def look_at(self, row: VerdictRow) -> None:
+    def look_at(self, row: CheckRow) -> None:
         """Put the cursor on a check."""
         self._is_new = False
         row.focus()
@@ -427,7 +427,7 @@ class Results(Vertical, can_focus=True):
         self.body.scroll_end(animate=False)
 
     def _steps(self) -> list[Widget]:
-        return [widget for widget in self.body.children if isinstance(widget, VerdictRow)]
+        return [widget for widget in self.body.children if isinstance(widget, CheckRow)]
 
     def _say(self, title: str, state: str) -> None:
         self._title.update(title)

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Protocol, Self
 
 from gpututor.classroom.jobs import Job
-from gpututor.classroom.work_queue import Work, is_in_journal
+from gpututor.classroom.work_queue import WorkQueue, is_in_journal
 from gpututor.errors import GradingError, UsageError
 from gpututor.files import write_atomically
 from gpututor.grading.client import QUICKEST, GradingClient, IsolationName
-from gpututor.grading.events import DeviceAwaited, Graded, GradeRequest, GradingEvent
+from gpututor.grading.events import GradeRequest, GradingEvent, GradingFinished, WaitingForDevice
 from gpututor.grading.journal import read_entry
 from gpututor.grading.report import Outcome
 
@@ -22,7 +22,7 @@ from gpututor.grading.report import Outcome
 class Executor(Protocol):
     """A way to get gradings done. The journal holds the results, whoever does them."""
 
-    def run(self, work: Work) -> None:
+    def run(self, work: WorkQueue) -> None:
         """Returns when `work` is over, or stopped. Ctrl-C raises `KeyboardInterrupt`, with nothing left running."""
 
 
@@ -44,11 +44,11 @@ def judge_in(isolation: IsolationName) -> Judge:
     return GradingClient(isolation, QUICKEST)
 
 
-class Broke(GradingError):
+class GradingFailed(GradingError):
     """A grading came to no report, through no fault of the submission as far as is known."""
 
 
-def grade_one(
+def grade_job(
     judge: Judge, job: Job, device: str = "", awaited: Callable[[float], None] = lambda for_s: None
 ) -> Outcome:
     """Returns when the report stands in the journal. `device`: the real one that was chosen, where it is for one.
@@ -57,34 +57,34 @@ def grade_one(
     the grading. A judge that takes longer than the job may is killed. Raises `Broke` where there is no report, and
     `UsageError` where none can be written.
     """
-    end: Graded | None = None
+    end: GradingFinished | None = None
     with _Watch(job.within_s, judge.cancel) as watch:
         try:
             since = time.monotonic()
             for event in judge.grade(job.request(device)):
-                if isinstance(event, DeviceAwaited):
+                if isinstance(event, WaitingForDevice):
                     watch.begin()  # it is others who take long
                     awaited(time.monotonic() - since)
                 else:
                     since = time.monotonic()
-                end = event if isinstance(event, Graded) else None
-        except Broke:
+                end = event if isinstance(event, GradingFinished) else None
+        except GradingFailed:
             raise
         except GradingError as error:
             if (written := written_outcome(job)) is not None:
                 return written  # it died after its work was done
             check_journal(job)
-            raise Broke(_hung(job) if watch.has_ended else str(error)) from error
+            raise GradingFailed(_hung(job) if watch.has_ended else str(error)) from error
     if end is not None and end.report.outcome not in NO_RESULTS and is_in_journal(job):
         return end.report.outcome
     check_journal(job)
     if watch.has_ended:
-        raise Broke(_hung(job))
+        raise GradingFailed(_hung(job))
     if end is None:
-        raise Broke("The grading was cancelled.")
+        raise GradingFailed("The grading was cancelled.")
     if end.report.outcome not in NO_RESULTS:
-        raise Broke("The judge said that it was done, and its report is not in the journal.")
-    raise Broke(end.report.reason or f"It ended with {end.report.outcome}.")
+        raise GradingFailed("The judge said that it was done, and its report is not in the journal.")
+    raise GradingFailed(end.report.reason or f"It ended with {end.report.outcome}.")
 
 
 def written_outcome(job: Job) -> Outcome | None:

@@ -14,9 +14,9 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
-from gpututor.classroom.executors import Broke, Judge, grade_one, judge_in
+from gpututor.classroom.executors import GradingFailed, Judge, grade_job, judge_in
 from gpututor.classroom.jobs import Job
-from gpututor.classroom.work_queue import Attempt, Work
+from gpututor.classroom.work_queue import Attempt, WorkQueue
 from gpututor.errors import NotGradableHere, TutorError
 from gpututor.grading.client import IsolationName
 from gpututor.hardware.inventory import Device, device_in_key
@@ -83,7 +83,7 @@ class RealDevices:
                 tell(f"{name} is waited for: another grading on this machine has had it for {for_s / 60:.0f} minutes.")
                 self._look_at(name)
         if name in self.set_aside:
-            raise Broke(f"{name} was waited for in vain: {self.set_aside[name]}.")
+            raise GradingFailed(f"{name} was waited for in vain: {self.set_aside[name]}.")
 
     def _look_at(self, name: str) -> None:
         if name in self.set_aside:
@@ -182,7 +182,7 @@ class LocalExecutor:
         """With real judges."""
         return cls(judges, devices, partial(judge_in, isolation), tell)
 
-    def run(self, work: Work) -> None:
+    def run(self, work: WorkQueue) -> None:
         """See `Executor`."""
         seats = [_Seat(work, self._devices, self._new_judge, self._tell) for _ in range(min(self._judges, work.total))]
         try:
@@ -200,7 +200,7 @@ class _Seat(threading.Thread):
     """Takes attempts, and has a judge that grades them."""
 
     def __init__(
-        self, work: Work, devices: RealDevices, new_judge: Callable[[], Judge], tell: Callable[[str], None]
+        self, work: WorkQueue, devices: RealDevices, new_judge: Callable[[], Judge], tell: Callable[[str], None]
     ) -> None:
         super().__init__(daemon=True)
         self._work = work
@@ -234,8 +234,8 @@ class _Seat(threading.Thread):
                     self._work.give_back(attempt)
                     return
                 awaited = partial(self._devices.awaited, device, tell=self._tell)
-                outcome = grade_one(self._judge, attempt.job, device, awaited)
-        except Broke as broke:
+                outcome = grade_job(self._judge, attempt.job, device, awaited)
+        except GradingFailed as broke:
             if self._work.was_stopped():
                 self._work.give_back(attempt)
                 return

@@ -22,11 +22,11 @@ from pathlib import Path
 from typing import Any
 
 from gpututor import __version__, paths
-from gpututor.classroom.executors import Broke, Judge, check_journal, grade_one, judge_in, written_outcome
+from gpututor.classroom.executors import GradingFailed, Judge, check_journal, grade_job, judge_in, written_outcome
 from gpututor.classroom.executors.local import RealDevices, probe_devices
 from gpututor.classroom.jobs import Job
 from gpututor.classroom.plan import working_in_bubblewrap
-from gpututor.classroom.work_queue import Attempt, Work
+from gpututor.classroom.work_queue import Attempt, WorkQueue
 from gpututor.errors import CourseError, GradingError, NotGradableHere, TutorError, UsageError
 from gpututor.grading.client import IsolationName
 from gpututor.grading.journal import exercise_digest
@@ -131,9 +131,9 @@ def grade_in_order(jobs: Sequence[Job], devices: RealDevices, new_judge: Callabl
                 outcome = written_outcome(job)
                 if outcome is None:
                     with devices.one_for(job) as device:
-                        outcome = grade_one(judge, job, device)
+                        outcome = grade_job(judge, job, device)
                 outcomes[job.key.name] = outcome
-            except Broke as broke:
+            except GradingFailed as broke:
                 judge.close()
                 devices.look_at(device)
                 return ChunkResult(outcomes, {job.key.name: str(broke)}, _missing_device(job, devices))
@@ -333,7 +333,7 @@ class RayExecutor:
         self._chunks: dict[Any, Chunk] = {}
         self._without_nodes_since: float | None = None
 
-    def run(self, work: Work) -> None:
+    def run(self, work: WorkQueue) -> None:
         """See `Executor`."""
         if not work.jobs:
             return
@@ -392,7 +392,7 @@ class RayExecutor:
             node.refusals[""] = why
             self._tell(f"Node {node.name} cannot grade: {why}")
 
-    def _start_chunks(self, work: Work) -> None:
+    def _start_chunks(self, work: WorkQueue) -> None:
         """Give each node what it has room for. Raises `NotGradableHere` where no node can grade the rest."""
         for node_id, node in self._nodes.items():
             while node.is_ready and node.free_cpus and len(self._chunks) != self._judges:
@@ -407,7 +407,7 @@ class RayExecutor:
         if self._nodes and not self._probes and not self._chunks:
             self._refuse_rest(work)
 
-    def _take_chunk(self, work: Work, node_id: str) -> Chunk | None:
+    def _take_chunk(self, work: WorkQueue, node_id: str) -> Chunk | None:
         """Take jobs for one device: fewer towards the end, so that all nodes end together."""
         node = self._nodes[node_id]
 
@@ -436,7 +436,7 @@ class RayExecutor:
         largest = max(node.gpus for node in self._nodes.values())
         return min(job.gpus, max(1, largest))
 
-    def _refuse_rest(self, work: Work) -> None:
+    def _refuse_rest(self, work: WorkQueue) -> None:
         attempt = work.take(wait=False)
         if attempt is None:
             return
@@ -451,7 +451,7 @@ class RayExecutor:
         words = f" on {device}" if device else ""
         raise NotGradableHere(f"No node of the cluster can grade{words}.\n  " + "\n  ".join(reasons), advice)
 
-    def _end_chunk(self, task: Any, work: Work) -> None:
+    def _end_chunk(self, task: Any, work: WorkQueue) -> None:
         chunk = self._chunks.pop(task)
         node = self._nodes.get(chunk.node_id)
         if node is not None:
@@ -492,7 +492,7 @@ def _marker_in(journal: Path) -> Iterator[str]:
             marker.unlink()
 
 
-def _count_written(chunk: Chunk, work: Work) -> None:
+def _count_written(chunk: Chunk, work: WorkQueue) -> None:
     """Complete the attempts whose reports are in the journal; a chunk is graded in order."""
     for name, attempt in list(chunk.attempts.items()):
         outcome = written_outcome(attempt.job)

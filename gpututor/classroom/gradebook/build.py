@@ -9,9 +9,17 @@ from pathlib import Path
 from typing import NamedTuple
 
 from gpututor.classroom.folder import ClassFolder
-from gpututor.classroom.gradebook.marking import NOT_YET, Graded, attempt_of, mark_of, student_marks, summary, worth
-from gpututor.classroom.gradebook.model import Attempt, ExerciseSummary, Gradebook, Mark, Notice
-from gpututor.classroom.jobs import Options, Trouble, troubles_of
+from gpututor.classroom.gradebook.marking import (
+    NOT_YET,
+    GradedAttempt,
+    attempt_of,
+    mark_of,
+    score_attempt,
+    student_marks,
+    summary,
+)
+from gpututor.classroom.gradebook.model import Attempt, ExerciseSummary, Gradebook, GradebookWarning, Mark
+from gpututor.classroom.jobs import JobFailure, Options, troubles_of
 from gpututor.classroom.rules import (
     OWN,
     CheckDescriptions,
@@ -22,7 +30,7 @@ from gpututor.classroom.rules import (
     points_of,
     unknown_checks,
 )
-from gpututor.classroom.submissions import Class, HandedIn
+from gpututor.classroom.submissions import Class, Submission
 from gpututor.course.model import Exercise
 from gpututor.errors import GradingError, UsageError
 from gpututor.grading.journal import GradingKey, read_entry
@@ -47,17 +55,17 @@ def make_gradebook(folder: ClassFolder, rules: Rules, course_folder: Path | None
     exercises = {exercise.key: exercise for exercise in course.exercises} if course is not None else {}
     if course is None:
         advice = "Exercises are called by their keys. Put it back, or report with what there is."
-        notices.append(Notice(f"The course is not in {class_.course} any more.", advice))
+        notices.append(GradebookWarning(f"The course is not in {class_.course} any more.", advice))
     with CheckDescriptions() as descriptions:
         return gradebook_of(class_, graded, rules, exercises, notices, descriptions.of)
 
 
 def gradebook_of(
     class_: Class,
-    graded: Mapping[HandedIn, Graded],
+    graded: Mapping[Submission, GradedAttempt],
     rules: Rules,
     exercises: Mapping[str, Exercise],
-    notices: Sequence[Notice] = (),
+    notices: Sequence[GradebookWarning] = (),
     describe: Describe = lambda exercise: (),
 ) -> Gradebook:
     """Make it of these.
@@ -80,10 +88,10 @@ def gradebook_of(
     misplaced = class_.of_no_exercise()
     for key, handed in by_exercise.items():
         in_course = exercises.get(key)
-        of = worth(key, handed.reports, rules, partial(_authors_points, in_course, describe))
+        of = score_attempt(key, handed.reports, rules, partial(_authors_points, in_course, describe))
         attempts: dict[str, list[Attempt]] = {}
         for one in sorted(handed.files, key=lambda one: one.attempt):
-            attempts.setdefault(one.student, []).append(attempt_of(one, graded.get(one, Graded()), of, rules))
+            attempts.setdefault(one.student, []).append(attempt_of(one, graded.get(one, GradedAttempt()), of, rules))
         here = [
             mark_of(student.id, attempts.get(student.id, ()), of, rules, misplaced.get(student.id, ()))
             for student in students
@@ -104,21 +112,21 @@ def _authors_points(exercise: Exercise | None, describe: Describe) -> dict[str, 
 class _Handed(NamedTuple):
     """For one exercise."""
 
-    files: list[HandedIn]
+    files: list[Submission]
     reports: list[Report]
 
 
-def _graded(folder: ClassFolder, class_: Class) -> tuple[dict[HandedIn, Graded], list[Notice]]:
+def _graded(folder: ClassFolder, class_: Class) -> tuple[dict[Submission, GradedAttempt], list[GradebookWarning]]:
     """What the journal has on each file; the same text is read once. Broken files of the journal are told."""
     options = Options.read(folder)
-    found: dict[GradingKey, Graded] = {}
-    graded: dict[HandedIn, Graded] = {}
+    found: dict[GradingKey, GradedAttempt] = {}
+    graded: dict[Submission, GradedAttempt] = {}
     notices = []
-    troubles: dict[GradingKey, Trouble] = {}
+    troubles: dict[GradingKey, JobFailure] = {}
     try:
         troubles = troubles_of(folder)
     except UsageError as error:  # it only says why there is no report
-        notices.append(Notice(error.title, error.advice))
+        notices.append(GradebookWarning(error.title, error.advice))
     for one in class_.handed_in:
         key = options.key_of(one)
         if key is None:
@@ -126,17 +134,17 @@ def _graded(folder: ClassFolder, class_: Class) -> tuple[dict[HandedIn, Graded],
         if key not in found:
             problem = f"It could not be graded: {troubles[key].why}" if key in troubles else NOT_YET
             try:
-                found[key] = Graded(key, read_entry(folder.journal, key), problem)
+                found[key] = GradedAttempt(key, read_entry(folder.journal, key), problem)
             except GradingError as error:
-                notices.append(Notice(error.title, error.advice))
-                found[key] = Graded(key, None, _BROKEN)
+                notices.append(GradebookWarning(error.title, error.advice))
+                found[key] = GradedAttempt(key, None, _BROKEN)
         graded[one] = found[key]
     return graded, notices
 
 
 def _known_checks(
     class_: Class,
-    graded: Mapping[HandedIn, Graded],
+    graded: Mapping[Submission, GradedAttempt],
     rules: Rules,
     exercises: Mapping[str, Exercise],
     describe: Describe,
@@ -155,7 +163,7 @@ def _known_checks(
     return {key: frozenset(names) for key, names in known.items()}
 
 
-def _about_checks(rules: Rules, known: Mapping[str, frozenset[str]]) -> Iterator[Notice]:
+def _about_checks(rules: Rules, known: Mapping[str, frozenset[str]]) -> Iterator[GradebookWarning]:
     """Rules for checks of which nothing is known yet. Raises `UsageError` for those that cannot be."""
     mistakes = []
     for unknown in unknown_checks(rules, known):
@@ -164,24 +172,26 @@ def _about_checks(rules: Rules, known: Mapping[str, frozenset[str]]) -> Iterator
         if unknown.is_certain:
             mistakes.append(Mistake(where, what, unknown.advice))
         else:
-            yield Notice(f"{where}: whether there is a check {unknown.check!r} is not known.", unknown.advice)
+            yield GradebookWarning(f"{where}: whether there is a check {unknown.check!r} is not known.", unknown.advice)
     if mistakes:
         raise mistaken(rules.path or Path("the rules"), rules.text, mistakes)
 
 
-def _about_students(rules: Rules, class_: Class) -> Iterator[Notice]:
+def _about_students(rules: Rules, class_: Class) -> Iterator[GradebookWarning]:
     ids = [student.id for student in class_.students]
     for position, extension in enumerate(rules.extensions):
         if extension.student not in ids:
             title = f"extension[{position}].student: nobody called {extension.student!r} handed anything in."
-            yield Notice(title, nearest(extension.student, ids) if ids else "")
+            yield GradebookWarning(title, nearest(extension.student, ids) if ids else "")
 
 
-def _about_exercises(rules: Rules, class_: Class, summaries: Sequence[ExerciseSummary]) -> Iterator[Notice]:
+def _about_exercises(rules: Rules, class_: Class, summaries: Sequence[ExerciseSummary]) -> Iterator[GradebookWarning]:
     others = {one.exercise for one in class_.handed_in} - {each.exercise for each in summaries}
     if others:
         title = f"Handed in, and not assigned: {', '.join(sorted(others))}."
-        yield Notice(title, "Add them to `assigned` in the rules if they are to be counted.")
+        yield GradebookWarning(title, "Add them to `assigned` in the rules if they are to be counted.")
     for each in summaries:
         if not each.handed_in:
-            yield Notice(f"{each.exercise} is assigned, and nobody handed it in.", "Everybody has nothing for it.")
+            yield GradebookWarning(
+                f"{each.exercise} is assigned, and nobody handed it in.", "Everybody has nothing for it."
+            )

@@ -18,12 +18,12 @@ from gpututor.classroom.gradebook.model import (
     ExerciseSummary,
     Lateness,
     Mark,
-    Standing,
+    MarkStatus,
     StudentMarks,
     Timing,
 )
 from gpututor.classroom.rules import Rules
-from gpututor.classroom.submissions import HandedIn, Student
+from gpututor.classroom.submissions import Student, Submission
 from gpututor.grading.journal import GradingKey
 from gpututor.grading.report import Outcome, Report, Status, Verdict
 from gpututor.grading.report_text import count
@@ -41,7 +41,7 @@ NOT_YET = "It is not graded yet: `gpututor classroom grade` with --resume does t
 
 
 @dataclass(frozen=True)
-class Graded:
+class GradedAttempt:
     """What became of one file that was handed in."""
 
     key: GradingKey | None = None
@@ -51,7 +51,7 @@ class Graded:
 
 
 @dataclass(frozen=True)
-class Worth:
+class Score:
     """What an exercise's checks are worth by the rules, for every student the same."""
 
     exercise: str
@@ -79,9 +79,9 @@ class Worth:
         return math.fsum([self.unseen, *(of for name, of in self.of_check.items() if name not in left_out)])
 
 
-def worth(
+def score_attempt(
     exercise: str, reports: Iterable[Report], rules: Rules, authors_points: Callable[[], Mapping[str, float]] = dict
-) -> Worth:
+) -> Score:
     """Of the checks that the reports on an exercise name, with the rules' points in place of the author's.
 
     `authors_points`: asked for the points of all checks where no report tells of any; empty if they are unknown.
@@ -96,7 +96,7 @@ def worth(
     if not authors and not most:
         authors = dict(authors_points()) or dict.fromkeys(own.points, 0.0)  # nothing better is known
     unseen = max(most - math.fsum(authors.values()), 0.0)
-    return Worth(
+    return Score(
         exercise,
         {name: own.points.get(name, of) for name, of in authors.items()},
         frozenset(own.extra),
@@ -105,20 +105,20 @@ def worth(
     )
 
 
-def attempt_of(handed_in: HandedIn, graded: Graded, of: Worth, rules: Rules) -> Attempt:
+def attempt_of(handed_in: Submission, graded: GradedAttempt, of: Score, rules: Rules) -> Attempt:
     """What the file is worth."""
     lateness = lateness_of(handed_in, rules)
     report = graded.report
     if handed_in.refusal:
-        standing, outcome, report = Standing.REFUSED, Outcome.REJECTED, None
+        standing, outcome, report = MarkStatus.REFUSED, Outcome.REJECTED, None
     elif report is None:
-        standing, outcome = Standing.NOT_GRADED, None
+        standing, outcome = MarkStatus.NOT_GRADED, None
     elif report.outcome is Outcome.REJECTED:
-        standing, outcome = Standing.REFUSED, report.outcome
+        standing, outcome = MarkStatus.REFUSED, report.outcome
     else:
-        standing, outcome = Standing.FINAL if report.final else Standing.OPEN, report.outcome
+        standing, outcome = MarkStatus.FINAL if report.final else MarkStatus.OPEN, report.outcome
     if lateness.too_late:  # whatever a person finds, it is worth nothing
-        standing = Standing.FINAL
+        standing = MarkStatus.FINAL
     checks = check_marks(report, of, rules) if report is not None else ()
     earned = math.fsum(check.points for check in checks)
     if report is not None and report.outcome is Outcome.PASSED:
@@ -128,7 +128,7 @@ def attempt_of(handed_in: HandedIn, graded: Graded, of: Worth, rules: Rules) -> 
     if not standing.is_mark:
         failed = [check.check for check in checks if check.status.is_failure]
         most = _after_lateness(of.without(failed), lateness, of, rules)
-    why = "" if standing is Standing.FINAL else _why_no_mark(handed_in, graded, standing)
+    why = "" if standing is MarkStatus.FINAL else _why_no_mark(handed_in, graded, standing)
     return Attempt(
         handed_in=handed_in,
         standing=standing,
@@ -144,7 +144,7 @@ def attempt_of(handed_in: HandedIn, graded: Graded, of: Worth, rules: Rules) -> 
     )
 
 
-def check_marks(report: Report, of: Worth, rules: Rules) -> tuple[CheckMark, ...]:
+def check_marks(report: Report, of: Score, rules: Rules) -> tuple[CheckMark, ...]:
     """One for each check of the report, in its order; it earns only if it passed in every scenario."""
     by_check: dict[str, list[Verdict]] = {}
     for verdict in report.verdicts:
@@ -152,7 +152,7 @@ def check_marks(report: Report, of: Worth, rules: Rules) -> tuple[CheckMark, ...
     return tuple(_check_mark(name, verdicts, of, rules) for name, verdicts in by_check.items())
 
 
-def _check_mark(name: str, verdicts: Sequence[Verdict], of: Worth, rules: Rules) -> CheckMark:
+def _check_mark(name: str, verdicts: Sequence[Verdict], of: Score, rules: Rules) -> CheckMark:
     worst = min(verdicts, key=lambda verdict: WORST_FIRST.index(verdict.status))
     points = of.of_check.get(name, 0.0)
     earned = points if worst.status is Status.PASSED else 0.0
@@ -160,7 +160,7 @@ def _check_mark(name: str, verdicts: Sequence[Verdict], of: Worth, rules: Rules)
     return CheckMark(name, worst.sentence, worst.status, earned, points, name in of.extra, is_hidden)
 
 
-def lateness_of(handed_in: HandedIn, rules: Rules) -> Lateness:
+def lateness_of(handed_in: Submission, rules: Rules) -> Lateness:
     """By the date that holds for the student; where there is no date or no time, what the platform says.
 
     A file that the platform alone calls late is late by one period.
@@ -182,7 +182,7 @@ def lateness_of(handed_in: HandedIn, rules: Rules) -> Lateness:
     return Lateness(late_s, periods, per_cent, False, words)
 
 
-def submitted_at(handed_in: HandedIn) -> datetime | None:
+def submitted_at(handed_in: Submission) -> datetime | None:
     """None where nobody knows."""
     try:
         at = datetime.fromisoformat(handed_in.submitted_at)
@@ -191,7 +191,7 @@ def submitted_at(handed_in: HandedIn) -> datetime | None:
     return at if at.tzinfo is not None else at.replace(tzinfo=UTC)
 
 
-def _after_lateness(earned: float, lateness: Lateness, of: Worth, rules: Rules) -> float:
+def _after_lateness(earned: float, lateness: Lateness, of: Score, rules: Rules) -> float:
     """Never below nothing, never above what is to be had."""
     if lateness.too_late:
         return 0.0
@@ -200,9 +200,9 @@ def _after_lateness(earned: float, lateness: Lateness, of: Worth, rules: Rules) 
     return min(max(rules.rounded(left), 0.0), of.most)
 
 
-def _why_no_mark(handed_in: HandedIn, graded: Graded, standing: Standing) -> str:
+def _why_no_mark(handed_in: Submission, graded: GradedAttempt, standing: MarkStatus) -> str:
     report = graded.report
-    if standing is Standing.REFUSED:
+    if standing is MarkStatus.REFUSED:
         told = handed_in.refusal or (report.reason if report is not None else "")
         return f"It was refused: {told or 'it cannot be graded.'}"
     if report is None:
@@ -227,7 +227,7 @@ MOST_MISPLACED = 3
 
 
 def mark_of(
-    student: str, attempts: Sequence[Attempt], of: Worth, rules: Rules, of_no_exercise: Sequence[str] = ()
+    student: str, attempts: Sequence[Attempt], of: Score, rules: Rules, of_no_exercise: Sequence[str] = ()
 ) -> Mark:
     """The student's mark at an exercise; `attempts` are in the order of time.
 
@@ -236,7 +236,7 @@ def mark_of(
     if not attempts:
         misplaced = _to_no_exercise(of_no_exercise) if of_no_exercise else ""
         reason = f"Nothing was handed in for it; {misplaced}." if misplaced else "Nothing was handed in."
-        nothing = Mark(student, of.exercise, Standing.NOT_HANDED_IN, 0.0, of.of, reason=reason, misplaced=misplaced)
+        nothing = Mark(student, of.exercise, MarkStatus.NOT_HANDED_IN, 0.0, of.of, reason=reason, misplaced=misplaced)
         return replace(nothing, knows_of=of.is_known)
     if rules.attempts == "last":
         in_time = [attempt for attempt in attempts if not attempt.lateness.too_late]
@@ -248,7 +248,7 @@ def mark_of(
         points = max(attempt.points for attempt in attempts)
     which = ""
     if len(attempts) > 1:
-        what = "counts" if counted.standing is Standing.FINAL else "is to be decided on first"
+        what = "counts" if counted.standing is MarkStatus.FINAL else "is to be decided on first"
         number = attempts.index(counted) + 1
         which = f"Attempt {number} of {len(attempts)} {what}."
     reason = " ".join(filter(None, (which, counted.reason)))
@@ -270,9 +270,9 @@ def _best(attempts: Sequence[Attempt]) -> Attempt:
     A refused file counts where nothing was graded that came in time.
     """
     in_time = [attempt for attempt in attempts if not attempt.lateness.too_late]
-    final = [attempt for attempt in in_time if attempt.standing is Standing.FINAL]
+    final = [attempt for attempt in in_time if attempt.standing is MarkStatus.FINAL]
     best = max(final, key=lambda attempt: attempt.points, default=None)
-    undecided = [attempt for attempt in in_time if attempt.standing in (Standing.OPEN, Standing.NOT_GRADED)]
+    undecided = [attempt for attempt in in_time if attempt.standing in (MarkStatus.OPEN, MarkStatus.NOT_GRADED)]
     if best is not None:
         undecided = [attempt for attempt in undecided if attempt.most > best.points]
     if undecided:
@@ -314,11 +314,11 @@ _RATIO = re.compile(r"(\d+(?:\.\d+)?(?:e[+-]?\d+)?) × ")
 """How the figures of a check of speed begin: `0.81 × the baseline`."""
 
 
-def summary(label: str, title: str, marks: Sequence[Mark], of: Worth, rules: Rules) -> ExerciseSummary:
+def summary(label: str, title: str, marks: Sequence[Mark], of: Score, rules: Rules) -> ExerciseSummary:
     """`marks`: of all students, at one exercise."""
     exercise = of.exercise
     counted = [mark.counted for mark in marks if mark.counted is not None]
-    shares = [min(mark.share, 1.0) for mark in marks if mark.standing is Standing.FINAL]
+    shares = [min(mark.share, 1.0) for mark in marks if mark.standing is MarkStatus.FINAL]
     outcomes = Counter(attempt.outcome for attempt in counted if attempt.outcome is not None)
     return ExerciseSummary(
         exercise=exercise,

@@ -10,12 +10,12 @@ from datetime import datetime
 from enum import StrEnum
 
 from gpututor.classroom.rules import Rules
-from gpututor.classroom.submissions import Class, HandedIn, Student
+from gpututor.classroom.submissions import Class, Student, Submission
 from gpututor.grading.journal import GradingKey
 from gpututor.grading.report import Outcome, Report, Status
 
 
-class Standing(StrEnum):
+class MarkStatus(StrEnum):
     """Whether there is a mark, and why not."""
 
     FINAL = "final"
@@ -31,7 +31,7 @@ class Standing(StrEnum):
     @property
     def is_mark(self) -> bool:
         """Whether the points may be entered as a mark."""
-        return self in (Standing.FINAL, Standing.NOT_HANDED_IN)
+        return self in (MarkStatus.FINAL, MarkStatus.NOT_HANDED_IN)
 
     @property
     def word(self) -> str:
@@ -39,7 +39,7 @@ class Standing(StrEnum):
         return _WORDS.get(self, "")
 
 
-_WORDS = {Standing.OPEN: "open", Standing.REFUSED: "refused", Standing.NOT_GRADED: "waiting"}
+_WORDS = {MarkStatus.OPEN: "open", MarkStatus.REFUSED: "refused", MarkStatus.NOT_GRADED: "waiting"}
 
 
 @dataclass(frozen=True)
@@ -82,8 +82,8 @@ class Lateness:
 class Attempt:
     """One file that was handed in, and what it is worth."""
 
-    handed_in: HandedIn
-    standing: Standing
+    handed_in: Submission
+    standing: MarkStatus
     """Never `NOT_HANDED_IN`."""
     outcome: Outcome | None
     """`rejected` for a refused file; None for one that is not graded yet."""
@@ -117,7 +117,7 @@ class Mark:
     """A `Student.id`."""
     exercise: str
     """Its key."""
-    standing: Standing
+    standing: MarkStatus
     points: float
     """A mark where `standing.is_mark`; what is sure or known so far otherwise, never to be entered anywhere."""
     of: float
@@ -271,7 +271,7 @@ class ExerciseSummary:
 
 
 @dataclass(frozen=True)
-class Notice:
+class GradebookWarning:
     """Something that the instructor should know: a broken file of the journal, a rule that names nothing."""
 
     title: str
@@ -288,7 +288,7 @@ class Gradebook:
     """In the order of the course."""
     students: tuple[StudentMarks, ...]
     """In the order of their ids."""
-    notices: tuple[Notice, ...]
+    notices: tuple[GradebookWarning, ...]
 
     def student(self, id: str) -> StudentMarks:
         """Raises `KeyError` where there is nobody of this id."""

@@ -6,10 +6,10 @@ import textwrap
 import unicodedata
 from collections.abc import Iterator, Sequence
 
-from gpututor.classroom.gradebook.model import ExerciseSummary, Gradebook, Mark, Standing, StudentMarks
+from gpututor.classroom.gradebook.model import ExerciseSummary, Gradebook, Mark, MarkStatus, StudentMarks
 from gpututor.classroom.tables import number, number_of
 from gpututor.grading.report_text import count
-from gpututor.text import visible
+from gpututor.text import escape_control_chars
 
 _WIDEST_NAME = 28
 _LEAST_NAME = 12
@@ -48,7 +48,9 @@ def _exercises(gradebook: Gradebook, width: int) -> Iterator[str]:
         mean = f"{each.mean_share:.0%}" if each.mean_share is not None else "–"
         handed_in = f"{each.handed_in}/{len(gradebook.students)}"
         title = f"({_name_of(each)})" if each.is_dropped else _name_of(each)
-        rows.append((title, handed_in, str(each.without_mark), mean, number_of(each.known_of), visible(failed)))
+        rows.append(
+            (title, handed_in, str(each.without_mark), mean, number_of(each.known_of), escape_control_chars(failed))
+        )
     widths = [_widest(column) for column in list(zip(*rows, strict=True))[1:-1]]
     name = min(_widest([row[0] for row in rows]), max(_LEAST_NAME, width - sum(widths) - 2 * len(rows[0]) - 14))
     for row in rows:
@@ -60,7 +62,7 @@ def _exercises(gradebook: Gradebook, width: int) -> Iterator[str]:
 def _students(gradebook: Gradebook, width: int) -> Iterator[str]:
     """A column for each exercise, as far as they fit."""
     marks = gradebook.students
-    names = ["Student", *(visible(each.student.called) for each in marks)]
+    names = ["Student", *(escape_control_chars(each.student.called) for each in marks)]
     totals = [("Points", "Of"), *(_total(each) for each in marks)]
     columns = [
         [each.label or f"#{place}", *(_mark(student.marks[place - 1]) for student in marks)]
@@ -89,11 +91,11 @@ def _wrapped(lines: Iterator[str], width: int) -> Iterator[str]:
 
 def _legend(gradebook: Gradebook, shown: int) -> Iterator[str]:
     marks = [mark for student in gradebook.students for mark in student.marks[:shown]]
-    told = ["– not handed in"] if any(mark.standing is Standing.NOT_HANDED_IN for mark in marks) else []
+    told = ["– not handed in"] if any(mark.standing is MarkStatus.NOT_HANDED_IN for mark in marks) else []
     told += ["(2) does not count"] if any(mark.is_dropped for mark in marks) else []
     told += [
         f"{each.word}: {each.value}, no mark yet" if each.word != each.value else f"{each.word}: no mark yet"
-        for each in Standing
+        for each in MarkStatus
         if each.word and any(mark.standing is each for mark in marks)
     ]
     told += [UNKNOWN] if not all(each.knows_of for each in gradebook.exercises) else []
@@ -103,7 +105,7 @@ def _legend(gradebook: Gradebook, shown: int) -> Iterator[str]:
     lacking = [(each, mark.misplaced) for each in gradebook.students for mark in each.marks if mark.misplaced]
     if misplaced := dict.fromkeys(f"{each.student.called}: {words}." for each, words in lacking):
         yield ""
-        yield from map(visible, misplaced)
+        yield from map(escape_control_chars, misplaced)
     if left := len(gradebook.exercises) - shown:
         yield ""
         yield f"{count(left, 'exercise')} more: a wider terminal shows them, --csv has all."
@@ -115,7 +117,7 @@ def _total(marks: StudentMarks) -> tuple[str, str]:
 
 
 def _mark(mark: Mark) -> str:
-    if mark.standing is Standing.NOT_HANDED_IN:
+    if mark.standing is MarkStatus.NOT_HANDED_IN:
         word = "–"
     else:
         word = number(mark.mark) if mark.mark is not None else mark.standing.word
@@ -123,7 +125,7 @@ def _mark(mark: Mark) -> str:
 
 
 def _name_of(exercise: ExerciseSummary) -> str:
-    return visible(f"{exercise.label} {exercise.title}".strip())
+    return escape_control_chars(f"{exercise.label} {exercise.title}".strip())
 
 
 def _widest(cells: Sequence[str]) -> int:

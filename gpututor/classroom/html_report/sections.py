@@ -8,14 +8,14 @@ import statistics
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
-from gpututor.classroom.feedback import ForStudent, ShownCheck, SubmittedLines, for_student, total_for_student
+from gpututor.classroom.feedback import ShownCheck, StudentView, SubmittedLines, student_view, total_for_student
 from gpututor.classroom.gradebook.model import (
     BINS,
     CheckCount,
     ExerciseSummary,
     Gradebook,
     Mark,
-    Standing,
+    MarkStatus,
     StudentMarks,
     Timing,
 )
@@ -23,12 +23,12 @@ from gpututor.classroom.gradebook.terminal import UNKNOWN
 from gpututor.classroom.tables import number, number_of
 from gpututor.grading.report import Status
 from gpututor.grading.report_text import GLYPHS, OUTCOME_TITLES, count
-from gpututor.text import shortened, visible
+from gpututor.text import escape_control_chars, truncate
 
 
 def text(words: str) -> str:
     """Plain text as it is seen, in content and in attributes with quotes."""
-    plain = words if words.isascii() and words.isprintable() else visible(words)
+    plain = words if words.isascii() and words.isprintable() else escape_control_chars(words)
     return html.escape(plain)
 
 
@@ -386,7 +386,7 @@ def _row(place: int, marks: StudentMarks) -> str:
 
 
 def _cell(target: str, mark: Mark) -> str:
-    if mark.standing is Standing.NOT_HANDED_IN:
+    if mark.standing is MarkStatus.NOT_HANDED_IN:
         return f'<td class="none">{"(–)" if mark.is_dropped else "–"}</td>'
     word = number(mark.mark) if mark.mark is not None else mark.standing.word
     shade = f"q{min(int(mark.share * _SHADES + 1e-9), _SHADES)}" if mark.mark is not None else "open"
@@ -395,9 +395,9 @@ def _cell(target: str, mark: Mark) -> str:
 
 def _legend(gradebook: Gradebook) -> str:
     marks = [mark for student in gradebook.students for mark in student.marks]
-    told = ["– not handed in"] if any(mark.standing is Standing.NOT_HANDED_IN for mark in marks) else []
+    told = ["– not handed in"] if any(mark.standing is MarkStatus.NOT_HANDED_IN for mark in marks) else []
     told += [
-        f"{each.word}: no mark yet" for each in Standing if each.word and any(mark.standing is each for mark in marks)
+        f"{each.word}: no mark yet" for each in MarkStatus if each.word and any(mark.standing is each for mark in marks)
     ]
     told += ["(2) does not count"] if any(mark.is_dropped for mark in marks) else []
     told += [UNKNOWN] if not all(each.knows_of for each in gradebook.exercises) else []
@@ -418,7 +418,7 @@ def reports(gradebook: Gradebook, lines: SubmittedLines) -> str:
 def _report(place: int, marks: StudentMarks, gradebook: Gradebook, lines: SubmittedLines) -> str:
     pairs = zip(gradebook.exercises, marks.marks, strict=True)
     body = "\n".join(
-        _exercise(f"s{place}e{column}", exercise, mark, for_student(mark, exercise, gradebook.rules), lines)
+        _exercise(f"s{place}e{column}", exercise, mark, student_view(mark, exercise, gradebook.rules), lines)
         for column, (exercise, mark) in enumerate(pairs)
     )
     return _details(place, marks, body)
@@ -441,7 +441,7 @@ def _details(place: int, marks: StudentMarks, body: str) -> str:
     )
 
 
-def _exercise(id: str, exercise: ExerciseSummary, mark: Mark, told: ForStudent, lines: SubmittedLines) -> str:
+def _exercise(id: str, exercise: ExerciseSummary, mark: Mark, told: StudentView, lines: SubmittedLines) -> str:
     sha256 = mark.counted.handed_in.sha256 if mark.counted is not None else ""
     notes = f"<p>{text(' '.join(told.notes))}</p>" if told.notes else ""
     found = "".join(_check_of_student(check, sha256, lines) for check in told.checks if check.findings)
@@ -457,7 +457,7 @@ def _check_of_student(check: ShownCheck, sha256: str, lines: SubmittedLines) -> 
     parts = [f'<div class="finding"><h4><span class="bad">{text(check.word)}</span> {text(check.sentence)}{worth}</h4>']
     for each in check.findings:
         rows = [("With", "; ".join(each.scenarios)), ("Expected", each.expected), ("Got", each.got)]
-        told = "".join(f"<dt>{label}</dt><dd>{text(shortened(words, LONGEST))}</dd>" for label, words in rows if words)
+        told = "".join(f"<dt>{label}</dt><dd>{text(truncate(words, LONGEST))}</dd>" for label, words in rows if words)
         if each.line is not None:
             told += f"<dt>Line {each.line}</dt><dd><code>{text(lines.line(sha256, each.line))}</code></dd>"
         parts.append(f"<dl>{told}</dl>")

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from gpututor.classroom.folder import ClassFolder
 from gpututor.classroom.intake.archive import Refused, Tree
-from gpututor.classroom.intake.collect import Gathering
+from gpututor.classroom.intake.collect import SubmissionCollector
 from gpututor.classroom.intake.gradescope_metadata import submissions_of
 from gpututor.classroom.intake.layouts import (
     AUTO,
@@ -52,7 +52,7 @@ def read_class(
         detected = detect_layout(
             Tree(source, apart_from=folder.folder), names, layout, one_exercise=exercise is not None
         )
-        gathering = Gathering(_made(detected, names, exercise), names, folder, exercise)
+        gathering = SubmissionCollector(_made(detected, names, exercise), names, folder, exercise)
         for entry in detected.tree.entries():
             gathering.take(entry)
     except OSError as error:

@@ -27,7 +27,7 @@ from typing import IO, BinaryIO, cast
 from gpututor.classroom.intake.names import is_noise
 from gpututor.errors import UsageError
 from gpututor.files import ordinary, ordinary_and_no_link
-from gpututor.text import shortened
+from gpututor.text import truncate
 
 MOST_DEPTH = 32
 """Folders in folders."""
@@ -322,7 +322,7 @@ class _Telling(io.RawIOBase):
 
 
 def _broken_words(error: Exception) -> str:
-    return f"It is broken in the zip ({shortened(str(error), 80) or type(error).__name__})."
+    return f"It is broken in the zip ({truncate(str(error), 80) or type(error).__name__})."
 
 
 class _Bounded:

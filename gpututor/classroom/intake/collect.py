@@ -28,9 +28,9 @@ from gpututor.classroom.intake.names import (
     without_copy_mark,
     without_ending,
 )
-from gpututor.classroom.submissions import PLATFORMS, HandedIn, Student, Unmatched
+from gpututor.classroom.submissions import PLATFORMS, Student, Submission, Unmatched
 from gpututor.course.model import MAX_SUBMISSION_BYTES, Exercise
-from gpututor.text import shortened
+from gpututor.text import truncate
 
 _OTHER_ENCODINGS = (  # the longer marks first: one begins as another does
     (codecs.BOM_UTF32_LE, "UTF-32"),
@@ -188,7 +188,7 @@ class _Share:
     size: int = 0
 
 
-class Gathering:
+class SubmissionCollector:
     """Takes one entry after the other, and keeps nothing of their bytes."""
 
     def __init__(self, layout: Layout, names: ExerciseNames, folder: ClassFolder, exercise: Exercise | None) -> None:
@@ -250,7 +250,7 @@ class Gathering:
     def _take_file(self, entry: Entry, place: Place) -> None:
         path = tuple(map(plain, place.path))
         if (packed := entry.packed) is not None and self._is_of_another(packed):
-            name = shortened(one_line(packed.course), 60)
+            name = truncate(one_line(packed.course), 60)
             return self._leave(entry, place, f"It was packed for the course {name!r}.", packed_for=name)
         exercise = place.exercise or self._names.at(path) or self._as_packed(entry)
         is_named = exercise is not None
@@ -300,7 +300,7 @@ class Gathering:
         keys = tuple(person.key for person in place.people)
         self._found.append(Found(keys, exercise.key, shown_source(entry.source), content, place, order, stem, is_named))
 
-    def finished(self) -> tuple[tuple[Student, ...], tuple[HandedIn, ...]]:
+    def finished(self) -> tuple[tuple[Student, ...], tuple[Submission, ...]]:
         """The students by their ids, and what they handed in: by student, exercise and attempt."""
         ids = unique_ids((person.key, person.best_id) for person in self._people.values())
         students = [
@@ -317,7 +317,7 @@ class Gathering:
             for key in found.people:
                 by_whom[key, found.exercise].append(found)
         self.unmatched = [replace(each, students=tuple(ids[key] for key in each.students)) for each in self.unmatched]
-        handed_in: list[HandedIn] = []
+        handed_in: list[Submission] = []
         told: set[str] = set()
         for (key, _), several in by_whom.items():
             handed_in += self._attempts(ids[key], several, told)
@@ -325,7 +325,7 @@ class Gathering:
         handed_in.sort(key=lambda one: (one.student.casefold(), one.student, order[one.exercise], one.attempt))
         return tuple(sorted(students, key=lambda student: (student.id.casefold(), student.id))), tuple(handed_in)
 
-    def _attempts(self, student: str, several: list[Found], told: set[str]) -> list[HandedIn]:
+    def _attempts(self, student: str, several: list[Found], told: set[str]) -> list[Submission]:
         """Those that count, numbered; the others are told to be unmatched, once for a group."""
         counted, left = attempts(several)
         for found, why in left:
@@ -335,7 +335,7 @@ class Gathering:
                     Unmatched(found.source, one_line(why), (student,), found.exercise if counted else "")
                 )
         return [
-            HandedIn(
+            Submission(
                 student=student,
                 exercise=found.exercise,
                 source=found.source,
@@ -350,4 +350,4 @@ class Gathering:
 
 
 def _short(text: str) -> str:
-    return shortened(one_line(text.strip()), _LONGEST_NAME)
+    return truncate(one_line(text.strip()), _LONGEST_NAME)

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 
 from gpututor.course.model import Course, Exercise
-from gpututor.text import shortened, visible
+from gpututor.text import escape_control_chars, truncate
 
 LONGEST_NAME_BYTES = 255
 LONGEST_SOURCE = 300
@@ -30,7 +30,7 @@ _COPY_MARK = re.compile(
 
 def one_line(text: str) -> str:
     """`text` with everything that could steer a terminal or end a line written out."""
-    return visible(text).replace("\n", "\\n").replace("\t", "\\t")
+    return escape_control_chars(text).replace("\n", "\\n").replace("\t", "\\t")
 
 
 def is_plain(name: str) -> bool:
@@ -119,7 +119,7 @@ def normal_id(name: str) -> str:
 
 def _as_id(name: str) -> str:
     line = re.sub(r"[/\\]", "-", one_line(name.strip()).strip()).strip(". ")
-    return shortened(line, _LONGEST_ID) if line else "nameless"
+    return truncate(line, _LONGEST_ID) if line else "nameless"
 
 
 def _digits(key: str) -> str:

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from gpututor.classroom.folder import ClassFolder
 from gpututor.classroom.gradebook.marking import NOT_YET, timings_of
-from gpututor.classroom.gradebook.model import Attempt, Gradebook, Notice, Timing
+from gpututor.classroom.gradebook.model import Attempt, Gradebook, GradebookWarning, Timing
 from gpututor.classroom.jobs import Options
 from gpututor.classroom.review.similarity import (
     COMMON_PEOPLE,
@@ -29,14 +29,14 @@ from gpututor.classroom.review.similarity import (
     texts_of,
 )
 from gpututor.classroom.rules import course_of
-from gpututor.classroom.submissions import HandedIn
+from gpututor.classroom.submissions import Submission
 from gpututor.course.model import Exercise
 from gpututor.errors import CourseError
 from gpututor.files import ordinary
 from gpututor.grading.report import Outcome, Report, Status, Verdict
 from gpututor.grading.report_text import LEAST_TIME, count
 from gpututor.paths import builtin_course
-from gpututor.text import visible
+from gpututor.text import escape_control_chars
 
 SHARE = 0.7
 """Texts are alike from this share of the shorter one's fingerprints on, unless another one is asked for."""
@@ -82,7 +82,7 @@ class Item:
     """Its key; empty where none is known."""
     label: str
     """`5.3`; empty where the course is not there, or no exercise is known."""
-    files: tuple[HandedIn, ...]
+    files: tuple[Submission, ...]
     """Those that it is about, in the order of students and attempts; none for a file that belongs to nobody."""
     source: str
     """Where the first of them was found."""
@@ -127,7 +127,7 @@ class Review:
     """From which share of fingerprints on texts are said to be alike."""
     compared: tuple[Compared, ...]
     """In the order of the course."""
-    notices: tuple[Notice, ...]
+    notices: tuple[GradebookWarning, ...]
     names: Mapping[str, str]
     """What students are called beside their ids, by these, where that says more: see `Student.called`."""
 
@@ -150,7 +150,7 @@ class Likeness:
     about: Exercise | None
     """None where the course is not there: then nothing is known of what everybody was given."""
 
-    def compared(self, files: Sequence[HandedIn], share: float) -> tuple[list[Item], Compared]:
+    def compared(self, files: Sequence[Submission], share: float) -> tuple[list[Item], Compared]:
         """`files`: all that was handed in. Returns what was found, and how it was looked for."""
         texts = texts_of(one for one in files if one.sha256 and not one.refusal)
         given = list(_given(self.about)) if self.about is not None else []
@@ -197,7 +197,7 @@ class Likeness:
         one, other = cluster.nearest
         return self._item(Kind.ALIKE, files, why, f"diff -u {self._path(one)} {self._path(other)} | less")
 
-    def _item(self, kind: Kind, files: tuple[HandedIn, ...], why: str, command: str) -> Item:
+    def _item(self, kind: Kind, files: tuple[Submission, ...], why: str, command: str) -> Item:
         return Item(kind, self.exercise, self.label, files, files[0].source, why, command)
 
     def _path(self, text: Text) -> str:
@@ -225,7 +225,7 @@ def _much(cluster: Cluster) -> str:
     return least if least == greatest else f"{least} to {greatest}"
 
 
-def _who(one: HandedIn) -> tuple[str, int]:
+def _who(one: Submission) -> tuple[str, int]:
     return one.student, one.attempt
 
 
@@ -355,7 +355,7 @@ class _Reviewer:
         command = self._grade_class() if one.refusal else self._grade_one(one, attempt.report)
         return Item(kind, one.exercise, label, (one,), one.source, why, command)
 
-    def _grade_one(self, one: HandedIn, report: Report | None) -> str:
+    def _grade_one(self, one: Submission, report: Report | None) -> str:
         """To grade it once more, as it was, and read all of the report."""
         words = ["gpututor", "grade", one.exercise, "--file", str(self.folder.submission(one.sha256))]
         if self.options.device != "auto":
@@ -380,9 +380,11 @@ def _is_waiting(attempt: Attempt) -> bool:
     return attempt.report is None and attempt.outcome is None and attempt.reason.startswith(NOT_YET)
 
 
-def _waiting(number: int) -> Iterator[Notice]:
+def _waiting(number: int) -> Iterator[GradebookWarning]:
     if number:
-        yield Notice(f"{count(number, 'file is', 'files are')} not graded yet.", "Review the class again after that.")
+        yield GradebookWarning(
+            f"{count(number, 'file is', 'files are')} not graded yet.", "Review the class again after that."
+        )
 
 
 def _told(report: Report) -> Iterator[tuple[Kind, str]]:
@@ -462,7 +464,7 @@ def _item(item: Item, review: Review, width: int) -> Iterator[str]:
         yield f"      $ {_on_one_line(item.command)}"
 
 
-def _attempt(one: HandedIn) -> str:
+def _attempt(one: Submission) -> str:
     return f"attempt {one.attempt}  " if one.attempt > 1 else ""
 
 
@@ -500,7 +502,7 @@ def _line(text: str) -> str:
 
 
 def _on_one_line(text: str) -> str:
-    return visible(text).replace("\n", "\\n").replace("\t", "\\t")
+    return escape_control_chars(text).replace("\n", "\\n").replace("\t", "\\t")
 
 
 def _wrapped(text: str, width: int, indent: int) -> Iterator[str]:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass
 from itertools import combinations
 
-from gpututor.classroom.submissions import HandedIn
+from gpututor.classroom.submissions import Submission
 
 K = 10
 """Tokens of one k-gram: a line, or a little more."""
@@ -110,7 +110,7 @@ class Text:
     """One text, and all who handed it in."""
 
     sha256: str
-    files: tuple[HandedIn, ...]
+    files: tuple[Submission, ...]
     parties: frozenset[frozenset[str]]
     """The students of each file: several where a group handed in one."""
 
@@ -155,12 +155,12 @@ def template_of(texts: Iterable[str]) -> frozenset[int]:
     return frozenset(value for text in texts for value in hashes_of(text))
 
 
-def texts_of(files: Iterable[HandedIn]) -> tuple[Text, ...]:
+def texts_of(files: Iterable[Submission]) -> tuple[Text, ...]:
     """The different texts of the newest attempts, in the order of their digests."""
-    by_student: dict[str, list[HandedIn]] = defaultdict(list)
+    by_student: dict[str, list[Submission]] = defaultdict(list)
     for one in files:
         by_student[one.student].append(one)
-    by_digest: dict[str, list[HandedIn]] = defaultdict(list)
+    by_digest: dict[str, list[Submission]] = defaultdict(list)
     for found in by_student.values():
         for one in sorted(found, key=_who)[-MOST_ATTEMPTS:]:
             by_digest[one.sha256].append(one)
@@ -200,11 +200,11 @@ def _first(text: Text) -> tuple[str, int, str]:
     return _who(text.files[0])
 
 
-def _who(one: HandedIn) -> tuple[str, int, str]:
+def _who(one: Submission) -> tuple[str, int, str]:
     return one.student, one.attempt, one.source
 
 
-def _parties(files: Iterable[HandedIn]) -> frozenset[frozenset[str]]:
+def _parties(files: Iterable[Submission]) -> frozenset[frozenset[str]]:
     by_source: dict[str, set[str]] = defaultdict(set)
     for one in files:
         by_source[one.source].add(one.student)

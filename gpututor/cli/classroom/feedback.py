@@ -18,12 +18,12 @@ from gpututor.classroom.feedback import SubmittedLines, feedback
 from gpututor.classroom.folder import ClassFolder, clear_parts, folder_names
 from gpututor.classroom.gradebook.build import make_gradebook
 from gpututor.classroom.gradebook.exports import left_over, write_text
-from gpututor.classroom.gradebook.model import Gradebook, Notice
+from gpututor.classroom.gradebook.model import Gradebook, GradebookWarning
 from gpututor.classroom.rules import course_of, rules_for
-from gpututor.cli.classroom.telling import tell
+from gpututor.cli.classroom.telling import print_notices
 from gpututor.errors import CourseError, UsageError
 from gpututor.grading.report_text import count
-from gpututor.text import visible
+from gpututor.text import escape_control_chars
 from gpututor.toml_schema import nearest
 
 MOST_HINTS = 100
@@ -53,8 +53,8 @@ def main(arguments: argparse.Namespace) -> int:
             write_text(path, feedback(gradebook, marks, lines, hints))
     found = [path.stem for path in folder.feedback.glob("*.md") if not path.name.startswith(".")]
     notices += left_over(folder.feedback, found, names.values(), "reports", "send what is in it")
-    print(f"Written: {count(len(chosen), 'report')} to {visible(str(folder.feedback))}")
-    tell(notices)
+    print(f"Written: {count(len(chosen), 'report')} to {escape_control_chars(str(folder.feedback))}")
+    print_notices(notices)
     return 0
 
 
@@ -66,7 +66,7 @@ def _chosen(asked: Sequence[str] | None, gradebook: Gradebook) -> set[str]:
     return set(known if asked is None else asked)
 
 
-def _hints_of(gradebook: Gradebook, asked: int | None, notices: list[Notice]) -> dict[str, tuple[str, ...]]:
+def _hints_of(gradebook: Gradebook, asked: int | None, notices: list[GradebookWarning]) -> dict[str, tuple[str, ...]]:
     """Those that may be given, by exercise. What cannot be read is told in `notices`."""
     keys = [each.exercise for each in gradebook.exercises]
     allowed = {key: gradebook.rules.hints_for(key) if asked is None else asked for key in keys}
@@ -77,7 +77,7 @@ def _hints_of(gradebook: Gradebook, asked: int | None, notices: list[Notice]) ->
             try:
                 found[exercise.key] = exercise.hints[:most]
             except CourseError as error:
-                notices.append(Notice(f"No hints are given: {error.title}", error.advice))
+                notices.append(GradebookWarning(f"No hints are given: {error.title}", error.advice))
     return found
 
 

@@ -46,11 +46,11 @@ from gpututor.classroom.executors.local import LocalExecutor, RealDevices, defau
 from gpututor.classroom.executors.ray import RayCluster, RayExecutor
 from gpututor.classroom.folder import ClassFolder, locked
 from gpututor.classroom.intake import AUTO, LAYOUTS, check_apart, gone, read_class, summary
-from gpututor.classroom.jobs import Trouble, write_troubles
-from gpututor.classroom.plan import Asked, Start, options_asked, start
+from gpututor.classroom.jobs import JobFailure, write_troubles
+from gpututor.classroom.plan import GradeOptions, GradingPlan, options_asked, plan_grading
 from gpututor.classroom.rules import read_rules
 from gpututor.classroom.submissions import Class
-from gpututor.classroom.work_queue import Progress, Work
+from gpututor.classroom.work_queue import Progress, WorkQueue
 from gpututor.cli.options import chosen_course
 from gpututor.cli.terminal import fitting
 from gpututor.course.loader import load_course
@@ -60,7 +60,7 @@ from gpututor.files import back_up, write_atomically
 from gpututor.grading.client import IsolationName
 from gpututor.grading.report import Outcome
 from gpututor.grading.report_text import count
-from gpututor.text import visible
+from gpututor.text import escape_control_chars
 
 MOST_TOLD = 10
 """Gradings that could not be done, line by line; the rest is counted."""
@@ -88,7 +88,7 @@ class Screen:
         for line in [*summary(found, course), *(gone(found, before) if before is not None else ())]:
             self._say(line)
 
-    def tell_start(self, begun: Start) -> None:
+    def tell_start(self, begun: GradingPlan) -> None:
         if begun.changed:
             again = ", so gradings are made again" if begun.jobs else "; these gradings are in the journal already"
             self._say(f"Changed since the last time{again}: {begun.changed}.")
@@ -113,7 +113,7 @@ class Screen:
             _write(self.stream, "\r\x1b[K")
         self._say(line)
 
-    def tell_end(self, begun: Start, work: Work, *, is_stopped: bool) -> None:
+    def tell_end(self, begun: GradingPlan, work: WorkQueue, *, is_stopped: bool) -> None:
         progress = work.progress
         if begun.jobs:
             rate = f" in {duration(progress.elapsed_s)}, {progress.per_s:.1f} a second"
@@ -126,7 +126,7 @@ class Screen:
             self._say(f"No student is to blame for these. To try them again:\n  {self._again}")
 
     def _say(self, line: str) -> None:
-        _write(self.stream, fitting("\n".join(map(visible, line.split("\n")))) + "\n")
+        _write(self.stream, fitting("\n".join(map(escape_control_chars, line.split("\n")))) + "\n")
 
 
 def _write(stream: TextIO, text: str) -> None:
@@ -139,7 +139,7 @@ def _write(stream: TextIO, text: str) -> None:
 class ProgressLine:
     """While it is entered, how far `work` is: one line that changes on a terminal, else a new line now and then."""
 
-    def __init__(self, work: Work, stream: TextIO) -> None:
+    def __init__(self, work: WorkQueue, stream: TextIO) -> None:
         self._work = work
         self._stream = stream
         self._lives = stream.isatty()
@@ -187,9 +187,9 @@ def progress_line(progress: Progress, width: int = 1000) -> str:
     return line
 
 
-def troubles_in_words(troubles: Sequence[Trouble]) -> Iterator[str]:
+def troubles_in_words(troubles: Sequence[JobFailure]) -> Iterator[str]:
     """What could not be graded, in lines; those together that have the same reason."""
-    by_why: dict[str, list[Trouble]] = {}
+    by_why: dict[str, list[JobFailure]] = {}
     for trouble in troubles:
         by_why.setdefault(trouble.why.partition("\n")[0], []).append(trouble)
     for why, same in islice(by_why.items(), MOST_TOLD):
@@ -213,7 +213,7 @@ def duration(seconds: float) -> str:
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
 
 
-def summary_of(out: Path, begun: Start, work: Work, stopped: BaseException | None) -> dict[str, Any]:
+def summary_of(out: Path, begun: GradingPlan, work: WorkQueue, stopped: BaseException | None) -> dict[str, Any]:
     """What `--json` prints."""
     progress, found = work.progress, begun.found
     return {
@@ -281,7 +281,7 @@ def main(arguments: argparse.Namespace) -> int:
     with locked(folder):
         screen = Screen(sys.stderr if arguments.json else sys.stdout, _again(arguments))
         begun = _begin(arguments, folder, screen)
-        work = Work(begun.jobs, begun.working)
+        work = WorkQueue(begun.jobs, begun.working)
         stopped: BaseException | None = None
         if begun.jobs:
             try:
@@ -319,10 +319,10 @@ def _ended_as_by_ctrl_c() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
-def _begin(arguments: argparse.Namespace, folder: ClassFolder, screen: Screen) -> Start:
+def _begin(arguments: argparse.Namespace, folder: ClassFolder, screen: Screen) -> GradingPlan:
     """Read the class, and find out what is to be done."""
     course = _course(arguments, folder)
-    asked = Asked(
+    asked = GradeOptions(
         device=arguments.device,
         gpu=arguments.gpu,
         isolation=arguments.isolation,
@@ -336,7 +336,7 @@ def _begin(arguments: argparse.Namespace, folder: ClassFolder, screen: Screen) -
     exercise = course.find(options.exercise) if options.exercise else None
     found = read_class(arguments.source, course, folder, layout=options.layout or AUTO, exercise=exercise)
     screen.tell_class(found, course, folder.read_class() if asked.resume and folder.class_file.exists() else None)
-    begun = start(options, last, found, folder, course)
+    begun = plan_grading(options, last, found, folder, course)
     screen.tell_start(begun)
     return begun
 
@@ -371,7 +371,7 @@ def _check_executor(arguments: argparse.Namespace) -> None:
         )
 
 
-def _executor(arguments: argparse.Namespace, begun: Start, screen: Screen) -> Executor:
+def _executor(arguments: argparse.Namespace, begun: GradingPlan, screen: Screen) -> Executor:
     isolation: IsolationName = "process" if begun.options.isolation == "process" else "bubblewrap"
     if arguments.executor == "ray":
         cluster = RayCluster(arguments.address, arguments.judges or default_judges(), len(begun.devices))

@@ -34,12 +34,12 @@ from gpututor.classroom.folder import ClassFolder, clear_parts
 from gpututor.classroom.gradebook.build import make_gradebook
 from gpututor.classroom.gradebook.exports import EXPORTS, ExportRequest
 from gpututor.classroom.gradebook.json_form import as_json
-from gpututor.classroom.gradebook.model import Gradebook, Notice
+from gpututor.classroom.gradebook.model import Gradebook, GradebookWarning
 from gpututor.classroom.gradebook.terminal import lines_of
 from gpututor.classroom.rules import rules_for
-from gpututor.cli.classroom.telling import tell
+from gpututor.cli.classroom.telling import print_notices
 from gpututor.errors import UsageError
-from gpututor.text import visible
+from gpututor.text import escape_control_chars
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -69,8 +69,8 @@ def main(arguments: argparse.Namespace) -> int:
         width = shutil.get_terminal_size().columns if sys.stdout.isatty() else 120
         print("\n".join(lines_of(gradebook, width)))
     for path in written:
-        print(f"Written: {visible(str(path))}", file=screen)
-    tell(notices)
+        print(f"Written: {escape_control_chars(str(path))}", file=screen)
+    print_notices(notices)
     return 0
 
 
@@ -95,7 +95,7 @@ def _take_all(arguments: argparse.Namespace, folder: Path, layout: str) -> None:
 
 
 def _written(
-    arguments: argparse.Namespace, folder: ClassFolder, gradebook: Gradebook, notices: list[Notice]
+    arguments: argparse.Namespace, folder: ClassFolder, gradebook: Gradebook, notices: list[GradebookWarning]
 ) -> Iterator[Path]:
     """Write each export that has a path; yield the path afterwards."""
     for export in EXPORTS:

@@ -40,7 +40,7 @@ from gpututor.classroom.rules import rules_for
 from gpututor.classroom.tables import csv_text
 from gpututor.errors import UsageError
 from gpututor.files import write_atomically
-from gpututor.text import visible
+from gpututor.text import escape_control_chars
 
 SCHEMA_VERSION = 1
 
@@ -69,11 +69,11 @@ def main(arguments: argparse.Namespace) -> int:
         width = shutil.get_terminal_size().columns if sys.stdout.isatty() else 120
         print("\n".join(lines_of(review, width)))
     if arguments.csv is not None:
-        print(f"Written: {visible(str(arguments.csv))}", file=sys.stderr if arguments.json else sys.stdout)
+        print(f"Written: {escape_control_chars(str(arguments.csv))}", file=sys.stderr if arguments.json else sys.stdout)
     for notice in review.notices:
-        print(f"gpututor: {visible(notice.title)}", file=sys.stderr)
+        print(f"gpututor: {escape_control_chars(notice.title)}", file=sys.stderr)
         if notice.advice:
-            print(f"  {visible(notice.advice)}", file=sys.stderr)
+            print(f"  {escape_control_chars(notice.advice)}", file=sys.stderr)
     return 0
 
 

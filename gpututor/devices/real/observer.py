@@ -19,7 +19,7 @@ from gpututor.devices.recorder import NOWHERE, Place, Recorder
 from gpututor.devices.virtual.execution.prices import flops_of
 from gpututor.devices.virtual.operator_registry import Operator, operator_of
 from gpututor.devices.virtual.operators.operands import bytes_of
-from gpututor.trace.events import Kind, ran_in
+from gpututor.trace.events import Kind, compute_dtype
 
 _ASKED = re.compile(r"Tried to allocate ([\d.]+) (bytes|[KMGT]iB)")
 _UNITS = {"bytes": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40}
@@ -346,7 +346,7 @@ class ObservingMode(TorchDispatchMode):
             size,
             stream=lap.stream,
             flops=flops,
-            dtype=ran_in(_dtypes((*args, *kwargs.values())), _dtypes([out])),
+            dtype=compute_dtype(_dtypes((*args, *kwargs.values())), _dtypes([out])),
             launched=lap.launched,
             start=lap.start,
             end=lap.end if lap.start >= 0 else -1,

@@ -15,11 +15,11 @@ import torch
 from gpututor.devices.recorder import Recorder
 from gpututor.devices.virtual import cuda_errors, torch_private
 from gpututor.devices.virtual.clock.machine_clock import MachineClock
-from gpututor.devices.virtual.clock.timeline import Mark
+from gpututor.devices.virtual.clock.timeline import EventMarker
 from gpututor.devices.virtual.cost import kernel as cost
 from gpututor.devices.virtual.cost.kernel import Cost
-from gpututor.devices.virtual.memory.allocator import Block, DeviceMemory
-from gpututor.devices.virtual.memory.events import MemoryWatch, PendingCopies
+from gpututor.devices.virtual.memory.allocator import Allocation, CachingAllocator
+from gpututor.devices.virtual.memory.events import AllocationLog, PendingCopies
 from gpututor.devices.virtual.options import MAX_GPUS
 from gpututor.hardware.gpus import GpuSpec
 
@@ -57,9 +57,9 @@ class GraphCapture(Protocol):
     gpu: VirtualGpu
     undo: dict[int, Callable[[], None]]
     own: set[int]
-    read: WeakSet[Block]
-    written: WeakSet[Block]
-    made: WeakSet[Block]
+    read: WeakSet[Allocation]
+    written: WeakSet[Allocation]
+    made: WeakSet[Allocation]
 
     def forbids(self) -> bool: ...
     def began_on(self, gpu: int, stream: int) -> bool: ...
@@ -67,8 +67,8 @@ class GraphCapture(Protocol):
     def add(self, step: Callable[[], None], kernels: tuple[str, ...]) -> None: ...
     def kernel(self, stream: int, name: str, size_bytes: int, cost: Cost) -> None: ...
     def copy(self, stream: int, name: str, size_bytes: int, engine: str, duration: int) -> None: ...
-    def record(self, stream: int) -> Mark: ...
-    def wait(self, gpu: int, stream: int, mark: Mark) -> None: ...
+    def record(self, stream: int) -> EventMarker: ...
+    def wait(self, gpu: int, stream: int, mark: EventMarker) -> None: ...
     def check(self) -> None: ...
 
 
@@ -91,7 +91,7 @@ class VirtualGpu:
         self.device = torch.device("cuda", index)
         """What Python sees. One object for each GPU of each machine: devices, and machines, are told apart by it."""
         self.name = str(self.device)
-        self.memory = DeviceMemory(index, memory_bytes)
+        self.memory = CachingAllocator(index, memory_bytes)
         self.launch_ns = round(spec.launch_s * 1e9)
         """What a launch costs the host, in nanoseconds."""
         self.view_ns = round(spec.launch_s * cost.launches("aten::view") * 1e9)
@@ -160,7 +160,7 @@ class VirtualMachine:
         for timeline in self.clock.gpus:
             timeline.played = recorder.set_times
         for gpu in self.gpus:
-            gpu.memory.watch = MemoryWatch(gpu.index, gpu.name, self.clock, recorder, self.per_thread)
+            gpu.memory.watch = AllocationLog(gpu.index, gpu.name, self.clock, recorder, self.per_thread)
 
     def start(self) -> None:
         """What CUDA does at its first use; raises its errors when that cannot be."""
@@ -227,12 +227,12 @@ if hasattr(os, "register_at_fork"):  # not on Windows, which cannot fork
     os.register_at_fork(after_in_child=_after_fork)
 
 
-def switch(machine: VirtualMachine | None) -> None:
+def set_active_machine(machine: VirtualMachine | None) -> None:
     """Make `machine` the one that torch sees; None switches the virtual GPU off."""
     _Active.machine = machine
 
 
-def active(what: str = "tensor") -> VirtualMachine:
+def active_machine(what: str = "tensor") -> VirtualMachine:
     """The machine that is on; raises `RuntimeError` when none is, about `what` was left of an earlier one."""
     machine = _Active.machine
     if machine is None:
@@ -252,15 +252,15 @@ def python_device(value: Any) -> torch.device:
     if type(value) is int:
         if value < 0:
             raise RuntimeError("Device index must not be negative")  # torch/csrc/utils/python_arg_parser.h
-        return active().gpu(value).device
+        return active_machine().gpu(value).device
     device = value if type(value) is torch.device else torch.device(value)
     kind = device.type
     if kind == "cuda":
         index = device.index
-        return (active().current if index is None else active().gpu(index)).device
+        return (active_machine().current if index is None else active_machine().gpu(index)).device
     if kind == "meta":
-        return device if device.index is None else active().gpu(device.index).device
-    if kind != "cpu" and kind in active().backends:
+        return device if device.index is None else active_machine().gpu(device.index).device
+    if kind != "cpu" and kind in active_machine().backends:
         raise cuda_errors.backend_without_tensors(kind)
     return device
 

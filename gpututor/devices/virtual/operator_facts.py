@@ -10,7 +10,7 @@ from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
-FREE = "free"
+NO_COST = "free"
 ELEMENTWISE = "elementwise"
 _PATH = Path(__file__).parent / "operators.toml"
 _DTYPE_GROUPS = {

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from gpututor.devices.virtual import torch_private
-from gpututor.devices.virtual.operator_facts import FREE, OperatorFacts, facts_of, kind_of, sized_by_numbers
+from gpututor.devices.virtual.operator_facts import NO_COST, OperatorFacts, facts_of, kind_of, sized_by_numbers
 
 _aten = torch.ops.aten
 Waits = Callable[[tuple[Any, ...]], bool]
@@ -274,7 +274,7 @@ class Operator:
         self.out_names = [one.name for one in writes if one.kwarg_only]
         """The names of its `out` arguments."""
         self.may_resize = bool(self.out_names)
-        self.is_kernel = not is_view and kind != FREE and func.namespace != "profiler"
+        self.is_kernel = not is_view and kind != NO_COST and func.namespace != "profiler"
         self.random = torch.Tag.nondeterministic_seeded in func.tags
         self.takes_generator = any(one.name == "generator" for one in schema.arguments)
         self.reads_at_indices = facts.indices == "read"

@@ -18,7 +18,7 @@ from gpututor.devices.virtual.clock.python_time import virtual_time_of
 from gpututor.devices.virtual.distributed import child_processes
 from gpututor.devices.virtual.distributed.child_processes import MachineSettings
 from gpututor.devices.virtual.distributed.collectives import collective_rules
-from gpututor.devices.virtual.machine import VirtualGpu, VirtualMachine, active, is_on, switch
+from gpututor.devices.virtual.machine import VirtualGpu, VirtualMachine, active_machine, is_on, set_active_machine
 from gpututor.devices.virtual.operator_registry import add_rules
 from gpututor.devices.virtual.operators import autocast, dispatch, shape_only, special
 from gpututor.devices.virtual.operators.special import special_rules
@@ -66,7 +66,7 @@ def virtual_gpu(
     options.warn_of(torch.__version__)
     machine = _built(count, model, memory_bytes, backends, recorder, obey_environment, values)
     settings = MachineSettings(count, model, memory_bytes, tuple(backends), obey_environment, virtual_time, values)
-    if is_on() and active().gives_way:
+    if is_on() and active_machine().gives_way:
         with _in_its_place(machine, settings):
             yield machine
         return
@@ -76,12 +76,12 @@ def virtual_gpu(
     with _lock:
         if is_on():
             raise RuntimeError("A virtual GPU is on already: leave its block before entering another.")
-        switch(machine)
+        set_active_machine(machine)
     context_before = torch_private.global_device_context()
     try:
         table = (*PATCHES, *(CUDA_BUILD if "cuda" in machine.backends else ()))
         with (
-            patch.applied(table),
+            patch.apply_patches(table),
             _time_of(machine, virtual_time),
             child_processes.inherited_settings(settings, enter_inherited),
             special.fused(),
@@ -96,7 +96,7 @@ def virtual_gpu(
                     torch.set_default_device(None if context_before is None else context_before.device)
                     torch_private.forget_global_device_context()
     finally:
-        switch(None)
+        set_active_machine(None)
         autocast.forget()
         moves.forget_pinned()
         nvtx.forget()
@@ -151,7 +151,7 @@ def _time_of(machine: VirtualMachine, virtual: bool) -> Iterator[None]:
     """This thread is on the machine, and `time` reads its clock, if time is virtual, for the block."""
     host = machine.clock.host
     host.begin(None)
-    with patch.replaced(TIME if virtual else ()), virtual_time_of(host if virtual else None):
+    with patch.original_of(TIME if virtual else ()), virtual_time_of(host if virtual else None):
         yield
 
 
@@ -159,12 +159,12 @@ class _Place:
     """A machine that stands in the place of another, and what puts that one back."""
 
     def __init__(self, machine: VirtualMachine, settings: MachineSettings) -> None:
-        before = active()
+        before = active_machine()
         machine.beside_real_gpu = before.beside_real_gpu
         self.left = False
         self.undo = ExitStack()
-        switch(machine)
-        self.undo.callback(switch, before)
+        set_active_machine(machine)
+        self.undo.callback(set_active_machine, before)
         self.undo.enter_context(_time_of(machine, settings.virtual_time))
         self.undo.enter_context(child_processes.inherited_settings(settings, enter_inherited))
         self.undo.callback(profile.stop_what_runs)

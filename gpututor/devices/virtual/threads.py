@@ -33,7 +33,7 @@ from gpututor.devices.virtual.api.devices import lazy_init
 from gpututor.devices.virtual.api.function_mode import ThreadModes, thread_has_modes
 from gpututor.devices.virtual.clock.machine_clock import HostClocks, Stamp
 from gpututor.devices.virtual.clock.python_time import is_learners, on_behalf, virtual_host
-from gpututor.devices.virtual.machine import active, is_on
+from gpututor.devices.virtual.machine import active_machine, is_on
 
 UNFOLLOWED = "threads wait here by means the clock does not follow"
 """The range in the trace where learner code first waits in real time."""
@@ -45,7 +45,7 @@ def thread_clock() -> HostClocks | None:
     """Return the clocks of the machine, for a thread that is on it."""
     if not is_on():
         return None
-    host = active().clock.host
+    host = active_machine().clock.host
     return host if host.running else None
 
 
@@ -101,7 +101,7 @@ def real_wait(real: Callable[..., Any], learners_only: bool = True) -> Callable[
     def wait(*arguments: Any, **named: Any) -> Any:
         host = thread_clock()
         if host is not None and (not learners_only or is_learners(sys._getframe(1).f_code)):
-            machine = active()
+            machine = active_machine()
             if not machine.waits_in_real_time:
                 machine.waits_in_real_time = True
                 machine.recorder.range(UNFOLLOWED, launched=host.now, end=host.now)
@@ -126,7 +126,7 @@ def thread_bootstrap(self: Any) -> None:
     if not is_on():
         _real_bootstrap(self)
         return
-    host = active().clock.host
+    host = active_machine().clock.host
     host.begin(getattr(self, "virtual_start", None))
     with ThreadModes():
         try:
@@ -153,7 +153,7 @@ def start_new_thread(function: Callable[..., object], args: tuple[Any, ...], kwa
         if not is_on():
             function(*args, **(kwargs or {}))
             return
-        active().clock.host.begin(started)
+        active_machine().clock.host.begin(started)
         with ThreadModes():
             function(*args, **(kwargs or {}))
 
@@ -396,7 +396,7 @@ class _Job:
     def __call__(self, *arguments: Any, **named: Any) -> Any:
         with _modes():
             places = self._places
-            host = active().clock.host if is_on() else None
+            host = active_machine().clock.host if is_on() else None
             if places is None or host is not places.clocks or self._given is None:
                 return self._function(*arguments, **named)
             host.latest = max(host.latest, host.now)

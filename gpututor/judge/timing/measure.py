@@ -16,19 +16,19 @@ from gpututor.errors import CourseError
 from gpututor.grading.report import Status
 from gpututor.grading.report_text import LEAST_TIME
 from gpututor.judge.author_code import ExerciseCode, broke, draw_inputs
-from gpututor.judge.devices import seen_by_checks
+from gpututor.judge.devices import to_machine
 from gpututor.judge.timing import roofline
 from gpututor.judge.timing.sequential_test import (
     Answer,
-    Comparer,
     Comparison,
     Inputs,
+    PairedComparison,
     Settings,
     Tell,
     quartiles,
     tell_nobody,
 )
-from gpututor.judge.timing.timing_workers import Null, Sibling, Stillness, Stopped
+from gpututor.judge.timing.timing_workers import NullWorker, Stopped, SuspendedProcesses, TimingWorker
 from gpututor.judge.workers import Worker, WorkerPool
 from gpututor.protocol.messages import MachineSpec
 from gpututor.trace.columns import Trace
@@ -114,8 +114,8 @@ def measure(
             "Leave out its real_at_most: only single functions are timed on real devices.",
         )
     with _workers(pool, 3) as (null, baseline, submission):
-        stillness = Stillness(os.getpid(), [null.pid, baseline.pid], pool.standing_still)
-        machine = seen_by_checks(spec, baseline.devices)
+        stillness = SuspendedProcesses(os.getpid(), [null.pid, baseline.pid], pool.standing_still)
+        machine = to_machine(spec, baseline.devices)
         chance = random.Random(seed)
         verifier = Verifier(code.checks, machine, exercise.entry, chance)
         peak = roofline.peak_of(machine)
@@ -137,13 +137,16 @@ def measure(
                 return broke(error)
 
         trusted = (exercise, spec, limit.baseline, baseline_source)
-        sides = (Sibling(baseline, *trusted, beside=stillness.still), Null(null, *trusted, beside=stillness.still))
-        comparer = Comparer(*sides, draw, verify, chance, settings)
+        sides = (
+            TimingWorker(baseline, *trusted, beside=stillness.still),
+            NullWorker(null, *trusted, beside=stillness.still),
+        )
+        comparer = PairedComparison(*sides, draw, verify, chance, settings)
         with _undisturbed():
             _prepare(comparer, sides, exercise, limit, code, verifier)
             if comparer.result.too_small:
                 return _too_small(comparer.result)
-            timed = Sibling(submission, exercise, spec, "solution.py", submission_source, beside=submission.awake)
+            timed = TimingWorker(submission, exercise, spec, "solution.py", submission_source, beside=submission.awake)
             try:
                 with submission.awake():
                     timed.load(code.given_source)
@@ -174,8 +177,8 @@ def _ratio(limit: SpeedLimit) -> float:
 
 
 def _prepare(
-    comparer: Comparer,
-    sides: tuple[Sibling, ...],
+    comparer: PairedComparison,
+    sides: tuple[TimingWorker, ...],
     exercise: Exercise,
     limit: SpeedLimit,
     code: ExerciseCode,

@@ -35,7 +35,7 @@ class Peak:
     def least_s(self, limit: SpeedLimit, drawn: dict[str, Any], output: Any) -> float:
         """The least time for one call: its inputs and its result."""
         tensors = list(tensors_by_path(output).values())
-        moved = limit.least_bytes(drawn) if limit.least_bytes else sum(map(written_bytes, tensors))
+        moved = limit.least_bytes(drawn) if limit.least_bytes else sum(map(minimum_bytes, tensors))
         seconds = moved / self.bytes_per_s
         if limit.least_flops is not None:
             fastest = max((self.flops(tensor.fact.dtype) for tensor in tensors), default=self.flops("float16"))
@@ -47,7 +47,7 @@ class Peak:
         return sum(self.least_s(limit, drawn, output) for drawn, output in zip(inputs, outputs, strict=True))
 
 
-def written_bytes(tensor: ObservedTensor) -> int:
+def minimum_bytes(tensor: ObservedTensor) -> int:
     """Bytes that had to be written for a result: what is only expanded is not."""
     lengths = zip(tensor.fact.shape, tensor.fact.strides, strict=True)
     elements = math.prod(length for length, stride in lengths if stride)

@@ -37,16 +37,16 @@ class Answer(Enum):
     OPEN = "open"
 
 
-def evidence(within: int, beyond: int) -> tuple[float, float]:
+def log_evidence(within: int, beyond: int) -> tuple[float, float]:
     """What the two bets have made of 1, after so many signs of either kind: (for `within`, for `beyond`)."""
     won, lost = math.log1p(STAKE), math.log1p(-STAKE)
     return math.exp(within * won + beyond * lost), math.exp(beyond * won + within * lost)
 
 
-def answer(signs: Sequence[bool], fewest: int = FEWEST_PAIRS) -> Answer:
+def decide(signs: Sequence[bool], fewest: int = FEWEST_PAIRS) -> Answer:
     """What `signs` (True: the pair kept to the ratio) say so far; `OPEN` before `fewest` of them."""
     within = sum(signs)
-    for_within, for_beyond = evidence(within, len(signs) - within)
+    for_within, for_beyond = log_evidence(within, len(signs) - within)
     if len(signs) < fewest:
         return Answer.OPEN
     if for_within >= ENOUGH:
@@ -60,7 +60,7 @@ def can_still_tell(signs: Sequence[bool], most: int = MOST_PAIRS) -> bool:
     if left <= 0:
         return False
     within, beyond = sum(signs), len(signs) - sum(signs)
-    return evidence(within + left, beyond)[0] >= ENOUGH or evidence(within, beyond + left)[1] >= ENOUGH
+    return log_evidence(within + left, beyond)[0] >= ENOUGH or log_evidence(within, beyond + left)[1] >= ENOUGH
 
 
 @dataclass(frozen=True)
@@ -172,7 +172,7 @@ class Comparison:
         return [submission / baseline for submission, baseline in pairs if baseline > 0]
 
 
-class Comparer:
+class PairedComparison:
     """Times a submission beside a baseline. `verify` says what is wrong with results, or None."""
 
     def __init__(
@@ -228,7 +228,7 @@ class Comparer:
             result.baseline_s.append(baseline_s)
             result.submission_s.append(submission_s)
             result.signs.append(submission_s <= at_most * baseline_s)
-            result.answer = answer(result.signs)
+            result.answer = decide(result.signs)
             tell(len(result.signs))
             if result.answer is not Answer.OPEN:
                 break

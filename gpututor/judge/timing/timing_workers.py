@@ -16,15 +16,15 @@ from gpututor.checks.model import Finding
 from gpututor.course.model import Exercise
 from gpututor.grading.report import Status
 from gpututor.judge import failures
-from gpututor.judge.channel import Conversation, DeadlinePassed, check_ticket, new_ticket
-from gpututor.judge.responses import SubmissionFailed, WorkerBroke, expect
-from gpututor.judge.runner import Plan, Submission, load_question
+from gpututor.judge.channel import DeadlinePassed, WorkerSession, check_ticket, new_ticket
+from gpututor.judge.responses import SubmissionFailed, WorkerProtocolError, expect
+from gpututor.judge.runner import RunPlan, Submission, load_question
 from gpututor.judge.timing.sequential_test import Inputs, Timed
 from gpututor.judge.workers import Worker
-from gpututor.judge.workers.worker import OverLimit
+from gpututor.judge.workers.worker import LimitExceeded
 from gpututor.processes import descendants
-from gpututor.protocol.decode import Unpacker
-from gpututor.protocol.encode import Packer
+from gpututor.protocol.decode import Decoder
+from gpututor.protocol.encode import Encoder
 from gpututor.protocol.frames import Bounds, EndOfFrames, Frame, FrameError, write_frame
 from gpututor.protocol.messages import TICKET, MachineSpec, Sizes
 from gpututor.protocol.values import ValueRefused
@@ -41,7 +41,7 @@ class Stopped(Exception):
         self.status = status
 
 
-class Sibling:
+class TimingWorker:
     """One worker with one file loaded, unobserved.
 
     `beside` is entered around each batch: it keeps the others still, or lets this one go on.
@@ -58,7 +58,7 @@ class Sibling:
         clock_ns: Callable[[], int] = time.perf_counter_ns,
     ) -> None:
         self._worker = worker
-        self._conversation = Conversation(worker.channel)
+        self._conversation = WorkerSession(worker.channel)
         self._exercise = exercise
         self._spec = spec
         self._file_name = file_name
@@ -69,7 +69,7 @@ class Sibling:
     def load(self, given_source: str) -> None:
         """Send the file. Raises `Stopped` when it does not load."""
         submission, sizes = Submission(self._file_name, self._source), Sizes(result_bytes=512 << 20)
-        question = load_question(self._exercise, self._spec, submission, given_source, Plan(), sizes)
+        question = load_question(self._exercise, self._spec, submission, given_source, RunPlan(), sizes)
         with self._telling("loads"):
             self._begin()
             expect(self._conversation.ask({**question, "observed": False}), "loaded")
@@ -117,9 +117,9 @@ class Sibling:
             raise Stopped(trouble.finding, Status.TOO_SLOW) from None
         except EndOfFrames:
             trouble = failures.from_exit(stage, exercise, self._worker.exit_status())
-        except OverLimit as over:
-            trouble = failures.from_over_limit(stage, exercise, over)
-        except WorkerBroke as broke:
+        except LimitExceeded as over:
+            trouble = failures.limit_exceeded(stage, exercise, over)
+        except WorkerProtocolError as broke:
             trouble = failures.from_broken_worker(stage, exercise, broke)
             raise Stopped(trouble.finding, Status.NEEDS_REVIEW) from None
         except (FrameError, ValueRefused) as error:
@@ -130,7 +130,7 @@ class Sibling:
         raise Stopped(trouble.finding, Status.FAILED)
 
 
-class Null(Sibling):
+class NullWorker(TimingWorker):
     """The baseline's file in another worker, which computes once and then answers with the same results again.
 
     So it brings the same inputs and as many bytes of results, and does none of the work in between.
@@ -147,7 +147,7 @@ class Null(Sibling):
 
 def encoded(inputs: Inputs, *, again: bool, keep: bool, ticket: str) -> tuple[bytes, int]:
     """The frame of a batch, made before the clock starts, and how many bytes of tensors it holds."""
-    packer = Packer()
+    packer = Encoder()
     nodes = [packer.pack(drawn) for drawn in inputs]
     stream = io.BytesIO()
     header = {"op": "time", "drawn": nodes, "again": again, "keep": keep, TICKET: ticket}
@@ -160,7 +160,7 @@ def outputs_of(frame: Frame, calls: int) -> list[Any]:
     nodes = frame.header.get("outputs")
     if not isinstance(nodes, list) or len(nodes) != calls:
         raise FrameError(f"the worker did not answer {calls} calls")
-    unpacker = Unpacker(frame.buffers)
+    unpacker = Decoder(frame.buffers)
     return [unpacker.unpack(node) for node in nodes]
 
 
@@ -175,7 +175,7 @@ def family(pid: int) -> set[int]:
         return {pid, *descendants(pid)}
 
 
-class Stillness:
+class SuspendedProcesses:
     """Stops processes of this one's tree, and lets them go on.
 
     An orphan that a submission left is this process's own child by now, so whoever is not trusted is taken to be its.

@@ -22,10 +22,10 @@ from gpututor.judge.isolation import Isolation
 from gpututor.judge.workers.pool import worker_environment
 from gpututor.judge.workers.worker import (
     READY_WITHIN_S,
-    Ends,
     Worker,
     WorkerLost,
-    new_ends,
+    WorkerPipes,
+    open_pipes,
     remove_own_scratch,
     remove_scratch,
 )
@@ -55,7 +55,7 @@ class ForkServer:
     def start(self) -> Worker:
         """Raises `GradingError` when the server cannot be started, `NotGradableHere` off Linux."""
         server = self._running_server()
-        with new_ends(self._isolation) as ends:
+        with open_pipes(self._isolation) as ends:
             return ends.worker(server.fork(ends))
 
     def keep(self) -> set[int]:
@@ -104,7 +104,7 @@ class _Server:
     def is_dead(self) -> bool:
         return self.process.poll() is not None
 
-    def fork(self, ends: Ends) -> _Forked:
+    def fork(self, ends: WorkerPipes) -> _Forked:
         """Ask for a child; does not wait for it. Raises `WorkerLost`."""
         number = next(self._numbers)
         body = _Forked(self, number, ends.scratch.outside, ends.judges)

@@ -15,7 +15,7 @@ from typing import Protocol
 from gpututor.errors import GradingError
 from gpututor.grading.report import Workers
 from gpututor.judge.isolation import Isolation
-from gpututor.judge.workers.worker import Worker, new_ends, remove_own_scratch, remove_scratch
+from gpututor.judge.workers.worker import Worker, open_pipes, remove_own_scratch, remove_scratch
 from gpututor.processes import end_descendants, kill_tree, reap_orphans, signal_below, status_of_child
 
 
@@ -134,7 +134,7 @@ class WorkerPool:
 PASSED_ON = ("PATH", "LANG", "LC_ALL", "CUDA_VISIBLE_DEVICES", "LD_LIBRARY_PATH", "SYSTEMROOT")
 
 
-class Spares:
+class SpawnedWorkers:
     """A source of workers, each a Python of its own, `isolated` or not."""
 
     def __init__(self, isolation: Isolation) -> None:
@@ -151,7 +151,7 @@ class Spares:
     def start(self) -> Worker:
         """Raises `GradingError` when no process can be started."""
         isolation = self._isolation
-        with new_ends(isolation) as ends:
+        with open_pipes(isolation) as ends:
             passed = [ends.connection.fileno(), ends.stack]
             process = subprocess.Popen(
                 isolation.command("gpututor.worker", *map(str, passed), str(ends.scratch.inside), isolation.name),

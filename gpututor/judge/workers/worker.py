@@ -37,7 +37,7 @@ _SHARE = re.compile(rb"^Pss_(?:Anon|Shmem):\s*(\d+)", re.MULTILINE)
 What = Literal["memory", "processes", "threads", "scratch bytes", "scratch files"]
 
 
-class OverLimit(Exception):
+class LimitExceeded(Exception):
     """A worker took more of the machine than it may; `amount` and `limit` are in bytes, or counted."""
 
     def __init__(self, what: What, amount: int, limit: int) -> None:
@@ -48,7 +48,7 @@ class OverLimit(Exception):
 
 
 @dataclass(frozen=True)
-class Use:
+class ResourceUsage:
     """What a tree of processes uses."""
 
     resident_bytes: int
@@ -57,26 +57,26 @@ class Use:
     threads: int
 
 
-class Watch:
+class ResourceMonitor:
     """Looks at the tree of processes that begins at `root`, and at the folder `scratch` where the judge can see it."""
 
     def __init__(self, root: int, scratch: Path | None) -> None:
         self._root = root
         self._scratch = scratch
-        self._fresh = Use(0, 0, 0)
+        self._fresh = ResourceUsage(0, 0, 0)
         self._next_look = 0.0
         self._resident_limit = resident_limit_bytes()
 
     def begin(self) -> None:
         """From now on: what is used at this moment is what a fresh worker has, and is not counted."""
-        self._fresh = use_of(self._root)
+        self._fresh = measure_usage(self._root)
 
     def look(self) -> None:
         """Raises `OverLimit`. To be called often: it does something every `EVERY_S`."""
         now = time.monotonic()
         if now < self._next_look:
             return
-        use = use_of(self._root)
+        use = measure_usage(self._root)
         # A keeper or bubblewrap's own processes, which a fresh worker has too, are not the submission's.
         extra = max(0, self._fresh.processes - 1)
         _compare("processes", use.processes - extra, PROCESSES)
@@ -95,10 +95,10 @@ class Watch:
 
 def _compare(what: What, amount: int, limit: int) -> None:
     if amount > limit:
-        raise OverLimit(what, amount, limit)
+        raise LimitExceeded(what, amount, limit)
 
 
-def use_of(root: int) -> Use:
+def measure_usage(root: int) -> ResourceUsage:
     """Of `root` and all that descends from it."""
     if sys.platform != "linux":
         return _use_by_ps(root)
@@ -109,7 +109,7 @@ def use_of(root: int) -> Use:
             resident_kib += int(fields.get(b"RssAnon", 0)) + int(fields.get(b"RssShmem", 0))
             processes += 1
             threads += int(fields.get(b"Threads", 1))
-    return Use(resident_kib << 10, processes, threads)
+    return ResourceUsage(resident_kib << 10, processes, threads)
 
 
 def own_share_of(root: int) -> int:
@@ -129,12 +129,12 @@ def own_share_of(root: int) -> int:
     return total_kib << 10
 
 
-def _use_by_ps(root: int) -> Use:
+def _use_by_ps(root: int) -> ResourceUsage:
     listing = subprocess.run(["ps", "-axo", "pid=,rss="], capture_output=True, text=True, check=False).stdout
     pairs = (line.split() for line in listing.splitlines())
     resident_kib = {int(pid): int(kib) for pid, kib in pairs}
     members = [root, *descendants(root)]
-    return Use(sum(resident_kib.get(pid, 0) for pid in members) << 10, len(members), len(members))
+    return ResourceUsage(sum(resident_kib.get(pid, 0) for pid in members) << 10, len(members), len(members))
 
 
 def scratch_use(folder: Path) -> tuple[int, int]:
@@ -236,7 +236,7 @@ class Worker:
         self._body.wait_until_started()
         self.devices = tuple(ready["devices"])
         self.torch_version = ready["torch"]
-        watch = Watch(self.pid, self._scratch.outside)
+        watch = ResourceMonitor(self.pid, self._scratch.outside)
         watch.begin()
         self.channel.look = watch.look
 
@@ -360,7 +360,7 @@ def sweep_scratch() -> None:
 
 
 @dataclass
-class Ends:
+class WorkerPipes:
     """Of one worker that is about to start."""
 
     scratch: Scratch
@@ -381,7 +381,7 @@ class Ends:
 
 
 @contextlib.contextmanager
-def new_ends(isolation: Isolation) -> Iterator[Ends]:
+def open_pipes(isolation: Isolation) -> Iterator[WorkerPipes]:
     """The worker's ends are closed after the block; so are the judge's, and its scratch folder goes, unless it lives.
 
     Raises `GradingError` where there is none to be had, and in place of an `OSError` inside.
@@ -401,7 +401,7 @@ def new_ends(isolation: Isolation) -> Iterator[Ends]:
                 channel = Channel(connection, printed)
                 not_joined.pop_all()
             ours.callback(channel.close)
-            ends = Ends(scratch, their_connection, their_printed, their_stack, connection, channel, stack)
+            ends = WorkerPipes(scratch, their_connection, their_printed, their_stack, connection, channel, stack)
             yield ends
             if ends.taken:
                 ours.pop_all()

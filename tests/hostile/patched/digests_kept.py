@@ -2,9 +2,9 @@
 # tries: to change its inputs, and to have the digests before and after called equal
 # ends: failed, error, needs review
 # isolation: both
-from gpututor.protocol.encode import Packer
+from gpututor.protocol.encode import Encoder
 
-Packer.digests = lambda self, value: {}
+Encoder.digests = lambda self, value: {}
 
 
 def scores(table, queries, device):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gpututor.authoring.scaffold import make_exercise
-from gpututor.authoring.verify import Gate, Listener, Subject, targets_of
+from gpututor.authoring.verify import Listener, Subject, Verifier, targets_of
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ def looked_at(
     """What the gate finds, by the exercise's name or the folder's."""
     lines = [] if told is None else told
     listener = Listener(lambda subject, what: lines.append(what), lambda subject: lines.append(f"end {subject.name}"))
-    gate = Gate(targets_of(course, words), listener, with_mutants=with_mutants)
+    gate = Verifier(targets_of(course, words), listener, with_mutants=with_mutants)
     gate.work(stations)
     return {subject.name.rpartition(" ")[2]: subject for subject in gate.subjects}
 

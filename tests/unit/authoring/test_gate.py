@@ -9,9 +9,9 @@ import pytest
 
 from gpututor.authoring import pool
 from gpututor.authoring.lint import named_check
-from gpututor.authoring.pool import Job, Station, do_all
+from gpututor.authoring.pool import Job, JudgePool, do_all
 from gpututor.authoring.trials import first_trial, trials_on
-from gpututor.authoring.verify import Gate, Listener, Subject, example_faults, targets_of
+from gpututor.authoring.verify import Listener, Subject, Verifier, example_faults, targets_of
 from gpututor.course.loader import load_course
 from tests.unit.authoring.skeletons import Change, looked_at, skeleton, titles
 
@@ -194,7 +194,7 @@ def test_on_another_gpu_right_code_must_pass_and_wrong_code_must_fail(tmp_path: 
         Change("wrong/signs_lost.py", ".abs()", f".abs() if {MODEL} else {PRODUCT}"),
     )
     lines: list[str] = []
-    gate = Gate(
+    gate = Verifier(
         targets_of(tmp_path, ()),
         Listener(lambda subject, what: lines.append(what), lambda subject: None),
         with_mutants=False,
@@ -269,7 +269,7 @@ def test_examples_run_on_as_many_gpus_as_the_lesson_says(tmp_path: Path) -> None
     asked = "import torch\n\nassert torch.cuda.device_count() == 2\n"
     (lesson / "lesson.md").write_text(text.replace("import torch\n", asked, 1))
     (loaded,) = load_course(course).lessons
-    station = Station()
+    station = JudgePool()
     assert [fault.problem for fault in example_faults(loaded, station)] == ["the example raises AssertionError: "]
     (lesson / "lesson.toml").write_text('title = "Two"\nsummary = "Two."\ngpus = 2\n')
     (loaded,) = load_course(course).lessons
@@ -314,15 +314,15 @@ def test_examples_that_end_the_program_are_told(tmp_path: Path) -> None:
     text = (lesson / "lesson.md").read_text()
     (lesson / "lesson.md").write_text(text.replace("import torch\n", "raise SystemExit(3)\n", 1))
     (loaded,) = load_course(tmp_path / "course").lessons
-    (fault,) = example_faults(loaded, Station())
+    (fault,) = example_faults(loaded, JudgePool())
     assert fault.problem == "Its examples end the process: exit status 3"
 
 
 def test_what_a_job_raises_ends_all_of_them() -> None:
-    def breaks(station: Station) -> list[Job]:
+    def breaks(station: JudgePool) -> list[Job]:
         raise ZeroDivisionError
 
-    def gives(station: Station) -> list[Job]:
+    def gives(station: JudgePool) -> list[Job]:
         return [Job((1,), breaks), Job((2,), gives)]
 
     with pytest.raises(ZeroDivisionError):
@@ -333,7 +333,7 @@ def test_jobs_are_taken_in_their_order() -> None:
     done: list[int] = []
 
     def work(number: int) -> Job:
-        def do(station: Station) -> list[Job]:
+        def do(station: JudgePool) -> list[Job]:
             done.append(number)
             return [work(number + 2)] if number < 3 else []
 

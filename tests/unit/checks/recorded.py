@@ -11,7 +11,7 @@ import torch
 from gpututor.checks.model import Call, MemoryUse, Run, Span
 from gpututor.hardware.scenario import Scenario
 from gpututor.protocol.messages import MachineSpec
-from gpututor.worker.machine import Around, EnteredMachine, entered
+from gpututor.worker.machine import CallMeasurement, EnteredMachine, enter_machine
 from tests.unit.checks.runs import GPU
 
 _numbers = count()
@@ -21,7 +21,7 @@ def recorded(source: str, *drawn: dict[str, Any], gpus: int = 1, gpu: str = "T4"
     """What was observed when the function `work` of `source` was called with each of `drawn`, `repeats` times."""
     file = f"/learner/work_{next(_numbers)}.py"
     spec = MachineSpec(Scenario("one GPU", gpus, ("cuda",), gpu), "virtual", 0)
-    with entered(spec, file) as machine:
+    with enter_machine(spec, file) as machine:
         machine.recorder.enabled = False
         space: dict[str, Any] = {}
         exec(compile(source, file, "exec"), space)
@@ -36,7 +36,7 @@ def _call(machine: EnteredMachine, function: Any, drawn: dict[str, Any]) -> Call
     recorder = machine.recorder
     before = len(recorder.complete())
     arguments = {name: one.clone() if isinstance(one, torch.Tensor) else one for name, one in drawn.items()}
-    around = Around(machine.gauge)
+    around = CallMeasurement(machine.gauge)
     around.begin()
     recorder.enabled = True
     try:

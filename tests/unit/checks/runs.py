@@ -9,8 +9,8 @@ import torch
 
 from gpututor.checks.model import Call, Check, Finding, Machine, Run
 from gpututor.hardware.scenario import Scenario
-from gpututor.protocol.decode import Unpacker, facts_by_path
-from gpututor.protocol.encode import Packer
+from gpututor.protocol.decode import Decoder, facts_by_path
+from gpututor.protocol.encode import Encoder
 from gpututor.protocol.values import ObservedTensor
 from gpututor.trace.columns import Trace
 from gpututor.trace.events import Kind
@@ -22,9 +22,9 @@ SOURCE = "import torch\n\n\ndef work(x):\n    y = x.cuda()\n    return y\n"
 
 def observed(value: object, device: str = "cpu") -> Any:
     """`value` as it would arrive, its tensors said to live on `device`."""
-    packer = Packer()
+    packer = Encoder()
     tree = packer.pack(value)
-    return moved(Unpacker(tuple(packer.buffers)).unpack(tree), device)
+    return moved(Decoder(tuple(packer.buffers)).unpack(tree), device)
 
 
 def moved(tree: Any, device: str) -> Any:
@@ -69,7 +69,7 @@ def run_of(
 ) -> Run:
     """A run with one call. `output` is packed as it is unless it is observed already."""
     drawn = drawn or {}
-    arguments = facts_by_path(Packer().facts({name: v for name, v in drawn.items() if isinstance(v, torch.Tensor)}))
+    arguments = facts_by_path(Encoder().facts({name: v for name, v in drawn.items() if isinstance(v, torch.Tensor)}))
     return Run(machine, (Call(drawn, arguments, output, trace or Trace()),), source, "work")
 
 

@@ -12,8 +12,8 @@ import torch
 from gpututor.checks import aliasing, identity, placement, source, structure, syncs, transfers, value
 from gpututor.checks.model import Check
 from gpututor.errors import CourseError
-from gpututor.protocol.decode import Unpacker, facts_by_path
-from gpututor.protocol.encode import Packer
+from gpututor.protocol.decode import Decoder, facts_by_path
+from gpututor.protocol.encode import Encoder
 from tests.unit.checks.runs import GPU, NO_GPU, copies, found, observed, run_of, waits
 
 
@@ -113,10 +113,10 @@ def test_placement_points_at_the_copy_that_took_it_away() -> None:
 
 def call_with(output: torch.Tensor, argument: torch.Tensor) -> Any:
     """A run whose output was packed beside its argument, so that identities and storages can be compared."""
-    packer = Packer()
+    packer = Encoder()
     tree = packer.pack(output)
     facts = facts_by_path(packer.facts({"x": argument}))
-    run = run_of(Unpacker(tuple(packer.buffers)).unpack(tree), {"x": argument})
+    run = run_of(Decoder(tuple(packer.buffers)).unpack(tree), {"x": argument})
     return replace(run, calls=(replace(run.calls[0], arguments=facts),))
 
 

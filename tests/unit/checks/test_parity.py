@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpututor.checks import parity
-from gpututor.checks.parity import disagreement
+from gpututor.checks.parity import compare_with_reference
 from gpututor.checks.tolerances import TIERS
 from gpututor.errors import CourseError
 from tests.unit.checks.runs import found, observed, run_of
@@ -29,7 +29,7 @@ def matrices(size: tuple[int, int, int], dtype: torch.dtype) -> tuple[torch.Tens
 def test_an_honest_product_passes(size: tuple[int, int, int], dtype: torch.dtype) -> None:
     a, b = matrices(size, dtype)
 
-    assert disagreement(a @ b, a.double() @ b.double()) is None
+    assert compare_with_reference(a @ b, a.double() @ b.double()) is None
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=str)
@@ -38,7 +38,7 @@ def test_a_product_in_the_next_lower_precision_fails(size: tuple[int, int, int],
     a, b = matrices(size, dtype)
     lower = {torch.float64: torch.float32, torch.float32: torch.float16}[dtype]
 
-    found = disagreement((a.to(lower) @ b.to(lower)).to(dtype), a.double() @ b.double())
+    found = compare_with_reference((a.to(lower) @ b.to(lower)).to(dtype), a.double() @ b.double())
 
     assert found is not None
     assert "relative error" in found.got
@@ -58,7 +58,7 @@ def test_nonsense_fails_in_every_dtype(dtype: torch.dtype, nonsense: str) -> Non
         "negative": -ref,
     }[nonsense]
 
-    assert disagreement(wrong.to(dtype), ref) is not None
+    assert compare_with_reference(wrong.to(dtype), ref) is not None
 
 
 def test_one_wrong_element_in_a_large_result_is_seen() -> None:
@@ -66,7 +66,7 @@ def test_one_wrong_element_in_a_large_result_is_seen() -> None:
     got = ref.float()
     got[300, 17] += 0.01
 
-    found = disagreement(got, ref)
+    found = compare_with_reference(got, ref)
 
     assert found is not None
     assert "[300, 17]" in found.got
@@ -79,23 +79,23 @@ def test_a_tiny_row_beside_a_large_one_must_be_right_too() -> None:
     got = ref.float()
     got[1] = 2e-6
 
-    assert disagreement(got, ref) is not None
+    assert compare_with_reference(got, ref) is not None
 
 
 def test_zeros_agree_with_zeros_and_nothing_else_does() -> None:
     zeros = torch.zeros(3, 3, dtype=torch.float64)
 
-    assert disagreement(zeros.float(), zeros) is None
-    assert disagreement(zeros.float() + 1e-3, zeros) is not None
+    assert compare_with_reference(zeros.float(), zeros) is None
+    assert compare_with_reference(zeros.float() + 1e-3, zeros) is not None
 
 
 def test_positions_of_inf_and_nan_must_match() -> None:
     inf, nan = float("inf"), float("nan")
     ref = torch.tensor([1.0, inf, -inf, nan], dtype=torch.float64)
 
-    assert disagreement(ref.float(), ref) is None
+    assert compare_with_reference(ref.float(), ref) is None
     for wrong in ([1.0, inf, inf, nan], [1.0, inf, -inf, 0.0], [nan, inf, -inf, nan], [1.0, 3.0, -inf, nan]):
-        finding = disagreement(torch.tensor(wrong), ref)
+        finding = compare_with_reference(torch.tensor(wrong), ref)
         assert finding is not None
         assert "inf and nan" in finding.expected
 
@@ -103,32 +103,32 @@ def test_positions_of_inf_and_nan_must_match() -> None:
 def test_integers_and_booleans_are_exact() -> None:
     ref = torch.tensor([1, 2, 3])
 
-    assert disagreement(torch.tensor([1, 2, 3]), ref) is None
-    finding = disagreement(torch.tensor([1, 2, 4]), ref)
+    assert compare_with_reference(torch.tensor([1, 2, 3]), ref) is None
+    finding = compare_with_reference(torch.tensor([1, 2, 4]), ref)
     assert finding is not None
     assert "at [2] 4, not 3 (1 of 3 elements are off)" in finding.got
-    assert disagreement(torch.tensor([True, False]), torch.tensor([True, True])) is not None
+    assert compare_with_reference(torch.tensor([True, False]), torch.tensor([True, True])) is not None
 
 
 def test_shapes_are_never_broadcast() -> None:
-    finding = disagreement(torch.ones(3, 1), torch.ones(3, 3, dtype=torch.float64))
+    finding = compare_with_reference(torch.ones(3, 1), torch.ones(3, 3, dtype=torch.float64))
 
     assert finding is not None
     assert finding.got == "shape (3, 1)"
 
 
 def test_empty_and_scalar_results_are_compared() -> None:
-    assert disagreement(torch.empty(0, 3), torch.empty(0, 3, dtype=torch.float64)) is None
-    assert disagreement(torch.tensor(2.0), torch.tensor(2.0, dtype=torch.float64)) is None
-    assert disagreement(torch.tensor(2.1), torch.tensor(2.0, dtype=torch.float64)) is not None
+    assert compare_with_reference(torch.empty(0, 3), torch.empty(0, 3, dtype=torch.float64)) is None
+    assert compare_with_reference(torch.tensor(2.0), torch.tensor(2.0, dtype=torch.float64)) is None
+    assert compare_with_reference(torch.tensor(2.1), torch.tensor(2.0, dtype=torch.float64)) is not None
 
 
 def test_the_size_of_the_error_names_its_cause() -> None:
     a, b = matrices((64, 64, 64), torch.float32)
     exact = a.double() @ b.double()
 
-    half = disagreement((a.half() @ b.half()).float(), exact)
-    brain = disagreement((a.bfloat16() @ b.bfloat16()).float(), exact)
+    half = compare_with_reference((a.half() @ b.half()).float(), exact)
+    brain = compare_with_reference((a.bfloat16() @ b.bfloat16()).float(), exact)
 
     assert half is not None
     assert brain is not None
@@ -141,7 +141,7 @@ def test_the_size_of_an_error_that_few_elements_carry_is_compared_with_no_precis
     wrong = exact.float()
     wrong[:8] *= 1 + 1e-3
 
-    found = disagreement(wrong, exact)
+    found = compare_with_reference(wrong, exact)
 
     assert found is not None
     assert "inside" not in found.advice
@@ -185,7 +185,7 @@ def swapped(count: int) -> tuple[torch.Tensor, torch.Tensor]:
 def test_another_order_is_named_only_where_a_permutation_explains_what_differs(
     case: tuple[torch.Tensor, torch.Tensor], is_another_order: bool
 ) -> None:
-    found = disagreement(*case)
+    found = compare_with_reference(*case)
 
     assert found is not None
     assert ("another order" in found.advice) is is_another_order
@@ -194,18 +194,18 @@ def test_another_order_is_named_only_where_a_permutation_explains_what_differs(
 def test_a_factor_is_named_only_where_it_explains_the_error() -> None:
     ref = torch.randn(4096, generator=torch.Generator().manual_seed(6), dtype=torch.float64)
     got = (ref * 1.003 + 0.009 * torch.randn(4096, dtype=torch.float64)).bfloat16()
-    found = disagreement(got, ref, 0.9)
+    found = compare_with_reference(got, ref, 0.9)
 
     assert found is not None
     assert "times the right one" not in found.advice
-    halved = disagreement((ref / 2).bfloat16(), ref)
+    halved = compare_with_reference((ref / 2).bfloat16(), ref)
     assert halved is not None
     assert "1/2 times the right one" in halved.advice
 
 
 def test_elements_that_are_all_a_little_off_are_shown_too() -> None:
     exact = torch.ones(100, dtype=torch.float64)
-    found = disagreement((exact * (1 + 3e-5)).float(), exact)
+    found = compare_with_reference((exact * (1 + 3e-5)).float(), exact)
     assert found is not None
     assert found.got.startswith("relative error 3.0e-05; at [0] 1.00003, not 1;")
     assert "(100 of 100 elements are off)" in found.got
@@ -219,7 +219,7 @@ def test_rounding_to_the_dtype_is_always_allowed_at_every_scale(
     scale = 10.0 ** (exponent if dtype is not torch.float16 else exponent / 10)
     ref = torch.randn(shape, generator=torch.Generator().manual_seed(1), dtype=torch.float64) * scale
 
-    assert disagreement(ref.to(dtype), ref) is None
+    assert compare_with_reference(ref.to(dtype), ref) is None
 
 
 def test_the_reference_gets_float64_and_copies_of_the_inputs() -> None:

@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from gpututor.checks import parity
-from gpututor.checks.parity import disagreement
-from gpututor.checks.tolerances import TIERS, errors_of, gates_for
+from gpututor.checks.parity import compare_with_reference
+from gpututor.checks.tolerances import TIERS, errors_of, gates_for_dtype
 from gpututor.errors import CourseError
 from tests.unit.checks.runs import found, observed, run_of
 
@@ -23,7 +23,7 @@ def randn(*shape: int, dtype: torch.dtype = F64, seed: int = 0) -> torch.Tensor:
 
 
 def advice(got: torch.Tensor, ref: torch.Tensor) -> str:
-    finding = disagreement(got, ref)
+    finding = compare_with_reference(got, ref)
     assert finding is not None
     return finding.advice
 
@@ -33,51 +33,51 @@ def advice(got: torch.Tensor, ref: torch.Tensor) -> str:
 def test_shapes_at_the_edge_are_compared_in_every_dtype(shape: tuple[int, ...], dtype: torch.dtype) -> None:
     ref = randn(*shape, dtype=torch.complex128 if dtype.is_complex else F64) + 2
 
-    assert disagreement(ref.to(dtype), ref) is None
+    assert compare_with_reference(ref.to(dtype), ref) is None
     if ref.numel():
-        assert disagreement((1.5 * ref).to(dtype), ref) is not None
-        assert disagreement(torch.zeros_like(ref, dtype=dtype), ref) is not None
+        assert compare_with_reference((1.5 * ref).to(dtype), ref) is not None
+        assert compare_with_reference(torch.zeros_like(ref, dtype=dtype), ref) is not None
 
 
 @pytest.mark.parametrize("scale", [1e-300, 1e-160, 1e160, 1e300])
 def test_squares_that_leave_the_range_of_float64_hide_nothing(scale: float) -> None:
     ref = randn(5, 7) * scale
 
-    assert disagreement(ref.clone(), ref) is None
-    assert disagreement(ref * 1.001, ref) is not None
-    assert disagreement(torch.zeros_like(ref), ref) is not None
-    assert disagreement(-ref * 1e7 if scale < 1 else -ref, ref) is not None
+    assert compare_with_reference(ref.clone(), ref) is None
+    assert compare_with_reference(ref * 1.001, ref) is not None
+    assert compare_with_reference(torch.zeros_like(ref), ref) is not None
+    assert compare_with_reference(-ref * 1e7 if scale < 1 else -ref, ref) is not None
 
 
 def test_what_a_dtype_cannot_hold_may_be_inf_and_nothing_else_may() -> None:
     ref = torch.tensor([70_000.0, -70_000.0, 1.0], dtype=F64)
     inf = math.inf
 
-    assert disagreement(ref.half(), ref) is None
-    assert disagreement(torch.tensor([inf, inf, 1.0]).half(), ref) is not None
-    assert disagreement(torch.tensor([inf, -inf, inf]).half(), ref) is not None
-    assert disagreement(ref.float().where(ref < 2, torch.tensor(inf)), ref) is not None
+    assert compare_with_reference(ref.half(), ref) is None
+    assert compare_with_reference(torch.tensor([inf, inf, 1.0]).half(), ref) is not None
+    assert compare_with_reference(torch.tensor([inf, -inf, inf]).half(), ref) is not None
+    assert compare_with_reference(ref.float().where(ref < 2, torch.tensor(inf)), ref) is not None
 
 
 def test_numbers_below_the_smallest_normal_one_may_be_flushed_to_zero() -> None:
     ref = torch.tensor([1e-40, 3e-39, 0.0], dtype=F64)
 
-    assert disagreement(torch.zeros(3), ref) is None
-    assert disagreement(torch.full((3,), 1e-36), ref) is not None
-    assert disagreement((ref * 1e33).half(), ref * 1e33) is None
+    assert compare_with_reference(torch.zeros(3), ref) is None
+    assert compare_with_reference(torch.full((3,), 1e-36), ref) is not None
+    assert compare_with_reference((ref * 1e33).half(), ref * 1e33) is None
 
 
 def test_complex_results_are_compared_and_conjugates_are_named() -> None:
     ref = randn(4, 4, dtype=torch.complex128)
 
-    assert disagreement(ref.to(torch.complex64), ref) is None
+    assert compare_with_reference(ref.to(torch.complex64), ref) is None
     assert "conjugate" in advice(ref.conj().to(torch.complex64), ref)
-    assert disagreement(ref.real.float(), ref) is not None
+    assert compare_with_reference(ref.real.float(), ref) is not None
 
 
 def test_whole_numbers_are_no_result_where_the_reference_has_fractions() -> None:
-    assert disagreement(torch.tensor([0, 0]), torch.tensor([0.3, 0.7], dtype=F64)) is not None
-    assert disagreement(torch.tensor([1.0, 2.0]), torch.tensor([1, 2])) is not None
+    assert compare_with_reference(torch.tensor([0, 0]), torch.tensor([0.3, 0.7], dtype=F64)) is not None
+    assert compare_with_reference(torch.tensor([1.0, 2.0]), torch.tensor([1, 2])) is not None
 
 
 @pytest.mark.parametrize(
@@ -139,7 +139,7 @@ def test_a_chain_of_operators_may_be_as_far_off_as_its_reference_is_in_the_same_
     for _ in range(12):
         other_order = 4 * other_order - 4 * other_order * other_order
 
-    assert disagreement(other_order, chain(x.double())) is not None
+    assert compare_with_reference(other_order, chain(x.double())) is not None
     assert parity(chain).find(run_of(observed(other_order), {"x": x})) is None
     wrong = found(parity(chain), run_of(observed(other_order + 0.1), {"x": x}))
     assert "relative error" in wrong.got
@@ -147,11 +147,11 @@ def test_a_chain_of_operators_may_be_as_far_off_as_its_reference_is_in_the_same_
 
 def test_calibration_has_an_end() -> None:
     ref = randn(8, 8)
-    gates = gates_for(F32, errors_of(torch.zeros(8, 8), ref))
+    gates = gates_for_dtype(F32, errors_of(torch.zeros(8, 8), ref))
 
     assert not errors_of(torch.zeros(8, 8), ref).within(gates)
     assert gates.frobenius == 0.1
-    assert gates_for(F32, errors_of(torch.full((8, 8), math.nan), ref)) == TIERS[F32]
+    assert gates_for_dtype(F32, errors_of(torch.full((8, 8), math.nan), ref)) == TIERS[F32]
 
 
 def test_a_reference_that_the_cpu_cannot_do_in_the_dtype_leaves_the_tiers() -> None:

@@ -9,7 +9,7 @@ from gpututor.checks import precision
 from gpututor.errors import CourseError
 from gpututor.grading.report import Status
 from gpututor.trace.columns import Trace
-from gpututor.trace.events import Kind, ran_in
+from gpututor.trace.events import Kind, compute_dtype
 from tests.unit.checks.recorded import recorded
 from tests.unit.checks.runs import found, run_of
 
@@ -131,7 +131,7 @@ def test_work_on_the_cpu_does_not_count() -> None:
 def test_an_operator_runs_in_the_wider_of_its_first_input_and_output(
     inputs: list[str], outputs: list[str], dtype: str
 ) -> None:
-    assert ran_in(inputs, outputs) == dtype
+    assert compute_dtype(inputs, outputs) == dtype
 
 
 def test_odd_types_and_shares_are_the_authors_fault() -> None:

@@ -260,7 +260,7 @@ def test_an_attribute_with_something_in_its_place_is_that_attribute() -> None:
     assert not passes(source(forbid=("item",)), "def work(x):\n    return getattr(x, 'item', None)()\n")
 
 
-FILES = ("checks/syntax.py", "checks/names.py", "checks/dead_code.py")
+FILE = "checks/python_syntax.py"
 
 
 def steps(text: str) -> int:
@@ -269,7 +269,7 @@ def steps(text: str) -> int:
 
     def trace(frame: FrameType, event: str, argument: object) -> Any:
         nonlocal taken
-        if not frame.f_code.co_filename.endswith(FILES):
+        if not frame.f_code.co_filename.endswith(FILE):
             return None
         frame.f_trace_opcodes = True
         taken += 1
@@ -304,7 +304,7 @@ GROWING: dict[str, Callable[[int], str]] = {
 
 @pytest.mark.parametrize("text", GROWING.values(), ids=list(GROWING))
 def test_the_time_to_read_a_file_grows_with_it_and_not_faster(text: Callable[[int], str]) -> None:
-    assert steps(text(400)) < 5 * steps(text(100))
+    assert 0 < steps(text(400)) < 5 * steps(text(100))
 
 
 def test_names_without_measure_fail_and_fill_no_memory() -> None:

@@ -13,8 +13,8 @@ from gpututor.checks.model import tensors_by_path
 from gpututor.checks.parity import leaves
 from gpututor.checks.trees import LONGEST_PATH, first_difference, joined, type_name
 from gpututor.checks.value import shorten
-from gpututor.protocol.decode import Unpacker
-from gpututor.protocol.encode import Packer
+from gpututor.protocol.decode import Decoder
+from gpututor.protocol.encode import Encoder
 from gpututor.protocol.values import ObservedObject
 from gpututor.trace.columns import Trace
 from gpututor.trace.events import Kind
@@ -66,9 +66,9 @@ def test_a_size_is_a_tuple() -> None:
 
 def arrived(value: object) -> Any:
     """What is one tensor in many places is one object when it has arrived."""
-    packer = Packer()
+    packer = Encoder()
     nodes = packer.pack(value)
-    return Unpacker(tuple(packer.buffers)).unpack(nodes)
+    return Decoder(tuple(packer.buffers)).unpack(nodes)
 
 
 def a_thousand() -> list[Any]:

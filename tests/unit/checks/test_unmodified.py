@@ -9,8 +9,8 @@ import torch
 from gpututor.checks import unmodified
 from gpututor.checks.model import Run
 from gpututor.grading.report import Status
-from gpututor.judge.grader import unasked_verdicts
-from gpututor.protocol.encode import Packer
+from gpututor.judge.grader import implicit_verdicts
+from gpututor.protocol.encode import Encoder
 from gpututor.trace.columns import Trace
 from gpututor.trace.events import Kind
 from tests.unit.checks.runs import found, run_of
@@ -75,7 +75,7 @@ def test_each_rank_is_looked_at_by_itself() -> None:
 def test_digests_tell_values_shapes_and_dtypes_apart() -> None:
     x = torch.arange(6.0)
     ways = [x, x + 1, x.reshape(2, 3), x.double(), -x, x.clone()]
-    digests = [Packer().digests({"x": way})["x"] for way in ways]
+    digests = [Encoder().digests({"x": way})["x"] for way in ways]
 
     assert len(set(digests)) == 5
     assert digests[0] == digests[5]
@@ -84,9 +84,9 @@ def test_digests_tell_values_shapes_and_dtypes_apart() -> None:
 def test_every_exercise_has_it_and_it_shows_only_when_it_fails() -> None:
     right, wrong = run_with(dict(BEFORE)), run_with({**BEFORE, "x": "changed"})
 
-    assert list(unasked_verdicts((), right)) == []
-    (verdict,) = unasked_verdicts((), wrong)
+    assert list(implicit_verdicts((), right)) == []
+    (verdict,) = implicit_verdicts((), wrong)
     assert (verdict.check, verdict.status) == ("unmodified", Status.FAILED)
     assert verdict.why
     assert verdict.advice
-    assert list(unasked_verdicts((unmodified(("x",)),), wrong)) == []
+    assert list(implicit_verdicts((unmodified(("x",)),), wrong)) == []

@@ -19,7 +19,7 @@ from gpututor.classroom.executors.ray import (
     probe_node,
 )
 from gpututor.classroom.jobs import Job
-from gpututor.classroom.work_queue import Work
+from gpututor.classroom.work_queue import WorkQueue
 from gpututor.grading.journal import entries
 from gpututor.grading.report import Outcome
 from tests.unit.classroom.judges import Bench, job_of
@@ -98,8 +98,8 @@ def jobs_in(folder: Path, count: int) -> list[Job]:
     return [job_of(folder, f"l/{number % 2}", str(number)) for number in range(count)]
 
 
-def run(jobs: Sequence[Job], cluster: FakeCluster, judges: int | None = None) -> tuple[Work, list[str]]:
-    work, told = Work(jobs), list[str]()
+def run(jobs: Sequence[Job], cluster: FakeCluster, judges: int | None = None) -> tuple[WorkQueue, list[str]]:
+    work, told = WorkQueue(jobs), list[str]()
     try:
         RayExecutor(cast(RayCluster, cluster), "process", judges, told.append).run(work)
     finally:
@@ -107,7 +107,7 @@ def run(jobs: Sequence[Job], cluster: FakeCluster, judges: int | None = None) ->
     return work, told
 
 
-def check_all_graded(folder: Path, work: Work, count: int) -> None:
+def check_all_graded(folder: Path, work: WorkQueue, count: int) -> None:
     assert work.progress.outcomes == {Outcome.PASSED: count}
     assert work.troubles == []
     assert len(list(entries(folder / "journal"))) == count

@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from gpututor.classroom.gradebook.build import gradebook_of
-from gpututor.classroom.gradebook.marking import Graded
+from gpututor.classroom.gradebook.marking import GradedAttempt
 from gpututor.classroom.gradebook.model import Gradebook
 from gpututor.classroom.rules import Rules
-from gpututor.classroom.submissions import Class, HandedIn, Student
+from gpututor.classroom.submissions import Class, Student, Submission
 from gpututor.course.model import Exercise
 from gpututor.grading.report import Outcome, Report, Status, Verdict
 from tests.unit.classroom.making import report_of
@@ -64,11 +64,11 @@ def gradebook(
     exercises: Mapping[str, Exercise] | None = None,
 ) -> Gradebook:
     """Of those who handed in `files`, and of `students`. The course's folder is gone, unless `exercises` are given."""
-    handed_in: list[HandedIn] = []
+    handed_in: list[Submission] = []
     graded = {}
     for number, each in enumerate(files):
         attempt = 1 + sum((one.student, one.exercise) == (each.student, each.exercise) for one in handed_in)
-        one = HandedIn(
+        one = Submission(
             student=each.student,
             exercise=each.exercise,
             source=f"{each.student}/{each.exercise.partition('/')[2]}.py",
@@ -80,7 +80,7 @@ def gradebook(
         )
         handed_in.append(one)
         if not each.refusal:
-            graded[one] = Graded(None, each.report)
+            graded[one] = GradedAttempt(None, each.report)
     known = {student.id: student for student in students}
     everyone = {each.student: known.get(each.student, Student(each.student)) for each in files} | known
     layout = "canvas" if any(student.platform_id for student in students) else "folders"

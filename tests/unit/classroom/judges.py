@@ -10,7 +10,7 @@ from pathlib import Path
 
 from gpututor.classroom.jobs import Job
 from gpututor.errors import GradingError
-from gpututor.grading.events import Cancelled, Graded, GradeRequest, GradingEvent
+from gpututor.grading.events import GradeRequest, GradingCancelled, GradingEvent, GradingFinished
 from gpututor.grading.journal import GradingKey, write_entry
 from gpututor.grading.report import Outcome, Report
 from tests.unit.classroom.making import report_of
@@ -65,9 +65,9 @@ class FakeJudge:
     def grade(self, request: GradeRequest) -> Iterator[GradingEvent]:
         outcome = self.bench.deed(self, request) or Outcome.PASSED
         if self.ended.is_set():
-            yield Cancelled()
+            yield GradingCancelled()
             return
-        yield Graded(self.report(request, outcome))
+        yield GradingFinished(self.report(request, outcome))
 
     def report(self, request: GradeRequest, outcome: Outcome) -> Report:
         """Written down, where it is one of the submission."""

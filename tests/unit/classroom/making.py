@@ -12,7 +12,7 @@ import pytest
 from gpututor import __version__
 from gpututor.classroom.folder import ClassFolder
 from gpututor.classroom.jobs import Options, class_secret, secret_id, settled
-from gpututor.classroom.submissions import Class, HandedIn, Student, Unmatched
+from gpututor.classroom.submissions import Class, Student, Submission, Unmatched
 from gpututor.course.loader import load_course
 from gpututor.grading.description import CheckDescription
 from gpututor.grading.journal import write_entry
@@ -31,7 +31,7 @@ def class_of(
     folder: ClassFolder, submissions: Iterable[tuple[str, str, str]], course: Path, unmatched: Iterable[Unmatched] = ()
 ) -> Class:
     """A class in which `(student, exercise, text)` was handed in; writes it and the submissions to `folder`."""
-    handed_in: list[HandedIn] = []
+    handed_in: list[Submission] = []
     for student, exercise, text in submissions:
         digest = hashlib.sha256(text.encode()).hexdigest()
         path = folder.submission(digest)
@@ -39,7 +39,7 @@ def class_of(
         path.write_bytes(text.encode())
         attempt = 1 + sum((one.student, one.exercise) == (student, exercise) for one in handed_in)
         source = f"{student}/{exercise.partition('/')[2]}.py"
-        handed_in.append(HandedIn(student, exercise, source, digest, attempt=attempt))
+        handed_in.append(Submission(student, exercise, source, digest, attempt=attempt))
     students = tuple(Student(name) for name in dict.fromkeys(one.student for one in handed_in))
     found = Class(str(course), "folders", students, tuple(handed_in), tuple(unmatched))
     folder.write_class(found)

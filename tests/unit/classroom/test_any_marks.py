@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpututor.classroom.gradebook.build import gradebook_of
-from gpututor.classroom.gradebook.marking import Graded
+from gpututor.classroom.gradebook.marking import GradedAttempt
 from gpututor.classroom.rules import ExerciseRules, LatePolicy, Rules
 from gpututor.grading.report import Report, Status
 from tests.unit.classroom.gradebooks import EXERCISE, One, gradebook, report, verdict
@@ -99,7 +99,9 @@ def test_the_order_of_the_files_makes_no_difference(files: list[One], rules: Rul
     files = [*files, *(replace(each, student="lee") for each in files)]
     book = gradebook(files, rules)
     handed_in = list(book.class_.handed_in)
-    graded = {one: Graded(None, each.report) for one, each in zip(handed_in, files, strict=True) if not each.refusal}
+    graded = {
+        one: GradedAttempt(None, each.report) for one, each in zip(handed_in, files, strict=True) if not each.refusal
+    }
     random.shuffle(handed_in)
     shuffled = replace(book.class_, handed_in=tuple(handed_in), students=book.class_.students[::-1])
     assert gradebook_of(shuffled, graded, rules, {}).students == book.students

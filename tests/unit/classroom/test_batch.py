@@ -9,8 +9,8 @@ import pytest
 
 from gpututor.classroom.folder import ClassFolder
 from gpututor.classroom.jobs import (
+    JobFailure,
     Options,
-    Trouble,
     jobs_of,
     reports_of,
     secret_id,
@@ -100,5 +100,5 @@ def test_troubles_are_kept_until_the_next_try(folder: ClassFolder, course: Cours
     found = class_of(folder, [("kim", course.exercises[0].key, "a")], course.folder)
     (job,) = jobs_of(found, course, folder, settled(ASKED, found, course, (), "2.9.0"), SECRET)
     assert troubles_of(folder) == {}
-    write_troubles(folder, [Trouble(job.key, 3, "The judge stopped.")])
-    assert troubles_of(folder) == {job.key: Trouble(job.key, 3, "The judge stopped.")}
+    write_troubles(folder, [JobFailure(job.key, 3, "The judge stopped.")])
+    assert troubles_of(folder) == {job.key: JobFailure(job.key, 3, "The judge stopped.")}

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from markdown_it import MarkdownIt
 
-from gpututor.classroom.feedback import LONGEST_LINE, MORE_CHECKS, NO_MARK_YET, SubmittedLines, feedback, for_student
+from gpututor.classroom.feedback import LONGEST_LINE, MORE_CHECKS, NO_MARK_YET, SubmittedLines, feedback, student_view
 from gpututor.classroom.folder import ClassFolder
 from gpututor.classroom.gradebook.exports.gradescope import gradescope
 from gpututor.classroom.gradebook.model import Gradebook
@@ -195,7 +195,7 @@ def test_gradescope_is_told_no_more_than_feedback() -> None:
     assert text is not None
     assert text.count('"visibility": "hidden"') == 2
     mark = book.students[0].marks[0]
-    assert [check.check for check in for_student(mark, book.exercises[0], HIDING).checks] == ["loads"]
+    assert [check.check for check in student_view(mark, book.exercises[0], HIDING).checks] == ["loads"]
 
 
 def test_the_deed_writes_a_file_for_each_student(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

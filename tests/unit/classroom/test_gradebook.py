@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from gpututor.classroom.feedback import for_student
+from gpututor.classroom.feedback import student_view
 from gpututor.classroom.folder import ClassFolder
 from gpututor.classroom.gradebook.build import make_gradebook
 from gpututor.classroom.gradebook.exports import moodle
-from gpututor.classroom.gradebook.model import Gradebook, Standing
+from gpututor.classroom.gradebook.model import Gradebook, MarkStatus
 from gpututor.classroom.gradebook.terminal import lines_of
-from gpututor.classroom.jobs import Options, Trouble, secret_id, settled, write_troubles
+from gpututor.classroom.jobs import JobFailure, Options, secret_id, settled, write_troubles
 from gpututor.classroom.review import Kind, review_of
 from gpututor.classroom.rules import ExerciseRules, Rules, rules_for
 from gpututor.classroom.submissions import Student, Unmatched
@@ -57,7 +57,7 @@ def _key(folder: ClassFolder, position: int) -> GradingKey:
     return key
 
 
-def standings(book: Gradebook) -> list[tuple[str, str, Standing, float | None]]:
+def standings(book: Gradebook) -> list[tuple[str, str, MarkStatus, float | None]]:
     return [(mark.student, mark.exercise, mark.standing, mark.mark) for one in book.students for mark in one.marks]
 
 
@@ -68,16 +68,16 @@ def test_a_gradebook_is_made_of_the_class_and_its_journal(folder: ClassFolder) -
         (EXERCISE, "5.3", "Hidden syncs"),
     ]
     assert standings(book) == [
-        ("kim", OTHER, Standing.NOT_HANDED_IN, 0),
-        ("kim", EXERCISE, Standing.FINAL, 2),
-        ("lee", OTHER, Standing.NOT_GRADED, None),
-        ("lee", EXERCISE, Standing.FINAL, 2),
+        ("kim", OTHER, MarkStatus.NOT_HANDED_IN, 0),
+        ("kim", EXERCISE, MarkStatus.FINAL, 2),
+        ("lee", OTHER, MarkStatus.NOT_GRADED, None),
+        ("lee", EXERCISE, MarkStatus.FINAL, 2),
     ]
     assert book.notices == ()
     attempt = book.student("kim").mark_of(EXERCISE).counted
     assert attempt is not None
     assert attempt.key == _key(folder, 0)
-    write_troubles(folder, [Trouble(_key(folder, 2), 3, "The worker ended.")])
+    write_troubles(folder, [JobFailure(_key(folder, 2), 3, "The worker ended.")])
     lee = make_gradebook(folder, Rules()).student("lee").mark_of(OTHER)
     assert lee.reason == "It could not be graded: The worker ended."
 
@@ -90,7 +90,7 @@ def test_a_broken_file_of_the_journal_is_told_once_and_keeps_nothing_else_from_b
     broken.write_text("{")
     book = make_gradebook(folder, Rules())
     assert [notice.title.startswith(str(broken)) for notice in book.notices] == [True]
-    assert standings(book)[1::2] == [(name, EXERCISE, Standing.NOT_GRADED, None) for name in ("kim", "lee")]
+    assert standings(book)[1::2] == [(name, EXERCISE, MarkStatus.NOT_GRADED, None) for name in ("kim", "lee")]
     assert book.student("lee").mark_of(OTHER).mark == 1
     assert main(["classroom", "report", str(folder.folder)]) == 0
     assert str(broken) in capsys.readouterr().err
@@ -139,7 +139,7 @@ def test_a_file_of_no_exercise_is_named_where_nothing_was_handed_in(folder: Clas
     words = "kim/homework.py belongs to no exercise"
     mark = book.student("kim").mark_of(OTHER)
     assert (mark.mark, mark.reason) == (0, f"Nothing was handed in for it; {words}.")
-    told = for_student(mark, book.exercise(OTHER), Rules())
+    told = student_view(mark, book.exercise(OTHER), Rules())
     assert told.outcome == "– Nothing handed in for it"
     assert told.notes == (f"{words}: tell your instructor what is meant.",)
     assert f"not handed in ({words})" in moodle.feedback(book, book.student("kim"))

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from gpututor.classroom.jobs import Options
-from gpututor.classroom.plan import Start
+from gpututor.classroom.plan import GradingPlan
 from gpututor.classroom.submissions import Class
-from gpututor.classroom.work_queue import MOST_ATTEMPTS, Progress, Work
+from gpututor.classroom.work_queue import MOST_ATTEMPTS, Progress, WorkQueue
 from gpututor.cli.classroom.grade import (
     MOST_TOLD,
     ProgressLine,
@@ -29,9 +29,9 @@ from tests.unit.classroom.judges import job_of
 OPTIONS = Options("auto", "", "process", "0.1.0", "2.9.0", "0" * 16, "", "")
 
 
-def begun(folder: Path, count: int) -> tuple[Start, Work]:
+def begun(folder: Path, count: int) -> tuple[GradingPlan, WorkQueue]:
     jobs = [job_of(folder, "lesson/one", str(number)) for number in range(count)]
-    return Start(Class("course", "folders", (), (), ()), OPTIONS, jobs, 2, ()), Work(jobs)
+    return GradingPlan(Class("course", "folders", (), (), ()), OPTIONS, jobs, 2, ()), WorkQueue(jobs)
 
 
 def test_one_line_tells_how_far_it_is() -> None:

@@ -16,9 +16,9 @@ from gpututor.classroom import executors
 from gpututor.classroom.executors import local
 from gpututor.classroom.executors.local import LocalExecutor, RealDevices, probe_devices
 from gpututor.classroom.jobs import Job
-from gpututor.classroom.work_queue import MOST_ATTEMPTS, Work, is_in_journal
+from gpututor.classroom.work_queue import MOST_ATTEMPTS, WorkQueue, is_in_journal
 from gpututor.errors import UsageError
-from gpututor.grading.events import DeviceAwaited, GradeRequest, GradingEvent
+from gpututor.grading.events import GradeRequest, GradingEvent, WaitingForDevice
 from gpututor.grading.journal import entries
 from gpututor.grading.report import Outcome
 from gpututor.hardware.inventory import Device
@@ -27,8 +27,8 @@ from tests.unit.classroom.judges import Bench, FakeJudge, dies, dies_after_writi
 GPUS = tuple(Device(f"cuda:{number}", "cuda", "H100") for number in range(2))
 
 
-def run(jobs: Sequence[Job], bench: Bench, judges: int = 2, devices: RealDevices | None = None) -> Work:
-    work = Work(jobs)
+def run(jobs: Sequence[Job], bench: Bench, judges: int = 2, devices: RealDevices | None = None) -> WorkQueue:
+    work = WorkQueue(jobs)
     LocalExecutor(judges, devices or RealDevices((), dict), bench).run(work)
     return work
 
@@ -110,7 +110,7 @@ def test_a_full_disk_stops_the_work_and_is_nobodys_fault(tmp_path: Path, monkeyp
 
     monkeypatch.setattr(executors, "write_atomically", full)
     jobs = jobs_in(tmp_path, 9)
-    work = Work(jobs)
+    work = WorkQueue(jobs)
     bench = Bench(lambda judge, request: Outcome.INTERNAL_ERROR)  # as a judge says that cannot write
     with pytest.raises(UsageError, match="No space left on device"):
         LocalExecutor(1, RealDevices((), dict), bench).run(work)
@@ -118,7 +118,9 @@ def test_a_full_disk_stops_the_work_and_is_nobodys_fault(tmp_path: Path, monkeyp
     assert len(bench.graded) == 1
 
 
-def interrupted(work: Work, executor: LocalExecutor, monkeypatch: pytest.MonkeyPatch, when: Callable[[], bool]) -> None:
+def interrupted(
+    work: WorkQueue, executor: LocalExecutor, monkeypatch: pytest.MonkeyPatch, when: Callable[[], bool]
+) -> None:
     """As Ctrl-C does it, in the thread that waits."""
 
     def wait(timeout_s: float) -> bool:
@@ -133,7 +135,7 @@ def interrupted(work: Work, executor: LocalExecutor, monkeypatch: pytest.MonkeyP
 
 def test_ctrl_c_ends_all_judges_and_loses_nothing_that_is_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     jobs = jobs_in(tmp_path, 6)
-    bench, work = Bench(on({"4": hangs})), Work(jobs)
+    bench, work = Bench(on({"4": hangs})), WorkQueue(jobs)
     executor = LocalExecutor(2, RealDevices((), dict), bench)
 
     def all_are_begun() -> bool:
@@ -171,7 +173,7 @@ class WaitsFirst(FakeJudge):
     """It has to wait for its device."""
 
     def grade(self, request: GradeRequest) -> Iterator[GradingEvent]:
-        yield DeviceAwaited(request.device or "")
+        yield WaitingForDevice(request.device or "")
         yield from super().grade(request)
 
 
@@ -182,7 +184,7 @@ def test_a_device_that_is_waited_for_too_long_is_looked_at(
     monkeypatch.setattr(local, "AWAITED_S", 0.0)
     devices = RealDevices(GPUS, lambda: {"cuda:0": trouble, "cuda:1": ""})
     bench, told = Bench(), list[str]()
-    work = Work([job_of(tmp_path, device="cuda H100")])
+    work = WorkQueue([job_of(tmp_path, device="cuda H100")])
     LocalExecutor(1, devices, lambda: WaitsFirst(bench, 1), told.append).run(work)
     assert work.progress.outcomes == {Outcome.PASSED: 1}
     assert "cuda:0 is waited for" in told[0]

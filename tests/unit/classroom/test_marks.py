@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from gpututor.classroom.gradebook.model import Mark, Standing
+from gpututor.classroom.gradebook.model import Mark, MarkStatus
 from gpututor.classroom.rules import ExerciseRules, Extension, LatePolicy, Rules
 from gpututor.classroom.submissions import Student
 from gpututor.errors import UsageError
@@ -44,7 +44,7 @@ def test_a_check_counts_once_and_earns_only_if_it_passed_in_every_scenario() -> 
             verdict("loads", of=0),
         )
     )
-    assert (found.mark, found.of, found.standing) == (2, 5, Standing.FINAL)
+    assert (found.mark, found.of, found.standing) == (2, 5, MarkStatus.FINAL)
     assert found.counted is not None
     assert [(each.check, each.status, each.points, each.of) for each in found.counted.checks] == [
         ("placement", Status.PASSED, 2, 2),
@@ -101,21 +101,21 @@ def test_a_pass_earns_everything_also_where_a_check_did_not_apply() -> None:
 )
 def test_what_is_not_final_is_open_and_no_mark(one: Report, told: str) -> None:
     found = mark(one)
-    assert (found.standing, found.mark) == (Standing.OPEN, None)
+    assert (found.standing, found.mark) == (MarkStatus.OPEN, None)
     assert told in found.reason
 
 
 def test_what_was_refused_what_is_not_graded_and_what_was_not_handed_in_are_told_apart() -> None:
     refused = mark(None, refusal="It is larger than 1 MiB.")
-    assert (refused.standing, refused.mark, refused.outcome) == (Standing.REFUSED, None, Outcome.REJECTED)
+    assert (refused.standing, refused.mark, refused.outcome) == (MarkStatus.REFUSED, None, Outcome.REJECTED)
     assert "It is larger than 1 MiB." in refused.reason
     by_judge = mark(report_of(EXERCISE, Outcome.REJECTED, reason="It is no text."))
-    assert (by_judge.standing, by_judge.mark) == (Standing.REFUSED, None)
+    assert (by_judge.standing, by_judge.mark) == (MarkStatus.REFUSED, None)
     waiting = mark(None)
-    assert (waiting.standing, waiting.mark, waiting.outcome) == (Standing.NOT_GRADED, None, None)
+    assert (waiting.standing, waiting.mark, waiting.outcome) == (MarkStatus.NOT_GRADED, None, None)
     book = gradebook([One("kim", points(1, 2))], students=[Student("lee")])
     nothing = book.student("lee").mark_of(EXERCISE)
-    assert (nothing.standing, nothing.mark, nothing.of) == (Standing.NOT_HANDED_IN, 0, 2)
+    assert (nothing.standing, nothing.mark, nothing.of) == (MarkStatus.NOT_HANDED_IN, 0, 2)
     assert book.student("lee").final
 
 
@@ -134,7 +134,7 @@ def test_of_equal_attempts_the_first_counts() -> None:
 def test_a_mark_is_open_while_an_attempt_could_still_become_better() -> None:
     could = report(verdict("placement", of=2), verdict("speed", Status.INCONCLUSIVE, of=2))
     found = mark(could, report(verdict("placement", Status.FAILED, of=2), verdict("speed", of=2)))
-    assert (found.standing, found.mark, found.points) == (Standing.OPEN, None, 2)
+    assert (found.standing, found.mark, found.points) == (MarkStatus.OPEN, None, 2)
     assert "Attempt 1 of 2 is to be decided on first." in found.reason
     assert mark(could, report(verdict("placement", of=2), verdict("speed", of=2))).mark == 4
     cannot = report(verdict("placement", Status.FAILED, of=2), verdict("speed", Status.INCONCLUSIVE, of=2))
@@ -145,7 +145,7 @@ def test_a_refused_file_does_not_keep_a_graded_one_from_counting() -> None:
     files = [One("kim", points(3, 4)), One("kim", None, refusal="It is a link.")]
     assert gradebook(files).student("kim").points == 3
     last = gradebook(files, Rules(attempts="last")).student("kim")
-    assert last.marks[0].standing is Standing.REFUSED
+    assert last.marks[0].standing is MarkStatus.REFUSED
 
 
 def test_lateness_takes_its_share_for_each_started_day() -> None:
@@ -170,7 +170,7 @@ def test_lateness_has_a_grace_a_most_and_an_end() -> None:
     }
     assert marks == {10: 4, 11: 3.2, 61: 2.4, 600: 2, 1441: 0}
     too_late = mark(points(4, 4), rules=rules, submitted_at=after(days=2))
-    assert (too_late.standing, too_late.reason) == (Standing.FINAL, "It came too late to be counted.")
+    assert (too_late.standing, too_late.reason) == (MarkStatus.FINAL, "It came too late to be counted.")
 
 
 def test_what_the_platform_calls_late_is_late_by_one_day_where_no_time_is_known() -> None:
@@ -256,7 +256,7 @@ def test_rules_that_name_a_check_which_the_exercise_does_not_have_are_refused() 
 def test_assigned_exercises_count_also_where_nobody_handed_them_in_and_others_do_not() -> None:
     book = gradebook([One("kim", points(1, 2))], Rules(assigned=(OTHER,)))
     assert [each.exercise for each in book.exercises] == [OTHER]
-    assert book.students[0].marks[0].standing is Standing.NOT_HANDED_IN
+    assert book.students[0].marks[0].standing is MarkStatus.NOT_HANDED_IN
     assert [notice.title for notice in book.notices] == [
         f"Handed in, and not assigned: {EXERCISE}.",
         f"{OTHER} is assigned, and nobody handed it in.",

@@ -15,7 +15,7 @@ import pytest
 
 from gpututor.classroom.folder import ClassFolder
 from gpututor.classroom.gradebook.build import make_gradebook
-from gpututor.classroom.jobs import ExerciseOptions, Options, Trouble, write_troubles
+from gpututor.classroom.jobs import ExerciseOptions, JobFailure, Options, write_troubles
 from gpututor.classroom.review import Item, Kind, Review, review_of
 from gpututor.classroom.review.similarity import (
     FEWEST,
@@ -29,7 +29,7 @@ from gpututor.classroom.review.similarity import (
     tokens_of,
 )
 from gpututor.classroom.rules import Rules
-from gpututor.classroom.submissions import HandedIn, Student, Unmatched
+from gpututor.classroom.submissions import Student, Submission, Unmatched
 from gpututor.cli.main import main
 from gpututor.course.loader import load_course
 from gpututor.grading.journal import exercise_digest, write_entry
@@ -155,18 +155,18 @@ def test_a_students_own_attempts_are_never_compared(tmp_path: Path, course_folde
 
 
 def test_of_very_many_attempts_only_the_newest_are_compared() -> None:
-    files = [HandedIn("kim", EXERCISE, f"{n}.py", f"{n:064x}", attempt=n) for n in range(1, 1001)]
+    files = [Submission("kim", EXERCISE, f"{n}.py", f"{n:064x}", attempt=n) for n in range(1, 1001)]
     assert [text.files[0].attempt for text in texts_of(files)] == list(range(981, 1001))
 
 
 def test_a_group_that_handed_in_one_file_is_no_news() -> None:
     text = program(1)
-    shared = [HandedIn(name, EXERCISE, "group/twice.py", "a" * 64) for name in ("kim", "lee")]
+    shared = [Submission(name, EXERCISE, "group/twice.py", "a" * 64) for name in ("kim", "lee")]
     again = [replace(one, sha256="b" * 64, source="group/again.py", attempt=2) for one in shared]
     texts = texts_of([*shared, *again])
     found = similar(texts, lambda digest: text if digest[0] == "a" else disguised(text), (), 0.7)
     assert (found.identical, found.clusters, found.compared) == ((), (), 2)
-    other = HandedIn("moe", EXERCISE, "moe/twice.py", "a" * 64)
+    other = Submission("moe", EXERCISE, "moe/twice.py", "a" * 64)
     (same,) = similar(texts_of([*shared, other]), lambda _: text, (), 0.7).identical
     assert len(same.parties) == 2
 
@@ -183,7 +183,7 @@ def test_texts_with_too_little_of_their_own_are_not_compared(tmp_path: Path, cou
 
 def test_what_many_have_in_common_is_how_the_exercise_is_solved() -> None:
     idiom = program(1)
-    files = [HandedIn(f"s{number}", EXERCISE, f"{number}.py", f"{number:064x}") for number in range(12)]
+    files = [Submission(f"s{number}", EXERCISE, f"{number}.py", f"{number:064x}") for number in range(12)]
     found = similar(texts_of(files), lambda digest: idiom + program(100 + int(digest, 16), 30), (), 0.5)
     assert found.common >= FEWEST
     assert (found.clusters, found.compared) == ((), 12)
@@ -234,7 +234,7 @@ def test_the_list_does_not_hang_on_the_order_in_which_files_were_found(tmp_path:
 
 
 def test_of_hundreds_of_different_texts_none_is_alike() -> None:
-    files = [HandedIn(f"s{number}", EXERCISE, f"{number}.py", f"{number:064x}") for number in range(300)]
+    files = [Submission(f"s{number}", EXERCISE, f"{number}.py", f"{number:064x}") for number in range(300)]
     found = similar(texts_of(files), lambda digest: program(int(digest, 16)), (), 0.7)
     assert found.compared == 300
     assert not found.clusters
@@ -307,7 +307,7 @@ def test_what_could_not_be_graded_is_told_and_what_is_not_tried_yet_is_counted(
     class_ = out.read_class()
     key = options.key_of(class_.handed_in[0])
     assert key is not None
-    write_troubles(out, [Trouble(key, 3, "The judge hung.")])
+    write_troubles(out, [JobFailure(key, 3, "The judge hung.")])
     refused = replace(class_.handed_in[1], student="s09", sha256="", refusal="It is a link; links are not followed.")
     nobody = Unmatched("stray/notes.txt", "It is no Python file.")
     students = (*class_.students, Student("s09"))

@@ -14,7 +14,7 @@ import pytest
 from gpututor.classroom import plan as module
 from gpututor.classroom.folder import ClassFolder, locked
 from gpututor.classroom.jobs import Options, class_secret
-from gpututor.classroom.plan import Asked, Start, options_asked, start
+from gpututor.classroom.plan import GradeOptions, GradingPlan, options_asked, plan_grading
 from gpututor.classroom.submissions import Class
 from gpututor.course.loader import load_course
 from gpututor.course.model import Course
@@ -49,21 +49,21 @@ def begun(
     folder: ClassFolder,
     course: Course,
     found: Class,
-    asked: Asked | None = None,
+    asked: GradeOptions | None = None,
     inventory: Inventory = NOTHING,
     works: frozenset[str] | None = frozenset({"cpu"}),
-) -> Start:
+) -> GradingPlan:
     """`works` None: nobody may ask for it."""
 
     def isolated() -> frozenset[str]:
         assert works is not None
         return works
 
-    options, last = options_asked(asked or Asked(), folder, course)
-    return start(options, last, found, folder, course, isolated, lambda: inventory)
+    options, last = options_asked(asked or GradeOptions(), folder, course)
+    return plan_grading(options, last, found, folder, course, isolated, lambda: inventory)
 
 
-def grade_all(folder: ClassFolder, begun: Start) -> None:
+def grade_all(folder: ClassFolder, begun: GradingPlan) -> None:
     for job in begun.jobs:
         write_entry(folder.journal, job.key, report_of(job.key.exercise))
 
@@ -92,9 +92,9 @@ def test_a_folder_that_holds_gradings_is_gone_on_with_only_when_asked(
     first = begun(folder, course, found)
     write_entry(folder.journal, first.jobs[0].key, report_of(first.jobs[0].key.exercise))
     with pytest.raises(UsageError, match="was graded") as caught:
-        options_asked(Asked(), folder, course)
+        options_asked(GradeOptions(), folder, course)
     assert "--resume" in caught.value.advice
-    rest = begun(folder, course, found, Asked(resume=True))
+    rest = begun(folder, course, found, GradeOptions(resume=True))
     assert (list(rest.jobs), rest.already) == ([first.jobs[1]], 1)
     assert not first.working
     assert rest.working == {course.exercises[0].key}
@@ -108,18 +108,18 @@ def test_a_broken_file_of_the_journal_is_graded_once_more(
     grade_all(folder, first)
     one, other = (job.key.file_in(folder.journal) for job in first.jobs)
     one.write_bytes(broken)
-    assert list(begun(folder, course, found, Asked(resume=True)).jobs) == [first.jobs[0]]
+    assert list(begun(folder, course, found, GradeOptions(resume=True)).jobs) == [first.jobs[0]]
     one.write_bytes(other.read_bytes())  # of another grading
-    again = begun(folder, course, found, Asked(resume=True))
+    again = begun(folder, course, found, GradeOptions(resume=True))
     assert list(again.jobs) == [first.jobs[0]]
     grade_all(folder, again)
-    assert begun(folder, course, found, Asked(resume=True), works=None).already == 2
+    assert begun(folder, course, found, GradeOptions(resume=True), works=None).already == 2
 
 
 def test_a_copied_secret_is_kept_from_others(folder: ClassFolder, course: Course, found: Class) -> None:
     begun(folder, course, found)
     folder.secret_file.chmod(0o644)
-    begun(folder, course, found, Asked(resume=True))
+    begun(folder, course, found, GradeOptions(resume=True))
     assert folder.secret_file.stat().st_mode & 0o777 == 0o600
 
 
@@ -129,21 +129,21 @@ def test_a_secret_that_is_lost_is_not_silently_drawn_anew(
     grade_all(folder, begun(folder, course, found))
     copy, other = folder.secret_file.rename(tmp_path / "copy"), tmp_path / "other"
     with pytest.raises(UsageError, match=r"class\.secret is gone") as caught:
-        options_asked(Asked(resume=True), folder, course)
+        options_asked(GradeOptions(resume=True), folder, course)
     assert "--secret" in caught.value.advice
     other.write_text("0" * 64 + "\n")
     with pytest.raises(UsageError, match="not the secret that the class was graded with"):
-        options_asked(Asked(resume=True, secret=other), folder, course)
+        options_asked(GradeOptions(resume=True, secret=other), folder, course)
     assert not folder.secret_file.exists()
     other.rename(folder.secret_file)
     with pytest.raises(UsageError, match="not the secret that the class was graded with"):
-        options_asked(Asked(resume=True), folder, course)
+        options_asked(GradeOptions(resume=True), folder, course)
     folder.secret_file.unlink()
-    assert begun(folder, course, found, Asked(resume=True, secret=copy), works=None).already == 2
+    assert begun(folder, course, found, GradeOptions(resume=True, secret=copy), works=None).already == 2
     folder.secret_file.unlink()
     folder.options_file.unlink()
     with pytest.raises(UsageError, match=r"class\.secret is gone"):
-        options_asked(Asked(resume=True), folder, course)
+        options_asked(GradeOptions(resume=True), folder, course)
 
 
 def test_a_folder_is_made_for_its_owner_only_and_one_that_is_there_is_left_as_it_is(
@@ -182,19 +182,19 @@ def test_what_to_do_with_a_broken_class_file_helps(folder: ClassFolder, course: 
         folder.read_class()
     assert "Move the file away" in caught.value.advice  # --resume alone reads it, too
     folder.class_file.unlink()
-    assert begun(folder, course, found, Asked(resume=True), works=None).already == 2
+    assert begun(folder, course, found, GradeOptions(resume=True), works=None).already == 2
     assert folder.read_class() == found
 
 
 def test_a_finished_class_starts_no_process(folder: ClassFolder, course: Course, found: Class) -> None:
     grade_all(folder, begun(folder, course, found, inventory=ONE_GPU, works=frozenset({"cpu", "cuda:0"})))
-    again = begun(folder, course, found, Asked(resume=True), inventory=ONE_GPU, works=None)
+    again = begun(folder, course, found, GradeOptions(resume=True), inventory=ONE_GPU, works=None)
     assert (list(again.jobs), again.already, again.changed) == ([], 2, "")
 
 
 def test_going_on_takes_the_options_of_the_last_time(folder: ClassFolder, course: Course, found: Class) -> None:
-    grade_all(folder, begun(folder, course, found, Asked(gpu="a100", isolation="process", exercise="twice_1_1")))
-    again = begun(folder, course, found, Asked(resume=True), works=None)
+    grade_all(folder, begun(folder, course, found, GradeOptions(gpu="a100", isolation="process", exercise="twice_1_1")))
+    again = begun(folder, course, found, GradeOptions(resume=True), works=None)
     assert (again.options.gpu, again.options.device, again.options.isolation) == ("A100 40", "virtual", "process")
     assert again.options.exercise == course.exercises[0].key
     assert again.already == 2
@@ -206,7 +206,7 @@ def test_what_is_not_as_the_last_time_is_told_and_graded_anew(
     grade_all(folder, begun(folder, course, found))
     checks = course.exercises[0].folder / "checks.py"
     checks.write_text(checks.read_text() + "\n# changed\n")
-    again = begun(folder, course, found, Asked(resume=True, isolation="process"))
+    again = begun(folder, course, found, GradeOptions(resume=True, isolation="process"))
     assert len(again.jobs) == 2
     assert "isolation bubblewrap → process" in again.changed
     assert f"files of {course.exercises[0].key}" in again.changed
@@ -218,26 +218,26 @@ def test_the_secret_of_another_machine_gives_the_same_seeds(
 ) -> None:
     first = begun(folder, course, found)
     other = ClassFolder(tmp_path / "other")
-    there = begun(other, course, found, Asked(secret=folder.secret_file))
+    there = begun(other, course, found, GradeOptions(secret=folder.secret_file))
     assert [(job.key, job.seed) for job in there.jobs] == [(job.key, job.seed) for job in first.jobs]
     (tmp_path / "third").write_text("0" * 64 + "\n")
     with pytest.raises(UsageError, match="another secret"):
-        options_asked(Asked(secret=tmp_path / "third"), other, course)
+        options_asked(GradeOptions(secret=tmp_path / "third"), other, course)
     assert class_secret(other.secret_file) == class_secret(folder.secret_file)
 
 
 @pytest.mark.parametrize(
     ("asked", "words"),
     [
-        (Asked(device="gpu"), "no device called 'gpu'"),
-        (Asked(gpu="no such"), "No GPU is called 'no such'"),
-        (Asked(gpu="A100", device="cuda"), "--gpu is for the virtual GPU"),
-        (Asked(exercise="nowhere"), "no exercise called 'nowhere'"),
-        (Asked(secret=Path("/nowhere/secret")), "there is no such file"),
+        (GradeOptions(device="gpu"), "no device called 'gpu'"),
+        (GradeOptions(gpu="no such"), "No GPU is called 'no such'"),
+        (GradeOptions(gpu="A100", device="cuda"), "--gpu is for the virtual GPU"),
+        (GradeOptions(exercise="nowhere"), "no exercise called 'nowhere'"),
+        (GradeOptions(secret=Path("/nowhere/secret")), "there is no such file"),
     ],
 )
 def test_what_nobody_knows_is_refused_before_anything_is_read(
-    folder: ClassFolder, course: Course, asked: Asked, words: str
+    folder: ClassFolder, course: Course, asked: GradeOptions, words: str
 ) -> None:
     with pytest.raises(UsageError, match=words):
         options_asked(asked, folder, course)
@@ -245,7 +245,7 @@ def test_what_nobody_knows_is_refused_before_anything_is_read(
 
 def test_a_device_that_is_not_here_is_refused(folder: ClassFolder, course: Course, found: Class) -> None:
     with pytest.raises(NotGradableHere, match="no device cuda"):
-        begun(folder, course, found, Asked(device="cuda"))
+        begun(folder, course, found, GradeOptions(device="cuda"))
 
 
 def test_without_bubblewrap_nothing_is_graded_unless_told(
@@ -253,10 +253,10 @@ def test_without_bubblewrap_nothing_is_graded_unless_told(
 ) -> None:
     says = "import json; print(json.dumps({'works': False, 'title': 'No bwrap.', 'advice': 'Get it.', 'devices': []}))"
     monkeypatch.setattr(module, "python_module", lambda name: [sys.executable, "-c", says])
-    options, last = options_asked(Asked(), folder, course)
+    options, last = options_asked(GradeOptions(), folder, course)
     with pytest.raises(NotGradableHere, match="No bwrap"):
-        start(options, last, found, folder, course, inventory=lambda: NOTHING)
-    assert len(begun(folder, course, found, Asked(isolation="process"), works=None).jobs) == 2
+        plan_grading(options, last, found, folder, course, inventory=lambda: NOTHING)
+    assert len(begun(folder, course, found, GradeOptions(isolation="process"), works=None).jobs) == 2
 
 
 def test_an_exercises_version_is_that_of_all_its_files_whatever_they_are_called(course: Course) -> None:

@@ -19,12 +19,12 @@ from gpututor import __version__
 from gpututor.classroom.executors.local import LocalExecutor, RealDevices
 from gpututor.classroom.folder import ClassFolder
 from gpututor.classroom.jobs import Job, reports_of, troubles_of
-from gpututor.classroom.work_queue import Work, is_in_journal
+from gpututor.classroom.work_queue import WorkQueue, is_in_journal
 from gpututor.cli.main import main
 from gpututor.course.loader import load_course, load_exercise
 from gpututor.grading import judge_process
 from gpututor.grading.client import GradingClient
-from gpututor.grading.events import GradeRequest, GradingEvent, RunStarted
+from gpututor.grading.events import GradeRequest, GradingEvent, ScenarioStarted
 from gpututor.grading.journal import Entry, entries, exercise_digest
 from gpututor.grading.report import Outcome, Report
 from gpututor.hardware.inventory import torch_version
@@ -159,13 +159,13 @@ def test_a_judge_that_stands_still_is_ended_and_its_submission_graded_by_another
     class StandsStillOnce(GradingClient):
         def grade(self, request: GradeRequest) -> Iterator[GradingEvent]:
             for event in super().grade(request):
-                if isinstance(event, RunStarted) and not stood_still:
+                if isinstance(event, ScenarioStarted) and not stood_still:
                     stood_still.append(self)
                     assert self._judge is not None
                     os.kill(self._judge.pid, signal.SIGSTOP)
                 yield event
 
-    work = Work(jobs)
+    work = WorkQueue(jobs)
     LocalExecutor(1, RealDevices((), dict), StandsStillOnce).run(work)
     assert work.progress.outcomes == {Outcome.PASSED: 4}
     assert work.progress.retried == 1
@@ -193,7 +193,7 @@ def test_a_submission_that_stops_every_judge_keeps_no_other_from_being_graded(
     text = "def twice(number):\n    return 2 * number\n"
     hostile = real_job(exercise_folder, tmp_path, STOPS_ITS_JUDGE)
     jobs = [hostile, *(real_job(exercise_folder, tmp_path, f"{text}# {number}\n") for number in range(3))]
-    work = Work(jobs)
+    work = WorkQueue(jobs)
     LocalExecutor.of("process", 1, RealDevices((), dict), lambda line: None).run(work)
     assert work.progress.outcomes == {Outcome.PASSED: 3}
     assert [trouble.key for trouble in work.troubles] == [hostile.key]

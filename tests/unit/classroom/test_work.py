@@ -6,19 +6,19 @@ from pathlib import Path
 
 import pytest
 
-from gpututor.classroom.work_queue import MOST_ATTEMPTS, MOST_BROKEN, Attempt, Progress, Work
+from gpututor.classroom.work_queue import MOST_ATTEMPTS, MOST_BROKEN, Attempt, Progress, WorkQueue
 from gpututor.errors import NotGradableHere
 from gpututor.grading.report import Outcome
 from tests.unit.classroom.judges import job_of
 
 
-def work_of(folder: Path, exercises: dict[str, int]) -> Work:
-    return Work(
+def work_of(folder: Path, exercises: dict[str, int]) -> WorkQueue:
+    return WorkQueue(
         [job_of(folder, name, f"{name} {each}") for name, number in exercises.items() for each in range(number)]
     )
 
 
-def taken(work: Work, near: str = "") -> Attempt:
+def taken(work: WorkQueue, near: str = "") -> Attempt:
     attempt = work.take(near, wait=False)
     assert attempt is not None
     return attempt
@@ -85,7 +85,7 @@ def test_who_breaks_among_many_that_do_not_is_tried_to_the_end(tmp_path: Path) -
 def test_what_always_breaks_keeps_nobody_who_hands_in_later_from_being_graded(tmp_path: Path) -> None:
     """When a class is gone on with, those that break may be the first of those that are left."""
     jobs = [job_of(tmp_path, "l/a", str(each)) for each in range(MOST_BROKEN + 1)]
-    work = Work(jobs, working=["l/a"])
+    work = WorkQueue(jobs, working=["l/a"])
     last = work.jobs[-1]
     while (attempt := work.take(wait=False)) is not None:
         if attempt.job == last:

@@ -11,7 +11,7 @@ import pytest
 
 from gpututor.cli.grade import print_event
 from gpututor.cli.terminal import fitting
-from gpututor.grading.events import VerdictReached
+from gpututor.grading.events import CheckFinished
 from gpututor.grading.report import Status, Verdict
 
 SENTENCE = "What pick_devices() returns holds the same value for 'memory_bytes' in each of the cases that were tried"
@@ -28,7 +28,7 @@ class Terminal(StringIO):
 def printed(monkeypatch: pytest.MonkeyPatch, stream: StringIO, width: int) -> list[str]:
     monkeypatch.setattr(sys, "stdout", stream)
     monkeypatch.setattr(shutil, "get_terminal_size", lambda *_, **__: os.terminal_size((width, 24)))
-    print_event(VerdictReached(VERDICT), "x = 1\n")
+    print_event(CheckFinished(VERDICT), "x = 1\n")
     return stream.getvalue().splitlines()
 
 

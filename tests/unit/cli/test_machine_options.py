@@ -9,7 +9,7 @@ import pytest
 
 from gpututor import paths
 from gpututor.cli.device_options import add_device_arguments, settle_device
-from gpututor.cli.terminal import Keyboard
+from gpututor.cli.terminal import LineReader
 from gpututor.course.loader import load_course
 from gpututor.course.workspace import make_workspace
 from gpututor.errors import UsageError
@@ -98,6 +98,6 @@ def test_watch_names_what_comes_from_the_settings_at_each_grading(
 ) -> None:
     make_workspace(tmp_path / "mine", load_course(course_folder))
     settings.write_text('gpu = "H100"\n')
-    monkeypatch.setattr(Keyboard, "lines", lambda keyboard, timeout_s: ["q"])
+    monkeypatch.setattr(LineReader, "lines", lambda keyboard, timeout_s: ["q"])
     said = gpututor("--workspace", str(tmp_path / "mine"), "watch", "1.1")
     assert "1.1 Twice 1\n  --model H100, as your settings say\n" in said.out

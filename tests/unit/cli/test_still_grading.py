@@ -6,8 +6,8 @@ import io
 import time
 from collections.abc import Iterator
 
-from gpututor.cli.terminal import StillGrading
-from gpututor.grading.events import CallStarted, Cancelled, GradingEvent, RunStarted
+from gpututor.cli.terminal import ProgressLine
+from gpututor.grading.events import CallStarted, GradingCancelled, GradingEvent, ScenarioStarted
 
 PATIENCE_S = 60.0
 
@@ -25,17 +25,17 @@ class Terminal(io.StringIO):
 
 def events(stream: Terminal, lines: int) -> Iterator[GradingEvent]:
     """A grading that waits for lines on the terminal."""
-    yield RunStarted("one GPU", "cuda:0", 2, 3)
+    yield ScenarioStarted("one GPU", "cuda:0", 2, 3)
     yield CallStarted(1, 4)
     deadline = time.monotonic() + PATIENCE_S
     while stream.getvalue().count("\n") < lines and time.monotonic() < deadline:
         time.sleep(0.005)
-    yield Cancelled()
+    yield GradingCancelled()
 
 
 def test_a_long_grading_says_how_long_and_where_it_is() -> None:
     stream = Terminal(True)
-    with StillGrading(stream, moments=[0.01, 0.01]) as still:
+    with ProgressLine(stream, moments=[0.01, 0.01]) as still:
         heard = list(still.heard(events(stream, 2)))
     assert len(heard) == 3
     lines = stream.getvalue().splitlines()
@@ -44,13 +44,13 @@ def test_a_long_grading_says_how_long_and_where_it_is() -> None:
 
 def test_a_short_grading_says_nothing() -> None:
     stream = Terminal(True)
-    with StillGrading(stream) as still:
+    with ProgressLine(stream) as still:
         list(still.heard(events(stream, 0)))
     assert stream.getvalue() == ""
 
 
 def test_where_there_is_no_terminal_nothing_is_said() -> None:
     stream = Terminal(False)
-    with StillGrading(stream, moments=[0.0]) as still:
+    with ProgressLine(stream, moments=[0.0]) as still:
         list(still.heard(events(stream, 0)))
     assert stream.getvalue() == ""

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from gpututor import paths
-from gpututor.cli.terminal import Keyboard
+from gpututor.cli.terminal import LineReader
 from gpututor.cli.watch import Desk, Watcher
 from gpututor.course.loader import load_course
 from gpututor.course.workspace import make_workspace
@@ -71,7 +71,7 @@ def session(course_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     watcher = Watcher(session.desk, client)
 
     def watch() -> None:
-        session.codes.append(watcher.watch(course.exercises[0], Keyboard(reading)))
+        session.codes.append(watcher.watch(course.exercises[0], LineReader(reading)))
 
     thread = threading.Thread(target=watch, daemon=True)
     thread.start()
@@ -185,7 +185,7 @@ def test_a_grader_that_breaks_is_told_and_the_watch_goes_on(session: Session) ->
 
 def test_lines_of_a_pipe_come_whole_and_its_end_is_no_wish_to_leave() -> None:
     reading, writing = os.pipe()
-    keyboard = Keyboard(reading)
+    keyboard = LineReader(reading)
     assert keyboard.lines(0) == []
     os.write(writing, b"n\nh")
     assert keyboard.lines(1) == ["n"]

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from gpututor.devices.virtual.clock.machine_clock import MachineClock, foreseen
-from gpututor.devices.virtual.clock.timeline import WHOLE, Mark, Task
+from gpututor.devices.virtual.clock.machine_clock import MachineClock, predict_finish
+from gpututor.devices.virtual.clock.timeline import WHOLE, EventMarker, Task
 
 
 def test_what_is_foreseen_comes_true() -> None:
     clock = MachineClock(1)
     tasks = [clock.launch(0, 0, 1_000, WHOLE, 100) for _ in range(5)]
     mark = clock.record(0, 0)
-    moment = foreseen(clock.gpus, clock.gpus[0], mark)
+    moment = predict_finish(clock.gpus, clock.gpus[0], mark)
     assert mark.time == -1
     assert [(one.start, one.end) for one in tasks] == [(-1, -1)] * 5
     assert clock.gpus[0].reached(mark) == moment == 5_100
@@ -22,7 +22,7 @@ def test_who_is_told_of_what_ran_is_told_once() -> None:
     clock.gpus[0].played = lambda row, start, end: told.append(row)
     clock.launch(0, 0, 1_000, WHOLE, 100, row=7)
     mark = clock.record(0, 0)
-    foreseen(clock.gpus, clock.gpus[0], mark)
+    predict_finish(clock.gpus, clock.gpus[0], mark)
     assert told == []
     clock.finish()
     assert told == [7]
@@ -32,7 +32,7 @@ def test_work_that_is_launched_after_a_look_runs_beside_what_was_seen() -> None:
     clock = MachineClock(1)
     clock.launch(0, 0, 100_000, WHOLE // 2, 100)
     clock.launch(0, 0, 100_000, WHOLE // 2, 100)
-    foreseen(clock.gpus, clock.gpus[0], clock.record(0, 0))
+    predict_finish(clock.gpus, clock.gpus[0], clock.record(0, 0))
     beside = clock.launch(0, 1, 1_000, WHOLE // 2, 100)
     clock.finish()
     assert beside.start == beside.launched
@@ -42,12 +42,12 @@ def test_a_stream_goes_on_when_others_have_answered_and_they_are_asked_when_it_m
     clock = MachineClock(1)
     asked: list[int] = []
 
-    def meet(ready: int, task: Task) -> Mark:
+    def meet(ready: int, task: Task) -> EventMarker:
         def ask() -> int:
             asked.append(ready)
             return ready + 5_000
 
-        return Mark(ready, ask=ask)
+        return EventMarker(ready, ask=ask)
 
     kernel = clock.launch(0, 0, 1_000, WHOLE, 100)
     task, done = clock.collective(0, 0, 1_000_000, 300, 100, meet)

@@ -17,7 +17,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from gpututor.devices.virtual.cost.cpu import cpu_price_s, cpu_spec
 from gpututor.devices.virtual.cost.kernel import price
 from gpututor.devices.virtual.cost.registry import Tensor
-from gpututor.devices.virtual.operator_facts import FREE, kind_of, tables
+from gpututor.devices.virtual.operator_facts import NO_COST, kind_of, tables
 from gpututor.hardware.gpus import gpu_spec
 
 _NAMES_IN_LISTS = {"mm", "addmm", "bmm", "convolution", "native_batch_norm", "native_layer_norm", "_softmax", "cumsum"}
@@ -90,7 +90,11 @@ def test_no_type_and_no_empty_tensor_is_without_a_price(seen: _Seen) -> None:
             ins, outs = change(inputs), change(outputs)
             for gpu in ("T4", "P100", "B200"):
                 found = price(gpu_spec(gpu), name, ins, outs, tf32=True)
-                if (found.seconds > 0) != (kind_of(name) != FREE) or not found.seconds < 1 or not 0 <= found.fill <= 1:
+                if (
+                    (found.seconds > 0) != (kind_of(name) != NO_COST)
+                    or not found.seconds < 1
+                    or not 0 <= found.fill <= 1
+                ):
                     wrong.append((name, gpu, ins, outs))
             if not 0 < cpu_price_s(cpu_spec(), name, ins, outs) < 1:
                 wrong.append((name, "CPU", ins, outs))
@@ -130,7 +134,7 @@ def test_every_operator_of_op_db_has_a_price_and_views_have_none(seen: _Seen) ->
         is_view = not writes and any(one.alias_info is not None for one in func._schema.returns)
         if is_view and found.seconds != 0:
             wrong.append(f"{name} is a view and has a price")
-        if kind_of(name) != FREE and not (math.isfinite(found.seconds) and 1e-6 < found.seconds < 1):
+        if kind_of(name) != NO_COST and not (math.isfinite(found.seconds) and 1e-6 < found.seconds < 1):
             wrong.append(f"{name} costs {found.seconds} s")
         if not 0 <= found.fill <= 1:
             wrong.append(f"{name} fills {found.fill}")

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpututor.devices.virtual.clock.timeline import WHOLE, Mark, Task, Timeline
+from gpututor.devices.virtual.clock.timeline import WHOLE, EventMarker, Task, Timeline
 
 
 def test_work_of_one_stream_runs_in_its_order_and_not_before_it_is_launched() -> None:
@@ -110,7 +110,7 @@ def test_no_program_breaks_the_rules(steps: list[tuple[str, int, int, int]]) -> 
     now = 0
     by_stream: dict[int, list[Task]] = {}
     copies: list[Task] = []
-    marks: list[tuple[Mark, Task | None]] = []
+    marks: list[tuple[EventMarker, Task | None]] = []
     for kind, number, amount, fill in steps:
         now += amount
         stream = gpu.stream(number)
@@ -171,7 +171,7 @@ def test_a_stream_with_nothing_but_a_wait_drains_when_the_last_kernel_of_another
 
 def test_streams_are_not_made_to_wait_for_what_never_comes() -> None:
     gpu = Timeline()
-    stray = Mark(0)
+    stray = EventMarker(0)
     gpu.wait(gpu.stream(0), 0, stray)
     with pytest.raises(AssertionError, match="wait for each other"):
         gpu.drained(gpu.stream(0))

@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpututor.devices.virtual.cost.kernel import launches, price
-from gpututor.devices.virtual.cost.memory_traffic import is_in_place, lists_of, moved_bytes, multi_tensor_kernels
+from gpututor.devices.virtual.cost.memory_traffic import bytes_accessed, is_in_place, lists_of, multi_tensor_kernels
 from gpututor.devices.virtual.cost.registry import Tensor
-from gpututor.devices.virtual.operator_facts import FREE, kind_of, tables
+from gpututor.devices.virtual.operator_facts import NO_COST, kind_of, tables
 from gpututor.hardware.gpus import gpu_spec
 
 _NAMES = sorted(tables()["operators"])
@@ -22,7 +22,7 @@ def tensor(*shape: int, dtype: str = "float32") -> Tensor:
 
 
 def moved(name: str, inputs: list[Tensor], outputs: list[Tensor]) -> int:
-    return moved_bytes(name, kind_of(name), inputs, outputs)
+    return bytes_accessed(name, kind_of(name), inputs, outputs)
 
 
 @pytest.mark.parametrize(
@@ -123,7 +123,7 @@ def test_whatever_the_tensors_are_there_is_a_price(
     name: str, gpu: str, inputs: list[Tensor], outputs: list[Tensor], flops: float, tf32: bool
 ) -> None:
     found = price(gpu_spec(gpu), name, inputs, outputs, flops, tf32=tf32, convolution_tf32=tf32)
-    assert (found.seconds == 0) == (kind_of(name) == FREE)
+    assert (found.seconds == 0) == (kind_of(name) == NO_COST)
     assert math.isfinite(found.seconds)
     assert found.bytes >= 0
     assert 0 <= found.fill <= 1

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from gpututor.devices.virtual.machine import active
+from gpututor.devices.virtual.machine import active_machine
 
 S = 1_000_000_000
 
@@ -25,4 +25,4 @@ def slept(seconds: float, then: Callable[..., Any] | None = None, *arguments: An
 
 
 def now() -> int:
-    return active().clock.host.now
+    return active_machine().clock.host.now

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from gpututor.grading.client import GradingClient
-from gpututor.grading.events import Graded, GradeRequest
+from gpututor.grading.events import GradeRequest, GradingFinished
 from gpututor.grading.report import Report
 from tests.unit.course.tiny import write_course
 
@@ -38,7 +38,7 @@ def grade(client: GradingClient, exercise_folder: Path) -> Grade:
     def graded(submission: str, **options: object) -> Report:
         request = GradeRequest(str(exercise_folder), submission, "01_twice.py", **options)  # type: ignore[arg-type]
         *_, end = client.grade(request)
-        assert isinstance(end, Graded)
+        assert isinstance(end, GradingFinished)
         return end.report
 
     return graded

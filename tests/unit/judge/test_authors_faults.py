@@ -8,7 +8,7 @@ import pytest
 
 from gpututor.errors import GradingError
 from gpututor.grading.report import Outcome
-from gpututor.judge.responses import WorkerBroke
+from gpututor.judge.responses import WorkerProtocolError
 from tests.unit.judge.conftest import Grade
 from tests.unit.judge.test_grading import RIGHT
 
@@ -123,6 +123,6 @@ def test_checks_that_end_the_judge_are_named(grade: Grade, exercise_folder: Path
 
 
 def test_a_worker_that_broke_by_itself_says_why_in_its_first_line() -> None:
-    broke = WorkerBroke("Traceback (most recent call last):\n  somewhere\nValueError: no such thing")
+    broke = WorkerProtocolError("Traceback (most recent call last):\n  somewhere\nValueError: no such thing")
     assert broke.title.endswith("ValueError: no such thing")
     assert "somewhere" in broke.advice

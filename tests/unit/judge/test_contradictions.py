@@ -10,9 +10,9 @@ import torch
 
 from gpututor.checks.model import Call, MemoryUse, Run, Span
 from gpututor.hardware.scenario import Scenario
-from gpututor.judge.devices import seen_by_checks
-from gpututor.judge.suspicions import suspicions_of
-from gpututor.protocol.encode import Packer
+from gpututor.judge.devices import to_machine
+from gpututor.judge.suspicions import find_inconsistencies
+from gpututor.protocol.encode import Encoder
 from gpututor.protocol.messages import MachineSpec
 from gpututor.protocol.values import ObservedTensor, TensorFact
 from gpututor.trace.columns import Trace
@@ -32,7 +32,7 @@ def told(work: dict[str, Any] | None, result: torch.Tensor | None = None, **chan
     trace.add(Kind.ALLOCATE, "allocate", device="cuda:0", size_bytes=1024, allocated=3072)
     output = ObservedTensor(FACT, torch.ones(256) if result is None else result, None)
     call = replace(Call({}, {}, output, trace, span=Span(1000, 5_000_000, 9_000_000), memory=MEMORY), **changed)
-    return suspicions_of(Run(seen_by_checks(SPEC, []), (call,), "", "work", ((call,),)), SPEC)
+    return find_inconsistencies(Run(to_machine(SPEC, []), (call,), "", "work", ((call,),)), SPEC)
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,7 @@ def test_memory_that_is_left_out_is_told() -> None:
 
 
 def test_a_result_that_is_an_argument_with_other_values_is_told() -> None:
-    given: dict[str, Any] = {"arguments": {"table": FACT}, "after": Packer().digests({"table": torch.ones(256)})}
+    given: dict[str, Any] = {"arguments": {"table": FACT}, "after": Encoder().digests({"table": torch.ones(256)})}
     assert told({}, **given) == ()
     assert told({}, torch.zeros(256), **given)
 

@@ -13,7 +13,7 @@ from typing import Any, BinaryIO
 
 import pytest
 
-from gpututor.judge.channel import Channel, Conversation, DeadlinePassed, outside_in_words
+from gpututor.judge.channel import Channel, DeadlinePassed, WorkerSession, outside_in_words
 from gpututor.protocol.frames import EndOfFrames, Frame, FrameError, read_frame, write_frame
 from gpututor.protocol.messages import SMALL, TICKET
 
@@ -29,7 +29,7 @@ class Told:
         self._printed, self._printing = os.pipe()
         self.channel = Channel(here, self._printed)
         self.channel.begin(time.monotonic() + 5, 1 << 10)
-        self.conversation = Conversation(self.channel)
+        self.conversation = WorkerSession(self.channel)
         self.stream: Any = self._there.makefile("rwb")
         self._threads: list[threading.Thread] = []
 

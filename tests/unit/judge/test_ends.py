@@ -11,7 +11,7 @@ import pytest
 from gpututor.errors import GradingError
 from gpututor.grading import judge_process
 from gpututor.grading.client import GradingClient
-from gpututor.grading.events import Graded, GradeRequest
+from gpututor.grading.events import GradeRequest, GradingFinished
 from gpututor.grading.report import Outcome
 from tests.unit.judge.test_grading import RIGHT, time_limit
 
@@ -77,7 +77,7 @@ def test_a_submission_that_stops_its_judge_ends_in_words(
         assert "said nothing" in error.value.title
 
         *_, end = client.grade(GradeRequest(str(exercise_folder), RIGHT, "a.py"))
-        assert isinstance(end, Graded)
+        assert isinstance(end, GradingFinished)
         assert end.report.outcome is Outcome.PASSED
     finally:
         client.close()

@@ -14,7 +14,7 @@ from gpututor.course.loader import load_exercise
 from gpututor.errors import CourseError
 from gpututor.grading.client import GradingClient
 from gpututor.grading.report import Outcome, Report
-from gpututor.judge.runner import Plan, with_opened
+from gpututor.judge.runner import RunPlan, with_opened
 from gpututor.protocol.frames import EndOfFrames
 from gpututor.trace.columns import Trace
 from tests.unit.checks.runs import GPU
@@ -212,7 +212,7 @@ def test_a_file_that_ends_whoever_opens_it_is_a_verdict(exercise_folder: Path) -
     pool = _Pool()
     exercise = load_exercise(exercise_folder)
     call = Call({}, {}, None, Trace(), files={"a": b"x", "b": b"y", "c": b""})
-    plan = Plan(files=("a", "b", "c"), opens=(("a", "torch"), ("b", "torch"), ("c", "torch")))
+    plan = RunPlan(files=("a", "b", "c"), opens=(("a", "torch"), ("b", "torch"), ("c", "torch")))
     run = Run(GPU, (call,), "", "twice", ((call,),))
     opened = with_opened(pool, exercise, plan, run).calls[0].opened  # type: ignore[arg-type]
     words = "whoever opened it crashed"

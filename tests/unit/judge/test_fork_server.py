@@ -14,13 +14,13 @@ import pytest
 
 from gpututor.course.loader import load_exercise
 from gpututor.grading.client import GradingClient
-from gpututor.grading.events import Cancelled, Graded, GradeRequest, RunStarted
+from gpututor.grading.events import GradeRequest, GradingCancelled, GradingFinished, ScenarioStarted
 from gpututor.grading.report import Outcome
 from gpututor.judge.author_code import load_code
-from gpututor.judge.devices import machines_for
+from gpututor.judge.devices import machine_specs
 from gpututor.judge.isolation import Isolation, Process
 from gpututor.judge.isolation.bubblewrap import Bubblewrap
-from gpututor.judge.runner import Plan, Submission, conduct
+from gpututor.judge.runner import RunPlan, Submission, run_submission
 from gpututor.judge.workers import Worker, WorkerPool
 from gpututor.judge.workers.fork_server import ForkServer
 from gpututor.processes import children, descendants
@@ -67,9 +67,11 @@ def command(pid: int) -> str:
 def asked(worker: Worker, folder: Path, source: str) -> str:
     """What a submission printed that ran in `worker`."""
     exercise = load_exercise(folder)
-    spec = machines_for(exercise, GradeRequest(str(folder), source, "a.py"), worker.devices)[0]
+    spec = machine_specs(exercise, GradeRequest(str(folder), source, "a.py"), worker.devices)[0]
     code = load_code(exercise)
-    seen = conduct(worker, exercise, spec, Submission("a.py", source), [{"number": 1}], code.given_source, Plan())
+    seen = run_submission(
+        worker, exercise, spec, Submission("a.py", source), [{"number": 1}], code.given_source, RunPlan()
+    )
     assert seen.trouble is None, seen.trouble
     return seen.printed
 
@@ -195,12 +197,12 @@ def test_a_submission_whose_server_is_killed_is_graded_once_more(
     before = server_of(client)
     killed = False
     for event in client.grade(GradeRequest(str(exercise_folder), "import time\ntime.sleep(1)\n" + RIGHT, "a.py")):
-        if isinstance(event, RunStarted) and not killed:
+        if isinstance(event, ScenarioStarted) and not killed:
             os.kill(before, signal.SIGKILL)
             killed = True
 
     assert killed
-    assert isinstance(event, Graded)
+    assert isinstance(event, GradingFinished)
     assert event.report.outcome is Outcome.PASSED
     assert server_of(client) != before
 
@@ -246,11 +248,11 @@ def test_cancel_while_the_server_still_starts(exercise_folder: Path, client: Gra
         stack.callback(other.close)
         request = GradeRequest(str(exercise_folder), RIGHT, "a.py")
         threading.Timer(0.2, other.cancel).start()
-        assert isinstance(list(other.grade(request))[-1], Cancelled)
+        assert isinstance(list(other.grade(request))[-1], GradingCancelled)
 
         end = list(other.grade(request))[-1]
 
-        assert isinstance(end, Graded)
+        assert isinstance(end, GradingFinished)
         assert end.report.outcome is Outcome.PASSED
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from gpututor.grading.client import GradingClient
-from gpututor.grading.events import Graded, GradeRequest
+from gpututor.grading.events import GradeRequest, GradingFinished
 from gpututor.grading.report import Outcome
 from gpututor.judge.isolation.bubblewrap import Bubblewrap
 from gpututor.judge.workers import WorkerPool
@@ -124,7 +124,7 @@ def test_inside_bubblewrap_ranks_talk_over_that_loopback(exercise_folder: Path) 
     finally:
         client.close()
 
-    assert isinstance(end, Graded)
+    assert isinstance(end, GradingFinished)
     assert end.report.outcome is Outcome.PASSED, end.report.first_failure
 
 

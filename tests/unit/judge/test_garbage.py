@@ -14,7 +14,7 @@ import pytest
 from gpututor.grading.events import GradeRequest
 from gpututor.judge import __main__ as judge
 from gpututor.judge.isolation import Process
-from gpututor.judge.workers.pool import Spares
+from gpututor.judge.workers.pool import SpawnedWorkers
 
 
 class Enough(Exception):
@@ -29,7 +29,7 @@ class Circle:
 
 
 def test_what_one_grading_leaves_is_collected_before_the_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    server = judge.Server(io.BytesIO(), io.BytesIO(), Spares(Process()))
+    server = judge.Server(io.BytesIO(), io.BytesIO(), SpawnedWorkers(Process()))
     left: list[weakref.ref[Circle]] = []
     were_there: list[bool] = []
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from gpututor.grading.client import GradingClient
-from gpututor.grading.events import Cancelled, Graded, GradeRequest, RunStarted, VerdictReached
+from gpututor.grading.events import CheckFinished, GradeRequest, GradingCancelled, GradingFinished, ScenarioStarted
 from gpututor.grading.report import Outcome, Report, Status
 from gpututor.trace.columns import Trace
 from gpututor.trace.serialization import trace_to_json
@@ -386,13 +386,13 @@ def test_what_could_be_earned_does_not_depend_on_how_far_a_run_came(grade: Grade
 
 def test_a_worker_that_goes_over_a_limit_while_it_leaves_is_ended() -> None:
     from gpututor.judge import runner
-    from gpututor.judge.workers.worker import OverLimit
+    from gpututor.judge.workers.worker import LimitExceeded
 
     class Leaving:
         killed = False
 
         def ask(self, question: object) -> None:
-            raise OverLimit("processes", 100, 64)
+            raise LimitExceeded("processes", 100, 64)
 
         def kill(self) -> None:
             self.killed = True
@@ -406,16 +406,16 @@ def test_cancel_ends_a_grading_at_once_and_the_next_one_works(client: GradingCli
     endless = GradeRequest(str(exercise_folder), "def twice(number):\n    while True: pass\n", "a.py")
     events = client.grade(endless)
     started = next(events)
-    assert isinstance(started, RunStarted)
+    assert isinstance(started, ScenarioStarted)
     threading.Timer(0.05, client.cancel).start()
 
     rest = list(events)
 
-    assert isinstance(rest[-1], Cancelled)
+    assert isinstance(rest[-1], GradingCancelled)
     *verdicts, end = client.grade(GradeRequest(str(exercise_folder), RIGHT, "a.py"))
-    assert isinstance(end, Graded)
+    assert isinstance(end, GradingFinished)
     assert end.report.outcome is Outcome.PASSED
-    assert any(isinstance(event, VerdictReached) for event in verdicts)
+    assert any(isinstance(event, CheckFinished) for event in verdicts)
 
 
 def test_a_judge_that_was_killed_is_started_again(exercise_folder: Path) -> None:
@@ -428,7 +428,7 @@ def test_a_judge_that_was_killed_is_started_again(exercise_folder: Path) -> None
         os.kill(judge.pid, signal.SIGKILL)
         wait_for(lambda: judge.poll() is not None)
         *_, end = client.grade(GradeRequest(str(exercise_folder), RIGHT, "a.py"))
-        assert isinstance(end, Graded)
+        assert isinstance(end, GradingFinished)
         assert end.report.outcome is Outcome.PASSED
     finally:
         client.close()

@@ -10,7 +10,7 @@ from gpututor.checks.model import Check, CheckKind
 from gpututor.course.loader import load_course
 from gpututor.errors import CourseError
 from gpututor.grading.client import GradingClient
-from gpututor.grading.events import Graded, GradeRequest
+from gpututor.grading.events import GradeRequest, GradingFinished
 from gpututor.grading.report import Outcome, Status, Verdict
 from gpututor.judge.verdicts import with_held_back
 from gpututor.paths import builtin_course
@@ -113,6 +113,6 @@ def test_zeros_of_the_right_shape_earn_nothing_in_the_course(client: GradingClie
 
     *_, end = client.grade(GradeRequest(str(exercise.folder), source, "zeros.py", device="virtual"))
 
-    assert isinstance(end, Graded)
+    assert isinstance(end, GradingFinished)
     assert (end.report.outcome, end.report.points) == (Outcome.FAILED, 0)
     assert HELD in {verdict.status for verdict in end.report.verdicts}

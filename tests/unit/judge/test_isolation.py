@@ -17,7 +17,7 @@ from gpututor import paths
 from gpututor.course.loader import load_course
 from gpututor.errors import NotGradableHere
 from gpututor.grading.client import GradingClient
-from gpututor.grading.events import Graded, GradeRequest
+from gpututor.grading.events import GradeRequest, GradingFinished
 from gpututor.grading.report import Outcome, Report
 from gpututor.judge.isolation import bubblewrap
 from gpututor.judge.workers.worker import make_scratch, remove_scratch
@@ -195,7 +195,7 @@ def test_every_solution_passes(client: GradingClient, exercise: Any) -> None:
 
     *_, end = client.grade(GradeRequest(str(exercise.folder), source, "solution.py"))
 
-    assert isinstance(end, Graded)
+    assert isinstance(end, GradingFinished)
     assert end.report.outcome is Outcome.PASSED, end.report.first_failure
 
 
@@ -259,7 +259,7 @@ def test_where_bubblewrap_cannot_work_a_grading_says_why_and_what_to_do(
         finally:
             client.close()
 
-        assert isinstance(end, Graded)
+        assert isinstance(end, GradingFinished)
         assert end.report.outcome is Outcome.NOT_GRADABLE_HERE
         assert words in end.report.reason
         assert "`--isolation process`" in end.report.reason

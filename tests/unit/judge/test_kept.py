@@ -11,11 +11,11 @@ from gpututor.course.loader import load_exercise
 from gpututor.grading.events import GradeRequest
 from gpututor.grading.report import Outcome
 from gpututor.judge import runner
-from gpututor.judge.devices import machines_for
+from gpututor.judge.devices import machine_specs
 from gpututor.judge.isolation import Process
-from gpututor.judge.runner import Plan, Submission, with_opened
+from gpututor.judge.runner import RunPlan, Submission, with_opened
 from gpututor.judge.workers import Worker, WorkerPool
-from gpututor.judge.workers.pool import Spares
+from gpututor.judge.workers.pool import SpawnedWorkers
 
 LARGE = "import torch\n\n\ndef twice(number):\n    return torch.ones(1000)\n"
 SAVES = (
@@ -26,7 +26,7 @@ SAVES = (
 
 @pytest.fixture(scope="module")
 def pool() -> Iterator[WorkerPool]:
-    made = WorkerPool(Spares(Process()))
+    made = WorkerPool(SpawnedWorkers(Process()))
     yield made
     made.kill_all()
 
@@ -38,10 +38,10 @@ def worker(pool: WorkerPool) -> Iterator[Worker]:
     pool.release(taken)
 
 
-def observed(worker: Worker, folder: Path, source: str, plan: Plan) -> runner.Observation:
+def observed(worker: Worker, folder: Path, source: str, plan: RunPlan) -> runner.Observation:
     exercise = load_exercise(folder)
-    spec = machines_for(exercise, GradeRequest(str(folder), source, "a.py"), worker.devices)[0]
-    return runner.conduct(worker, exercise, spec, Submission("a.py", source), [{"number": 1}], "", plan)
+    spec = machine_specs(exercise, GradeRequest(str(folder), source, "a.py"), worker.devices)[0]
+    return runner.run_submission(worker, exercise, spec, Submission("a.py", source), [{"number": 1}], "", plan)
 
 
 @pytest.mark.long
@@ -50,13 +50,13 @@ def test_answers_to_all_calls_together_may_be_too_much(
 ) -> None:
     monkeypatch.setattr(runner, "KEPT_BYTES", 20_000)
 
-    assert observed(worker, exercise_folder, LARGE, Plan(repeats=3)).trouble is None
-    trouble = observed(worker, exercise_folder, LARGE, Plan(repeats=6)).trouble
+    assert observed(worker, exercise_folder, LARGE, RunPlan(repeats=3)).trouble is None
+    trouble = observed(worker, exercise_folder, LARGE, RunPlan(repeats=6)).trouble
 
     assert trouble is not None
     assert trouble.outcome is Outcome.FAILED
     assert "at most 20,000 are kept" in trouble.finding.got
-    assert observed(worker, exercise_folder, LARGE, Plan(repeats=3)).trouble is None
+    assert observed(worker, exercise_folder, LARGE, RunPlan(repeats=3)).trouble is None
 
 
 @pytest.mark.long
@@ -64,7 +64,7 @@ def test_so_may_all_files_that_are_opened(
     worker: Worker, pool: WorkerPool, exercise_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(runner, "KEPT_BYTES", 10_000)
-    plan = Plan(repeats=3, files=("x.pt",), opens=(("x.pt", "torch"),))
+    plan = RunPlan(repeats=3, files=("x.pt",), opens=(("x.pt", "torch"),))
     run = observed(worker, exercise_folder, SAVES, plan).run
 
     found = with_opened(pool, load_exercise(exercise_folder), plan, run)

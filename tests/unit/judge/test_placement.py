@@ -12,7 +12,7 @@ import torch
 from gpututor.checks.model import Call, MemoryUse, Run
 from gpututor.hardware.scenario import Scenario
 from gpututor.judge import devices
-from gpututor.judge.devices import seen_by_checks
+from gpututor.judge.devices import to_machine
 from gpututor.judge.grader import placement_of
 from gpututor.protocol.messages import MachineSpec
 from gpututor.trace.columns import Trace
@@ -61,7 +61,7 @@ def _with_driver(patch: pytest.MonkeyPatch, *processes: list[tuple[int, int]]) -
 
 def _run(spec: MachineSpec, held: int = 1000) -> Run:
     call = Call({}, {}, None, Trace(), memory={"cuda:0": MemoryUse(0, held, held)})
-    return Run(seen_by_checks(VIRTUAL, []), (call,), "", "work")
+    return Run(to_machine(VIRTUAL, []), (call,), "", "work")
 
 
 def test_the_trace_of_a_virtual_gpu_tells() -> None:

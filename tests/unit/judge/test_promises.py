@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from gpututor.grading.client import GradingClient
-from gpututor.grading.events import Cancelled, Graded, GradeRequest, RunStarted
+from gpututor.grading.events import GradeRequest, GradingCancelled, GradingFinished, ScenarioStarted
 from gpututor.grading.report import Outcome, Report
 from gpututor.processes import descendants
 from tests.unit.judge.conftest import Grade
@@ -78,11 +78,11 @@ def test_without_a_seed_each_grading_draws_other_inputs(grade: Grade) -> None:
 
 def test_cancel_is_the_judges_work_and_it_goes_on_living(client: GradingClient, exercise_folder: Path) -> None:
     events = client.grade(GradeRequest(str(exercise_folder), ENDLESS, "a.py"))
-    assert isinstance(next(events), RunStarted)
+    assert isinstance(next(events), ScenarioStarted)
     judge = client._judge
     client.cancel()
 
-    assert isinstance(list(events)[-1], Cancelled)
+    assert isinstance(list(events)[-1], GradingCancelled)
     assert client._judge is judge
     assert judge is not None
     assert judge.poll() is None
@@ -100,7 +100,7 @@ def test_a_judge_that_does_not_hear_the_cancel_is_killed(exercise_folder: Path) 
         os.kill(pid, signal.SIGSTOP)
         client.cancel()
 
-        assert isinstance(list(events)[-1], Cancelled)
+        assert isinstance(list(events)[-1], GradingCancelled)
         assert gone(pid)
         assert graded(client, RIGHT, exercise_folder).outcome is Outcome.PASSED
     finally:
@@ -120,7 +120,7 @@ def test_a_worker_dies_with_its_judge(exercise_folder: Path) -> None:
 
         wait_for(lambda: all(gone(worker) for worker in workers))
         client.cancel()
-        assert isinstance(list(events)[-1], Cancelled)
+        assert isinstance(list(events)[-1], GradingCancelled)
     finally:
         client.close()
 
@@ -177,5 +177,5 @@ def test_what_a_killed_judge_left_is_swept_by_the_next_one(exercise_folder: Path
 
 def graded(client: GradingClient, submission: str, folder: Path) -> Report:
     *_, end = client.grade(GradeRequest(str(folder), submission, "a.py"))
-    assert isinstance(end, Graded)
+    assert isinstance(end, GradingFinished)
     return end.report

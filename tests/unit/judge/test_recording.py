@@ -10,12 +10,12 @@ import pytest
 from gpututor.checks.model import Call, Machine, MemoryUse, Run, Span
 from gpututor.course.loader import load_exercise
 from gpututor.grading.client import GradingClient
-from gpututor.grading.events import Graded, GradeRequest
+from gpututor.grading.events import GradeRequest, GradingFinished
 from gpututor.grading.recording import FILE, Recording, read_recording
 from gpututor.grading.report import Outcome, Report
 from gpututor.hardware.scenario import Scenario
 from gpututor.judge import recorder as module
-from gpututor.judge.recorder import Recorder
+from gpututor.judge.recorder import RecordingWriter
 from gpututor.paths import builtin_course
 from gpututor.trace.columns import Trace
 from gpututor.trace.events import Kind
@@ -34,7 +34,7 @@ def exercise_of(key: str) -> Path:
 def graded(client: GradingClient, folder: Path, to: Path, source: str | None = None) -> Report:
     text = load_exercise(folder).file("solution.py") if source is None else source
     *_, end = client.grade(GradeRequest(str(folder), text, "mine.py", device="virtual", recording_folder=str(to)))
-    assert isinstance(end, Graded)
+    assert isinstance(end, GradingFinished)
     return end.report
 
 
@@ -57,7 +57,7 @@ def a_run(*traces: Trace) -> Run:
 
 
 def recorded(folder: Path, *runs: Run, cases: int = 2) -> Recording:
-    recorder = Recorder(str(folder), (), cases)
+    recorder = RecordingWriter(str(folder), (), cases)
     for run in runs:
         recorder.add(run, "cuda:0, virtual T4", FILE_NAME)
     return read_recording(folder)
@@ -120,7 +120,7 @@ def test_lines_and_their_hazards_are_bounded(tmp_path: Path) -> None:
 
 
 def test_nothing_is_written_where_nobody_asks(tmp_path: Path) -> None:
-    Recorder(None, (), 1).add(a_run(small_trace()), "", FILE_NAME)
+    RecordingWriter(None, (), 1).add(a_run(small_trace()), "", FILE_NAME)
     assert not list(tmp_path.iterdir())
 
 
@@ -135,7 +135,7 @@ def test_a_folder_that_cannot_be_written_changes_no_verdict(
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full on this system")
 def test_a_full_disk_changes_no_verdict(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "run1_1.trace.part").symlink_to("/dev/full")
-    recorder = Recorder(str(tmp_path), (), 1)
+    recorder = RecordingWriter(str(tmp_path), (), 1)
     recorder.add(a_run(small_trace()), "", FILE_NAME)
     recorder.add(a_run(small_trace()), "", FILE_NAME)
     assert not (tmp_path / FILE).exists()

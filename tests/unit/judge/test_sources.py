@@ -16,14 +16,14 @@ from gpututor.errors import GradingError, NotGradableHere
 from gpututor.judge.isolation import Isolation, Process
 from gpututor.judge.workers import fork_server, pool
 from gpututor.judge.workers.fork_server import ForkServer, _Server
-from gpututor.judge.workers.pool import Spares
+from gpututor.judge.workers.pool import SpawnedWorkers
 from gpututor.judge.workers.worker import PREFIX, WorkerLost
 from gpututor.worker import seccomp
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="counts what is open in /proc")
 
-Source = type[Spares | ForkServer]
-SOURCES = [Spares, ForkServer]
+Source = type[SpawnedWorkers | ForkServer]
+SOURCES = [SpawnedWorkers, ForkServer]
 
 
 @pytest.fixture(autouse=True)
@@ -94,7 +94,7 @@ def test_where_no_more_can_be_opened_nothing_stays_open(monkeypatch: pytest.Monk
     monkeypatch.setattr(places.get(what, "os.pipe"), refuses)
 
     with nothing_more_held(), pytest.raises(GradingError, match="Too many open files"):
-        Spares(Process()).start()
+        SpawnedWorkers(Process()).start()
 
 
 def test_a_fork_server_that_is_gone_leaves_nothing_open(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -138,7 +138,7 @@ def filters(pid: int) -> int:
 
 def test_a_worker_that_died_keeps_its_id_until_it_is_collected() -> None:
     """Else the signals that end it could reach who has that id by then."""
-    worker = Spares(Process()).start()
+    worker = SpawnedWorkers(Process()).start()
     worker.kill()
 
     assert worker.exit_status() == -signal.SIGKILL

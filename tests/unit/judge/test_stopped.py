@@ -13,7 +13,7 @@ from gpututor.errors import CourseError
 from gpututor.grading.events import GradeRequest
 from gpututor.judge.__main__ import Server
 from gpututor.judge.isolation import Process
-from gpututor.judge.workers.pool import Spares
+from gpututor.judge.workers.pool import SpawnedWorkers
 from gpututor.judge.workers.worker import WorkerLost
 from gpututor.protocol.frames import read_frame, write_frame
 
@@ -27,7 +27,7 @@ class Stopping:
             write_frame(requests, {"op": "cancel", "id": 3})
         requests.seek(0)
         self.answers = io.BytesIO()
-        self.server = Server(requests, self.answers, Spares(Process()))
+        self.server = Server(requests, self.answers, SpawnedWorkers(Process()))
         self.error = error
         self.gradings = 0
 
@@ -68,7 +68,7 @@ def test_what_breaks_in_a_grading_that_is_wanted_is_logged(
         raise CourseError("baseline.py does not run", "")
 
     monkeypatch.setattr("gpututor.judge.grader.grade", broken)
-    Server(io.BytesIO(), io.BytesIO(), Spares(Process()))._grade(3, GradeRequest(str(tmp_path), "", "a.py"))
+    Server(io.BytesIO(), io.BytesIO(), SpawnedWorkers(Process()))._grade(3, GradeRequest(str(tmp_path), "", "a.py"))
     assert "CourseError: baseline.py does not run" in capfd.readouterr().err
 
 
@@ -81,7 +81,7 @@ def test_a_full_disk_is_told_though_no_log_can_be_written(tmp_path: Path, monkey
     monkeypatch.setattr("gpututor.judge.grader.grade", broken)
     with open("/dev/full", "w", buffering=1) as full:
         monkeypatch.setattr("sys.stderr", full)
-        Server(io.BytesIO(), answers, Spares(Process()))._grade(3, GradeRequest(str(tmp_path), "", "a.py"))
+        Server(io.BytesIO(), answers, SpawnedWorkers(Process()))._grade(3, GradeRequest(str(tmp_path), "", "a.py"))
         monkeypatch.undo()
         with contextlib.suppress(OSError):
             full.close()

@@ -12,15 +12,15 @@ import torch
 
 from gpututor.checks.model import Call, MemoryUse, Run, Span
 from gpututor.hardware.scenario import Scenario
-from gpututor.judge.devices import seen_by_checks
-from gpututor.judge.suspicions import suspicions_of
-from gpututor.protocol.decode import Unpacker
-from gpututor.protocol.encode import Packer
+from gpututor.judge.devices import to_machine
+from gpututor.judge.suspicions import find_inconsistencies
+from gpututor.protocol.decode import Decoder
+from gpututor.protocol.encode import Encoder
 from gpututor.protocol.messages import MachineSpec
 from gpututor.protocol.values import ObservedTensor, TensorFact
 from gpututor.trace.columns import Trace
 from gpututor.trace.events import Kind
-from gpututor.worker.machine import Around, entered
+from gpututor.worker.machine import CallMeasurement, enter_machine
 from gpututor.worker.submission import call as call_learners
 from gpututor.worker.submission import load
 from tests.parameters import mostly_long
@@ -58,11 +58,11 @@ def _honest_trace(**changed: Any) -> Trace:
 def _run(trace: Trace, **changed: Any) -> Run:
     memory = {"cuda:0": MemoryUse(2048, 3584, 3072)}
     call = replace(Call({}, {}, RESULT, trace, span=SPAN, memory=memory), **changed)
-    return Run(seen_by_checks(SPEC, []), (call,), SOURCE, "work", ((call,),))
+    return Run(to_machine(SPEC, []), (call,), SOURCE, "work", ((call,),))
 
 
 def test_an_honest_run_is_not_suspected() -> None:
-    assert suspicions_of(_run(_honest_trace()), SPEC) == ()
+    assert find_inconsistencies(_run(_honest_trace()), SPEC) == ()
 
 
 @pytest.mark.parametrize(
@@ -82,14 +82,14 @@ def test_an_honest_run_is_not_suspected() -> None:
     ],
 )
 def test_figures_that_do_not_fit_each_other_are_told(changed: dict[str, Any], words: str) -> None:
-    [found] = suspicions_of(_run(_honest_trace(**changed)), SPEC)
+    [found] = find_inconsistencies(_run(_honest_trace(**changed)), SPEC)
     assert found.startswith("call 1: ")
     assert words in found
 
 
 def test_a_result_on_a_device_that_holds_nothing_is_told() -> None:
     memory = {"cuda:0": MemoryUse(0, 0, 0)}
-    assert suspicions_of(_run(Trace(), memory=memory), SPEC) == (
+    assert find_inconsistencies(_run(Trace(), memory=memory), SPEC) == (
         "call 1: the result needs more memory than cuda:0 had taken",
     )
 
@@ -97,7 +97,7 @@ def test_a_result_on_a_device_that_holds_nothing_is_told() -> None:
 def test_a_clock_that_went_back_between_calls_is_told() -> None:
     run = _run(_honest_trace())
     early = replace(run.calls[0], span=Span(0, 1, 9_000_000))
-    assert suspicions_of(replace(run, repeated=((run.calls[0], early),)), SPEC) == (
+    assert find_inconsistencies(replace(run, repeated=((run.calls[0], early),)), SPEC) == (
         "a call began before the one before it had ended",
     )
 
@@ -108,19 +108,19 @@ def test_a_clock_that_went_back_between_calls_is_told() -> None:
 )
 def test_a_file_that_reaches_for_the_grader_is_told(statement: str) -> None:
     run = replace(_run(_honest_trace()), source=f"{SOURCE}{statement}\n")
-    assert suspicions_of(run, SPEC) == ("line 6 reaches for gpututor, which grades it",)
+    assert find_inconsistencies(run, SPEC) == ("line 6 reaches for gpututor, which grades it",)
 
 
 def test_a_file_that_speaks_of_the_grader_is_not() -> None:
     run = replace(
         _run(_honest_trace()), source=f'"""For gpututor, and gpututor.devices too."""\n# gpututor.x\n{SOURCE}'
     )
-    assert suspicions_of(run, SPEC) == ()
+    assert find_inconsistencies(run, SPEC) == ()
 
 
 def test_what_was_replaced_is_told_on_real_devices_too() -> None:
     real = replace(SPEC, kind="cuda")
-    assert suspicions_of(_run(Trace()), real, ["torch.Tensor.cpu"]) == (
+    assert find_inconsistencies(_run(Trace()), real, ["torch.Tensor.cpu"]) == (
         "torch.Tensor.cpu was replaced while the submission ran",
     )
 
@@ -171,25 +171,25 @@ def test_real_runs_are_not_suspected(tmp_path: Path, name: str) -> None:
     path = tmp_path / "work.py"
     path.write_text(f"import torch\n\n\ndef work():\n    {PROGRAMS[name]}\n")
     calls: list[Call] = []
-    with entered(SPEC, str(path)) as machine:
+    with enter_machine(SPEC, str(path)) as machine:
         machine.recorder.enabled = False
         function: Callable[..., Any] = load(path, "work")
         for _ in range(3):
             before = len(machine.recorder.complete())
-            around = Around(machine.gauge)
+            around = CallMeasurement(machine.gauge)
             around.begin()
             machine.recorder.enabled = True
             output, _line = call_learners(function, {}, path)
             around.returned(output)
             machine.recorder.enabled = False
-            packer = Packer(machine.view)
+            packer = Encoder(machine.view)
             node = packer.pack(output)
-            value = Unpacker(tuple(packer.buffers)).unpack(node)
+            value = Decoder(tuple(packer.buffers)).unpack(node)
             del output
             found: dict[str, Any] = around.memory(left=True)
             memory = {device: MemoryUse(**use) for device, use in found.items()}
             trace = machine.recorder.complete().since(before)
             calls.append(Call({}, {}, value, trace, span=Span(**around.span), memory=memory))
-    run = Run(seen_by_checks(SPEC, []), tuple(calls), path.read_text(), "work", (tuple(calls),))
+    run = Run(to_machine(SPEC, []), tuple(calls), path.read_text(), "work", (tuple(calls),))
     assert len(calls[0].trace) > 0
-    assert suspicions_of(run, SPEC) == ()
+    assert find_inconsistencies(run, SPEC) == ()

@@ -12,7 +12,7 @@ from gpututor.checks.model import Call, Check, Run, Span
 from gpututor.checks.work import reference_flops
 from gpututor.course.loader import load_course
 from gpututor.grading.client import GradingClient
-from gpututor.grading.events import Graded, GradeRequest
+from gpututor.grading.events import GradeRequest, GradingFinished
 from gpututor.grading.report import Outcome, Status
 from gpututor.paths import builtin_course
 from gpututor.trace.columns import Trace
@@ -89,7 +89,7 @@ def test_norms_in_numpy_do_not_pass_for_fast(client: GradingClient) -> None:
 
     *_, end = client.grade(GradeRequest(str(exercise.folder), IN_NUMPY, "norms.py", device="virtual"))
 
-    assert isinstance(end, Graded)
+    assert isinstance(end, GradingFinished)
     statuses = {verdict.check: verdict.status for verdict in end.report.verdicts}
     assert statuses["parity"] is Status.PASSED
     assert statuses["speed"] is Status.FAILED

@@ -108,16 +108,16 @@ def test_what_is_written_to_the_scratch_folder_is_counted_up_to_the_limit(
 def test_who_is_slow_to_look_at_is_not_left_alone_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
     looked: list[int] = []
 
-    def use_of(root: int) -> worker.Use:
+    def use_of(root: int) -> worker.ResourceUsage:
         looked.append(root)
-        return worker.Use(0, 1, 1)
+        return worker.ResourceUsage(0, 1, 1)
 
     times = iter([0.0, 10.0, 10.4, 10.6, 10.6])  # a look that takes 10 s; too early for another; now
     monkeypatch.setattr("gpututor.judge.workers.worker.time.monotonic", lambda: 1000.0 + next(times))
     monkeypatch.setattr(worker, "use_of", use_of)
     monkeypatch.setattr(worker, "AT_LEAST_EVERY_S", 0.5)
     monkeypatch.setattr(worker, "EVERY_S", 0.05)
-    one = worker.Watch(1, None)
+    one = worker.ResourceMonitor(1, None)
 
     for looks in (1, 1, 2):
         one.look()

@@ -177,7 +177,7 @@ def test_a_session_inside_a_session_has_its_own_machine_and_gives_the_other_back
     pytester.makepyfile("import torch\ndef test_it(): assert torch.cuda.device_count() == 1\n")
     with virtual_gpu(2) as outer:
         run(pytester, "--virtual-gpus=1").assert_outcomes(passed=1)
-        assert machine.active() is outer
+        assert machine.active_machine() is outer
 
 
 def test_the_header_says_when_the_environment_hides_gpus(

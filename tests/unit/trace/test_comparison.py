@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from gpututor.trace.arrays import Rows
+from gpututor.trace.arrays import TraceArrays
 from gpututor.trace.comparison import (
     AS_LONG,
     NO_DIFFERENCE,
@@ -39,7 +39,7 @@ def fast() -> Program:
 
 
 def test_the_amounts_are_those_of_the_trace() -> None:
-    found = amounts_of([Rows(slow().trace)], 9 * MS, 5 << 20)
+    found = amounts_of([TraceArrays(slow().trace)], 9 * MS, 5 << 20)
     assert (found.kernels, found.kernel_time) == (4, 400 * US)
     assert (found.to_device, found.to_device_bytes, found.to_host, found.to_host_bytes) == (4, 4 << 20, 4, 16)
     assert (found.waits, found.hazards, found.between) == (4, 1, 0)
@@ -47,7 +47,7 @@ def test_the_amounts_are_those_of_the_trace() -> None:
 
 
 def test_several_processes_count_together() -> None:
-    one, two = (amounts_of([Rows(slow().trace)] * number, MS, 0) for number in (1, 2))
+    one, two = (amounts_of([TraceArrays(slow().trace)] * number, MS, 0) for number in (1, 2))
     assert (two.kernels, two.busy) == (2 * one.kernels, 2 * one.busy)
 
 
@@ -57,7 +57,10 @@ def test_without_a_trace_there_is_nothing() -> None:
 
 
 def test_differences_are_told_in_words_from_the_left_one() -> None:
-    left, right = amounts_of([Rows(fast().trace)], 5 * MS, 1 << 20), amounts_of([Rows(slow().trace)], 10 * MS, 3 << 20)
+    left, right = (
+        amounts_of([TraceArrays(fast().trace)], 5 * MS, 1 << 20),
+        amounts_of([TraceArrays(slow().trace)], 10 * MS, 3 << 20),
+    )
     words = {one.name: one.words for one in differences(left, right)}
     assert words["time"] == "2 × as fast, 5.00 ms less"
     assert words["kernels"] == "3 kernels fewer"
@@ -71,7 +74,7 @@ def test_differences_are_told_in_words_from_the_left_one() -> None:
 
 
 def test_what_is_the_same_is_said_to_be() -> None:
-    same = amounts_of([Rows(slow().trace)], MS, 1)
+    same = amounts_of([TraceArrays(slow().trace)], MS, 1)
     found = differences(same, same)
     words = {one.name: one.words for one in found}
     assert set(words.values()) - {words["device busy"]} == {SAME, AS_LONG}
@@ -80,7 +83,7 @@ def test_what_is_the_same_is_said_to_be() -> None:
 
 
 def test_what_reads_the_same_or_is_less_than_a_microsecond_apart_is_no_difference() -> None:
-    one = amounts_of([Rows(slow().trace)], 2 * MS, (1 << 30) + 8)
+    one = amounts_of([TraceArrays(slow().trace)], 2 * MS, (1 << 30) + 8)
     other = replace(one, elapsed=one.elapsed + 2, busy=one.busy + 2, wait_time=one.wait_time + 2, peak_bytes=1 << 30)
     found = {each.name: each for each in differences(other, one)}
     assert (found["time"].words, found["time"].better) == (AS_LONG, 0)
@@ -101,7 +104,10 @@ def test_times_that_nobody_would_tell_apart(left: int, right: int, same: bool) -
 
 
 def test_a_sentence_tells_the_kinds_of_copies_apart() -> None:
-    left, right = amounts_of([Rows(fast().trace)], 5 * MS, 0), amounts_of([Rows(slow().trace)], 10 * MS, 0)
+    left, right = (
+        amounts_of([TraceArrays(fast().trace)], 5 * MS, 0),
+        amounts_of([TraceArrays(slow().trace)], 10 * MS, 0),
+    )
     sentence = in_one_sentence(differences(left, right))
     assert "3 copies to device fewer" in sentence
     assert "3 copies to host fewer" in sentence

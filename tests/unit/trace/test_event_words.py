@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import pytest
 
-from gpututor.trace.arrays import Rows
+from gpututor.trace.arrays import TraceArrays
 from gpututor.trace.events import Kind
-from gpututor.trace.text import EventWords, cause_of, short_name, span_words, words_of
-from gpututor.trace.timeline import Lane, Picture, Span
+from gpututor.trace.text import EventDescription, cause_of, describe_event, short_name, span_words
+from gpututor.trace.timeline import Lane, Span, TimelineLayout
 from tests.unit.trace.programs import FILE, US, Program
 
 
-def told(program: Program, lane: str, number: int = 0, times: str = "modelled") -> EventWords:
-    picture = Picture([("", Rows(program.trace))])
-    return words_of(picture, _lane(picture, lane), number, times)
+def told(program: Program, lane: str, number: int = 0, times: str = "modelled") -> EventDescription:
+    picture = TimelineLayout([("", TraceArrays(program.trace))])
+    return describe_event(picture, _lane(picture, lane), number, times)
 
 
-def _lane(picture: Picture, name: str) -> Lane:
+def _lane(picture: TimelineLayout, name: str) -> Lane:
     return next(lane for lane in picture.lanes if lane.name == name)
 
 
@@ -63,10 +63,10 @@ def test_a_wait_of_the_host_says_what_it_waited_for_and_what_that_waited_for() -
     assert told(program, "host", host).facts[-1] == ("Waited for aten::mm on the default stream of cuda:0 (train.py:1)")
     program.kernel(3, 100 * US, name="aten::sum")
     program.read(4, 8 * US, launch=2 * US)
-    picture = Picture([("", Rows(program.trace))])
+    picture = TimelineLayout([("", TraceArrays(program.trace))])
     lane = _lane(picture, "host")
     last = max(number for number in range(len(lane)) if lane.span[number] == Span.WAIT)
-    words = words_of(picture, lane, last)
+    words = describe_event(picture, lane, last)
     assert words.title == "The host waits to read a value of the device: `.item()`, `float()`, `if`"
     assert words.facts[-1] == (
         "Waited for the copy from cuda:0 to the host (train.py:4),"
@@ -136,7 +136,7 @@ def test_missing_memory_says_how_much_was_asked_for_and_taken() -> None:
 def test_what_has_no_cause_has_none() -> None:
     program = Program()
     program.compute(1, 10 * US)
-    picture = Picture([("", Rows(program.trace))])
+    picture = TimelineLayout([("", TraceArrays(program.trace))])
     assert cause_of(picture, picture.lanes[0], 0) is None
 
 

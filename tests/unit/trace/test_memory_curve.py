@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from gpututor.trace.arrays import NOWHERE, Place, Rows
+from gpututor.trace.arrays import NOWHERE, Place, TraceArrays
 from gpututor.trace.columns import Trace
 from gpututor.trace.events import Kind
-from gpututor.trace.memory import Change, Held, MemoryCurve, memory_curves
+from gpututor.trace.memory import Change, LiveAllocation, MemoryTimeline, memory_curves
 from tests.unit.trace.programs import FILE, MS, US
 
 MIB = 1 << 20
@@ -32,8 +32,8 @@ class Memory:
     def refuse(self, at: int, line: int, size_bytes: int) -> None:
         self._add(Kind.OUT_OF_MEMORY, at, line, size_bytes)
 
-    def curve(self) -> MemoryCurve:
-        (found,) = memory_curves(Rows(self.trace))
+    def curve(self) -> MemoryTimeline:
+        (found,) = memory_curves(TraceArrays(self.trace))
         return found
 
     def _add(self, kind: Kind, at: int, line: int | None, size_bytes: int, partner: int = -1) -> int:
@@ -61,8 +61,11 @@ def test_the_peak_is_where_most_was_held_and_its_lines_are_told_by_bytes() -> No
     memory.take(4 * US, 7, 1 * MIB)
     curve = memory.curve()
     assert (curve.peak_bytes, curve.peak_at, curve.peak_place) == (20 * MIB, 2 * US, Place(FILE, 5))
-    assert curve.held(curve.peak.number) == (Held(Place(FILE, 5), 16 * MIB, 2), Held(Place(FILE, 3), 4 * MIB, 1))
-    assert curve.held(4) == (Held(Place(FILE, 5), 16 * MIB, 2), Held(Place(FILE, 7), 1 * MIB, 1))
+    assert curve.held(curve.peak.number) == (
+        LiveAllocation(Place(FILE, 5), 16 * MIB, 2),
+        LiveAllocation(Place(FILE, 3), 4 * MIB, 1),
+    )
+    assert curve.held(4) == (LiveAllocation(Place(FILE, 5), 16 * MIB, 2), LiveAllocation(Place(FILE, 7), 1 * MIB, 1))
 
 
 def test_of_two_tensors_of_one_size_the_right_one_is_gone() -> None:
@@ -151,7 +154,7 @@ def test_each_device_has_its_own() -> None:
     memory.take(0, 3, MIB)
     memory.device, memory.allocated = "cuda:1", 0
     memory.take(1, 3, 2 * MIB)
-    assert [(one.device, one.peak_bytes) for one in memory_curves(Rows(memory.trace))] == [
+    assert [(one.device, one.peak_bytes) for one in memory_curves(TraceArrays(memory.trace))] == [
         ("cuda:0", MIB),
         ("cuda:1", 2 * MIB),
     ]

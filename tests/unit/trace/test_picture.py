@@ -9,23 +9,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpututor.trace.arrays import Rows
+from gpututor.trace.arrays import TraceArrays
 from gpututor.trace.columns import Trace
 from gpututor.trace.events import Kind
-from gpututor.trace.timeline import LAUNCH, Lane, LaneKind, Picture, Span, edges_of
+from gpututor.trace.timeline import LAUNCH, Lane, LaneKind, Span, TimelineLayout, edges_of
 from tests.unit.trace.programs import US, Program
 
 
-def picture_of(*programs: Program) -> Picture:
+def picture_of(*programs: Program) -> TimelineLayout:
     names = [f"rank {number}" for number in range(len(programs))] if len(programs) > 1 else [""]
-    return Picture([(name, Rows(program.trace)) for name, program in zip(names, programs, strict=True)])
+    return TimelineLayout([(name, TraceArrays(program.trace)) for name, program in zip(names, programs, strict=True)])
 
 
-def lane_of(picture: Picture, name: str) -> Lane:
+def lane_of(picture: TimelineLayout, name: str) -> Lane:
     return next(lane for lane in picture.lanes if lane.name == name)
 
 
-def names(picture: Picture) -> list[str]:
+def names(picture: TimelineLayout) -> list[str]:
     return [lane.name for lane in picture.lanes]
 
 
@@ -226,7 +226,7 @@ def host_with(found: list[Piece]) -> Lane:
     for piece in found:
         device = "cpu" if piece.kind is Kind.KERNEL else "cuda:0"
         trace.add(piece.kind, "name", device, launched=piece.start, start=piece.start, end=piece.end)
-    return Picture([("", Rows(trace))]).lanes[0]
+    return TimelineLayout([("", TraceArrays(trace))]).lanes[0]
 
 
 def seen_end(piece: Piece) -> int:

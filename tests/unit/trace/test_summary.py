@@ -14,7 +14,7 @@ from gpututor.trace.columns import Trace
 from gpututor.trace.events import Kind
 from gpututor.trace.formatting import duration, exact_size, share, size
 from gpututor.trace.summary import CopyGroup, OutOfMemory, Summary, summary
-from gpututor.trace.text import WIDTH, Candidate, comparison, in_words
+from gpututor.trace.text import WIDTH, Candidate, comparison, describe
 from tests.unit.trace.programs import FILE, MS, US, Program
 
 spans = st.lists(st.tuples(st.integers(0, 50), st.integers(0, 12)), max_size=8)
@@ -113,7 +113,7 @@ def test_collectives_and_copies_between_devices_are_each_devices_own() -> None:
     first, second = summary(trace).devices
     assert (second.collective_count, second.collective_time, second.collective_bytes) == (1, 4, 64)
     assert first.copies == second.copies == (CopyGroup("cuda:1", "cuda:0", False, 1, 2, 8),)
-    assert "copies from cuda:1" in (text := in_words(summary(trace)))
+    assert "copies from cuda:1" in (text := describe(summary(trace)))
     assert "copies to cuda:0" in text
     assert "64 bytes sent" in text
 
@@ -121,7 +121,7 @@ def test_collectives_and_copies_between_devices_are_each_devices_own() -> None:
 def test_an_empty_trace_has_an_empty_summary() -> None:
     found = summary(Trace())
     assert (found.span, found.devices, found.lines, found.advice, found.timed) == (0, (), (), (), False)
-    assert in_words(found) == "No work ran on a GPU.\n"
+    assert describe(found) == "No work ran on a GPU.\n"
 
 
 def test_without_times_counts_still_hold() -> None:
@@ -130,14 +130,14 @@ def test_without_times_counts_still_hold() -> None:
         trace.add(Kind.KERNEL, "aten::mm", "cuda:0", size_bytes=4, file=FILE, line=3)
     found = summary(trace)
     assert (found.timed, found.devices[0].kernel_count, found.devices[0].busy, found.dropped) == (False, 2, 0, 1)
-    text = in_words(found)
+    text = describe(found)
     assert "not known" in text
     assert "1 more events came after the limit" in text
     assert " ns" not in text
 
 
 def test_the_words_fit_a_terminal_and_say_everything() -> None:
-    text = in_words(summary(worked_out().trace), modelled=True)
+    text = describe(summary(worked_out().trace), modelled=True)
     assert max(map(len, text.splitlines())) <= WIDTH
     for words in (
         "1.00 ms of modelled time: the host waited for 3.00 µs",
@@ -152,7 +152,7 @@ def test_the_words_fit_a_terminal_and_say_everything() -> None:
         "Most worth changing\n  1. ",
     ):
         assert words in text
-    assert "modelled" not in in_words(summary(worked_out().trace))
+    assert "modelled" not in describe(summary(worked_out().trace))
 
 
 def test_names_that_others_made_cannot_steer_the_terminal_or_break_the_table() -> None:
@@ -161,7 +161,7 @@ def test_names_that_others_made_cannot_steer_the_terminal_or_break_the_table() -
     trace.add(
         Kind.KERNEL, "\x1b]0;\x07" + "y" * 200, "cuda:0", launched=0, start=0, end=5, file="/a\n\x1b/b.py", line=3
     )
-    text = in_words(summary(trace))
+    text = describe(summary(trace))
     assert "\x1b" not in text
     assert "\x07" not in text
     assert max(map(len, text.splitlines())) <= WIDTH
@@ -225,7 +225,7 @@ def test_a_hazard_with_the_host_says_that_the_host_must_wait(name: str) -> None:
     program = Program()
     copied = program.copy(5, MS, asynchronous=True, up=False)
     program.hazard(6, name, copied)
-    words = " ".join(in_words(summary(program.trace)).split())
+    words = " ".join(describe(summary(program.trace)).split())
     assert "train.py:6" in words
     assert "aten::_to_copy at train.py:5" in words
     assert "`event.synchronize()`" in words
@@ -236,7 +236,7 @@ def test_a_hazard_with_the_host_says_that_the_host_must_wait(name: str) -> None:
 def test_rows_of_nothing_are_left_out() -> None:
     program = Program()
     program.kernel(4, MS)
-    assert "waits of the host" not in in_words(summary(program.trace))
+    assert "waits of the host" not in describe(summary(program.trace))
     program = Program()
     program.copy(4, MS)
-    assert "\n  kernels " not in in_words(summary(program.trace))
+    assert "\n  kernels " not in describe(summary(program.trace))

@@ -9,7 +9,7 @@ import torch
 
 from gpututor.devices.recorder import Recorder
 from gpututor.devices.virtual import virtual_gpu
-from gpututor.devices.virtual.memory.allocator import Block
+from gpututor.devices.virtual.memory.allocator import Allocation
 from gpututor.trace.events import Event, Kind
 
 
@@ -21,9 +21,9 @@ def events_of(program: Any, gpus: int = 1) -> list[Event]:
     return list(recorder.complete())
 
 
-def block_of(tensor: Any) -> Block:
+def block_of(tensor: Any) -> Allocation:
     block = tensor._block
-    assert isinstance(block, Block)
+    assert isinstance(block, Allocation)
     return block
 
 

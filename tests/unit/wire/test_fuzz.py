@@ -16,8 +16,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpututor.grading.report import Report
-from gpututor.protocol.decode import Unpacker, facts_by_path
-from gpututor.protocol.encode import Packer
+from gpututor.protocol.decode import Decoder, facts_by_path
+from gpututor.protocol.encode import Encoder
 from gpututor.protocol.frames import MAGIC, Bounds, FrameError, read_frame, write_frame
 from gpututor.protocol.values import ValueRefused
 from gpututor.trace.columns import Trace, TraceError
@@ -37,7 +37,7 @@ WORDS: tuple[Any, ...] = (
 
 def _answer() -> tuple[dict[str, Any], list[bytes]]:
     """What an honest worker would say."""
-    packer = Packer()
+    packer = Encoder()
     layer = torch.nn.Linear(2, 2)
     value = {"a": [torch.ones(2, 3), 1, 2.5, None, "text"], (1, 2): layer, "d": torch.device("cpu"), "t": torch.float16}
     node = packer.pack(value)
@@ -108,7 +108,7 @@ def _look(content: bytes) -> bool:
         frame = read_frame(io.BytesIO(content), BOUNDS)
     except FrameError:
         return False
-    _refused(lambda: Unpacker(frame.buffers).unpack(frame.header.get("output")), ValueRefused)
+    _refused(lambda: Decoder(frame.buffers).unpack(frame.header.get("output")), ValueRefused)
     _refused(lambda: facts_by_path(frame.header.get("arguments")), ValueRefused)
     _refused(lambda: trace_from_json(frame.header.get("trace"), limit=100), TraceError)
     return True

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from gpututor.protocol.decode import Unpacker
-from gpututor.protocol.encode import Packer
+from gpututor.protocol.decode import Decoder
+from gpututor.protocol.encode import Encoder
 from gpututor.protocol.values import MAX_KEY, ValueRefused
 
 
@@ -26,12 +26,12 @@ class Named:
 
 
 def carried(value: object) -> Any:
-    packer = Packer()
+    packer = Encoder()
     return unpacked(packer, packer.pack(value))
 
 
-def unpacked(packer: Packer, node: dict[str, Any]) -> Any:
-    return Unpacker(tuple(packer.buffers)).unpack(node)
+def unpacked(packer: Encoder, node: dict[str, Any]) -> Any:
+    return Decoder(tuple(packer.buffers)).unpack(node)
 
 
 X = torch.arange(3.0)
@@ -50,12 +50,12 @@ KEYS = {
 @pytest.mark.parametrize("key", KEYS.values(), ids=list(KEYS))
 def test_tensors_in_keys_are_refused_in_words_where_they_are_sent(key: object) -> None:
     with pytest.raises(ValueRefused, match=r"a dict whose keys hold (tensors|modules|arrays): use names or numbers"):
-        Packer().pack({"a": {key: 1}})
+        Encoder().pack({"a": {key: 1}})
 
 
 @pytest.mark.parametrize("key", KEYS.values(), ids=list(KEYS))
 def test_and_where_they_arrive(key: object) -> None:
-    packer = Packer()
+    packer = Encoder()
     node = {"k": "dict", "v": [[packer.pack(key), packer.pack(1)]]}
 
     with pytest.raises(ValueRefused, match="keys hold tensors"):
@@ -63,7 +63,7 @@ def test_and_where_they_arrive(key: object) -> None:
 
 
 def test_a_tensor_met_before_is_refused_in_a_key_too() -> None:
-    packer = Packer()
+    packer = Encoder()
     first, again = packer.pack(X), packer.pack(X)
     key = {"k": "list", "v": [again]}
 
@@ -102,11 +102,11 @@ def test_a_dtype_is_a_name_and_travels_though_its_tensors_do_not(name: str) -> N
 
 def test_an_unknown_dtype_is_refused() -> None:
     with pytest.raises(ValueRefused):
-        Unpacker(()).unpack({"k": "dtype", "v": "torch.nn"})
+        Decoder(()).unpack({"k": "dtype", "v": "torch.nn"})
 
 
 def test_an_array_of_a_dtype_that_arrays_lack_is_refused() -> None:
     node = {"k": "array", "shape": [2], "dtype": "bfloat16", "storage": "1", "buffer": 0}
 
     with pytest.raises(ValueRefused):
-        Unpacker((bytes(4),)).unpack(node)
+        Decoder((bytes(4),)).unpack(node)

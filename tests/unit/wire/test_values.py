@@ -13,15 +13,15 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpututor.protocol.decode import Unpacker, facts_by_path, materialise
-from gpututor.protocol.encode import Packer
+from gpututor.protocol.decode import Decoder, facts_by_path, to_tensor
+from gpututor.protocol.encode import Encoder
 from gpututor.protocol.values import DTYPES, ObservedArray, ObservedModule, ObservedObject, ObservedTensor, ValueRefused
 
 
 def carried(value: object) -> Any:
-    packer = Packer()
+    packer = Encoder()
     node = json.loads(json.dumps(packer.pack(value), allow_nan=False))
-    return Unpacker(tuple(packer.buffers)).unpack(node)
+    return Decoder(tuple(packer.buffers)).unpack(node)
 
 
 leaves = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=20)
@@ -200,7 +200,7 @@ def test_a_tree_that_contains_itself_is_refused() -> None:
 
 
 def test_facts_name_tensors_by_path() -> None:
-    packer = Packer()
+    packer = Encoder()
     facts = facts_by_path(packer.facts({"x": torch.ones(1), "batch": [torch.ones(2), {"mask": torch.ones(3)}]}))
 
     assert {path: fact.shape for path, fact in facts.items()} == {"x": (1,), "batch.0": (2,), "batch.1.mask": (3,)}
@@ -209,7 +209,7 @@ def test_facts_name_tensors_by_path() -> None:
 def test_what_was_drawn_becomes_ordinary_tensors_again() -> None:
     drawn = {"x": torch.ones(2, requires_grad=True), "sizes": [1, 2]}
 
-    made = materialise(carried(drawn))
+    made = to_tensor(carried(drawn))
 
     assert made["sizes"] == [1, 2]
     assert made["x"].requires_grad
@@ -245,20 +245,20 @@ parts = st.recursive(
 @given(parts)
 def test_forged_nodes_are_values_or_refused_and_raise_nothing_else(node: Any) -> None:
     with contextlib.suppress(ValueRefused):
-        Unpacker((b"abcd",)).unpack(node)
+        Decoder((b"abcd",)).unpack(node)
 
 
 def test_a_tensor_whose_bytes_do_not_fit_its_shape_is_refused() -> None:
-    packer = Packer()
+    packer = Encoder()
     node = packer.pack(torch.ones(4))
     node["fact"] = {**node["fact"], "shape": [1 << 40]}
 
     with pytest.raises(ValueRefused, match="do not fit"):
-        Unpacker(tuple(packer.buffers)).unpack(node)
+        Decoder(tuple(packer.buffers)).unpack(node)
 
 
 def test_a_tensor_that_points_at_a_buffer_that_is_not_there_is_refused() -> None:
-    node = Packer().pack(torch.ones(4))
+    node = Encoder().pack(torch.ones(4))
 
     with pytest.raises(ValueRefused):
-        Unpacker(()).unpack(node)
+        Decoder(()).unpack(node)

@@ -16,8 +16,8 @@ import torch
 
 from gpututor.hardware.scenario import Scenario
 from gpututor.protocol.messages import MachineSpec
-from gpututor.worker.guard import MODULE_NAME, Between
-from gpututor.worker.machine import EnteredMachine, entered
+from gpututor.worker.guard import MODULE_NAME, CallGuard
+from gpututor.worker.machine import EnteredMachine, enter_machine
 from gpututor.worker.submission import call, load
 
 SPEC = MachineSpec(Scenario("one GPU", 1, ("cuda",), "T4"), "virtual", 0)
@@ -29,15 +29,15 @@ def _nothing(*_: Any) -> None:
 
 @pytest.fixture
 def machine(tmp_path: Path) -> Iterator[EnteredMachine]:
-    with entered(SPEC, str(tmp_path / "solution.py")) as machine:
+    with enter_machine(SPEC, str(tmp_path / "solution.py")) as machine:
         machine.recorder.enabled = False
         yield machine
     gc.enable()
 
 
 @pytest.fixture
-def between(machine: EnteredMachine, tmp_path: Path) -> Between:
-    return Between(machine.recorder, tmp_path / "solution.py")
+def between(machine: EnteredMachine, tmp_path: Path) -> CallGuard:
+    return CallGuard(machine.recorder, tmp_path / "solution.py")
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ def between(machine: EnteredMachine, tmp_path: Path) -> Between:
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_what_is_left_on_is_taken_off_and_named(between: Between, leave: Any, name: str) -> None:
+def test_what_is_left_on_is_taken_off_and_named(between: CallGuard, leave: Any, name: str) -> None:
     kept = sys.gettrace(), threading.gettrace()  # coverage may be measured
     try:
         leave()
@@ -66,7 +66,7 @@ def test_what_is_left_on_is_taken_off_and_named(between: Between, leave: Any, na
     assert name in between.hooks
 
 
-def test_timers_and_handlers_of_the_submission_hold_only_while_it_runs(between: Between) -> None:
+def test_timers_and_handlers_of_the_submission_hold_only_while_it_runs(between: CallGuard) -> None:
     before = signal.getsignal(signal.SIGALRM)
     between.go()
     signal.signal(signal.SIGALRM, _nothing)
@@ -80,7 +80,7 @@ def test_timers_and_handlers_of_the_submission_hold_only_while_it_runs(between: 
     assert signal.getsignal(signal.SIGALRM) == before
 
 
-def test_nothing_is_collected_while_it_stands_and_its_own_choice_is_kept(between: Between) -> None:
+def test_nothing_is_collected_while_it_stands_and_its_own_choice_is_kept(between: CallGuard) -> None:
     between.go()
     assert gc.isenabled()
     between.stand()
@@ -93,7 +93,7 @@ def test_nothing_is_collected_while_it_stands_and_its_own_choice_is_kept(between
 
 
 def test_work_on_a_device_is_noticed_only_while_it_stands(
-    between: Between, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    between: CallGuard, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "solution.py"
     path.write_text("import torch\n\n\ndef work():\n    torch.ones(3, device='cuda').mul_(2)\n")
@@ -113,7 +113,7 @@ def test_work_on_a_device_is_noticed_only_while_it_stands(
     assert [*between.lines] == [5, 0]
 
 
-def test_work_of_another_thread_is_noticed_whatever_it_calls(between: Between) -> None:
+def test_work_of_another_thread_is_noticed_whatever_it_calls(between: CallGuard) -> None:
     table = torch.ones(3)
     between.stand()
     thread = threading.Thread(target=table.to, args=("cuda",))
@@ -123,7 +123,7 @@ def test_work_of_another_thread_is_noticed_whatever_it_calls(between: Between) -
 
 
 def test_a_stream_of_the_submissions_own_is_flushed_inside_its_call(
-    between: Between, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    between: CallGuard, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     flushed: list[bool] = []
 

@@ -24,9 +24,9 @@ from gpututor.devices.virtual.tensors.tensor import Hooks
 from gpututor.hardware.scenario import Scenario
 from gpututor.protocol.messages import MachineSpec
 from gpututor.trace.columns import Trace
-from gpututor.worker.guard import Sealed, _replaced, code_of_machine, code_of_worker
-from gpututor.worker.integrity import Seal, seal_of_machine
-from gpututor.worker.machine import EnteredMachine, entered
+from gpututor.worker.guard import TamperGuard, _replaced, code_of_machine, code_of_worker
+from gpututor.worker.integrity import Snapshot, seal_of_machine
+from gpututor.worker.machine import EnteredMachine, enter_machine
 from gpututor.worker.submission import call, load
 
 SPEC = MachineSpec(Scenario("one GPU", 1, ("cuda",), "T4"), "virtual", 0)
@@ -35,7 +35,7 @@ LIMIT = 1000
 
 @pytest.fixture
 def machine(tmp_path: Path) -> Iterator[EnteredMachine]:
-    with entered(SPEC, str(tmp_path / "solution.py")) as machine:
+    with enter_machine(SPEC, str(tmp_path / "solution.py")) as machine:
         machine.recorder.trace.limit = LIMIT
         yield machine
 
@@ -62,7 +62,7 @@ def _another_code(function: FunctionType) -> Iterator[None]:
 
 
 def test_nothing_is_named_when_nothing_was_replaced(machine: EnteredMachine) -> None:
-    sealed = Sealed(machine)
+    sealed = TamperGuard(machine)
     (torch.ones(3, device="cuda") @ torch.ones(3, device="cuda")).cpu()
     sealed.recorded(LIMIT)
     assert sealed.changed() == []
@@ -84,13 +84,13 @@ def test_nothing_is_named_when_nothing_was_replaced(machine: EnteredMachine) -> 
         ("builtins", "isinstance"),
         ("gpututor.devices.recorder.Recorder", "transfer"),
         ("gpututor.trace.columns.Trace", "add"),
-        ("gpututor.protocol.encode.Packer", "pack"),
+        ("gpututor.protocol.encode.Encoder", "pack"),
         ("gpututor.devices.virtual.execution.copies", "copy_to_host"),
-        ("gpututor.worker.guard.Sealed", "changed"),
+        ("gpututor.worker.guard.TamperGuard", "changed"),
     ],
 )
 def test_a_replaced_name_is_named(machine: EnteredMachine, owner: str, name: str) -> None:
-    sealed = Sealed(machine)
+    sealed = TamperGuard(machine)
     changed = sealed.changed
     holder: Any = resolve_name(owner)
     inherited = name not in vars(holder)
@@ -108,7 +108,7 @@ def test_a_replaced_name_is_named(machine: EnteredMachine, owner: str, name: str
 
 
 def test_a_function_with_another_body_is_named(machine: EnteredMachine) -> None:
-    sealed = Sealed(machine)
+    sealed = TamperGuard(machine)
     function: Any = Recorder.synchronise
     with _another_code(function):
         assert sealed.changed() == ["gpututor.devices.recorder.Recorder.synchronise"]
@@ -131,12 +131,12 @@ def test_the_bodies_of_what_is_no_plain_function_count_too() -> None:
     vars(module).update(Thing=Thing, outer=outer)
     functions: list[Any] = [vars(Thing)["part"].fget, vars(Thing)["still"].__func__, inner]
     for function in functions:
-        seal = Seal()
+        seal = Snapshot()
         seal.add_module(module)
         assert seal.changed() == []
         with _another_code(function):
             assert len(seal.changed()) == 1
-    seal = Seal()
+    seal = Snapshot()
     seal.add_module(module)
     wrapper: Any = outer
     wrapper.__closure__[0].cell_contents = _nothing
@@ -144,7 +144,7 @@ def test_the_bodies_of_what_is_no_plain_function_count_too() -> None:
 
 
 def test_a_renewed_seal_watches_what_a_new_one_would(machine: EnteredMachine) -> None:
-    def watched(seal: Seal) -> list[str]:
+    def watched(seal: Snapshot) -> list[str]:
         return sorted(space.words(name) for space in seal._spaces for name in space.names)
 
     renewed = code_of_machine(virtual=True).renewed()
@@ -158,7 +158,7 @@ def test_a_renewed_seal_takes_the_values_of_now_and_the_code_of_then() -> None:
     module = types.ModuleType("module")
     functions: list[Any] = [FunctionType(_nothing.__code__, {}), FunctionType(_nothing.__code__, {})]
     vars(module).update(first=functions[0], TABLE={"a": functions[1]})
-    seal = Seal()
+    seal = Snapshot()
     seal.add_module(module)
     seal.add_tables(module)
     vars(module).update(first=print)
@@ -189,25 +189,25 @@ def test_a_warm_worker_names_nothing_on_any_machine(kind: str) -> None:
 
 
 def test_other_defaults_are_named(machine: EnteredMachine, patch: pytest.MonkeyPatch) -> None:
-    sealed = Sealed(machine)
+    sealed = TamperGuard(machine)
     patch.setattr(Trace.add, "__kwdefaults__", {**(Trace.add.__kwdefaults__ or {}), "size_bytes": 1})
     assert sealed.changed() == ["gpututor.trace.columns.Trace.add"]
 
 
 def test_an_entry_of_a_table_is_named(machine: EnteredMachine, patch: pytest.MonkeyPatch) -> None:
-    sealed = Sealed(machine)
+    sealed = TamperGuard(machine)
     patch.setitem(operator_registry.RULES, next(iter(operator_registry.RULES)), _nothing)
     assert [found for found in sealed.changed() if "RULES" in found]
 
 
 def test_a_replaced_hook_of_tensors_is_named(machine: EnteredMachine, patch: pytest.MonkeyPatch) -> None:
-    sealed = Sealed(machine)
+    sealed = TamperGuard(machine)
     patch.setattr(Hooks, "run", _nothing)
     assert [words for words in sealed.changed() if words.endswith("Hooks.run")]
 
 
 def test_a_recorder_that_was_switched_off_is_named(machine: EnteredMachine) -> None:
-    sealed = Sealed(machine)
+    sealed = TamperGuard(machine)
     [recorder] = [one for one in gc.get_objects() if isinstance(one, Recorder) and one is machine.recorder]
     recorder.enabled = False
     sealed.recorded(LIMIT)
@@ -217,7 +217,7 @@ def test_a_recorder_that_was_switched_off_is_named(machine: EnteredMachine) -> N
 def test_another_trace_another_limit_and_a_hidden_method_are_named(
     machine: EnteredMachine, patch: pytest.MonkeyPatch
 ) -> None:
-    sealed = Sealed(machine)
+    sealed = TamperGuard(machine)
     patch.setattr(machine.recorder, "trace", Trace(3))
     patch.setattr(machine.recorder, "kernel", _nothing, raising=False)
     sealed.recorded(LIMIT)
@@ -226,14 +226,14 @@ def test_another_trace_another_limit_and_a_hidden_method_are_named(
 
 def test_another_figure_of_the_gpu_is_named(machine: EnteredMachine, patch: pytest.MonkeyPatch) -> None:
     assert machine.virtual is not None
-    sealed = Sealed(machine)
+    sealed = TamperGuard(machine)
     gpu = machine.virtual.gpus[0]
     with pytest.raises(AttributeError):
         object.__setattr__(gpu.spec, "launch_s", 0.0)
     with patch.context() as inner:
         inner.setattr(type(gpu.spec), "launch_s", 0.0)
         assert sealed.changed() == ["the figures of cuda:0.launch_s"]
-    sealed = Sealed(machine)
+    sealed = TamperGuard(machine)
     patch.setattr(gpu, "spec", gpu.spec._replace(launch_s=0.0))
     assert sealed.changed() == ["cuda:0.spec"]
 
@@ -296,7 +296,7 @@ HONEST = {
 
 @pytest.mark.parametrize("name", HONEST)
 def test_honest_code_is_not_named(machine: EnteredMachine, tmp_path: Path, name: str) -> None:
-    sealed = Sealed(machine)
+    sealed = TamperGuard(machine)
     path = tmp_path / "solution.py"
     path.write_text("import torch\n" + HONEST[name].format("def work():\n    "))
     call(load(path, "work"), {}, path)
@@ -309,7 +309,7 @@ def test_honest_code_is_not_named(machine: EnteredMachine, tmp_path: Path, name:
 def test_tensors_may_show_themselves_as_the_learner_likes(
     machine: EnteredMachine, patch: pytest.MonkeyPatch, name: str
 ) -> None:
-    sealed = Sealed(machine)
+    sealed = TamperGuard(machine)
     patch.setattr(torch.Tensor, name, lambda self, *_: f"of shape {tuple(self.shape)}")
 
     assert sealed.changed() == []

@@ -89,4 +89,4 @@ def test_on_other_machines_nothing_is_refused_and_it_says_so(monkeypatch: pytest
     monkeypatch.setattr(platform, "machine", lambda: processor)
 
     seccomp.leave_keys()
-    assert seccomp.refuse_escapes() is seccomp.refuse_memory() is False
+    assert seccomp.block_escaping_syscalls() is seccomp.refuse_memory() is False

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from gpututor.classroom.gradebook.exports.export import Export, ExportRequest, write_text
 from gpututor.classroom.gradebook.exports.roster import Person, found_in
-from gpututor.classroom.gradebook.model import ExerciseSummary, Gradebook, Mark, Notice
+from gpututor.classroom.gradebook.model import ExerciseSummary, Gradebook, GradebookWarning, Mark
 from gpututor.classroom.tables import Cell, Kept, Table, csv_text, number, read_table
 from gpututor.errors import UsageError
 from gpututor.grading.report_text import count
@@ -25,7 +25,7 @@ _NAMES = (("Student",), ("LastName", "FirstName"))
 _ASSIGNMENT_ID = re.compile(r"\s*\(\d+\)$")
 
 
-def canvas(gradebook: Gradebook, roster: Path | None = None) -> tuple[str, list[Notice]]:
+def canvas(gradebook: Gradebook, roster: Path | None = None) -> tuple[str, list[GradebookWarning]]:
     """The file's text, and what was left out of it. A mark that is open stays as the roster has it, or empty.
 
     Raises `UsageError` for a roster that Canvas did not export.
@@ -43,7 +43,7 @@ def canvas(gradebook: Gradebook, roster: Path | None = None) -> tuple[str, list[
     return csv_text(rows), _left_out(left_out, "Export the roster from Canvas, and name it with --canvas-roster.")
 
 
-def _from_roster(gradebook: Gradebook, table: Table) -> tuple[str, list[Notice]]:
+def _from_roster(gradebook: Gradebook, table: Table) -> tuple[str, list[GradebookWarning]]:
     names = next((names for names in _NAMES if table.header[: len(names) + 1] == (*names, "ID")), None)
     if names is None or "Section" not in table.header:
         advice = "Take the file that Canvas makes under Grades, Export."
@@ -80,7 +80,7 @@ def _from_roster(gradebook: Gradebook, table: Table) -> tuple[str, list[Notice]]
     notices += _left_out(left_out, f"They are not in {table.path}.")
     if without := len(people) - len(found):
         title = f"Of {table.path}, {count(without, 'student')} handed nothing in: not in the Canvas file."
-        notices.append(Notice(title, "Canvas leaves their marks as they are."))
+        notices.append(GradebookWarning(title, "Canvas leaves their marks as they are."))
     return csv_text(rows, table.delimiter if table.delimiter in ",;" else ","), notices
 
 
@@ -100,13 +100,15 @@ def _column_of(exercise: ExerciseSummary, table: Table) -> int | None:
     return None
 
 
-def _about_points(gradebook: Gradebook, columns: dict[str, int | None], possible: tuple[str, ...]) -> list[Notice]:
+def _about_points(
+    gradebook: Gradebook, columns: dict[str, int | None], possible: tuple[str, ...]
+) -> list[GradebookWarning]:
     notices = []
     for each in gradebook.exercises:
         column = columns[each.exercise]
         if column is None:
             title = f"Canvas has no assignment {each.numbered_title!r} yet: it asks what to do with the column."
-            notices.append(Notice(title, "Give an assignment this title before the roster is exported."))
+            notices.append(GradebookWarning(title, "Give an assignment this title before the roster is exported."))
         elif (
             each.knows_of
             and possible
@@ -114,21 +116,21 @@ def _about_points(gradebook: Gradebook, columns: dict[str, int | None], possible
         ):
             theirs = f"Canvas has {possible[column]} points for {each.numbered_title!r}"
             notices.append(
-                Notice(
+                GradebookWarning(
                     f"{theirs}; marks here are of {number(each.of)}.", "Change the points in Canvas, or in the rules."
                 )
             )
     return notices
 
 
-def _left_out(students: list[str], advice: str) -> list[Notice]:
+def _left_out(students: list[str], advice: str) -> list[GradebookWarning]:
     if not students:
         return []
     names = ", ".join(students[:10]) + (" …" if len(students) > 10 else "")
-    return [Notice(f"Not in the Canvas file: {count(len(students), 'student')} ({names}).", advice)]
+    return [GradebookWarning(f"Not in the Canvas file: {count(len(students), 'student')} ({names}).", advice)]
 
 
-def _write(request: ExportRequest) -> list[Notice]:
+def _write(request: ExportRequest) -> list[GradebookWarning]:
     text, notices = canvas(request.gradebook, request.roster)
     write_text(request.path, text)
     return notices

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from gpututor.classroom.gradebook.exports.export import Export, ExportRequest, write_text
-from gpututor.classroom.gradebook.model import Gradebook, Mark, Notice, Standing
+from gpututor.classroom.gradebook.model import Gradebook, GradebookWarning, Mark, MarkStatus
 from gpututor.classroom.tables import Cell, csv_text
 
 WIDE = ("student", "name", "email", "points", "so_far", "of", "open")
@@ -56,7 +56,7 @@ def _mark_cells(mark: Mark) -> tuple[Cell, ...]:
     so_far = mark.points if not mark.standing.is_mark else None
     cells: tuple[Cell, ...] = (mark.standing.value, outcome, mark.mark, so_far, mark.known_of, _yes(mark.is_dropped))
     counted = mark.counted
-    if counted is None or mark.standing is Standing.NOT_HANDED_IN:
+    if counted is None or mark.standing is MarkStatus.NOT_HANDED_IN:
         return (*cells, *(None,) * 7, mark.reason)
     one, late = counted.handed_in, counted.lateness
     attempt = (one.attempt, len(mark.attempts), one.source, one.submitted_at)
@@ -67,12 +67,12 @@ def _yes(value: bool) -> str:
     return "yes" if value else "no"
 
 
-def _write_wide(request: ExportRequest) -> list[Notice]:
+def _write_wide(request: ExportRequest) -> list[GradebookWarning]:
     write_text(request.path, wide(request.gradebook))
     return []
 
 
-def _write_long(request: ExportRequest) -> list[Notice]:
+def _write_long(request: ExportRequest) -> list[GradebookWarning]:
     write_text(request.path, long(request.gradebook))
     return []
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gpututor.classroom.folder import ClassFolder, clear_parts
-from gpututor.classroom.gradebook.model import Gradebook, Notice
+from gpututor.classroom.gradebook.model import Gradebook, GradebookWarning
 from gpututor.errors import UsageError
 from gpututor.files import write_atomically
 from gpututor.grading.report_text import count
@@ -37,7 +37,7 @@ class Export:
     """A line for `classroom report --help` and docs/classroom/rules.md."""
     place: str
     """Path below OUT/report with `--all`."""
-    write: Callable[[ExportRequest], Iterable[Notice]]
+    write: Callable[[ExportRequest], Iterable[GradebookWarning]]
     """Writes it, and returns notices for the instructor. Raises `UsageError`."""
     file_name: str = ""
     """Name of each student's file, where the export is a folder; empty where it is one file."""
@@ -79,7 +79,9 @@ def remove(path: Path) -> None:
         raise UsageError(f"{path}: cannot be removed ({error.strerror})", "Name another place.") from error
 
 
-def left_over(folder: Path, names: Iterable[str], known: Collection[str], what: str, use: str) -> Iterator[Notice]:
+def left_over(
+    folder: Path, names: Iterable[str], known: Collection[str], what: str, use: str
+) -> Iterator[GradebookWarning]:
     """Warn of files in `folder` whose students are no longer in the class, or have another name now.
 
     They stay, for they may be all that is left of these students. `names`: the students of all files there; `what` the
@@ -88,4 +90,4 @@ def left_over(folder: Path, names: Iterable[str], known: Collection[str], what: 
     if left := sorted(set(names) - set(known)):
         listed = ", ".join(left[:MOST_NAMED]) + (" …" if len(left) > MOST_NAMED else "")
         title = f"{folder} has {what} of {count(len(left), 'student')} not in the class: {listed}."
-        yield Notice(title, f"Remove them before you {use}.")
+        yield GradebookWarning(title, f"Remove them before you {use}.")

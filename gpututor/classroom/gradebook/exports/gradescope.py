@@ -10,18 +10,25 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from gpututor.classroom.feedback import ForStudent, ShownCheck, for_student
+from gpututor.classroom.feedback import ShownCheck, StudentView, student_view
 from gpututor.classroom.folder import folder_names
 from gpututor.classroom.gradebook.exports.export import Export, ExportRequest, left_over, remove, write_text
-from gpututor.classroom.gradebook.model import CheckMark, ExerciseSummary, Gradebook, Mark, Notice, StudentMarks
+from gpututor.classroom.gradebook.model import (
+    CheckMark,
+    ExerciseSummary,
+    Gradebook,
+    GradebookWarning,
+    Mark,
+    StudentMarks,
+)
 from gpututor.grading.report import Status
 from gpututor.grading.report_text import count
-from gpututor.text import visible
+from gpututor.text import escape_control_chars
 
 _FILE_NAME = "results.json"
 
 
-def gradescope(gradebook: Gradebook) -> tuple[dict[str, str | None], list[Notice]]:
+def gradescope(gradebook: Gradebook) -> tuple[dict[str, str | None], list[GradebookWarning]]:
     """The texts of the files by their places, `kim/results.json`; None where none must be. And who was left out."""
     names = folder_names(marks.student.id for marks in gradebook.students)
     files = {
@@ -31,7 +38,7 @@ def gradescope(gradebook: Gradebook) -> tuple[dict[str, str | None], list[Notice
     notices = []
     if left := sum(text is None for text in files.values()):
         title = f"No results.json for {count(left, 'student')}: some of their marks are open."
-        notices.append(Notice(title, "`gpututor classroom review` lists them."))
+        notices.append(GradebookWarning(title, "`gpututor classroom review` lists them."))
     return files, notices
 
 
@@ -42,12 +49,12 @@ def _text(gradebook: Gradebook, marks: StudentMarks) -> str:
 def _results(gradebook: Gradebook, marks: StudentMarks) -> dict[str, Any]:
     tests, words = [], []
     for exercise, mark in zip(gradebook.exercises, marks.marks, strict=True):
-        told = for_student(mark, exercise, gradebook.rules)
+        told = student_view(mark, exercise, gradebook.rules)
         tests += list(_tests(exercise, mark, told))
         words += [f"{exercise.numbered_title}: {' '.join(told.notes)}"] if told.notes else []
     return {
         "score": marks.points,
-        "output": visible("\n".join(words)),
+        "output": escape_control_chars("\n".join(words)),
         "output_format": "text",
         "test_output_format": "text",
         "test_name_format": "text",
@@ -57,7 +64,7 @@ def _results(gradebook: Gradebook, marks: StudentMarks) -> dict[str, Any]:
     }
 
 
-def _tests(exercise: ExerciseSummary, mark: Mark, told: ForStudent) -> Iterator[dict[str, Any]]:
+def _tests(exercise: ExerciseSummary, mark: Mark, told: StudentView) -> Iterator[dict[str, Any]]:
     title = exercise.numbered_title
     counted = mark.counted
     if counted is None or not counted.checks:
@@ -88,16 +95,16 @@ def _words(check: ShownCheck) -> str:
 
 def _test(name: str, score: float, most: float, words: str, *, passed: bool) -> dict[str, Any]:
     return {
-        "name": visible(name),
+        "name": escape_control_chars(name),
         "score": score,
         "max_score": most,
         "status": "passed" if passed else "failed",
-        "output": visible(words),
+        "output": escape_control_chars(words),
         "visibility": "visible",
     }
 
 
-def _write(request: ExportRequest) -> Iterator[Notice]:
+def _write(request: ExportRequest) -> Iterator[GradebookWarning]:
     files, notices = gradescope(request.gradebook)
     for place, results in files.items():
         if results is not None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from gpututor.classroom import html_report as parts_of_page
 from gpututor.classroom.feedback import SubmittedLines
 from gpututor.classroom.gradebook.exports.export import Export, ExportRequest, write_text
-from gpututor.classroom.gradebook.model import Gradebook, Notice
+from gpututor.classroom.gradebook.model import Gradebook, GradebookWarning
 from gpututor.classroom.html_report.sections import (
     exercises,
     failed_checks,
@@ -87,7 +87,7 @@ def _hash(part: str) -> str:
     return f"sha256-{base64.b64encode(hashlib.sha256(part.encode()).digest()).decode()}"
 
 
-def _write(request: ExportRequest) -> list[Notice]:
+def _write(request: ExportRequest) -> list[GradebookWarning]:
     class_ = request.gradebook.class_
     course = course_of(class_)
     title = (course.title if course is not None else "") or Path(class_.course).name or "Course"

@@ -7,9 +7,9 @@ import xml.etree.ElementTree as ET
 from collections.abc import Iterator
 
 from gpututor.classroom.gradebook.exports.export import Export, ExportRequest, write_text
-from gpututor.classroom.gradebook.model import CheckMark, Gradebook, Mark, Notice, Standing
+from gpututor.classroom.gradebook.model import CheckMark, Gradebook, GradebookWarning, Mark, MarkStatus
 from gpututor.grading.report import Outcome, Status, Verdict
-from gpututor.text import visible
+from gpututor.text import escape_control_chars
 
 _ILLEGAL = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 """Characters that XML 1.0 does not allow."""
@@ -37,14 +37,14 @@ def junit(gradebook: Gradebook) -> str:
 
 def legal(text: str) -> str:
     """Return `text` with control characters written out, and without what XML cannot have."""
-    return text if text.isprintable() and text.isascii() else _ILLEGAL.sub("", visible(text))
+    return text if text.isprintable() and text.isascii() else _ILLEGAL.sub("", escape_control_chars(text))
 
 
 def _cases(mark: Mark) -> Iterator[ET.Element]:
     """Make a case for each check; a single one where nothing was checked."""
     counted = mark.counted
-    if counted is None or not counted.checks or mark.standing in (Standing.REFUSED, Standing.NOT_GRADED):
-        tag = {Standing.FINAL: "", Standing.NOT_HANDED_IN: "skipped"}.get(mark.standing, "error")
+    if counted is None or not counted.checks or mark.standing in (MarkStatus.REFUSED, MarkStatus.NOT_GRADED):
+        tag = {MarkStatus.FINAL: "", MarkStatus.NOT_HANDED_IN: "skipped"}.get(mark.standing, "error")
         yield _case(mark.exercise, "handed in", tag, mark.standing.value, mark.reason)
         return
     verdicts = counted.report.verdicts if counted.report is not None else ()
@@ -77,7 +77,7 @@ def _case(exercise: str, name: str, tag: str, message: str, text: str) -> ET.Ele
     return case
 
 
-def _write(request: ExportRequest) -> list[Notice]:
+def _write(request: ExportRequest) -> list[GradebookWarning]:
     write_text(request.path, junit(request.gradebook))
     return []
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from gpututor.classroom.gradebook.exports.export import Export, ExportRequest, write_text
 from gpututor.classroom.gradebook.exports.roster import Person, found_in
-from gpututor.classroom.gradebook.model import ExerciseSummary, Gradebook, Mark, Notice, StudentMarks
+from gpututor.classroom.gradebook.model import ExerciseSummary, Gradebook, GradebookWarning, Mark, StudentMarks
 from gpututor.classroom.tables import Cell, Kept, Table, csv_text, number, number_of, read_table
 from gpututor.errors import UsageError
 from gpututor.grading.report_text import count
@@ -22,7 +22,7 @@ COLUMNS = (
 )
 
 
-def moodle(gradebook: Gradebook, worksheet: Path | None = None) -> tuple[str, list[Notice]]:
+def moodle(gradebook: Gradebook, worksheet: Path | None = None) -> tuple[str, list[GradebookWarning]]:
     """The file's text, and what was left out of it. Who has no final total keeps the grade of the worksheet, or none.
 
     Raises `UsageError` for a worksheet that Moodle did not write, or that is of another number of points.
@@ -70,7 +70,7 @@ def _in_words(exercise: ExerciseSummary, mark: Mark) -> str:
     return f"{words} (does not count)" if mark.is_dropped else words
 
 
-def _from_worksheet(gradebook: Gradebook, table: Table) -> tuple[str, list[Notice]]:
+def _from_worksheet(gradebook: Gradebook, table: Table) -> tuple[str, list[GradebookWarning]]:
     if "Identifier" not in table.header or "Grade" not in table.header:
         advice = "Take the file of Download grading worksheet, with Moodle's language set to English."
         raise UsageError(f"{table.path}: this is no grading worksheet of Moodle.", advice)
@@ -120,25 +120,25 @@ def _check_maximum(gradebook: Gradebook, table: Table, column: int | None) -> No
             raise UsageError(title, f"Write scale = {text} in the rules, or change the maximum grade in Moodle.")
 
 
-def _left_out(students: list[str], advice: str) -> Iterator[Notice]:
+def _left_out(students: list[str], advice: str) -> Iterator[GradebookWarning]:
     if students:
         names = ", ".join(students[:10]) + (" …" if len(students) > 10 else "")
-        yield Notice(f"Not in the Moodle file: {count(len(students), 'student')} ({names}).", advice)
+        yield GradebookWarning(f"Not in the Moodle file: {count(len(students), 'student')} ({names}).", advice)
 
 
-def _nothing(table: Table, number_of: int) -> Iterator[Notice]:
+def _nothing(table: Table, number_of: int) -> Iterator[GradebookWarning]:
     if number_of:
         title = f"Of {table.path}, {count(number_of, 'participant')} handed nothing in."
-        yield Notice(title, "Their rows are as they were.")
+        yield GradebookWarning(title, "Their rows are as they were.")
 
 
-def _open(gradebook: Gradebook) -> Iterator[Notice]:
+def _open(gradebook: Gradebook) -> Iterator[GradebookWarning]:
     if undecided := sum(not marks.final for marks in gradebook.students):
         title = f"No grade in the Moodle file for {count(undecided, 'student')}: some of their marks are open."
-        yield Notice(title, "`gpututor classroom review` lists them.")
+        yield GradebookWarning(title, "`gpututor classroom review` lists them.")
 
 
-def _write(request: ExportRequest) -> list[Notice]:
+def _write(request: ExportRequest) -> list[GradebookWarning]:
     text, notices = moodle(request.gradebook, request.roster)
     write_text(request.path, text)
     return notices

@@ -9,14 +9,14 @@ import torch
 from gpututor.devices.virtual import execution
 from gpututor.devices.virtual.api import devices, streams
 from gpututor.devices.virtual.api.streams import make_current
-from gpututor.devices.virtual.machine import active
+from gpututor.devices.virtual.machine import active_machine
 
 _ORDER = ("cuda", "mps", "xpu")
 
 
 def _kind() -> str | None:
     """The kind of accelerator that this build of torch would be made for."""
-    backends = active().backends
+    backends = active_machine().backends
     return next((kind for kind in _ORDER if kind in backends), None)
 
 
@@ -28,7 +28,7 @@ def get_accelerator() -> torch.device | None:
 def get_accelerator_or_cpu(check: bool = False) -> torch.device:
     """Unlike the function above, C++ looks here for a GPU in any case, and not for a CUDA build."""
     kind = _kind()
-    return torch.device("cpu" if kind is None or (kind == "cuda" and not active().gpus) else kind)
+    return torch.device("cpu" if kind is None or (kind == "cuda" and not active_machine().gpus) else kind)
 
 
 def get_device_module(device: Any = None) -> Any:
@@ -85,7 +85,7 @@ def set_stream(stream: Any) -> None:
 def synchronize_device(index: int) -> None:
     if not _on_cuda():
         return
-    execution.wait(active(), devices.gpu_of(index), "torch.accelerator.synchronize")
+    execution.synchronize(active_machine(), devices.gpu_of(index), "torch.accelerator.synchronize")
 
 
 def empty_host_cache() -> None:
@@ -110,11 +110,11 @@ def device_capability(index: int) -> Any:
 
 
 def has_mps() -> bool:
-    return "mps" in active().backends
+    return "mps" in active_machine().backends
 
 
 def has_xpu() -> bool:
-    return "xpu" in active().backends
+    return "xpu" in active_machine().backends
 
 
 def mps_count() -> int:

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from gpututor.devices.virtual import cuda_errors, torch_private
-from gpututor.devices.virtual.machine import VirtualMachine, active
+from gpututor.devices.virtual.machine import VirtualMachine, active_machine
 from gpututor.devices.virtual.tensors.tensor import VirtualTensor
 
 _SIGNATURE = inspect.signature(torch.compile)
@@ -65,7 +65,7 @@ def _flex_attention(*args: Any, **kwargs: Any) -> Any:
 
 
 def _tell() -> None:
-    machine = active()
+    machine = active_machine()
     if machine not in _told:
         _told.add(machine)
         warnings.warn("torch.compile runs eagerly on the virtual GPU.", stacklevel=3)

@@ -11,7 +11,7 @@ import torch
 
 from gpututor.devices.virtual import execution, torch_private
 from gpututor.devices.virtual.execution import waits
-from gpututor.devices.virtual.machine import VirtualGpu, active
+from gpututor.devices.virtual.machine import VirtualGpu, active_machine
 
 _NAMESPACE = uuid.UUID("6f0f8c2e-6d0c-5b0e-9d2e-0c4f7a3b1d58")
 
@@ -131,40 +131,40 @@ def properties_of(gpu: VirtualGpu) -> DeviceProperties:
 
 def gpu_of(device: Any = None) -> VirtualGpu:
     """The GPU that a `torch.cuda` function's argument means: a device, a name, a number; None is the current one."""
-    machine = active()
+    machine = active_machine()
     machine.start()
     index = torch_private.cuda_device_index(device, optional=True)
     return machine.current if index < 0 else machine.gpu(index)
 
 
 def is_available() -> bool:
-    return bool(active().gpus)
+    return bool(active_machine().gpus)
 
 
 def is_built() -> bool:
     """Stands in for `torch.backends.cuda.is_built`: whether this passes for a CUDA build."""
-    return "cuda" in active().backends
+    return "cuda" in active_machine().backends
 
 
 def device_count() -> int:
-    return len(active().gpus)
+    return len(active_machine().gpus)
 
 
 def current_device() -> int:
-    return active().current.index
+    return active_machine().current.index
 
 
 def set_device(device: Any) -> None:
     index = torch_private.cuda_device_index(device)
     if index >= 0:
-        active().set_current(index)
+        active_machine().set_current(index)
 
 
 def exchange_device(index: int) -> int:
     """Make GPU `index` the current one, unless it is negative; returns the one before."""
     if not isinstance(index, int):
         raise RuntimeError("invalid argument to exchangeDevice")  # torch/csrc/cuda/Module.cpp
-    machine = active()
+    machine = active_machine()
     if index < 0:
         return -1
     machine.start()
@@ -180,23 +180,23 @@ def maybe_exchange_device(index: int) -> int:
 
 def lazy_init() -> None:
     """Without a GPU this is where CUDA's start fails."""
-    active().start()
+    active_machine().start()
 
 
 def lazy_call(call: Any, **kwargs: Any) -> None:
     """CUDA puts calls off until it starts, which it never does without a GPU."""
-    machine = active()
+    machine = active_machine()
     if machine.gpus and not machine.in_bad_fork:
         call()
 
 
 def is_initialized() -> bool:
-    machine = active()
+    machine = active_machine()
     return machine.started and not machine.in_bad_fork
 
 
 def is_in_bad_fork() -> bool:
-    return active().in_bad_fork
+    return active_machine().in_bad_fork
 
 
 def get_device_name(device: Any = None) -> str:
@@ -210,7 +210,7 @@ def get_device_capability(device: Any = None) -> tuple[int, int]:
 
 def get_device_properties(device: Any = None) -> DeviceProperties:
     """Raises torch's `AssertionError` for a number that no GPU has."""
-    machine = active()
+    machine = active_machine()
     machine.start()
     index = torch_private.cuda_device_index(device, optional=True)
     if not 0 <= index < len(machine.gpus):
@@ -226,7 +226,7 @@ def is_bf16_supported(including_emulation: bool = True) -> bool:
 
 def can_device_access_peer(device: Any, peer_device: Any) -> bool:
     """Every GPU of the box reaches every other one, and none itself, as CUDA counts it."""
-    machine = active()
+    machine = active_machine()
     machine.start()
     index = torch_private.cuda_device_index(device, optional=True)
     peer = torch_private.cuda_device_index(peer_device)
@@ -238,17 +238,17 @@ def can_device_access_peer(device: Any, peer_device: Any) -> bool:
 
 
 def get_arch_list() -> list[str]:
-    return sorted({f"sm_{gpu.spec.capability[0]}{gpu.spec.capability[1]}" for gpu in active().gpus})
+    return sorted({f"sm_{gpu.spec.capability[0]}{gpu.spec.capability[1]}" for gpu in active_machine().gpus})
 
 
 def synchronize(device: Any = None) -> None:
     """The host waits for all streams of a GPU."""
     gpu = gpu_of(device)
-    execution.wait(active(), gpu, "torch.cuda.synchronize")
+    execution.synchronize(active_machine(), gpu, "torch.cuda.synchronize")
 
 
 def get_sync_debug_mode() -> int:
-    machine = active()
+    machine = active_machine()
     machine.start()
     return machine.sync_debug
 
@@ -258,7 +258,7 @@ _SYNC_DEBUG = {"default": 0, "warn": waits.WARN, "error": waits.ERROR}
 
 def set_sync_debug_mode(debug_mode: int | str) -> None:
     """What is to be said of waits for streams and of blocking copies: nothing, a warning or an error."""
-    machine = active()
+    machine = active_machine()
     machine.start()
     if isinstance(debug_mode, str):
         if debug_mode not in _SYNC_DEBUG:
@@ -276,7 +276,7 @@ def cudnn_is_acceptable(tensor: Any) -> bool:
 
 def ipc_collect() -> None:
     """No other process holds virtual memory."""
-    active().start()
+    active_machine().start()
 
 
 CUDA_VERSION: str = torch.version.cuda or "12.8"
@@ -292,7 +292,7 @@ _limits: WeakKeyDictionary[VirtualGpu, int] = WeakKeyDictionary()
 
 def has_cudnn() -> bool:
     """Stands in for `torch.backends.cudnn.is_available`: a CUDA build has it, also on a machine without a GPU."""
-    return "cuda" in active().backends
+    return "cuda" in active_machine().backends
 
 
 def cudnn_version() -> int | None:
@@ -314,7 +314,7 @@ class PlanCache:
         self._of = gpu
 
     def _gpu(self) -> VirtualGpu:
-        return active().current if self._of is None else self._of
+        return active_machine().current if self._of is None else self._of
 
     @property
     def size(self) -> int:
@@ -339,7 +339,7 @@ class PlanCaches(PlanCache):
 
     def __getitem__(self, device: Any) -> PlanCache:
         index = torch_private.cuda_device_index(device)
-        gpus = active().gpus
+        gpus = active_machine().gpus
         if not 0 <= index < len(gpus):
             raise RuntimeError(
                 f"cufft_plan_cache: expected 0 <= device index < {len(gpus)}, but got device with index {index}"

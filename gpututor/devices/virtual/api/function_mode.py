@@ -12,7 +12,7 @@ from torch.overrides import TorchFunctionMode, resolve_name
 from gpututor.devices.virtual import cuda_errors, execution, torch_private
 from gpututor.devices.virtual.api.random import generator_kind
 from gpututor.devices.virtual.api.tensor_types import convert_type, legacy_new, refuse_apply
-from gpututor.devices.virtual.machine import active, cpp_device, is_on, meant_device
+from gpututor.devices.virtual.machine import active_machine, cpp_device, is_on, meant_device
 from gpututor.devices.virtual.operators.dispatch import DeviceMode
 from gpututor.devices.virtual.operators.special import attention
 from gpututor.devices.virtual.tensors.module_to import set_data_across_devices
@@ -33,7 +33,7 @@ HANDLERS: dict[Any, Handler] = {}
 """Filled by `calls.fill_handlers`."""
 
 
-class DeviceNames(TorchFunctionMode):
+class DeviceFunctionMode(TorchFunctionMode):
     """Only rewrites arguments and messages; the operators themselves are the dispatch mode's."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -83,7 +83,7 @@ class ThreadModes:
 
     def __init__(self) -> None:
         self._dispatch: Any = DeviceMode()
-        self._functions: Any = DeviceNames()
+        self._functions: Any = DeviceFunctionMode()
 
     def __enter__(self) -> ThreadModes:
         self._dispatch.__enter__()
@@ -134,7 +134,7 @@ def _call_in_words(func: Any) -> str:
 def pin_memory(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """`tensor.pin_memory()`."""
     tensor = args[0]
-    machine = active()
+    machine = active_machine()
     if not machine.gpus and not machine.backends & {"mps", "xpu"}:
         raise cuda_errors.no_gpus()
     if pinned(tensor):
@@ -235,7 +235,7 @@ def _cuda(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 
 def _device(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """`torch.device(1)` is the accelerator's number 1, whether there is one or not, as in a CUDA build."""
-    if len(args) == 1 and type(args[0]) is int and args[0] >= 0 and "cuda" in active().backends:
+    if len(args) == 1 and type(args[0]) is int and args[0] >= 0 and "cuda" in active_machine().backends:
         return torch.device("cuda", args[0])
     return func(*args, **kwargs)
 
@@ -248,7 +248,7 @@ def _refuse_numpy(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> A
 
 def _read_on_host(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """C++ reads a CPU tensor's values without an operator: a copy may still be writing them."""
-    machine = active()
+    machine = active_machine()
     if machine.pending_copies and type(args[0]) is not VirtualTensor:
         execution.races.on_host(machine, args)
     return func(*args, **kwargs)

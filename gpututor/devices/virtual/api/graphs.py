@@ -17,8 +17,8 @@ from gpututor.devices.virtual import cuda_errors
 from gpututor.devices.virtual.api.streams import CudaStream
 from gpututor.devices.virtual.execution import waits
 from gpututor.devices.virtual.execution.graph_capture import Capture, CapturedWork
-from gpututor.devices.virtual.machine import VirtualMachine, active
-from gpututor.devices.virtual.memory.allocator import DeviceMemory
+from gpututor.devices.virtual.machine import VirtualMachine, active_machine
+from gpututor.devices.virtual.memory.allocator import CachingAllocator
 from gpututor.devices.virtual.operators.graph_replay import forget_effects, replay
 
 _ADVICE = "It needs CUDA's own graph, which is not there."
@@ -39,7 +39,7 @@ class CUDAGraph:
     """Stands in for `torch.cuda.CUDAGraph`."""
 
     def __init__(self, keep_graph: bool = False) -> None:
-        active().start()
+        active_machine().start()
         self._keep_graph = bool(keep_graph)
         self._capture: Capture | None = None
         self._forget()
@@ -51,7 +51,7 @@ class CUDAGraph:
         self._pool = (0, 0)
         self._is_executable = False
         self._drawn: Any = None
-        self._memory: DeviceMemory | None = None
+        self._memory: CachingAllocator | None = None
 
     def capture_begin(
         self, pool: Any = None, capture_error_mode: str = "global", check_input_liveness: bool = False
@@ -71,7 +71,7 @@ class CUDAGraph:
             raise RuntimeError(
                 "This CUDAGraph instance already owns a captured graph. To capture a new graph, create a new instance."
             )
-        machine = active()
+        machine = active_machine()
         gpu = machine.current
         stream = machine.stream_of(gpu)
         if stream == 0:
@@ -88,7 +88,7 @@ class CUDAGraph:
 
     def capture_end(self) -> None:
         """The graph is whole; raises CUDA's errors where something happened that cannot be part of one."""
-        machine, capture = active(), self._capture
+        machine, capture = active_machine(), self._capture
         if capture is None or machine.capture is not capture:
             raise cuda_errors.nothing_captured()
         if not capture.began_on(machine.current.index, machine.stream_of(machine.current)):
@@ -117,7 +117,7 @@ class CUDAGraph:
         """Run everything again on the current stream, with the values that its inputs have now; one launch."""
         if self._work is None:
             raise RuntimeError("Called CUDAGraph::replay without a preceding successful capture.")
-        machine = active()
+        machine = active_machine()
         if self._machine is not machine:
             raise cuda_errors.left_over_graph()
         if waits.is_captured(machine, self._work.gpu):
@@ -169,7 +169,7 @@ class CaptureBlock(_real_block):  # type: ignore[misc]
 
     def __init__(self, cuda_graph: Any, pool: Any = None, stream: Any = None, *args: Any, **options: Any) -> None:
         if stream is None:
-            machine = active()
+            machine = active_machine()
             stream = _streams.get(machine)
             if stream is None:
                 stream = _streams[machine] = CudaStream()

@@ -9,22 +9,22 @@ from typing import Any
 
 from gpututor.devices.virtual import cuda_errors, torch_private
 from gpututor.devices.virtual.api.devices import gpu_of, is_initialized
-from gpututor.devices.virtual.machine import active
-from gpututor.devices.virtual.memory.allocator import DeviceMemory
-from gpututor.devices.virtual.memory.pool import Pool, Span
+from gpututor.devices.virtual.machine import active_machine
+from gpututor.devices.virtual.memory.allocator import CachingAllocator
+from gpututor.devices.virtual.memory.pool import Block, Pool
 
 
-def _asked(device: Any) -> DeviceMemory | None:
+def _asked(device: Any) -> CachingAllocator | None:
     """The memory that a question is about; None before CUDA has started, when every answer is 0."""
     if not is_initialized():
         return None
-    index = active().current.index if device is None else torch_private.cuda_device_index(device, optional=True)
+    index = active_machine().current.index if device is None else torch_private.cuda_device_index(device, optional=True)
     return _memory_of(index)
 
 
-def _memory_of(index: int) -> DeviceMemory:
+def _memory_of(index: int) -> CachingAllocator:
     """Raises the allocator's own error for a number that it has no GPU for."""
-    gpus = active().gpus
+    gpus = active_machine().gpus
     if not 0 <= index < len(gpus):
         raise cuda_errors.invalid_device_argument(index)
     return gpus[index].memory
@@ -61,7 +61,7 @@ def nested_statistics(index: int) -> dict[str, Any]:
     return _memory_of(index).figures()
 
 
-def _to_reset(index: Any, call: str) -> DeviceMemory:
+def _to_reset(index: Any, call: str) -> CachingAllocator:
     """Before CUDA has started, its allocator knows of no GPU at all, not even of number 0."""
     if not isinstance(index, int):
         raise RuntimeError(f"invalid argument to {call}")  # torch/csrc/cuda/Module.cpp
@@ -79,15 +79,15 @@ def reset_accumulated(index: Any) -> None:
 
 
 def set_fraction(fraction: float, index: int) -> None:
-    active().gpu(index).memory.fraction = fraction
+    active_machine().gpu(index).memory.fraction = fraction
 
 
 def fraction(index: int) -> float:
-    return active().gpu(index).memory.fraction
+    return active_machine().gpu(index).memory.fraction
 
 
 def empty_cache() -> None:
-    for gpu in active().gpus:
+    for gpu in active_machine().gpus:
         gpu.memory.empty_cache()
 
 
@@ -98,21 +98,21 @@ def allocator_backend() -> str:
 def snapshot(mempool: Any = None) -> dict[str, Any]:
     """Every segment with its blocks; no history is kept, so there are no traces."""
     segments = []
-    for gpu in active().gpus:
+    for gpu in active_machine().gpus:
         gpu.memory.settle()
         for pool in gpu.memory.pools:
             segments += [_segment(gpu.index, pool, address, first) for address, first in pool.segments.items()]
     return {
         "segments": sorted(segments, key=lambda one: int(one["address"])),
-        "device_traces": [[] for _ in active().gpus],
+        "device_traces": [[] for _ in active_machine().gpus],
         "allocator_settings": {},
         "external_annotations": [],
     }
 
 
-def _segment(index: int, pool: Pool, address: int, first: Span) -> dict[str, Any]:
+def _segment(index: int, pool: Pool, address: int, first: Block) -> dict[str, Any]:
     blocks: list[dict[str, Any]] = []
-    span: Span | None = first
+    span: Block | None = first
     while span is not None:
         blocks.append(
             {

@@ -10,7 +10,7 @@ import threading
 from typing import Any, NamedTuple
 
 from gpututor.devices.recorder import Place
-from gpututor.devices.virtual.machine import active
+from gpututor.devices.virtual.machine import active_machine
 
 CAPTURE = "cudaProfilerStart"
 """The range between `torch.cuda.profiler.start()` and `stop()`, which Nsight Systems can be told to wait for."""
@@ -28,13 +28,13 @@ class Open(NamedTuple):
     @classmethod
     def now(cls, name: str) -> Open:
         """One that begins here."""
-        machine = active()
+        machine = active_machine()
         recorder = machine.recorder
         return cls(name, machine.clock.host.now, recorder.place() if recorder.enabled else None)
 
     def end(self) -> None:
         """It ends now, and is written down."""
-        machine = active()
+        machine = active_machine()
         # A clock of another machine, or another thread, may be behind.
         ended = max(self.began, machine.clock.host.now)
         machine.recorder.range(self.name, launched=self.began, end=ended, place=self.place)

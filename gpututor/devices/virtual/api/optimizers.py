@@ -14,7 +14,7 @@ from torch.nn import TransformerEncoderLayer
 
 from gpututor.devices.virtual import torch_private
 from gpututor.devices.virtual.api import nvtx
-from gpututor.devices.virtual.machine import active, is_on, python_device
+from gpututor.devices.virtual.machine import active_machine, is_on, python_device
 from gpututor.devices.virtual.profiler.session import current
 from gpututor.devices.virtual.tensors.tensor import VirtualTensor
 
@@ -48,7 +48,7 @@ def enter_range(self: Any) -> Any:
         session = current()
         if session is None:
             return _real_enter(self)
-    recorded = is_on() and active().recorder.enabled and not self.name.startswith(_TORCHS_OWN)
+    recorded = is_on() and active_machine().recorder.enabled and not self.name.startswith(_TORCHS_OWN)
     if session is not None or recorded:
         span = None if session is None else session.open("range", self.name)
         vars(self)[_RANGE] = session, span, nvtx.Open.now(self.name) if recorded else None

@@ -8,7 +8,7 @@ from typing import Any, cast
 import torch
 
 from gpututor.devices.virtual import cuda_errors, torch_private
-from gpututor.devices.virtual.machine import CPU, VirtualGpu, active, meant_device, python_device
+from gpututor.devices.virtual.machine import CPU, VirtualGpu, active_machine, meant_device, python_device
 
 _RealGenerator: Any = torch_private.Generator
 
@@ -97,50 +97,50 @@ class DefaultGenerators(Sequence[torch.Generator]):
     """Stands in for `torch.cuda.default_generators`: each GPU's own."""
 
     def __len__(self) -> int:
-        return len(active().gpus)
+        return len(active_machine().gpus)
 
     def __getitem__(self, index: Any) -> Any:
-        gpus = active().gpus[index]
+        gpus = active_machine().gpus[index]
         return tuple(gpu.generator for gpu in gpus) if isinstance(gpus, tuple) else gpus.generator
 
 
 def _gpu(device: Any) -> VirtualGpu:
     """As torch.cuda.random reads its argument: `cuda` is the current GPU, -1 too."""
-    machine = active()
+    machine = active_machine()
     machine.start()
     return machine.gpus[python_device("cuda" if device in (None, -1) else device).index]
 
 
 def _put_off() -> bool:
     """Whether CUDA would keep a seed for its start, which never comes: without GPUs, and in a forked child."""
-    machine = active()
+    machine = active_machine()
     return machine.in_bad_fork or not machine.gpus
 
 
 def manual_seed(seed: int) -> None:
     if not _put_off():
-        active().current.generator.manual_seed(int(seed))
+        active_machine().current.generator.manual_seed(int(seed))
 
 
 def manual_seed_all(seed: int) -> None:
     if not _put_off():
-        for gpu in active().gpus:
+        for gpu in active_machine().gpus:
             gpu.generator.manual_seed(int(seed))
 
 
 def seed() -> None:
     if not _put_off():
-        active().current.generator.seed()
+        active_machine().current.generator.seed()
 
 
 def seed_all() -> None:
-    gpus = active().gpus
+    gpus = active_machine().gpus
     if not _put_off():
         manual_seed_all(gpus[0].generator.seed())
 
 
 def initial_seed() -> int:
-    return active().current.generator.initial_seed()
+    return active_machine().current.generator.initial_seed()
 
 
 def get_rng_state(device: Any = "cuda") -> torch.Tensor:
@@ -148,7 +148,7 @@ def get_rng_state(device: Any = "cuda") -> torch.Tensor:
 
 
 def get_rng_state_all() -> list[torch.Tensor]:
-    return [get_rng_state(index) for index in range(len(active().gpus))]
+    return [get_rng_state(index) for index in range(len(active_machine().gpus))]
 
 
 def set_rng_state(new_state: torch.Tensor, device: Any = "cuda") -> None:

@@ -14,10 +14,10 @@ import torch
 from gpututor.devices.virtual import cuda_errors, execution
 from gpututor.devices.virtual.api.devices import gpu_of
 from gpututor.devices.virtual.clock.machine_clock import MachineClock
-from gpututor.devices.virtual.clock.timeline import WHOLE, Mark
+from gpututor.devices.virtual.clock.timeline import WHOLE, EventMarker
 from gpututor.devices.virtual.execution import waits
 from gpututor.devices.virtual.execution.launch import kernel_of_length
-from gpututor.devices.virtual.machine import VirtualGpu, VirtualMachine, active
+from gpututor.devices.virtual.machine import VirtualGpu, VirtualMachine, active_machine
 
 _real_stream: Any = torch.Stream
 CUDA = 1
@@ -34,7 +34,7 @@ def gpu_meant(call: str, device: Any) -> VirtualGpu | None:
 
     Raises `NotImplementedError` for an accelerator that only reports itself available.
     """
-    backends = active().backends
+    backends = active_machine().backends
     if device is None or isinstance(device, int):
         kind = next((one for one in ("cuda", "mps", "xpu") if one in backends), "cpu")
         index = device
@@ -78,7 +78,7 @@ class Stream(_real_stream):  # type: ignore[misc]
 
     def _place(self) -> tuple[VirtualMachine, VirtualGpu, int]:
         """The machine, the GPU and the number of the stream on the clock."""
-        machine = active("stream")
+        machine = active_machine("stream")
         return machine, machine.gpu(self.device_index), waits.number_of(self.stream_id)
 
     def query(self) -> bool:
@@ -86,7 +86,7 @@ class Stream(_real_stream):  # type: ignore[misc]
         if not self._on_gpu:
             return bool(super().query())
         machine, gpu, number = self._place()
-        waits.ask(machine, gpu, number)
+        waits.check_capture(machine, gpu, number)
         return machine.clock.is_idle(gpu.index, number)
 
     def synchronize(self) -> None:
@@ -95,7 +95,7 @@ class Stream(_real_stream):  # type: ignore[misc]
             super().synchronize()
             return
         machine, gpu, number = self._place()
-        execution.wait(machine, gpu, f"{self._call}.synchronize", number)
+        execution.synchronize(machine, gpu, f"{self._call}.synchronize", number)
 
     def wait_event(self, event: Any) -> None:
         """Later work of this stream waits for the event; the host does not."""
@@ -182,7 +182,7 @@ class Event(_real_event):  # type: ignore[misc]
     _on_gpu = False
     _timing = False
     _clock: MachineClock | None = None
-    _mark: Mark | None = None
+    _mark: EventMarker | None = None
     """Where it was recorded; None before."""
     _gpu: int = -1
     _stream: int = 0
@@ -253,11 +253,11 @@ class Event(_real_event):  # type: ignore[misc]
         """Whether all work before it is done by now; true where it was never recorded."""
         if not self._on_gpu:
             return bool(super().query())
-        machine = active("event")
+        machine = active_machine("event")
         mark = self._recorded(machine)
         if mark is None:
             return True
-        waits.ask(machine)
+        waits.check_capture(machine)
         return machine.clock.is_reached(self._gpu, mark)
 
     def synchronize(self) -> None:
@@ -265,7 +265,7 @@ class Event(_real_event):  # type: ignore[misc]
         if not self._on_gpu:
             super().synchronize()
             return
-        machine = active("event")
+        machine = active_machine("event")
         mark = self._recorded(machine)
         if mark is not None:
             execution.wait_for_mark(machine, machine.gpu(self._gpu), f"{self._call}.synchronize", self._stream, mark)
@@ -277,7 +277,7 @@ class Event(_real_event):  # type: ignore[misc]
         """
         if not self._on_gpu:
             return float(super().elapsed_time(end_event))
-        machine = active("event")
+        machine = active_machine("event")
         if not (self._timing and end_event._timing):
             raise ValueError("Both events must be created with argument 'enable_timing=True'.")
         start, end = self._recorded(machine), end_event._recorded(machine)
@@ -305,19 +305,19 @@ class Event(_real_event):  # type: ignore[misc]
         )
 
     def _stream_meant(self, stream: Any) -> tuple[VirtualMachine, VirtualGpu, int]:
-        machine = active("event")
+        machine = active_machine("event")
         if stream is None:
             gpu = gpu_of()
             return machine, gpu, machine.stream_of(gpu)
         return machine, machine.gpu(stream.device_index), waits.number_of(stream.stream_id)
 
-    def _place(self, machine: VirtualMachine) -> Mark | None:
+    def _place(self, machine: VirtualMachine) -> EventMarker | None:
         """Where it was recorded; raises `RuntimeError` for another machine's."""
         if self._mark is not None and self._clock is not machine.clock:
             raise cuda_errors.left_over_event()
         return self._mark
 
-    def _recorded(self, machine: VirtualMachine) -> Mark | None:
+    def _recorded(self, machine: VirtualMachine) -> EventMarker | None:
         """The same, for who asks about its time: one that is part of a graph has none."""
         mark = self._place(machine)
         if self._captured:
@@ -363,12 +363,12 @@ class CudaStream(Stream):
     _call = "torch.cuda.Stream"
 
     def __new__(cls, device: Any = None, priority: int = 0, **options: Any) -> Any:
-        if "cuda" not in active().backends:
+        if "cuda" not in active_machine().backends:
             raise RuntimeError("torch.cuda.Stream requires CUDA support")
         if options.get("stream_ptr"):
             raise cuda_errors.unsupported("torch.cuda.ExternalStream", _OTHERS)
         if "stream_id" in options:
-            active().gpu(options.get("device_index", 0))
+            active_machine().gpu(options.get("device_index", 0))
             return super().__new__(cls, **options)
         gpu = gpu_of(device)
         return cls._numbered(gpu, waits.next_number(gpu, priority))
@@ -384,7 +384,7 @@ class CudaStream(Stream):
     @staticmethod
     def priority_range() -> tuple[int, int]:
         """(the least, the most urgent) of those that PyTorch uses."""
-        active().start()
+        active_machine().start()
         return 0, 1 - waits.PRIORITIES
 
     def _new_event(self) -> Any:
@@ -413,7 +413,7 @@ CudaStream.__module__, CudaStream.__name__, CudaStream.__qualname__ = "torch.cud
 def current_stream(device: Any = None) -> CudaStream:
     """This thread's current stream of a GPU, None for the current one."""
     gpu = gpu_of(device)
-    return cast(CudaStream, CudaStream._numbered(gpu, active().stream_of(gpu)))
+    return cast(CudaStream, CudaStream._numbered(gpu, active_machine().stream_of(gpu)))
 
 
 def default_stream(device: Any = None) -> CudaStream:
@@ -423,7 +423,7 @@ def default_stream(device: Any = None) -> CudaStream:
 def current_generic_stream(index: int) -> Stream:
     """What `torch.accelerator.current_stream` gives: not one of torch.cuda's own class."""
     gpu = gpu_of(index)
-    return cast(Stream, Stream._numbered(gpu, active().stream_of(gpu)))
+    return cast(Stream, Stream._numbered(gpu, active_machine().stream_of(gpu)))
 
 
 def set_stream_by_id(stream_id: int, device_index: int, device_type: int) -> None:
@@ -448,7 +448,7 @@ def current_raw_stream(index: int) -> int:
 
 def is_current_stream_capturing() -> bool:
     """Whether work of this thread is recorded into a graph; asks for no GPU where there is none."""
-    machine = active()
+    machine = active_machine()
     capture = machine.capture
     return capture is not None and capture.takes(machine.current.index, machine.stream_of(machine.current))
 
@@ -457,4 +457,4 @@ def sleep(cycles: int) -> None:
     """Stands in for `torch.cuda._sleep`: a kernel of one thread that counts cycles of the GPU's highest clock."""
     gpu = gpu_of()
     nanoseconds = round(int(cycles) * 1e6 / gpu.spec.clock_khz)
-    kernel_of_length(active(), gpu, "torch.cuda._sleep", nanoseconds, WHOLE // gpu.spec.multiprocessors)
+    kernel_of_length(active_machine(), gpu, "torch.cuda._sleep", nanoseconds, WHOLE // gpu.spec.multiprocessors)

@@ -7,7 +7,7 @@ from typing import Any, cast
 import torch
 
 from gpututor.devices.virtual import cuda_errors, torch_private
-from gpututor.devices.virtual.machine import CPU, META, active, cpp_device, meant_device
+from gpututor.devices.virtual.machine import CPU, META, active_machine, cpp_device, meant_device
 from gpututor.devices.virtual.operators.special import set_source
 from gpututor.devices.virtual.tensors.storage import VirtualStorage
 from gpututor.devices.virtual.tensors.tensor import VirtualTensor
@@ -51,7 +51,7 @@ class DeviceTensorType(type):
             raise cuda_errors.unsupported(
                 f"{cls.__module__}.{cls.__name__}(...) with these arguments", "Use torch.tensor."
             )
-        return cast(torch.Tensor, legacy_new(cls.dtype, active().current.device, args, kwargs))
+        return cast(torch.Tensor, legacy_new(cls.dtype, active_machine().current.device, args, kwargs))
 
 
 def _type(kind: str, module: str, layout: torch.layout) -> DeviceTensorType:
@@ -115,7 +115,7 @@ def legacy_new(dtype: torch.dtype, device: torch.device, args: tuple[Any, ...], 
     on_storage = len(args) == 1 and (isinstance(first, VirtualStorage) or torch.is_storage(first))
     if options.keys() - {"device"} or isinstance(first, Tensor):
         raise cuda_errors.unsupported("an old constructor with these arguments", "Use torch.tensor or torch.empty.")
-    active().home(device)
+    active_machine().home(device)
     with torch_private.no_function_modes():
         place = META[device.index]
         if on_storage:  # a worker of a DataLoader puts a batch together in one

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from gpututor.devices.virtual import cuda_errors, torch_private
-from gpututor.devices.virtual.api.function_mode import DeviceNames
+from gpututor.devices.virtual.api.function_mode import DeviceFunctionMode
 from gpututor.devices.virtual.machine import meant_device
 from gpututor.devices.virtual.tensors.tensor import VirtualTensor, seen_device
 
@@ -26,7 +26,7 @@ def _holds_virtual(value: Any) -> bool:
 
 def run_backward(*args: Any, **kwargs: Any) -> Any:
     """Stands in for the call of the autograd engine: hooks and custom Functions name devices too."""
-    with DeviceNames():
+    with DeviceFunctionMode():
         return torch_private.run_engine(*args, **kwargs)
 
 
@@ -95,7 +95,7 @@ def instead_of(call: str) -> str:
     return _INSTEAD.get(call.rsplit(".", 1)[-1], "")
 
 
-def refused(call: str) -> Any:
+def unsupported_stub(call: str) -> Any:
     """A class whose every use says that `call` is not supported; it can be named in annotations and isinstance."""
 
     def refuse(*args: Any, **kwargs: Any) -> Any:

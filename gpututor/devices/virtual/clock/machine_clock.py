@@ -18,10 +18,10 @@ from collections.abc import Callable, Hashable, Sequence
 from itertools import islice
 from typing import Any, NamedTuple
 
-from gpututor.devices.virtual.clock.timeline import LINK, Mark, Stream, Task, Timeline
+from gpututor.devices.virtual.clock.timeline import LINK, EventMarker, Stream, Task, Timeline
 
 
-def foreseen(timelines: Sequence[Timeline], timeline: Timeline, mark: Mark) -> int:
+def predict_finish(timelines: Sequence[Timeline], timeline: Timeline, mark: EventMarker) -> int:
     """When `mark`, which is in a stream of `timeline`, will be reached if nothing more is launched.
 
     `timelines` are those of all GPUs of the machine.
@@ -52,7 +52,7 @@ class _Kept:
             for one in islice(queue, len(queue) - len(stream.queue)):
                 if type(one) is Task:
                     one.start = one.end = -1
-                elif type(one) is Mark:
+                elif type(one) is EventMarker:
                     one.time = -1
             stream.queue, stream.free_at, stream.pending = queue, free_at, pending
 
@@ -156,7 +156,7 @@ Known = dict[Key, int]
 """By stream, the number of its last launch that is known to be done."""
 
 
-class Order:
+class HappensBefore:
     """What is known to be done: on each stream before its next launch, and by the host."""
 
     def __init__(self) -> None:
@@ -235,7 +235,7 @@ EVENT = 500
 """What it costs the host to record an event, or to ask for one."""
 
 
-Meet = Callable[[int, Task], Mark]
+Meet = Callable[[int, Task], EventMarker]
 """Told when a collective, and which, could begin here; gives the moment when it can everywhere."""
 
 
@@ -244,7 +244,7 @@ class MachineClock:
 
     def __init__(self, gpus: int) -> None:
         self.host = HostClocks([])
-        self.order = Order()
+        self.order = HappensBefore()
         """What is done before what, whatever the times are."""
         self.gpus = [Timeline(index) for index in range(gpus)]
         for timeline in self.gpus:
@@ -282,9 +282,9 @@ class MachineClock:
         own: int,
         duration: int,
         cost: int,
-        meet: Callable[[int, Task], Mark],
+        meet: Callable[[int, Task], EventMarker],
         row: int = -1,
-    ) -> tuple[Task, Mark]:
+    ) -> tuple[Task, EventMarker]:
         """Work that processes do together, on the stream `own`, after what `stream` has been given; the host goes on.
 
         `meet` is told when it could begin here, and gives the moment when it can everywhere. The second result is the
@@ -295,7 +295,7 @@ class MachineClock:
             self.host.spend(cost)
             before = self.record(gpu, stream, 0)
             self.wait_for(gpu, own, before, 0)
-            ready = foreseen(self.gpus, self.gpus[gpu], before)
+            ready = predict_finish(self.gpus, self.gpus[gpu], before)
             task = Task(self.host.now, duration, engine=LINK, row=row, key=queue.key)
             timeline.wait(queue, self.host.now, meet(max(ready, self.host.now), task))
             timeline.put(queue, task)
@@ -313,7 +313,7 @@ class MachineClock:
             self.order.host_waited(gpu, stream)
             return self.host.now - before
 
-    def record(self, gpu: int, stream: int, cost: int = EVENT) -> Mark:
+    def record(self, gpu: int, stream: int, cost: int = EVENT) -> EventMarker:
         """A mark after all work that the stream has been given."""
         with self._lock:
             timeline, queue = self._at(gpu, stream)
@@ -322,7 +322,7 @@ class MachineClock:
             mark.known = self.order.record(gpu, stream)
             return mark
 
-    def wait_for(self, gpu: int, stream: int, mark: Mark, cost: int = EVENT) -> None:
+    def wait_for(self, gpu: int, stream: int, mark: EventMarker, cost: int = EVENT) -> None:
         """The stream's later work waits for `mark`; the host does not."""
         with self._lock:
             timeline, queue = self._at(gpu, stream)
@@ -330,7 +330,7 @@ class MachineClock:
             timeline.wait(queue, self.host.now, mark)
             self.order.wait_for(gpu, stream, mark.known)
 
-    def is_reached(self, gpu: int, mark: Mark) -> bool:
+    def is_reached(self, gpu: int, mark: EventMarker) -> bool:
         """Whether all work before `mark` is done by now."""
         with self._lock:
             self.host.spend(EVENT)
@@ -351,7 +351,7 @@ class MachineClock:
                 self.order.host_waited(gpu, stream)
             return idle
 
-    def wait_for_mark(self, gpu: int, mark: Mark) -> int:
+    def wait_for_mark(self, gpu: int, mark: EventMarker) -> int:
         """The host waits for `mark`; how many nanoseconds it waited."""
         with self._lock:
             self.host.spend(SYNCHRONISE)

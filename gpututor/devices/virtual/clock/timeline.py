@@ -53,7 +53,7 @@ class Task:
 
 
 @dataclass(slots=True, eq=False)
-class Mark:
+class EventMarker:
     """A place in a stream that others can wait for: what a recorded event points at."""
 
     launched: int
@@ -70,7 +70,7 @@ class Wait:
     """A stream goes on when `mark` has been reached."""
 
     launched: int
-    mark: Mark
+    mark: EventMarker
 
 
 @dataclass(slots=True, eq=False)
@@ -79,7 +79,7 @@ class Stream:
 
     key: tuple[int, int]
     """The GPU's index and the stream's number."""
-    queue: deque[Task | Mark | Wait] = field(default_factory=deque)
+    queue: deque[Task | EventMarker | Wait] = field(default_factory=deque)
     free_at: int = 0
     """When the work that has been played is done."""
     pending: int = 0
@@ -90,7 +90,7 @@ class Stream:
         queue, reached = self.queue, False
         while queue:
             head = queue[0]
-            if type(head) is Mark:
+            if type(head) is EventMarker:
                 head.time = self.free_at = max(self.free_at, head.launched)
                 reached = True
             elif type(head) is Wait and head.mark.time >= 0:
@@ -147,16 +147,16 @@ class Timeline:
         stream.pending += 1
         return task
 
-    def mark(self, stream: Stream, launched: int) -> Mark:
+    def mark(self, stream: Stream, launched: int) -> EventMarker:
         """Remember this place in the stream."""
-        mark = Mark(launched)
+        mark = EventMarker(launched)
         if stream.queue:
             stream.queue.append(mark)
         else:
             mark.time = max(stream.free_at, launched)
         return mark
 
-    def wait(self, stream: Stream, launched: int, mark: Mark) -> None:
+    def wait(self, stream: Stream, launched: int, mark: EventMarker) -> None:
         """Work that is put into the stream from now on waits for `mark`."""
         if mark.time >= 0 and not stream.queue:
             stream.free_at = max(stream.free_at, mark.time)
@@ -169,7 +169,7 @@ class Timeline:
             self._play_next()
         return stream.free_at
 
-    def reached(self, mark: Mark) -> int:
+    def reached(self, mark: EventMarker) -> int:
         """Play until `mark` is reached; when that is."""
         while mark.time < 0:
             self._play_next()

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from gpututor.hardware.gpus import GpuSpec
 
-Factors = Mapping[str, float]
+CalibrationFactors = Mapping[str, float]
 """By section and name, such as `matmul.tensor`."""
 
 _L2_WHOLE, _L2_NONE = 0.25, 0.5
@@ -29,11 +29,11 @@ def fitted() -> dict[str, float]:
 
 
 @dataclass(frozen=True, slots=True)
-class Attainable:
+class AchievableRates:
     """Rates that real kernels reach on one GPU."""
 
     spec: GpuSpec
-    factors: Factors
+    factors: CalibrationFactors
     bytes_per_s: float
     clock_hz: float
     """Under load: a board of little power slows it."""
@@ -76,7 +76,7 @@ class Attainable:
         return min(max(threads, 1.0) / self.threads, 1.0)
 
 
-def attainable(spec: GpuSpec, factors: Factors) -> Attainable:
+def attainable(spec: GpuSpec, factors: CalibrationFactors) -> AchievableRates:
     """What the GPU attains with these factors."""
     lanes = spec.multiprocessors * spec.float32_lanes_per_multiprocessor
     hertz = spec.clock_khz * 1e3
@@ -84,7 +84,7 @@ def attainable(spec: GpuSpec, factors: Factors) -> Attainable:
     kept = min(1.0, spec.board_watts / watts)
     memory = "hbm" if spec.memory_kind.startswith("HBM") else "gddr_ecc" if "ECC" in spec.memory_kind else "gddr"
     share = factors[f"matmul.float32_{spec.float32_lanes_per_multiprocessor}_lanes"] * kept
-    return Attainable(
+    return AchievableRates(
         spec, factors, spec.bytes_per_s * factors[f"memory.{memory}"], hertz * kept, spec.float32_flops * share,
         spec.float64_flops * share, spec.multiprocessors, lanes, spec.multiprocessors * spec.threads_per_multiprocessor,
         factors["matmul.tensor_8" if spec.capability[0] == 8 else "matmul.tensor"],
@@ -92,6 +92,6 @@ def attainable(spec: GpuSpec, factors: Factors) -> Attainable:
 
 
 @cache
-def calibrated(spec: GpuSpec) -> Attainable:
+def calibrated(spec: GpuSpec) -> AchievableRates:
     """What the GPU attains with the fitted factors."""
     return attainable(spec, fitted())

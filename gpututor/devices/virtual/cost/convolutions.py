@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import pow, prod
 
-from gpututor.devices.virtual.cost.calibration import Attainable
+from gpututor.devices.virtual.cost.calibration import AchievableRates
 from gpututor.devices.virtual.cost.registry import Tensor, tensor_bytes, total_bytes, up
 
 _FEW = 4
@@ -60,7 +60,7 @@ def described(image: Tensor, weight: Tensor, output: Tensor, flops: float) -> Co
     )  # fmt: skip
 
 
-def _computed_s(gpu: Attainable, one: Convolution, dtype: str, tf32: bool) -> float:
+def _computed_s(gpu: AchievableRates, one: Convolution, dtype: str, tf32: bool) -> float:
     """Seconds of the arithmetic, the GPU being filled."""
     factors, plain = gpu.factors, gpu.plain_rate(dtype)
     # In a strided transposed convolution kernels skip some of the taps that fall between the elements of the image.
@@ -83,7 +83,7 @@ def _computed_s(gpu: Attainable, one: Convolution, dtype: str, tf32: bool) -> fl
 
 
 def convolution(
-    gpu: Attainable, image: Tensor, weight: Tensor, output: Tensor, flops: float, tf32: bool
+    gpu: AchievableRates, image: Tensor, weight: Tensor, output: Tensor, flops: float, tf32: bool
 ) -> tuple[float, float]:
     """Seconds and filled share of one convolution; image and output (N, C, ...)."""
     one = described(image, weight, output, flops)
@@ -103,7 +103,7 @@ def convolution(
     return read * factors["convolution.read_passes"] + written * into + computed, filled
 
 
-def bias_s(gpu: Attainable, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> float:
+def bias_s(gpu: AchievableRates, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> float:
     """Seconds of adding the bias, where there is one: a kernel of its own after cuDNN's, over the whole result."""
     if len(inputs) < 3 or len(inputs[2][0]) != 1:
         return 0.0
@@ -111,7 +111,7 @@ def bias_s(gpu: Attainable, inputs: Sequence[Tensor], outputs: Sequence[Tensor])
 
 
 def convolution_backward(
-    gpu: Attainable, inputs: Sequence[Tensor], outputs: Sequence[Tensor], tf32: bool
+    gpu: AchievableRates, inputs: Sequence[Tensor], outputs: Sequence[Tensor], tf32: bool
 ) -> tuple[float, float]:
     """Seconds and filled share of the gradients of image and weight; inputs are (gradient, image, weight, ...)."""
     gradient, image, weight = inputs[:3]

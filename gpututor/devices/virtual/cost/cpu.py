@@ -17,7 +17,7 @@ from pathlib import Path
 from gpututor.devices.virtual.cost import matrices
 from gpututor.devices.virtual.cost.memory_traffic import is_in_place
 from gpututor.devices.virtual.cost.registry import Tensor, element_bytes, tensor_bytes, total_bytes
-from gpututor.devices.virtual.operator_facts import FREE, kind_of
+from gpututor.devices.virtual.operator_facts import NO_COST, kind_of
 from gpututor.errors import UsageError
 
 _GRAIN = 32768
@@ -124,7 +124,7 @@ def cpu_price_s(
     default the eight cores that a rented machine often has for each GPU.
     """
     kind = kind_of(name)
-    if kind == FREE:
+    if kind == NO_COST:
         return cpu.operator_s / 2
     most = max(min(threads or _USUAL_THREADS, cpu.cores), 1)
     elements = max((prod(one[0]) for one in (*inputs, *outputs)), default=0)

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from math import prod
 
 from gpututor.devices.virtual.cost import convolutions, matrices, reductions
-from gpututor.devices.virtual.cost.calibration import Attainable, Factors, calibrated, fitted
-from gpututor.devices.virtual.cost.memory_traffic import is_multi_tensor, moved_bytes, multi_tensor_kernels
+from gpututor.devices.virtual.cost.calibration import AchievableRates, CalibrationFactors, calibrated, fitted
+from gpututor.devices.virtual.cost.memory_traffic import bytes_accessed, is_multi_tensor, multi_tensor_kernels
 from gpututor.devices.virtual.cost.registry import Tensor, element_bytes
-from gpututor.devices.virtual.operator_facts import FREE, kind_of
+from gpututor.devices.virtual.operator_facts import NO_COST, kind_of
 from gpututor.hardware.gpus import GpuSpec
 
 Tensors = Sequence[Tensor]
@@ -72,7 +72,7 @@ class Cost:
     """What the launch costs the host, in nanoseconds; on the CPU all of it."""
     flops: float
     dtype: str = ""
-    """The floating type that they run in; see `gpututor.trace.events.ran_in`."""
+    """The floating type that they run in; see `gpututor.trace.events.compute_dtype`."""
 
 
 FREE_PRICE = Price(0.0, 0, 0.0, 0.0)
@@ -87,7 +87,7 @@ def price(
     *,
     tf32: bool = False,
     convolution_tf32: bool = True,
-    gpu: Attainable | None = None,
+    gpu: AchievableRates | None = None,
     dim: int = -1,
 ) -> Price:
     """Seconds on the GPU of one operator.
@@ -99,10 +99,10 @@ def price(
     `dim` is the dimension that a scan goes along.
     """
     kind = kind_of(name)
-    if kind == FREE:
+    if kind == NO_COST:
         return FREE_PRICE
     gpu = gpu or calibrated(spec)
-    moved = moved_bytes(name, kind, inputs, outputs)
+    moved = bytes_accessed(name, kind, inputs, outputs)
     if is_multi_tensor(name):
         kernels, fill = (
             multi_tensor_kernels(name, inputs),
@@ -116,13 +116,13 @@ def price(
     return Price(seconds + floor, moved, flops, min(max(fill, 0.0), 1.0))
 
 
-def launches(name: str, factors: Factors | None = None, tensors: int = 1) -> float:
+def launches(name: str, factors: CalibrationFactors | None = None, tensors: int = 1) -> float:
     """What an operator costs the host, in launches of an elementwise one (`GpuSpec.launch_s`); some also for a view.
 
     `tensors` is how many an operator on lists has.
     """
     factors, kind = factors or fitted(), kind_of(name)
-    if kind == FREE:
+    if kind == NO_COST:
         return factors["host.view"]
     if is_multi_tensor(name):
         return 1.0 + factors["host.listed"] * tensors
@@ -134,7 +134,7 @@ def launches(name: str, factors: Factors | None = None, tensors: int = 1) -> flo
 
 
 def _seconds(
-    gpu: Attainable,
+    gpu: AchievableRates,
     name: str,
     kind: str,
     inputs: Tensors,
@@ -190,7 +190,7 @@ def _are_images(inputs: Tensors, outputs: Tensors) -> bool:
 
 
 def _by_bytes(
-    gpu: Attainable, kind: str, inputs: Tensors, outputs: Tensors, flops: float, moved: int
+    gpu: AchievableRates, kind: str, inputs: Tensors, outputs: Tensors, flops: float, moved: int
 ) -> tuple[float, float]:
     """Seconds and filled share of elementwise kernels, copies, reductions, and of what is not known."""
     sizes = [prod(one[0]) for one in outputs] if kind == "gather" else [prod(one[0]) for one in (*outputs, *inputs)]

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 
-from gpututor.devices.virtual.cost.calibration import Attainable
+from gpututor.devices.virtual.cost.calibration import AchievableRates
 from gpututor.devices.virtual.cost.registry import Tensor, element_bytes, tensor_bytes, total_bytes, up
 from gpututor.devices.virtual.operator_facts import short_name
 
@@ -45,7 +45,7 @@ def product_flops(kind: str, inputs: Sequence[Tensor]) -> float:
     return 2.0 * batch * rows * columns * inner
 
 
-def _tiled_s(gpu: Attainable, batch: int, rows: int, columns: int, inner: int, rate: float) -> tuple[float, float]:
+def _tiled_s(gpu: AchievableRates, batch: int, rows: int, columns: int, inner: int, rate: float) -> tuple[float, float]:
     """Seconds and filled share of the best of the tiles, in whole waves over the multiprocessors."""
     best, filled = float("inf"), 1.0
     for tall, wide, factor in _TILES:
@@ -60,7 +60,9 @@ def _tiled_s(gpu: Attainable, batch: int, rows: int, columns: int, inner: int, r
     return best, filled
 
 
-def product(gpu: Attainable, inputs: Sequence[Tensor], outputs: Sequence[Tensor], tf32: bool) -> tuple[float, float]:
+def product(
+    gpu: AchievableRates, inputs: Sequence[Tensor], outputs: Sequence[Tensor], tf32: bool
+) -> tuple[float, float]:
     """Seconds and filled share of a (batched) matrix product."""
     (left, dtype), (right, _) = _matrices(inputs)
     batch, rows, columns, inner = _sizes(left, right)
@@ -77,7 +79,7 @@ def product(gpu: Attainable, inputs: Sequence[Tensor], outputs: Sequence[Tensor]
 
 
 def attention(
-    gpu: Attainable, inputs: Sequence[Tensor], outputs: Sequence[Tensor], flops: float, tf32: bool, backward: bool
+    gpu: AchievableRates, inputs: Sequence[Tensor], outputs: Sequence[Tensor], flops: float, tf32: bool, backward: bool
 ) -> tuple[float, float]:
     """Seconds and filled share of fused attention: query (..., L, E), key and value (..., S, E) among the inputs."""
     query, key = (inputs[0], inputs[1]) if len(inputs) > 1 else (inputs[0], inputs[0])
@@ -138,7 +140,7 @@ def pairs_of(name: str, inputs: Tensors, outputs: Tensors) -> tuple[int, int]:
     return batch * left[-2] * right[-2], left[-1]
 
 
-def contraction(gpu: Attainable, name: str, inputs: Tensors, outputs: Tensors, tf32: bool) -> tuple[float, float]:
+def contraction(gpu: AchievableRates, name: str, inputs: Tensors, outputs: Tensors, tf32: bool) -> tuple[float, float]:
     """Seconds and filled share."""
     match short_name(name):
         case "_euclidean_dist":
@@ -169,7 +171,7 @@ def _window(weight: tuple[int, ...]) -> tuple[int, int, int]:
     return window, made, channels
 
 
-def _euclidean(gpu: Attainable, inputs: Tensors, outputs: Tensors, tf32: bool) -> tuple[float, float]:
+def _euclidean(gpu: AchievableRates, inputs: Tensors, outputs: Tensors, tf32: bool) -> tuple[float, float]:
     """Norms beside the rows, one product of both, and its root (aten/src/ATen/native/Distance.cpp)."""
     (left, dtype), (right, _) = inputs[0], inputs[1]
     inner = left[-1] + 2
@@ -179,7 +181,7 @@ def _euclidean(gpu: Attainable, inputs: Tensors, outputs: Tensors, tf32: bool) -
     return seconds + gpu.moved_s(4 * total_bytes(outputs)) + gpu.moved_s(4 * total_bytes(inputs)), filled
 
 
-def _distances(gpu: Attainable, name: str, inputs: Tensors, outputs: Tensors) -> tuple[float, float]:
+def _distances(gpu: AchievableRates, name: str, inputs: Tensors, outputs: Tensors) -> tuple[float, float]:
     """One block computes each distance, whose rows it reads in the L2 cache (native/cuda/DistanceKernel.cu).
 
     Backward the part of each pair is written to memory, and summed.
@@ -195,7 +197,7 @@ def _distances(gpu: Attainable, name: str, inputs: Tensors, outputs: Tensors) ->
     return max(computed, blocks, read, gpu.moved_s(rows + total_bytes(outputs))), gpu.filled(pairs * 256)
 
 
-def _trilinear(gpu: Attainable, inputs: Tensors, outputs: Tensors, tf32: bool) -> tuple[float, float]:
+def _trilinear(gpu: AchievableRates, inputs: Tensors, outputs: Tensors, tf32: bool) -> tuple[float, float]:
     """For each of the results (O) a product of (B, I) and (I, J), and its sum with (B, J) (native/Linear.cpp)."""
     (left, dtype), (right, _) = inputs[0], inputs[2]
     weight = inputs[1][0]
@@ -299,7 +301,7 @@ def _columns(inputs: Tensors, factor: tuple[int, ...]) -> int:
     return others[0][-1] if len(others[0]) > 1 else 1
 
 
-def factorisation(gpu: Attainable, name: str, inputs: Tensors, outputs: Tensors) -> tuple[float, float]:
+def factorisation(gpu: AchievableRates, name: str, inputs: Tensors, outputs: Tensors) -> tuple[float, float]:
     """Seconds and filled share of a factorisation of (..., m, n), or a solution with right sides (..., n, k)."""
     method = _METHODS.get(short_name(name), _LU)
     matrices = [one for one in inputs if len(one[0]) > 1]

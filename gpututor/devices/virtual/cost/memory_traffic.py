@@ -93,7 +93,7 @@ def _scattered(inputs: Tensors) -> int:
     return total_bytes(others) + 2 * touched
 
 
-def moved_bytes(name: str, kind: str, inputs: Tensors, outputs: Tensors) -> int:
+def bytes_accessed(name: str, kind: str, inputs: Tensors, outputs: Tensors) -> int:
     """Bytes read and written, each tensor once; of tables only what is used of them."""
     if is_multi_tensor(name):
         return _multi_tensor(name, inputs, outputs)

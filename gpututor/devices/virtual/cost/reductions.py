@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import ceil, log2, prod
 
-from gpututor.devices.virtual.cost.calibration import Attainable
+from gpututor.devices.virtual.cost.calibration import AchievableRates
 from gpututor.devices.virtual.cost.registry import Tensor, element_bytes, tensor_bytes, total_bytes, up
 from gpututor.devices.virtual.operator_facts import short_name
 
@@ -23,12 +23,12 @@ _TIME_STEP_S = 1e-6
 """One step of a loss over time: reads of the step before, sums of logarithms, a barrier. An estimate."""
 
 
-def _by_blocks_s(gpu: Attainable, moved: float, blocks: int, block_gb_s: float) -> float:
+def _by_blocks_s(gpu: AchievableRates, moved: float, blocks: int, block_gb_s: float) -> float:
     """Seconds to move the bytes where each block has a part of its own: few blocks do not reach the GPU's bandwidth."""
     return max(gpu.moved_s(moved), moved / (max(blocks, 1) * block_gb_s * 1e9))
 
 
-def norm(gpu: Attainable, kind: str, inputs: Tensors, outputs: Tensors) -> tuple[float, float]:
+def norm(gpu: AchievableRates, kind: str, inputs: Tensors, outputs: Tensors) -> tuple[float, float]:
     """Seconds and filled share of a normalisation in training: statistics by blocks, then one read and one write."""
     image = inputs[0]
     once = tensor_bytes(image)
@@ -48,7 +48,7 @@ def norm(gpu: Attainable, kind: str, inputs: Tensors, outputs: Tensors) -> tuple
     return _by_blocks_s(gpu, once, groups, block) + apply_s, gpu.filled(max(groups, 1) * _ROW_THREADS)
 
 
-def norm_backward(gpu: Attainable, name: str, inputs: Tensors, outputs: Tensors) -> tuple[float, float]:
+def norm_backward(gpu: AchievableRates, name: str, inputs: Tensors, outputs: Tensors) -> tuple[float, float]:
     """Seconds and filled share of the gradients of a normalisation; inputs are (gradient, image, ...).
 
     Two reductions read gradient and image, then both are read again for the gradient of the image. One block has one
@@ -62,7 +62,7 @@ def norm_backward(gpu: Attainable, name: str, inputs: Tensors, outputs: Tensors)
     return total_s + max(by_blocks_s - gpu.moved_s(both), 0.0), gpu.filled(image[1] * _ROW_THREADS)
 
 
-def softmax(gpu: Attainable, inputs: Tensors) -> tuple[float, float]:
+def softmax(gpu: AchievableRates, inputs: Tensors) -> tuple[float, float]:
     """Seconds and filled share of a softmax over the last dimension."""
     shape, once = inputs[0][0], tensor_bytes(inputs[0])
     length = shape[-1] if shape else 1
@@ -73,7 +73,7 @@ def softmax(gpu: Attainable, inputs: Tensors) -> tuple[float, float]:
     return _by_blocks_s(gpu, moved, rows, gpu.factors["softmax.block_gb_s"]), gpu.filled(rows * 1024)
 
 
-def pool(gpu: Attainable, inputs: Tensors, outputs: Tensors) -> tuple[float, float]:
+def pool(gpu: AchievableRates, inputs: Tensors, outputs: Tensors) -> tuple[float, float]:
     """Seconds and filled share of pooling with windows of three a side, or as wide as the steps if those are wider."""
     image, made = inputs[0][0], outputs[0][0] if outputs else inputs[0][0]
     sides = max(len(image) - 2, 1)
@@ -83,7 +83,7 @@ def pool(gpu: Attainable, inputs: Tensors, outputs: Tensors) -> tuple[float, flo
     return max(computed, gpu.moved_s(total_bytes(inputs) + total_bytes(outputs))), gpu.filled(prod(made))
 
 
-def scan(gpu: Attainable, name: str, inputs: Tensors, outputs: Tensors, dim: int = -1) -> tuple[float, float]:
+def scan(gpu: AchievableRates, name: str, inputs: Tensors, outputs: Tensors, dim: int = -1) -> tuple[float, float]:
     """Seconds and filled share of a scan along `dim`.
 
     The rows of the last dimension go through one block each, piece after piece; along another dimension each thread
@@ -104,14 +104,14 @@ def scan(gpu: Attainable, name: str, inputs: Tensors, outputs: Tensors, dim: int
     return max(once, by_blocks_s), gpu.filled(rows * _ROW_THREADS)
 
 
-def recursion(gpu: Attainable, inputs: Tensors, outputs: Tensors) -> tuple[float, float]:
+def recursion(gpu: AchievableRates, inputs: Tensors, outputs: Tensors) -> tuple[float, float]:
     """Seconds and filled share of CTC's loss over (T, N, C): its steps in time come one after another."""
     probabilities = next((one[0] for one in inputs if len(one[0]) == 3), inputs[0][0])
     moved = gpu.moved_s(total_bytes(inputs) + total_bytes(outputs))
     return max(moved, probabilities[0] * _TIME_STEP_S), gpu.filled(prod(probabilities[1:2]) * 256)
 
 
-def loss(gpu: Attainable, inputs: Tensors, outputs: Tensors) -> tuple[float, float]:
+def loss(gpu: AchievableRates, inputs: Tensors, outputs: Tensors) -> tuple[float, float]:
     """Seconds and filled share of a loss in two kernels: one value an element, then their mean."""
     elements = max((prod(one[0]) for one in inputs), default=1)
     moved = total_bytes(inputs) + total_bytes(outputs)
@@ -120,7 +120,7 @@ def loss(gpu: Attainable, inputs: Tensors, outputs: Tensors) -> tuple[float, flo
     return gpu.moved_s(moved), gpu.filled(elements / 4)
 
 
-def negative_log_likelihood(gpu: Attainable, inputs: Tensors, outputs: Tensors) -> tuple[float, float]:
+def negative_log_likelihood(gpu: AchievableRates, inputs: Tensors, outputs: Tensors) -> tuple[float, float]:
     """Seconds and filled share; a single warp sums where the result is one number."""
     rows = prod(inputs[1][0]) if len(inputs) > 1 else 1
     moved = gpu.moved_s(rows * 64)
@@ -129,7 +129,7 @@ def negative_log_likelihood(gpu: Attainable, inputs: Tensors, outputs: Tensors) 
     return moved, gpu.filled(rows)
 
 
-def fourier(gpu: Attainable, inputs: Tensors, outputs: Tensors) -> tuple[float, float]:
+def fourier(gpu: AchievableRates, inputs: Tensors, outputs: Tensors) -> tuple[float, float]:
     """Seconds and filled share of a Fourier transform: five operations an element and level, two passes."""
     elements = max((prod(one[0]) for one in (*inputs, *outputs)), default=1)
     dtype = inputs[0][1] if inputs else "float32"
@@ -145,7 +145,7 @@ _KEY = 8
 """Bytes of a random key, and of the place beside it, in a permutation."""
 
 
-def sort(gpu: Attainable, name: str, inputs: Tensors, outputs: Tensors) -> tuple[float, float]:
+def sort(gpu: AchievableRates, name: str, inputs: Tensors, outputs: Tensors) -> tuple[float, float]:
     """Seconds and filled share of a sort by digits, keys with their places, or of a search by digits without one."""
     match short_name(name):
         case "topk" if inputs and outputs:
@@ -170,11 +170,11 @@ def sort(gpu: Attainable, name: str, inputs: Tensors, outputs: Tensors) -> tuple
     return _sorted_s(gpu, elements, widest), gpu.filled(elements / 4)
 
 
-def _sorted_s(gpu: Attainable, elements: int, widest: int) -> float:
+def _sorted_s(gpu: AchievableRates, elements: int, widest: int) -> float:
     return gpu.moved_s(elements * (widest + 8) * gpu.factors["sort.passes"] / 2)
 
 
-def _largest(gpu: Attainable, values: Tensor, found: Tensor) -> tuple[float, float]:
+def _largest(gpu: AchievableRates, values: Tensor, found: Tensor) -> tuple[float, float]:
     """The k-th is found digit after digit, eight bits at a time, then what is above it gathered, and sorted.
 
     Never more than a whole sort (native/cuda/TensorTopK.cu).
@@ -184,7 +184,7 @@ def _largest(gpu: Attainable, values: Tensor, found: Tensor) -> tuple[float, flo
     return min(searched, _sorted_s(gpu, prod(values[0]), size)), gpu.filled(prod(values[0]) / 4)
 
 
-def _at_rank(gpu: Attainable, values: Tensor, outputs: Tensors) -> tuple[float, float]:
+def _at_rank(gpu: AchievableRates, values: Tensor, outputs: Tensors) -> tuple[float, float]:
     """The same, two bits at a time, by one block for each row (native/cuda/Sorting.cu)."""
     rows = max(prod(outputs[0][0]) if outputs else 1, 1)
     moved = tensor_bytes(values) * (4 * element_bytes(values[1]) + 1)
@@ -192,7 +192,7 @@ def _at_rank(gpu: Attainable, values: Tensor, outputs: Tensors) -> tuple[float, 
     return max(gpu.moved_s(moved), by_blocks_s), gpu.filled(rows * 1024)
 
 
-def _searched(gpu: Attainable, bounds: Tensor, inputs: Tensors, outputs: Tensors) -> tuple[float, float]:
+def _searched(gpu: AchievableRates, bounds: Tensor, inputs: Tensors, outputs: Tensors) -> tuple[float, float]:
     """A binary search for each value."""
     elements = prod(outputs[0][0])
     steps = max(ceil(log2(max(bounds[0][-1] if bounds[0] else 1, 2))) - _CACHED_STEPS, 0)

@@ -15,11 +15,11 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from gpututor.devices.virtual import cuda_errors, execution, torch_private
 from gpututor.devices.virtual.distributed import communicator
 from gpututor.devices.virtual.distributed import communicator as lending
-from gpututor.devices.virtual.distributed.communicator import Meeting, carrier_of, communicator_of, is_nccl
+from gpututor.devices.virtual.distributed.communicator import Rendezvous, carrier_of, communicator_of, is_nccl
 from gpututor.devices.virtual.distributed.sync_batch_norm import sync_norm_rules
-from gpututor.devices.virtual.distributed.work import DeviceWork
-from gpututor.devices.virtual.machine import active
-from gpututor.devices.virtual.memory.allocator import Block
+from gpututor.devices.virtual.distributed.work import CollectiveWork
+from gpututor.devices.virtual.machine import active_machine
+from gpututor.devices.virtual.memory.allocator import Allocation
 from gpututor.devices.virtual.operator_registry import Rule
 from gpututor.devices.virtual.operators.operands import bytes_of, wrap
 from gpututor.devices.virtual.tensors.tensor import VirtualTensor
@@ -123,8 +123,8 @@ class Unwrapped:
 
     def _host(self, value: Any) -> Any:
         if type(value) is VirtualTensor:
-            active().home(value._device)
-            host = lending.to_lend(value._host)
+            active_machine().home(value._device)
+            host = lending.keep_alive_until_done(value._host)
             self.by_host[id(host)] = value
             return host
         if isinstance(value, torch.Tensor):
@@ -169,16 +169,16 @@ def _collective(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any
         return None
     written = [] if name in _SENDING else list(tensors_in(args[0]))
     used = list(unwrapped.by_host.values())
-    done = DeviceWork(out[1] if type(out) is tuple else out, written, finish, in_a_thread, used)
+    done = CollectiveWork(out[1] if type(out) is tuple else out, written, finish, in_a_thread, used)
     sent = args[1] if name in _OUTPUTS_FIRST else args[0]
     size_bytes = sum(map(bytes_of, tensors_in(sent)))
     done.meeting = _on_the_clock(func, args, unwrapped, size_bytes, done)
     return (args[0], done.boxed()) if type(out) is tuple else done.boxed()
 
 
-def _on_the_clock(func: Any, args: Any, unwrapped: Unwrapped, size_bytes: int, done: DeviceWork) -> Meeting:
+def _on_the_clock(func: Any, args: Any, unwrapped: Unwrapped, size_bytes: int, done: CollectiveWork) -> Rendezvous:
     """Put an operator of `c10d` on the clock and into the trace."""
-    machine, name = active(), func.overloadpacket.__name__
+    machine, name = active_machine(), func.overloadpacket.__name__
     group = communicator_of(unwrapped.group)
     row = _recorded(func, unwrapped, size_bytes, group.stream_of(name))
     gpu = machine.home(unwrapped.device)
@@ -200,14 +200,14 @@ def _on_the_clock(func: Any, args: Any, unwrapped: Unwrapped, size_bytes: int, d
 
 def _recorded(func: Any, unwrapped: Unwrapped, size_bytes: int, stream: int) -> int:
     """The event in the trace."""
-    machine = active()
+    machine = active_machine()
     gpu = machine.home(unwrapped.device)
     launched = machine.clock.host.now + gpu.launch_ns
     return machine.recorder.collective(func._schema.name, gpu.name, size_bytes, stream=stream, launched=launched)
 
 
 def _refuse_in_graphs(func: Any, unwrapped: Unwrapped) -> None:
-    machine = active()
+    machine = active_machine()
     gpu = machine.home(unwrapped.device)
     if execution.waits.is_captured(machine, gpu):
         assert machine.capture is not None
@@ -215,7 +215,7 @@ def _refuse_in_graphs(func: Any, unwrapped: Unwrapped) -> None:
         raise cuda_errors.unsupported(f"{func._schema.name} in CUDA graphs")
 
 
-_owed: WeakKeyDictionary[Block, Meeting] = WeakKeyDictionary()
+_owed: WeakKeyDictionary[Allocation, Rendezvous] = WeakKeyDictionary()
 """By the memory of what a functional collective gave: what its first use waits for."""
 
 
@@ -251,7 +251,7 @@ def _functional(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any
     for one in tensors_in(out) if averages else ():
         torch.ops._c10d_functional.wait_tensor(one).div_(group.size())
     size_bytes = sum(map(bytes_of, tensors_in(args)))
-    communicator, machine = communicator_of(group), active()
+    communicator, machine = communicator_of(group), active_machine()
     row = _recorded(func, unwrapped, size_bytes, communicator.stream)
     meeting = communicator.meet(machine, machine.home(unwrapped.device), func._schema.name, size_bytes, row)
     found = _on_device(out, unwrapped)
@@ -276,7 +276,7 @@ def _on_device(out: Any, unwrapped: Unwrapped) -> Any:
     found = unwrapped.by_host.get(id(out))
     if found is not None:
         return found
-    return wrap(lending.to_lend(out), list(unwrapped.by_host.values()), unwrapped.device)
+    return wrap(lending.keep_alive_until_done(out), list(unwrapped.by_host.values()), unwrapped.device)
 
 
 def collective_rules() -> dict[Any, Rule]:

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from gpututor.devices.virtual import torch_private
-from gpututor.devices.virtual.machine import CPU, active
+from gpututor.devices.virtual.machine import CPU, active_machine
 
 Tensor = torch.Tensor
 
@@ -32,7 +32,7 @@ def _wrapped(dim: int, tensor: Tensor) -> int:
 def _gpu(index: int) -> torch.device:
     if index < 0:
         raise RuntimeError(f"Expected non-negative device index, but got {index}")
-    return active().gpu(index).device
+    return active_machine().gpu(index).device
 
 
 def broadcast(tensor: Tensor, devices: Sequence[int]) -> list[Tensor]:
@@ -172,7 +172,7 @@ def gather(tensors: Sequence[Tensor], dim: int, destination: int | None) -> Tens
     dim = _wrapped(dim, tensors[0])
     size = _gathered_size(tensors, dim)
     if destination is None:
-        target = active().current.device
+        target = active_machine().current.device
     else:
         target = CPU if destination == -1 else _gpu(destination)
     channels_last = all(

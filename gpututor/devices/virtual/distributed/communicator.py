@@ -24,7 +24,7 @@ from typing import Any
 import torch
 
 from gpututor.devices.virtual import cuda_errors, execution, torch_private
-from gpututor.devices.virtual.clock.timeline import Mark, Task
+from gpututor.devices.virtual.clock.timeline import EventMarker, Task
 from gpututor.devices.virtual.cost import links
 from gpututor.devices.virtual.cost.links import collective_s
 from gpututor.devices.virtual.machine import VirtualGpu, VirtualMachine
@@ -36,7 +36,7 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_lent.clear)
 
 
-def to_lend(host: torch.Tensor) -> torch.Tensor:
+def keep_alive_until_done(host: torch.Tensor) -> torch.Tensor:
     """The same values in another tensor, for gloo alone: it is gone as soon as gloo lets go of it."""
     return host.detach() if host.layout is torch.strided else host
 
@@ -74,7 +74,7 @@ def pair(figures: torch.Tensor) -> tuple[int, int]:
     return ready, duration
 
 
-class Answers:
+class PeerReplies:
     """What the others say, when it is there."""
 
     def __init__(self, carried: Any, theirs: list[torch.Tensor]) -> None:
@@ -192,17 +192,17 @@ _STAMP_TAG = 1 << 30
 
 
 @dataclass(eq=False, slots=True)
-class Meeting:
+class Rendezvous:
     """One collective: where it is on the clock."""
 
     machine: VirtualMachine
     gpu: VirtualGpu
     group: Communicator
     name: str
-    agreed: Mark
+    agreed: EventMarker
     """When it can begin everywhere."""
     task: Task
-    done: Mark
+    done: EventMarker
 
     def ask(self) -> None:
         """Wait, for real, until it is known when this one and those before it in its group begin."""
@@ -216,7 +216,7 @@ class Meeting:
         machine, gpu = self.machine, self.gpu
         machine.clock.wait_for(gpu.index, machine.stream_of(gpu), self.done)
         if self.name.endswith("barrier"):
-            execution.wait(machine, gpu, self.name, machine.stream_of(gpu))
+            execution.synchronize(machine, gpu, self.name, machine.stream_of(gpu))
         elif not self.group.is_nccl:
             execution.wait_for_mark(machine, gpu, self.name, self.task.key[1], self.done)
 
@@ -240,8 +240,8 @@ class Communicator:
         self.is_nccl = is_nccl(group)
         self.is_world = group is torch.distributed.group.WORLD
         self.stream = FIRST_STREAM + 3 * next(_numbers)
-        self._unanswered: deque[Mark] = deque()
-        self._answers: deque[Answers] = deque(maxlen=4096)
+        self._unanswered: deque[EventMarker] = deque()
+        self._answers: deque[PeerReplies] = deque(maxlen=4096)
         self._met: deque[tuple[int, Task]] = deque()
         self._last_end = 0
         self._waits: list[tuple[int, int]] = []
@@ -250,12 +250,12 @@ class Communicator:
         """The stream of an operator of `c10d`."""
         return self.stream + (1 if name == "send" else 2 if name.startswith("recv") else 0)
 
-    def meet(self, machine: VirtualMachine, gpu: VirtualGpu, name: str, size_bytes: int, row: int) -> Meeting:
+    def meet(self, machine: VirtualMachine, gpu: VirtualGpu, name: str, size_bytes: int, row: int) -> Rendezvous:
         """Put a collective of all ranks on the clock, of which this rank puts in `size_bytes`."""
 
-        def ask_all(ready: int, task: Task) -> Mark:
+        def ask_all(ready: int, task: Task) -> EventMarker:
             if self.size == 1:
-                return Mark(ready, ready)
+                return EventMarker(ready, ready)
             return self._expected(machine, ready, task, self._told(ready, task.duration))
 
         meeting = self._put(machine, gpu, name, size_bytes, row, self.stream, ask_all)
@@ -265,13 +265,13 @@ class Communicator:
 
     def send(
         self, machine: VirtualMachine, gpu: VirtualGpu, name: str, size_bytes: int, row: int, to: int, tag: int
-    ) -> Meeting:
+    ) -> Rendezvous:
         """Put a message on the clock, and tell the receiver of it."""
 
-        def tell(ready: int, task: Task) -> Mark:
+        def tell(ready: int, task: Task) -> EventMarker:
             figures = torch.tensor([ready, task.duration])
             _sent.append(aside(lambda: self._carrier.send([figures], to, tag | _STAMP_TAG)))
-            return Mark(ready, ready)
+            return EventMarker(ready, ready)
 
         return self._put(machine, gpu, name, size_bytes, row, self.stream + 1, tell)
 
@@ -284,7 +284,7 @@ class Communicator:
         row: int,
         source: int | Callable[[], int],
         tag: int,
-    ) -> Meeting:
+    ) -> Rendezvous:
         """Put a message that comes on the clock; `source` is its sender, or waits for the message and tells it."""
         figures = torch.empty(2, dtype=torch.int64)
 
@@ -298,12 +298,12 @@ class Communicator:
             carried.wait(*(() if limit is None else (limit,)))
             return [pair(figures)]
 
-        def meet(ready: int, task: Task) -> Mark:
+        def meet(ready: int, task: Task) -> EventMarker:
             return self._expected(machine, ready, task, ask_sender)
 
         return self._put(machine, gpu, name, size_bytes, row, self.stream + 2, meet)
 
-    def unanswered_until(self, mark: Mark) -> list[Mark]:
+    def unanswered_until(self, mark: EventMarker) -> list[EventMarker]:
         """The marks up to this one about which the others have not been asked, in their order; they are now."""
         found = []
         while mark in self._unanswered:
@@ -328,11 +328,11 @@ class Communicator:
         size_bytes: int,
         row: int,
         own: int,
-        meet: Callable[[int, Task], Mark],
-    ) -> Meeting:
-        agreed: list[Mark] = []
+        meet: Callable[[int, Task], EventMarker],
+    ) -> Rendezvous:
+        agreed: list[EventMarker] = []
 
-        def met(ready: int, task: Task) -> Mark:
+        def met(ready: int, task: Task) -> EventMarker:
             agreed.append(meet(ready, task))
             return agreed[0]
 
@@ -340,7 +340,7 @@ class Communicator:
         task, done = machine.clock.collective(gpu.index, machine.stream_of(gpu), own, duration, gpu.launch_ns, met, row)
         # What is allocated next is not its.
         gpu.memory.of_thread.writer = None
-        return Meeting(machine, gpu, self, name, agreed[0], task, done)
+        return Rendezvous(machine, gpu, self, name, agreed[0], task, done)
 
     def _seconds(self, gpu: VirtualGpu, name: str, size_bytes: int) -> float:
         seconds = collective_s(gpu.spec, name, size_bytes, self.size)
@@ -350,7 +350,7 @@ class Communicator:
         there, back = (links.copy_s(gpu.spec, size_bytes, pinned=True, direction=one) for one in ("d2h", "h2d"))
         return seconds + there + back
 
-    def _expected(self, machine: VirtualMachine, ready: int, task: Task, ask: Ask) -> Mark:
+    def _expected(self, machine: VirtualMachine, ready: int, task: Task, ask: Ask) -> EventMarker:
         """The moment when this rank and those that `ask` asks are ready; `task` gets the longest duration."""
 
         def moment() -> int:
@@ -362,7 +362,7 @@ class Communicator:
             task.duration = max(task.duration, *(duration for _, duration in theirs))
             return max(ready, *(moment for moment, _ in theirs))
 
-        mark = Mark(ready, ask=moment)
+        mark = EventMarker(ready, ask=moment)
         self._unanswered.append(mark)
         return mark
 
@@ -370,8 +370,8 @@ class Communicator:
         """Tell all ranks this one's figures, and give what waits for theirs."""
         mine = torch.tensor([ready, duration])
         theirs = [torch.empty(2, dtype=torch.int64) for _ in range(self.size)]
-        lent = [to_lend(one) for one in (mine, *theirs)]
-        answers = Answers(aside(lambda: self._carrier.allgather([lent[1:]], lent[:1])), theirs)
+        lent = [keep_alive_until_done(one) for one in (mine, *theirs)]
+        answers = PeerReplies(aside(lambda: self._carrier.allgather([lent[1:]], lent[:1])), theirs)
         lend(lent)
         self._answers.append(answers)
         return answers.ask

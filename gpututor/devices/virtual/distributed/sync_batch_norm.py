@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from gpututor.devices.virtual import execution
-from gpututor.devices.virtual.machine import active
+from gpututor.devices.virtual.machine import active_machine
 from gpututor.devices.virtual.operator_registry import Rule
 from gpututor.devices.virtual.operators.operands import bytes_of, wrap
 from gpututor.devices.virtual.tensors.tensor import VirtualTensor
@@ -127,7 +127,7 @@ def _ruled(compute: Callable[..., Any]) -> Rule:
         hosts = [one._host if type(one) is VirtualTensor else one for one in (given[name] for name in names)]
         out = compute(*hosts)
         device = wrappers[0]._device
-        machine = active()
+        machine = active_machine()
         moved = sum(map(bytes_of, wrappers)) + bytes_of(out)
         execution.kernel_of_bytes(machine, machine.home(device), func._schema.name, moved)
         return wrap(out, wrappers, device)

@@ -17,9 +17,9 @@ from typing import Any, Protocol
 import torch
 
 from gpututor.devices.virtual import execution, torch_private
-from gpututor.devices.virtual.clock.timeline import Mark
+from gpututor.devices.virtual.clock.timeline import EventMarker
 from gpututor.devices.virtual.distributed import communicator
-from gpututor.devices.virtual.distributed.communicator import Meeting
+from gpututor.devices.virtual.distributed.communicator import Rendezvous
 from gpututor.devices.virtual.execution import waits
 from gpututor.devices.virtual.execution.prices import tensors_of
 from gpututor.devices.virtual.machine import VirtualGpu, VirtualMachine
@@ -41,7 +41,7 @@ class Awaited(Protocol):
 class _Chained:
     """What was chained to a future, and runs on a stream of its own."""
 
-    def __init__(self, machine: VirtualMachine, gpu: VirtualGpu, done: Mark) -> None:
+    def __init__(self, machine: VirtualMachine, gpu: VirtualGpu, done: EventMarker) -> None:
         self.machine = machine
         self.gpu = gpu
         self._done = done
@@ -132,7 +132,7 @@ class _Done:
         )
 
 
-class DeviceWork(torch_private.CollectiveWork):  # type: ignore[misc]
+class CollectiveWork(torch_private.CollectiveWork):  # type: ignore[misc]
     """Stands in for torch's `Work`: gloo's own carries the CPU tensors, the results are device tensors."""
 
     def __init__(
@@ -152,7 +152,7 @@ class DeviceWork(torch_private.CollectiveWork):  # type: ignore[misc]
         # As NCCL's work: until somebody waits, nothing else gets their memory.
         self._used: list[Any] = used
         self._arrived = False
-        self.meeting: Meeting | None = None
+        self.meeting: Rendezvous | None = None
         # C++ holds its own half only, and would wait for ever without this one.
         _under_way.append(self)
 
@@ -225,7 +225,7 @@ class DeviceWork(torch_private.CollectiveWork):  # type: ignore[misc]
         return future
 
 
-_under_way: deque[DeviceWork] = deque(maxlen=4096)
+_under_way: deque[CollectiveWork] = deque(maxlen=4096)
 """Bounded: a program may never wait for what it started."""
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from gpututor.devices.virtual.execution import races
 from gpututor.devices.virtual.execution.copies import copy, copy_to_host
 from gpututor.devices.virtual.execution.launch import host_copy, host_kernel, kernel, kernel_of_bytes
-from gpututor.devices.virtual.execution.waits import wait, wait_for_mark
+from gpututor.devices.virtual.execution.waits import synchronize, wait_for_mark
 
 __all__ = [
     "copy",
@@ -15,6 +15,6 @@ __all__ = [
     "kernel",
     "kernel_of_bytes",
     "races",
-    "wait",
+    "synchronize",
     "wait_for_mark",
 ]

@@ -9,13 +9,13 @@ from itertools import count
 from weakref import WeakKeyDictionary, WeakSet
 
 from gpututor.devices.virtual import cuda_errors
-from gpututor.devices.virtual.clock.timeline import Mark, Task
+from gpututor.devices.virtual.clock.timeline import EventMarker, Task
 from gpututor.devices.virtual.cost.kernel import Cost
 from gpututor.devices.virtual.execution.copies import put_copy
 from gpututor.devices.virtual.execution.launch import launch
 from gpututor.devices.virtual.execution.races import replayed
 from gpututor.devices.virtual.machine import VirtualGpu, VirtualMachine
-from gpututor.devices.virtual.memory.allocator import Block
+from gpututor.devices.virtual.memory.allocator import Allocation
 
 _FIRST_BRANCH = 1000
 _branches: WeakKeyDictionary[VirtualMachine, count[int]] = WeakKeyDictionary()
@@ -48,7 +48,7 @@ class Place:
     """An event: a place in a branch, which `mark` stands for; or a branch that waits for it."""
 
     branch: int
-    mark: Mark
+    mark: EventMarker
     waits: bool
 
 
@@ -70,16 +70,16 @@ class Capture:
         """By storage: puts back what was there before the capture and has been written to since."""
         self.own: set[int] = set()
         """The storages that the capture made."""
-        self.read: WeakSet[Block] = WeakSet()
-        self.written: WeakSet[Block] = WeakSet()
+        self.read: WeakSet[Allocation] = WeakSet()
+        self.written: WeakSet[Allocation] = WeakSet()
         """The memory that its operators read and write; `made` is what they allocated."""
-        self.made: WeakSet[Block] = WeakSet()
+        self.made: WeakSet[Allocation] = WeakSet()
         self._kernels: tuple[str, ...] = ()
         self.failed = False
         self._branch_of = {stream: 0}
         # Of each branch: how much of each branch's work comes before what is next in it.
         self._before: list[dict[int, int]] = [{}]
-        self._before_mark: dict[Mark, dict[int, int]] = {}
+        self._before_mark: dict[EventMarker, dict[int, int]] = {}
 
     def forbids(self) -> bool:
         """Whether this thread may not wait now, nor ask, even for what is no part of the capture."""
@@ -113,16 +113,16 @@ class Capture:
         branch = self._next(stream)
         self.nodes.append(Copy(branch, name, size_bytes, engine, duration))
 
-    def record(self, stream: int) -> Mark:
+    def record(self, stream: int) -> EventMarker:
         """An event in a stream that is captured."""
         self.check()
         branch = self._branch_of[stream]
-        mark = Mark(-1)
+        mark = EventMarker(-1)
         self._before_mark[mark] = dict(self._before[branch])
         self.nodes.append(Place(branch, mark, waits=False))
         return mark
 
-    def wait(self, gpu: int, stream: int, mark: Mark) -> None:
+    def wait(self, gpu: int, stream: int, mark: EventMarker) -> None:
         """A stream waits for an event, and so becomes part of the graph; raises CUDA's error where it cannot."""
         self.check()
         before = self._before_mark.get(mark)
@@ -186,7 +186,7 @@ class CapturedWork:
         gpu, clock = self.gpu, machine.clock
         streams = [machine.stream_of(gpu), *self._streams[1:]]
         clock.host.spend(gpu.launch_ns)
-        marks: dict[Mark, Mark] = {}
+        marks: dict[EventMarker, EventMarker] = {}
         last: Task | None = None
         for node in self._nodes:
             stream = streams[node.branch]

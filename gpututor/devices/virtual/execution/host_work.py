@@ -20,7 +20,7 @@ from time import (  # bound here: inside a machine, those of `time` are its cloc
     thread_time_ns,
 )
 
-from gpututor.devices.virtual.machine import active, is_on
+from gpututor.devices.virtual.machine import active_machine, is_on
 
 SHORT_NS = 100_000
 """Between two operators: what Python itself takes there is part of the model."""
@@ -59,7 +59,7 @@ class Meter:
         self.between += length
         if length > self.longest and is_on():
             self.longest = length
-            self.line = active().recorder.place()[1]
+            self.line = active_machine().recorder.place()[1]
         self.used = thread_time_ns()
         self.last = now
 

@@ -26,7 +26,7 @@ def kernel(
     place = machine.recorder.place(2) if machine.recorder.enabled else None
     access = _launch(machine, gpu, op.name, size_bytes, cost, place)
     if access is not None:
-        races.used(machine, gpu, op, tensors, call, access)
+        races.record_kernel_access(machine, gpu, op, tensors, call, access)
 
 
 def kernel_of_bytes(machine: VirtualMachine, gpu: VirtualGpu, name: str, size_bytes: int) -> Task | None:

@@ -18,7 +18,7 @@ from gpututor.devices.virtual.cost.registry import Tensor as Described
 from gpututor.devices.virtual.operator_facts import kind_of
 from gpututor.devices.virtual.operator_registry import Operator
 from gpututor.hardware.gpus import GpuSpec
-from gpututor.trace.events import ran_in
+from gpututor.trace.events import compute_dtype
 
 aten = torch.ops.aten
 
@@ -178,7 +178,7 @@ def _find_on_gpu(key: Any, spec: GpuSpec, op: Operator, inputs: Sequence[Any], o
 
 
 def _ran_in(read: Sequence[Described], written: Sequence[Described]) -> str:
-    return ran_in([dtype for _, dtype in read], [dtype for _, dtype in written])
+    return compute_dtype([dtype for _, dtype in read], [dtype for _, dtype in written])
 
 
 def cost_of_bytes(spec: GpuSpec, name: str, size_bytes: int) -> Cost:

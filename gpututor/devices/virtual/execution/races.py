@@ -27,7 +27,7 @@ from gpututor.devices.virtual import torch_private
 from gpututor.devices.virtual.clock.timeline import Task
 from gpututor.devices.virtual.execution import prices
 from gpututor.devices.virtual.machine import VirtualGpu, VirtualMachine
-from gpututor.devices.virtual.memory.allocator import Block
+from gpututor.devices.virtual.memory.allocator import Allocation
 from gpututor.devices.virtual.operator_registry import Operator
 
 READ_AFTER_WRITE = "read after write"
@@ -37,7 +37,7 @@ HOST_READ = "host read during copy"
 HOST_WRITE = "host write during copy"
 
 
-def used(
+def record_kernel_access(
     machine: VirtualMachine, gpu: VirtualGpu, op: Operator, tensors: Sequence[Any], call: Any, access: Task
 ) -> None:
     """An operator's launch reads `tensors`, virtual ones, and writes those that its schema names among `call`.
@@ -62,7 +62,7 @@ def used(
             _read(machine, one._block, access, by_engine=by_engine)
 
 
-def copied(machine: VirtualMachine, access: Task | None, source: Any, target: Any, *, asynchronous: bool) -> None:
+def record_copy(machine: VirtualMachine, access: Task | None, source: Any, target: Any, *, asynchronous: bool) -> None:
     """A copy from one tensor to another, each a virtual one or on the host; None is one about to be made."""
     if access is None:
         for one in (source, target):
@@ -109,7 +109,11 @@ def captured(
 
 
 def replayed(
-    machine: VirtualMachine, access: Task, read: Iterable[Block], written: Collection[Block], made: Collection[Block]
+    machine: VirtualMachine,
+    access: Task,
+    read: Iterable[Allocation],
+    written: Collection[Allocation],
+    made: Collection[Allocation],
 ) -> None:
     """Record the memory that a whole graph reads, writes and has made.
 
@@ -143,7 +147,7 @@ def keep_for(stream: int, tensors: Iterable[Any]) -> None:
         _keep(one._block, stream)
 
 
-def _keep(block: Block, stream: int) -> None:
+def _keep(block: Allocation, stream: int) -> None:
     block.recorded = {*(block.recorded or ()), stream}
 
 
@@ -162,7 +166,7 @@ def _check_pending(machine: VirtualMachine, tensor: torch.Tensor, name: str) -> 
             machine.pending_copies.forget(tensor, one)
 
 
-def _read(machine: VirtualMachine, block: Block, access: Task, *, by_engine: bool = False) -> None:
+def _read(machine: VirtualMachine, block: Allocation, access: Task, *, by_engine: bool = False) -> None:
     order = machine.clock.order
     if by_engine:
         if block.home != access.key[1]:
@@ -177,7 +181,7 @@ def _read(machine: VirtualMachine, block: Block, access: Task, *, by_engine: boo
     block.read = access
 
 
-def _write(machine: VirtualMachine, block: Block, access: Task, *, by_engine: bool = False) -> None:
+def _write(machine: VirtualMachine, block: Allocation, access: Task, *, by_engine: bool = False) -> None:
     order = machine.clock.order
     if by_engine:
         if block.home != access.key[1]:
@@ -192,7 +196,7 @@ def _write(machine: VirtualMachine, block: Block, access: Task, *, by_engine: bo
     block.written, block.read, block.other_reads = access, None, None
 
 
-def _check_written(machine: VirtualMachine, name: str, block: Block, written: Task, access: Task) -> None:
+def _check_written(machine: VirtualMachine, name: str, block: Allocation, written: Task, access: Task) -> None:
     if not machine.clock.order.is_before(written, *access.key):
         _report(machine, name, written, access)
     elif written.in_backward:

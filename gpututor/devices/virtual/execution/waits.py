@@ -10,7 +10,7 @@ import warnings
 from weakref import WeakKeyDictionary
 
 from gpututor.devices.virtual import cuda_errors
-from gpututor.devices.virtual.clock.timeline import Mark
+from gpututor.devices.virtual.clock.timeline import EventMarker
 from gpututor.devices.virtual.cuda_errors import nearest_outside
 from gpututor.devices.virtual.machine import VirtualGpu, VirtualMachine
 
@@ -70,7 +70,7 @@ def is_captured(machine: VirtualMachine, gpu: VirtualGpu) -> bool:
     return machine.capture is not None and machine.capture.takes(gpu.index, machine.stream_of(gpu))
 
 
-def ask(machine: VirtualMachine, gpu: VirtualGpu | None = None, stream: int | None = None) -> None:
+def check_capture(machine: VirtualMachine, gpu: VirtualGpu | None = None, stream: int | None = None) -> None:
     """Whether work is done may not be asked during a capture, which fails by it; raises CUDA's error.
 
     `gpu` and `stream` are whose work it is: that of a captured stream may never be asked about, nor may that of its
@@ -89,7 +89,7 @@ def ask(machine: VirtualMachine, gpu: VirtualGpu | None = None, stream: int | No
 def may_wait(machine: VirtualMachine, gpu: VirtualGpu | None = None) -> None:
     """The host is about to wait for all of a GPU, or, without one, for an event; raises CUDA's error in a capture."""
     if machine.capture is not None:
-        ask(machine, gpu)
+        check_capture(machine, gpu)
 
 
 def wait_for_stream(machine: VirtualMachine, gpu: VirtualGpu, stream: int) -> None:
@@ -98,7 +98,7 @@ def wait_for_stream(machine: VirtualMachine, gpu: VirtualGpu, stream: int) -> No
     Waits for all of a GPU and for events are not among them.
     """
     if machine.capture is not None:
-        ask(machine, gpu, stream)
+        check_capture(machine, gpu, stream)
     if machine.sync_debug == WARN:
         _warn()
     elif machine.sync_debug == ERROR:
@@ -113,7 +113,7 @@ def _warn() -> None:
         warnings.warn_explicit(_WORDS, UserWarning, frame.f_code.co_filename, frame.f_lineno, registry=registry)
 
 
-def wait(machine: VirtualMachine, gpu: VirtualGpu, name: str, stream: int | None = None) -> None:
+def synchronize(machine: VirtualMachine, gpu: VirtualGpu, name: str, stream: int | None = None) -> None:
     """The host waits for a stream, or for all streams of a GPU; `name` is the call that made it wait."""
     if stream is None:
         may_wait(machine, gpu)
@@ -124,7 +124,7 @@ def wait(machine: VirtualMachine, gpu: VirtualGpu, name: str, stream: int | None
     record_wait(machine, gpu, name, 0 if stream is None else stream, began)
 
 
-def wait_for_mark(machine: VirtualMachine, gpu: VirtualGpu, name: str, stream: int, mark: Mark) -> None:
+def wait_for_mark(machine: VirtualMachine, gpu: VirtualGpu, name: str, stream: int, mark: EventMarker) -> None:
     """The host waits until a stream has reached a mark, as for an event."""
     may_wait(machine)
     began = machine.clock.host.now

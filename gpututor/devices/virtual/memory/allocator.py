@@ -19,8 +19,8 @@ from gpututor.devices.virtual import cuda_errors
 from gpututor.devices.virtual.clock.machine_clock import Key
 from gpututor.devices.virtual.clock.timeline import Task
 from gpututor.devices.virtual.memory import events
-from gpututor.devices.virtual.memory.events import MemoryWatch, Moment
-from gpututor.devices.virtual.memory.pool import GRANULE, ROUND_LARGE, SMALL_SIZE, Pool, Span, Statistics, segment_size
+from gpututor.devices.virtual.memory.events import AllocationLog, Moment
+from gpututor.devices.virtual.memory.pool import GRANULE, ROUND_LARGE, SMALL_SIZE, Block, Pool, Statistics, segment_size
 
 PoolId = tuple[int, int]
 
@@ -85,7 +85,7 @@ class _OfThread(threading.local):
     """The launch that writes what this thread allocates next; None where nothing does."""
 
 
-class DeviceMemory:
+class CachingAllocator:
     """The caching allocator of one GPU; all figures are bytes unless they say otherwise.
 
     Storages are freed wherever Python's garbage collector runs, even in the middle of an allocation: `leave` only
@@ -105,20 +105,20 @@ class DeviceMemory:
         self.small, self.large = Pool(is_small=True), Pool(is_small=False)
         self.graphs = GraphPools()
         self.statistics = Statistics()
-        self.watch: MemoryWatch | None = None
+        self.watch: AllocationLog | None = None
         """Who writes down what happens."""
         self.values_on_host = True
         """Whether what is stored here takes as much of the host's memory."""
         self.of_thread = _OfThread()
         """What is different in each thread: another's launches write nothing of this one's."""
-        self._freed: deque[tuple[Span, int, Moment | None]] = deque()
+        self._freed: deque[tuple[Block, int, Moment | None]] = deque()
         self._lock = threading.Lock()
         self._next_address = _FIRST_ADDRESS + index * _BETWEEN_GPUS
 
-    def take(self, requested: int) -> Span:
+    def take(self, requested: int) -> Block:
         """Memory for a storage of `requested` bytes (more than 0); raises CUDA's out-of-memory error."""
         size = -(-requested // GRANULE) * GRANULE
-        pools: DeviceMemory | GraphPool = self
+        pools: CachingAllocator | GraphPool = self
         if self.graphs.capturing is not None:
             pools = self.graphs.chosen() or self
         pool = pools.small if size <= SMALL_SIZE else pools.large
@@ -136,7 +136,7 @@ class DeviceMemory:
             span.row = -1 if watch is None else watch.taken(size, self._in_use, self.of_thread.writer)
         return span
 
-    def leave(self, span: Span, size: int, stream: int) -> None:
+    def leave(self, span: Block, size: int, stream: int) -> None:
         """A storage of `size` bytes (a multiple of 512) is gone, whose memory `stream` gets back."""
         self._freed.append((span, size, None if self.watch is None else self.watch.moment(stream)))
 
@@ -299,12 +299,12 @@ class DeviceMemory:
         )
 
 
-class Block:
+class Allocation:
     """The device memory of one storage; every view of it holds the same block, and the last one frees it."""
 
     __slots__ = ("__weakref__", "_memory", "_span", "home", "other_reads", "read", "recorded", "size_bytes", "written")
 
-    def __init__(self, memory: DeviceMemory, size_bytes: int) -> None:
+    def __init__(self, memory: CachingAllocator, size_bytes: int) -> None:
         self.size_bytes = 0
         self._memory = memory
         writer = memory.of_thread.writer
@@ -319,7 +319,7 @@ class Block:
         """The stream that allocated it, and gets it back."""
         self.recorded: set[int] | None = None
         """Streams that `record_stream` told of."""
-        self._span: Span | None = None
+        self._span: Block | None = None
         if size_bytes:
             self._span = memory.take(size_bytes)
             self.size_bytes = -(-size_bytes // GRANULE) * GRANULE

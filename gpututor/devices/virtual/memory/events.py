@@ -16,7 +16,7 @@ import torch
 
 from gpututor.devices.recorder import Place, Recorder
 from gpututor.devices.virtual import cuda_errors, torch_private
-from gpututor.devices.virtual.clock.machine_clock import MachineClock, Order
+from gpututor.devices.virtual.clock.machine_clock import HappensBefore, MachineClock
 from gpututor.devices.virtual.clock.timeline import Task
 from gpututor.trace.events import Kind
 
@@ -61,7 +61,7 @@ def expect(size_bytes: int) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Pending:
+class PendingCopy:
     """One copy; it uses the bytes of its storage from `start` to before `end`."""
 
     access: Task
@@ -75,7 +75,7 @@ class Pending:
 class _OfStorage:
     storage: weakref.ref[torch.UntypedStorage]
     """Another may get its number once it is gone; its memory is kept until its copies are done."""
-    copies: list[Pending] = field(default_factory=list)
+    copies: list[PendingCopy] = field(default_factory=list)
 
 
 class PendingCopies:
@@ -87,7 +87,7 @@ class PendingCopies:
     def __bool__(self) -> bool:
         return bool(self._by_storage)
 
-    def add(self, tensor: torch.Tensor, access: Task, order: Order, *, writes: bool) -> None:
+    def add(self, tensor: torch.Tensor, access: Task, order: HappensBefore, *, writes: bool) -> None:
         """A copy from or to a CPU tensor was launched."""
         if order.host_knows(access):
             return
@@ -98,9 +98,9 @@ class PendingCopies:
         if found is None or found.storage() is not storage:
             found = self._by_storage[storage._cdata] = _OfStorage(weakref.ref(storage))
         found.copies = [one for one in found.copies if not order.host_knows(one.access)]
-        found.copies.append(Pending(access, writes, start, end))
+        found.copies.append(PendingCopy(access, writes, start, end))
 
-    def of(self, tensor: torch.Tensor, order: Order) -> Iterator[Pending]:
+    def of(self, tensor: torch.Tensor, order: HappensBefore) -> Iterator[PendingCopy]:
         """Those that use bytes of a CPU tensor; what is given has been told, and is forgotten."""
         with torch_private.host_only():
             storage = tensor.untyped_storage()
@@ -119,7 +119,7 @@ class PendingCopies:
         if not found.copies:
             self._by_storage.pop(storage._cdata, None)
 
-    def forget(self, tensor: torch.Tensor, told: Pending) -> None:
+    def forget(self, tensor: torch.Tensor, told: PendingCopy) -> None:
         """It was reported, and once is enough."""
         found = self._by_storage.get(torch_private.storage_id(tensor))
         if found is not None and told in found.copies:
@@ -165,7 +165,7 @@ class UsedMemory(Protocol):
     def reads(self) -> Iterable[Task]: ...
 
 
-class MemoryWatch:
+class AllocationLog:
     """What one GPU's memory tells the trace. All sizes are bytes, times nanoseconds."""
 
     __slots__ = ("_clock", "_device", "_host", "_index", "_order", "_recorder", "_streams_of")

@@ -35,12 +35,12 @@ def segment_size(size_bytes: int) -> int:
     return LARGE_SEGMENT if size_bytes < MIN_LARGE else rounded(size_bytes, ROUND_LARGE)
 
 
-class Span:
+class Block:
     """Neighbouring addresses in one segment: a storage's memory, or free."""
 
     __slots__ = ("address", "after", "before", "is_free", "pool", "requested", "row", "size")
 
-    def __init__(self, pool: Pool, address: int, size: int, before: Span | None, after: Span | None) -> None:
+    def __init__(self, pool: Pool, address: int, size: int, before: Block | None, after: Block | None) -> None:
         self.pool = pool
         self.address = address
         self.size = size
@@ -60,9 +60,9 @@ class Pool:
 
     def __init__(self, is_small: bool) -> None:
         self.is_small = is_small
-        self.free: list[tuple[int, int, Span]] = []
+        self.free: list[tuple[int, int, Block]] = []
         """(size, address, span), sorted: the first that is large enough is the best fit."""
-        self.segments: dict[int, Span] = {}
+        self.segments: dict[int, Block] = {}
         """The first span of each segment, by its address."""
         self.reserved = 0
         """Bytes of all segments."""
@@ -74,7 +74,7 @@ class Pool:
         # The rest of a span is split off only when it is worth it (should_split).
         self._least_rest = GRANULE if is_small else SMALL_SIZE + 1
 
-    def take(self, size_bytes: int) -> Span | None:
+    def take(self, size_bytes: int) -> Block | None:
         """The best fitting free span, cut to `size_bytes` (a multiple of 512); None when no span is large enough."""
         free = self.free
         place = bisect_left(free, (size_bytes,))
@@ -88,7 +88,7 @@ class Pool:
         if rest >= self._least_rest:
             span.size = size_bytes
             after = span.after
-            tail = span.after = Span(self, address + size_bytes, rest, span, after)
+            tail = span.after = Block(self, address + size_bytes, rest, span, after)
             if after is not None:
                 after.before = tail
             insort(free, (rest, tail.address, tail))
@@ -96,7 +96,7 @@ class Pool:
         self.allocated += size_bytes
         return span
 
-    def give_back(self, span: Span, size_bytes: int) -> None:
+    def give_back(self, span: Block, size_bytes: int) -> None:
         """Free a span of which `size_bytes` were counted; it becomes one with its free neighbours."""
         self.allocated -= size_bytes
         span.is_free = True
@@ -122,7 +122,7 @@ class Pool:
 
     def add_segment(self, address: int, size_bytes: int) -> None:
         """Memory that the driver gave."""
-        span = self.segments[address] = Span(self, address, size_bytes, None, None)
+        span = self.segments[address] = Block(self, address, size_bytes, None, None)
         insort(self.free, (size_bytes, address, span))
         self.reserved += size_bytes
         self.idle += 1
@@ -138,7 +138,7 @@ class Pool:
         self.idle = self.idle_bytes = 0
         return len(idle)
 
-    def _forget(self, span: Span) -> None:
+    def _forget(self, span: Block) -> None:
         del self.free[bisect_left(self.free, (span.size, span.address))]
 
 

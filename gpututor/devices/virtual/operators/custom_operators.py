@@ -14,7 +14,7 @@ import torch
 
 from gpututor.devices.virtual import cuda_errors, torch_private
 from gpututor.devices.virtual.execution.host_work import meter
-from gpututor.devices.virtual.machine import active
+from gpututor.devices.virtual.machine import active_machine
 from gpututor.devices.virtual.operator_registry import TORCHS_OWN
 from gpututor.devices.virtual.tensors.tensor import Hooks, VirtualTensor
 
@@ -26,7 +26,7 @@ def run(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         return func(*args, **kwargs)
     for one in given:
         if type(one) is VirtualTensor:
-            active().home(one._device)
+            active_machine().home(one._device)
     key = _backend(given)
     kernel = torch_private.kernel_of(func, key)
     if kernel is None:

@@ -11,10 +11,10 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from gpututor.devices.virtual import cuda_errors, execution, torch_private
 from gpututor.devices.virtual.execution.host_work import SHORT_NS, SLOW_NS, meter
 from gpututor.devices.virtual.execution.prices import tensors_of
-from gpututor.devices.virtual.machine import active, is_on, python_device
+from gpututor.devices.virtual.machine import active_machine, is_on, python_device
 from gpututor.devices.virtual.operator_registry import OPERATORS, RULES, Operator, describe, operator_of
 from gpututor.devices.virtual.operators import custom_operators, fallbacks, graph_replay, operands, shape_only
-from gpututor.devices.virtual.operators.operands import Inputs, bytes_of, follow_host, fresh, resolved, wrap
+from gpututor.devices.virtual.operators.operands import UnwrappedArguments, bytes_of, follow_host, fresh, resolved, wrap
 from gpututor.devices.virtual.operators.random_numbers import draw
 from gpututor.devices.virtual.operators.shape_only import WIDEST, could_fill, could_grow, forecast
 from gpututor.devices.virtual.operators.sparse import run_sparse
@@ -110,10 +110,10 @@ class DeviceMode(TorchDispatchMode):
             if settled is None:
                 raise
             out = op.call(*settled, **kwargs)
-        if (op.is_kernel or func in _READ_ON_HOST) and is_on() and active().pending_copies:
-            execution.races.on_host(active(), tensors_of(args), op.written_among(args, kwargs))
+        if (op.is_kernel or func in _READ_ON_HOST) and is_on() and active_machine().pending_copies:
+            execution.races.on_host(active_machine(), tensors_of(args), op.written_among(args, kwargs))
         if op.is_kernel and is_on() and _device_of(out, args) == "cpu":
-            execution.host_kernel(active(), op, args, bytes_of(args) + bytes_of(out), out)
+            execution.host_kernel(active_machine(), op, args, bytes_of(args) + bytes_of(out), out)
         return None if op.returns_nothing else out
 
 
@@ -139,7 +139,7 @@ def is_virtual_device(device: torch.device) -> bool:
         return device.index is not None
     # Beside a real GPU, a kernel of a real tensor, such as those of its backward pass, asks for scratch memory on cuda.
     return device.type == "cuda" and not (
-        is_on() and active().beside_real_gpu and torch_private.default_device() is None
+        is_on() and active_machine().beside_real_gpu and torch_private.default_device() is None
     )
 
 
@@ -165,19 +165,19 @@ def run(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     if op.rule is not None:
         for value in args:
             if type(value) is VirtualTensor:
-                active().home(value._device)
+                active_machine().home(value._device)
         return op.rule(func, args, kwargs)
     if op.composite:
         return _composed(func, op, args, kwargs)
     if op.is_view:
         first, *rest = args
         if type(first) is VirtualTensor and first._layout is _STRIDED:
-            machine = active()
+            machine = active_machine()
             gpu = machine.by_device.get(id(first._device))
             if gpu is not None:
                 machine.clock.host.spend(gpu.view_ns)
                 return on_device(op.call(first._host, *rest, **kwargs), first._device, first._block)
-    inputs = Inputs()
+    inputs = UnwrappedArguments()
     hosts = inputs.unwrap_all(args, op)
     given = kwargs
     if kwargs:
@@ -186,7 +186,7 @@ def run(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         return _run_mixed(func, op, inputs, args, given)
     device = inputs.device
     assert device is not None
-    machine = active()
+    machine = active_machine()
     gpu = machine.by_device.get(id(device))
     if gpu is None:
         gpu = machine.home(device)  # which says why it has none
@@ -220,17 +220,17 @@ def run(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
             else:
                 out = draw(op, hosts, kwargs, gpu.generator) if op.random else op.call(*hosts, **kwargs)
         except fallbacks.REFUSALS as error:
-            out = fallbacks.after_refusal(error, op, hosts, kwargs)
+            out = fallbacks.retry(error, op, hosts, kwargs)
     else:
-        out = shape_only.outlines(op, hosts, kwargs)
+        out = shape_only.infer_outputs(op, hosts, kwargs)
         if large:
             gpu.memory.expect_all([bytes_of(one) for one in tensors_of(out)])
     if op.is_kernel:
         if machine.capture is not None:
-            out = graph_replay.keep(machine, gpu, op, inputs.wrappers, (hosts, kwargs), out)
+            out = graph_replay.capture_operator(machine, gpu, op, inputs.wrappers, (hosts, kwargs), out)
         execution.kernel(machine, gpu, op, inputs.wrappers, inputs.size_bytes + bytes_of(out), out, (hosts, kwargs))
         if op.waits is not None and op.waits(args):
-            execution.wait(machine, gpu, op.name, machine.stream_of(gpu))
+            execution.synchronize(machine, gpu, op.name, machine.stream_of(gpu))
     else:
         # Memory that nothing writes to, or several views: as dear as a view.
         machine.clock.host.spend(gpu.view_ns)
@@ -242,7 +242,9 @@ def run(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     return fresh(out, device) if op.is_fresh else _on_its_device(op, inputs, args, out, device)
 
 
-def _on_its_device(op: Operator, inputs: Inputs, args: tuple[Any, ...], out: Any, device: torch.device) -> Any:
+def _on_its_device(
+    op: Operator, inputs: UnwrappedArguments, args: tuple[Any, ...], out: Any, device: torch.device
+) -> Any:
     """What the CPU gave, as the operator gives it on `device`."""
     if op.returns_nothing:
         return None
@@ -256,13 +258,15 @@ def _on_its_device(op: Operator, inputs: Inputs, args: tuple[Any, ...], out: Any
     return wrap(out, inputs.wrappers, device)
 
 
-def _run_mixed(func: Any, op: Operator, inputs: Inputs, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _run_mixed(
+    func: Any, op: Operator, inputs: UnwrappedArguments, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Any:
     """Tensors on several devices: CUDA moves indices and the values that they are given, and refuses the rest."""
     for wrapper in inputs.wrappers:
-        active().home(wrapper._device)
+        active_machine().home(wrapper._device)
     if op.puts_at_indices and operands.has_strays(args):
         return _put_with_strays(func, args, kwargs)
-    error = operands.explain(op, args, kwargs)
+    error = operands.device_mismatch_error(op, args, kwargs)
     if error is not None:
         raise error
     with DeviceMode():
@@ -277,14 +281,14 @@ def _put_with_strays(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -
     def beside_target(one: Tensor) -> Any:
         return RULES[_TO_COPY](_TO_COPY, (one,), {"device": device})
 
-    moved = [beside_target(one) if operands.is_stray(one, device) else one for one in indices]
+    moved = [beside_target(one) if operands.is_on_other_device(one, device) else one for one in indices]
     if value.dim() == 0 and value.device != device:
         value = beside_target(value)
     settled = (target, moved, value, *rest)
     if any(type(one) is VirtualTensor for one in (target, value)):
         return run(func, settled, kwargs)
     if is_on():
-        execution.host_kernel(active(), operator_of(func), settled, bytes_of(settled), target)
+        execution.host_kernel(active_machine(), operator_of(func), settled, bytes_of(settled), target)
     return func(*settled, **kwargs)
 
 
@@ -295,7 +299,7 @@ def make(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         return op.rule(func, args, kwargs)
     if op.composite:
         return _composed(func, op, args, kwargs)
-    machine = active()
+    machine = active_machine()
     gpu = machine.gpus[python_device(kwargs["device"]).index]
     named = {**kwargs, "device": machine.host_device}
     named.pop("pin_memory", None)
@@ -309,12 +313,12 @@ def make(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         except NotImplementedError as error:
             raise in_cudas_name(error, op) from None
     else:
-        out = shape_only.outlines(op, args, named)
+        out = shape_only.infer_outputs(op, args, named)
         if large:
             gpu.memory.expect_all([bytes_of(one) for one in tensors_of(out)])
     if op.is_kernel:
         if machine.capture is not None:
-            out = graph_replay.keep(machine, gpu, op, (), (args, named), out)
+            out = graph_replay.capture_operator(machine, gpu, op, (), (args, named), out)
         execution.kernel(machine, gpu, op, (), bytes_of(out), out, (args, named))
     else:
         # Memory that nothing writes to, or several views: as dear as a view.

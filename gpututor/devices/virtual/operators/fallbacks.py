@@ -37,7 +37,7 @@ _OUT_OF_RANGE = re.compile(
 _WIDER = {torch.float16: torch.float32, torch.bfloat16: torch.float32, torch.complex32: torch.complex64}
 
 
-def after_refusal(error: Exception, op: Operator, hosts: Any, named: dict[str, Any]) -> Any:
+def retry(error: Exception, op: Operator, hosts: Any, named: dict[str, Any]) -> Any:
     """The result of an operator that the CPU refused with `error`, or CUDA's error for it."""
     message = str(error)
     if op.facts.asserts_index and _OUT_OF_RANGE.search(message):
@@ -249,7 +249,7 @@ def _in_what_was(name: str) -> Way:
 
 
 _ALWAYS_TRAIN = frozenset({aten._batch_norm_with_update.default, aten._batch_norm_with_update_functional.default})
-WAYS: dict[Any, Way] = {
+CPU_SHAPE_RULES: dict[Any, Way] = {
     aten._fused_sdp_choice.default: _asked_on_cpu,
     aten._amp_update_scale_.default: _first,
     aten.native_batch_norm.default: _batch_norm,

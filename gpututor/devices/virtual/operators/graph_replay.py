@@ -69,7 +69,7 @@ def forget_effects(capture: GraphCapture) -> None:
             undo()
 
 
-def keep(
+def capture_operator(
     machine: VirtualMachine, gpu: VirtualGpu, op: Operator, wrappers: Sequence[VirtualTensor], call: Any, out: Any
 ) -> Any:
     """Remember an operator that was called on the CPU with `call`, as (arguments, keywords), and gave `out`.
@@ -110,7 +110,7 @@ def _compute(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any], gpu: V
     try:
         return draw(op, args, kwargs, gpu.generator) if op.random else op.call(*args, **kwargs)
     except fallbacks.REFUSALS as error:
-        return fallbacks.after_refusal(error, op, list(args), kwargs)
+        return fallbacks.retry(error, op, list(args), kwargs)
 
 
 def keep_copy(machine: VirtualMachine, devices: tuple[torch.device, ...], target: Tensor, source: Tensor) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from gpututor.devices.virtual import execution, torch_private
-from gpututor.devices.virtual.machine import CPU, active, is_on
+from gpututor.devices.virtual.machine import CPU, active_machine, is_on
 from gpututor.devices.virtual.operator_facts import device_checks
 from gpututor.devices.virtual.operator_registry import Operator
 from gpututor.devices.virtual.tensors import tensor
@@ -30,7 +30,7 @@ def bytes_of(value: Any) -> int:
     return 0
 
 
-class Inputs:
+class UnwrappedArguments:
     """What was found while the arguments were unwrapped."""
 
     __slots__ = ("device", "lazy", "mixed", "size_bytes", "sparse", "wrappers")
@@ -88,7 +88,7 @@ class Inputs:
                 self.mixed = True
             elif self.device is not None and is_on():
                 # CUDA moves index tensors to the device of what they index.
-                execution.copy(active(), CPU, self.device, bytes_of(value), op.name)
+                execution.copy(active_machine(), CPU, self.device, bytes_of(value), op.name)
         return torch_private.with_memory(value)
 
 
@@ -136,7 +136,7 @@ def follow_host(wrapper: VirtualTensor) -> None:
         torch_private.set_data(wrapper, VirtualTensor(host, wrapper._device, wrapper._block))
 
 
-def is_stray(index: Any, device: torch.device) -> bool:
+def is_on_other_device(index: Any, device: torch.device) -> bool:
     """Whether an index tensor is on a GPU other than `device`; CPU index tensors may stand anywhere."""
     return isinstance(index, torch.Tensor) and index.is_cuda and index.device != device
 
@@ -145,7 +145,9 @@ def has_strays(args: tuple[Any, ...]) -> bool:
     """Whether the indices of an `index_put`, or its single value, are elsewhere than the tensor that it writes to."""
     target, indices, value = args[:3]
     device = target.device
-    return any(is_stray(one, device) for one in indices) or (value.dim() == 0 and is_stray(value, device))
+    return any(is_on_other_device(one, device) for one in indices) or (
+        value.dim() == 0 and is_on_other_device(value, device)
+    )
 
 
 def _tensors(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[tuple[str, torch.Tensor]]:
@@ -193,7 +195,7 @@ def _is_pointwise(op: Operator) -> bool:
     return any(torch.Tag.pointwise in getattr(packet, name).tags for name in packet.overloads())
 
 
-def explain(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> RuntimeError | None:
+def device_mismatch_error(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> RuntimeError | None:
     """The error for an operator whose tensors are on more than one device.
 
     None for one that compares no devices itself: those that it is made of do.

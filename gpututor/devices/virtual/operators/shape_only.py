@@ -15,11 +15,11 @@ from typing import Any
 import torch
 
 from gpututor.devices.virtual import cuda_errors, torch_private
-from gpututor.devices.virtual.machine import CPU, NOWHERE, active
-from gpututor.devices.virtual.memory.allocator import DeviceMemory
+from gpututor.devices.virtual.machine import CPU, NOWHERE, active_machine
+from gpututor.devices.virtual.memory.allocator import CachingAllocator
 from gpututor.devices.virtual.operator_registry import Operator, Rule
-from gpututor.devices.virtual.operators.fallbacks import WAYS, Way
-from gpututor.devices.virtual.operators.operands import Inputs, bytes_of
+from gpututor.devices.virtual.operators.fallbacks import CPU_SHAPE_RULES, Way
+from gpututor.devices.virtual.operators.operands import UnwrappedArguments, bytes_of
 
 Tensor = torch.Tensor
 aten = torch.ops.aten
@@ -31,7 +31,7 @@ _SMALL = 16 << 20
 _BY_VALUES = (torch.Tag.data_dependent_output, torch.Tag.dynamic_output_shape)
 
 
-def outlines(op: Operator, hosts: Any, kwargs: dict[str, Any]) -> Any:
+def infer_outputs(op: Operator, hosts: Any, kwargs: dict[str, Any]) -> Any:
     """What `op` gives for tensors without values; CPU tensors among its arguments count by their shapes.
 
     Raises `NoValues` where values decide it, `NotImplementedError` for an operator of which no shapes are known.
@@ -95,7 +95,7 @@ def _none_infinite(op: Operator, args: list[Any], named: dict[str, Any]) -> None
 
 
 _OWN_WAYS: dict[Any, Way] = {
-    **WAYS,
+    **CPU_SHAPE_RULES,
     aten._amp_foreach_non_finite_check_and_unscale_.default: _none_infinite,
 }
 
@@ -111,7 +111,7 @@ def known_number(tensor: Any) -> Any:
 @cache
 def _refusing(rule: Rule) -> Rule:
     def guarded(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        if not active().values:
+        if not active_machine().values:
             raise cuda_errors.unsupported(f"{func._schema.name} without values", "Size one process by itself.")
         return rule(func, args, kwargs)
 
@@ -127,7 +127,7 @@ WIDEST = 16
 """Bytes of the widest element, complex128: a result of as many elements as the inputs can be that much larger."""
 
 
-def could_grow(op: Operator, inputs: Inputs, memory: DeviceMemory) -> bool:
+def could_grow(op: Operator, inputs: UnwrappedArguments, memory: CachingAllocator) -> bool:
     """Whether the results may not fit, by bounds that are cheap: else it is worth working out what they are.
 
     A result has at most as many elements as its two largest inputs multiplied, but for operators whose sizes come from
@@ -148,7 +148,7 @@ def could_grow(op: Operator, inputs: Inputs, memory: DeviceMemory) -> bool:
     return WIDEST * first * second > room
 
 
-def could_fill(args: tuple[Any, ...], memory: DeviceMemory) -> bool:
+def could_fill(args: tuple[Any, ...], memory: CachingAllocator) -> bool:
     """Whether a factory's result may be too large; a cheap bound where its first argument is a size."""
     if not args or type(args[0]) not in (list, torch.Size):
         return True

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from gpututor.devices.virtual import execution
-from gpututor.devices.virtual.machine import CPU, active, python_device
+from gpututor.devices.virtual.machine import CPU, active_machine, python_device
 from gpututor.devices.virtual.operator_registry import Operator
 from gpututor.devices.virtual.operators import fallbacks
 from gpututor.devices.virtual.tensors.moves import record_copy
@@ -42,13 +42,13 @@ def run_sparse(op: Operator, wrappers: list[VirtualTensor], hosts: Any, kwargs: 
     try:
         out = op.call(*hosts, **kwargs)
     except fallbacks.REFUSALS as error:
-        out = fallbacks.after_refusal(error, op, hosts, kwargs)
+        out = fallbacks.retry(error, op, hosts, kwargs)
     if op.is_kernel:
-        machine = active()
+        machine = active_machine()
         gpu = machine.home(device)
         execution.kernel_of_bytes(machine, gpu, op.name, all_bytes([*hosts, *kwargs.values()]) + all_bytes(out))
         if op.waits is not None and op.waits(hosts):
-            execution.wait(machine, gpu, op.name, machine.stream_of(gpu))
+            execution.synchronize(machine, gpu, op.name, machine.stream_of(gpu))
     if op.returns_nothing:
         for wrapper in wrappers:
             if is_sparse(wrapper):
@@ -85,7 +85,7 @@ def copy_sparse(func: Any, source: torch.device, host: Tensor, target: torch.dev
     """A sparse tensor on another device or in another dtype: each part crosses by itself, as CUDA moves them."""
     non_blocking = bool(options.pop("non_blocking", False))
     if target.type == "cuda":
-        active().gpus[target.index].memory.expect(sparse_bytes(host))
+        active_machine().gpus[target.index].memory.expect(sparse_bytes(host))
     out = func(host, **options, device=CPU)
     for before, after in zip(parts_of(host), parts_of(out), strict=True):
         record_copy(

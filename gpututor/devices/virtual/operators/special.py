@@ -19,13 +19,13 @@ import torch
 
 from gpututor.devices.virtual import cuda_errors, execution, torch_private
 from gpututor.devices.virtual.execution import copies, races
-from gpututor.devices.virtual.machine import CPU, active, python_device
-from gpututor.devices.virtual.memory.allocator import Block
+from gpututor.devices.virtual.machine import CPU, active_machine, python_device
+from gpututor.devices.virtual.memory.allocator import Allocation
 from gpututor.devices.virtual.operator_registry import Rule, operator_of
 from gpututor.devices.virtual.operators import autocast, shape_only
 from gpututor.devices.virtual.operators.fallbacks import refusing_rules
 from gpututor.devices.virtual.operators.graph_replay import keep_copy, save_before_copy
-from gpututor.devices.virtual.operators.operands import Inputs, bytes_of, follow_host, resolved
+from gpututor.devices.virtual.operators.operands import UnwrappedArguments, bytes_of, follow_host, resolved
 from gpututor.devices.virtual.operators.sparse import copy_sparse
 from gpututor.devices.virtual.tensors import tensor as bits
 from gpututor.devices.virtual.tensors.moves import pin, pinned, record_copy
@@ -57,7 +57,7 @@ def _to_copy(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         return func(host, **options, device=target)
     if host.layout is not torch.strided:
         return copy_sparse(func, source, host, target, {**options, "non_blocking": non_blocking})
-    machine = active()
+    machine = active_machine()
     if target.type == "cuda":
         machine.gpus[target.index].memory.expect(host.numel() * dtype.itemsize)
     elif not machine.values:
@@ -66,8 +66,8 @@ def _to_copy(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     if target.type == "cpu" and non_blocking:
         # CUDA gives such a copy page-locked memory, so that the host need not wait for it.
         pin(out)
-    if active().capture is not None:
-        keep_copy(active(), (source, target), out, host)
+    if active_machine().capture is not None:
+        keep_copy(active_machine(), (source, target), out, host)
     access = record_copy(
         source,
         target,
@@ -80,8 +80,8 @@ def _to_copy(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     )
     moved_to = out if target.type == "cpu" else None
     if source.type == "cpu" and target.type == "cuda":
-        copies.brought(active(), host, target.index, access)
-    races.copied(active(), access, args[0], moved_to, asynchronous=non_blocking)
+        copies.brought(active_machine(), host, target.index, access)
+    races.record_copy(active_machine(), access, args[0], moved_to, asynchronous=non_blocking)
     return VirtualTensor(out, target) if target.type == "cuda" else out
 
 
@@ -89,13 +89,13 @@ def _copy_in_place(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> 
     target, target_host = _device_and_host(args[0])
     source, source_host = _device_and_host(args[1])
     non_blocking = bool(args[2] if len(args) > 2 else kwargs.get("non_blocking", False))
-    if not active().values and target.type == "cpu":
+    if not active_machine().values and target.type == "cpu":
         raise cuda_errors.NoValues(func._schema.name, _STAYS)
-    if active().capture is not None:
-        save_before_copy(active(), (source, target), target_host)
+    if active_machine().capture is not None:
+        save_before_copy(active_machine(), (source, target), target_host)
     func(target_host, source_host)
-    if active().capture is not None:
-        keep_copy(active(), (source, target), target_host, source_host)
+    if active_machine().capture is not None:
+        keep_copy(active_machine(), (source, target), target_host, source_host)
     if target_host.layout is not torch.strided:
         if type(args[0]) is VirtualTensor:
             follow_sparse(args[0])
@@ -110,14 +110,14 @@ def _copy_in_place(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> 
         host_pinned=pinned(target_host if target.type == "cpu" else source_host),
         name="aten::copy_",
     )
-    races.copied(active(), access, args[1], args[0], asynchronous=non_blocking)
+    races.record_copy(active_machine(), access, args[1], args[0], asynchronous=non_blocking)
     return args[0]
 
 
 def _scalar(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     tensor = args[0]
-    execution.copy_to_host(active(), tensor._device, tensor.element_size(), "aten::_local_scalar_dense")
-    if not active().values:
+    execution.copy_to_host(active_machine(), tensor._device, tensor.element_size(), "aten::_local_scalar_dense")
+    if not active_machine().values:
         return shape_only.known_number(tensor)
     return func(resolved(tensor._host))
 
@@ -125,14 +125,14 @@ def _scalar(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 def _reshape_in_place(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Sizes and strides change: on the values, then on the wrapper."""
     op = operator_of(func)
-    inputs = Inputs()
+    inputs = UnwrappedArguments()
     tensor = args[0]
     size_before = tensor._host.untyped_storage().nbytes()
     if func is aten.resize_.default:
         count = 1
         for length in args[1]:
             count *= length
-        memory = active().gpus[tensor._device.index].memory
+        memory = active_machine().gpus[tensor._device.index].memory
         memory.of_thread.writer = None
         memory.expect(max(0, count * tensor.element_size() - size_before))
     func(*[inputs.unwrap(value, op, position) for position, value in enumerate(args)], **kwargs)
@@ -165,7 +165,7 @@ def _pack_padded(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> An
             f"{lengths.dim()}D {lengths._device} {kind} tensor"
         )
     values, batch_sizes = func(resolved(source._host), lengths, *rest, **kwargs)
-    machine = active()
+    machine = active_machine()
     execution.kernel_of_bytes(machine, machine.home(source._device), func._schema.name, 2 * bytes_of(values))
     return VirtualTensor(values, source._device), batch_sizes
 
@@ -184,7 +184,7 @@ def _between_tensors(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -
     from gpututor.devices.virtual.operators.dispatch import DeviceMode, is_virtual_device
 
     device = kwargs.get("device")
-    if not active().values and device is not None and is_virtual_device(device):
+    if not active_machine().values and device is not None and is_virtual_device(device):
         args = tuple(_end(one) if type(one) is VirtualTensor else one for one in args)
     with DeviceMode():
         return operator_of(func).made_of_others(*args, **kwargs)
@@ -192,7 +192,7 @@ def _between_tensors(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -
 
 def _end(tensor: VirtualTensor) -> torch.Tensor:
     """What the host reads where there are no values: any number, as the result has none either."""
-    execution.copy_to_host(active(), tensor._device, tensor.element_size(), "aten::_local_scalar_dense")
+    execution.copy_to_host(active_machine(), tensor._device, tensor.element_size(), "aten::_local_scalar_dense")
     return torch.zeros(tensor.shape, dtype=tensor.dtype, device="cpu")
 
 
@@ -331,12 +331,12 @@ def set_source(
     there: torch.device = target.device if source is None else source.device
     if there != target.device:
         raise cuda_errors.wrong_storage(target.device, there)
-    memory = active().home(target._device).memory
+    memory = active_machine().home(target._device).memory
     with torch_private.host_only():
         if source is None:
             empty: Any = target._host.set_
             empty()
-            target._block = Block(memory, 0)
+            target._block = Allocation(memory, 0)
         else:
             target._host.set_(source._host, *geometry)
             target._block = source._block

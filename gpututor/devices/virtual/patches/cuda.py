@@ -8,7 +8,7 @@ from gpututor.devices.virtual import threads
 from gpututor.devices.virtual.api import accelerator, devices, graphs, memory, nvtx, random, streams, tensor_types
 from gpututor.devices.virtual.api import devices as cuda
 from gpututor.devices.virtual.api.unsupported import refused_function
-from gpututor.devices.virtual.patches.patch import Patch, each, refuse, refuse_classes
+from gpututor.devices.virtual.patches.patch import Patch, patch_all, refuse, refuse_classes
 from gpututor.devices.virtual.profiler import profile
 
 _TUNABLE = (
@@ -22,7 +22,7 @@ _TUNABLE = (
 )
 
 CUDA: tuple[Patch, ...] = (
-    *each(
+    *patch_all(
         "torch.cuda",
         "which GPUs there are",
         is_available=cuda.is_available,
@@ -34,8 +34,8 @@ CUDA: tuple[Patch, ...] = (
         is_bf16_supported=cuda.is_bf16_supported,
         can_device_access_peer=cuda.can_device_access_peer,
     ),
-    *each("torch.backends.cuda", "this passes for a CUDA build", is_built=cuda.is_built),
-    *each(
+    *patch_all("torch.backends.cuda", "this passes for a CUDA build", is_built=cuda.is_built),
+    *patch_all(
         "torch.cuda",
         "CUDA is started and forked in Python",
         init=cuda.lazy_init,
@@ -45,8 +45,10 @@ CUDA: tuple[Patch, ...] = (
         _is_in_bad_fork=cuda.is_in_bad_fork,
         ipc_collect=cuda.ipc_collect,
     ),
-    *each("torch.cuda", "checkpointing keeps the random state of a device only where this is true", _initialized=True),
-    *each(
+    *patch_all(
+        "torch.cuda", "checkpointing keeps the random state of a device only where this is true", _initialized=True
+    ),
+    *patch_all(
         "torch.cuda",
         "the current GPU is kept for each thread in Python; `device` and `device_of` call the last two",
         current_device=cuda.current_device,
@@ -54,7 +56,7 @@ CUDA: tuple[Patch, ...] = (
         _exchange_device=cuda.exchange_device,
         _maybe_exchange_device=cuda.maybe_exchange_device,
     ),
-    *each(
+    *patch_all(
         "torch.cuda",
         "streams and events are on the machine's clock; torch's own `stream` and `set_stream` call the last but two",
         Stream=streams.CudaStream,
@@ -65,19 +67,19 @@ CUDA: tuple[Patch, ...] = (
         synchronize=cuda.synchronize,
         _sleep=streams.sleep,
     ),
-    *each(
+    *patch_all(
         "torch.cuda",
         "what is said of waits is chosen for each machine",
         get_sync_debug_mode=cuda.get_sync_debug_mode,
         set_sync_debug_mode=cuda.set_sync_debug_mode,
     ),
-    *each(
+    *patch_all(
         "torch.cuda.streams",
         "the same classes by their other names",
         Stream=streams.CudaStream,
         Event=streams.CudaEvent,
     ),
-    *each(
+    *patch_all(
         "torch._C",
         "what compilers and tests call instead of torch.cuda's functions",
         _cuda_getCurrentStream=streams.current_stream_data,
@@ -86,27 +88,27 @@ CUDA: tuple[Patch, ...] = (
         _cuda_setStream=streams.set_stream_by_id,
         _cuda_isCurrentStreamCapturing=streams.is_current_stream_capturing,
     ),
-    *each(
+    *patch_all(
         "torch.cuda",
         "whether a graph is captured is known in Python",
         is_current_stream_capturing=streams.is_current_stream_capturing,
     ),
-    *each(
+    *patch_all(
         "torch.cuda.graphs",
         "the same function by its other name",
         is_current_stream_capturing=streams.is_current_stream_capturing,
     ),
     *refuse_classes("torch.cuda", "MemPool", "GreenContext", "CUDAPluggableAllocator"),
-    *each("torch.cuda", "graphs are captured and replayed in Python", CUDAGraph=graphs.CUDAGraph),
-    *each(
+    *patch_all("torch.cuda", "graphs are captured and replayed in Python", CUDAGraph=graphs.CUDAGraph),
+    *patch_all(
         "torch.cuda.graphs",
         "the same class by its other name, and what torch's own functions call",
         CUDAGraph=graphs.CUDAGraph,
         _graph_pool_handle=graphs.new_pool,
     ),
-    *each("torch.cuda", "a stream of this machine would be kept", graph=graphs.CaptureBlock),
-    *each("torch.cuda.graphs", "the same class by its other name", graph=graphs.CaptureBlock),
-    *each("torch._C", "what torch.cuda.graph calls before a capture", _host_emptyCache=graphs.empty_host_memory),
+    *patch_all("torch.cuda", "a stream of this machine would be kept", graph=graphs.CaptureBlock),
+    *patch_all("torch.cuda.graphs", "the same class by its other name", graph=graphs.CaptureBlock),
+    *patch_all("torch._C", "what torch.cuda.graph calls before a capture", _host_emptyCache=graphs.empty_host_memory),
     *refuse_classes("torch.cuda", "ExternalStream"),
     *refuse_classes("torch.cuda.streams", "ExternalStream"),
     *refuse_classes("torch.cuda.memory", "MemPool", "CUDAPluggableAllocator"),
@@ -119,16 +121,16 @@ CUDA: tuple[Patch, ...] = (
     *refuse_classes("torch.cuda", "CudaError"),
     *refuse("torch.cuda.memory", "use_mem_pool"),
     *refuse("torch.cuda.jiterator", "_create_jit_fn", "_create_multi_output_jit_fn"),
-    *each(
+    *patch_all(
         "torch.cuda.profiler",
         "a range of the trace; torch's own `profile` calls them",
         start=nvtx.start_capture,
         stop=nvtx.stop_capture,
     ),
     *refuse("torch.cuda.profiler", "init", "cudart", "check_error"),
-    *each("torch.cuda.tunable", "nothing is tuned: no GEMM has two ways here", is_enabled=devices.is_off),
+    *patch_all("torch.cuda.tunable", "nothing is tuned: no GEMM has two ways here", is_enabled=devices.is_off),
     *refuse("torch.cuda.tunable", *_TUNABLE),
-    *each(
+    *patch_all(
         "torch.cuda.nvtx",
         "ranges nest, and land in the trace",
         range_push=nvtx.range_push,
@@ -138,12 +140,12 @@ CUDA: tuple[Patch, ...] = (
         mark=nvtx.mark,
     ),
     *refuse("torch.cuda.nvtx", "_device_range_start", "_device_range_end"),
-    *each("torch.cuda", "tensor types of a device", **tensor_types.TENSOR_TYPES),
-    *each("torch.cuda.sparse", "tensor types of a device", **tensor_types.SPARSE_TENSOR_TYPES),
+    *patch_all("torch.cuda", "tensor types of a device", **tensor_types.TENSOR_TYPES),
+    *patch_all("torch.cuda.sparse", "tensor types of a device", **tensor_types.SPARSE_TENSOR_TYPES),
     *refuse_classes("torch.cuda", *tensor_types.STORAGE_TYPES),
-    *each("torch.cuda", "its numbers depend on the machine", default_generators=random.DefaultGenerators()),
-    *each("torch.backends.cuda", "there are no cuFFT plans", cufft_plan_cache=devices.PlanCaches()),
-    *each(
+    *patch_all("torch.cuda", "its numbers depend on the machine", default_generators=random.DefaultGenerators()),
+    *patch_all("torch.backends.cuda", "there are no cuFFT plans", cufft_plan_cache=devices.PlanCaches()),
+    *patch_all(
         "torch.backends.cudnn",
         "this passes for a CUDA build, and such have cuDNN",
         is_available=devices.has_cudnn,
@@ -153,13 +155,15 @@ CUDA: tuple[Patch, ...] = (
 )
 
 CUDA_BUILD: tuple[Patch, ...] = (
-    *each("torch.version", "programs for CUDA read it, such as DDP's bf16_compress_hook", cuda=devices.CUDA_VERSION),
+    *patch_all(
+        "torch.version", "programs for CUDA read it, such as DDP's bf16_compress_hook", cuda=devices.CUDA_VERSION
+    ),
 )
 """Only for a machine whose backends include cuda."""
 
 
 ACCELERATOR: tuple[Patch, ...] = (
-    *each(
+    *patch_all(
         "torch._C",
         "torch.accelerator is thin: these are what its functions call",
         _accelerator_getAccelerator=accelerator.get_accelerator,
@@ -182,34 +186,38 @@ ACCELERATOR: tuple[Patch, ...] = (
     ),
     *refuse_classes("torch.accelerator", "Graph"),
     *refuse_classes("torch.accelerator.graphs", "Graph"),
-    *each(
+    *patch_all(
         "torch",
         "those of a virtual GPU are on its clock; C++ would give the CPU's",
         Stream=streams.Stream,
         Event=streams.Event,
     ),
-    *each(
+    *patch_all(
         "torch.profiler.profiler._KinetoProfile",
         "it would show the memory of the values instead of the GPU's",
         export_memory_timeline=profile.export_memory_timeline,
     ),
-    *each(
+    *patch_all(
         "torch.autograd.profiler.profile",
         "torch.profiler is built on it: one with CUDA becomes another class, of which C++ sees the CPU's work alone",
         __init__=profile.init,
     ),
-    *each("torch.autograd.profiler.emit_nvtx", "no other profiler listens", __enter__=profile.emit_nvtx),
-    *each("torch.profiler", "what is profiled without asking", supported_activities=profile.supported_activities),
-    *each("torch.profiler.profiler", "the same by its other name", supported_activities=profile.supported_activities),
-    *each(
+    *patch_all("torch.autograd.profiler.emit_nvtx", "no other profiler listens", __enter__=profile.emit_nvtx),
+    *patch_all("torch.profiler", "what is profiled without asking", supported_activities=profile.supported_activities),
+    *patch_all(
+        "torch.profiler.profiler", "the same by its other name", supported_activities=profile.supported_activities
+    ),
+    *patch_all(
         "torch._C",
         "asked before a program is run again under valgrind; torch.utils.benchmark itself is imported by few",
         _valgrind_supported_platform=refused_function("torch.utils.benchmark.Timer.collect_callgrind"),
     ),
-    *each("torch", "its answer is remembered for ever", get_device_module=accelerator.get_device_module),
-    *each("torch.backends.mps", "availability only", is_available=accelerator.has_mps, is_built=accelerator.has_mps),
-    *each("torch.mps", "availability only", is_available=accelerator.has_mps, device_count=accelerator.mps_count),
-    *each(
+    *patch_all("torch", "its answer is remembered for ever", get_device_module=accelerator.get_device_module),
+    *patch_all(
+        "torch.backends.mps", "availability only", is_available=accelerator.has_mps, is_built=accelerator.has_mps
+    ),
+    *patch_all("torch.mps", "availability only", is_available=accelerator.has_mps, device_count=accelerator.mps_count),
+    *patch_all(
         "torch.xpu",
         "availability only; torch 2.12's optimisers ask for the last",
         is_available=accelerator.has_xpu,
@@ -233,9 +241,9 @@ _REFUSED = (
 )
 
 MEMORY: tuple[Patch, ...] = (
-    *each("torch.cuda", "asked often: without the detour through all figures", **_QUESTIONS),
-    *each("torch.cuda.memory", "the same functions by their other name", **_QUESTIONS),
-    *each(
+    *patch_all("torch.cuda", "asked often: without the detour through all figures", **_QUESTIONS),
+    *patch_all("torch.cuda.memory", "the same functions by their other name", **_QUESTIONS),
+    *patch_all(
         "torch._C",
         "memory is counted in Python: these are what torch.cuda.memory's own functions call",
         _cuda_memoryStats=memory.nested_statistics,
@@ -247,7 +255,7 @@ MEMORY: tuple[Patch, ...] = (
         _cuda_memorySnapshot=memory.snapshot,
         _cuda_getAllocatorBackend=memory.allocator_backend,
     ),
-    *each(
+    *patch_all(
         "torch.cuda.memory",
         "names that it took from torch.cuda when it was imported",
         is_initialized=devices.is_initialized,
@@ -273,7 +281,7 @@ _FUNCTIONS = {
 }
 
 RANDOM: tuple[Patch, ...] = (
-    *each("torch.cuda", "each GPU draws from its own CPU generator", **_FUNCTIONS),
-    *each("torch.cuda.random", "torch.random and checkpointing reach the generators here", **_FUNCTIONS),
-    *each("torch", "a generator on a device draws on the CPU", Generator=random.DeviceGenerator),
+    *patch_all("torch.cuda", "each GPU draws from its own CPU generator", **_FUNCTIONS),
+    *patch_all("torch.cuda.random", "torch.random and checkpointing reach the generators here", **_FUNCTIONS),
+    *patch_all("torch", "a generator on a device draws on the CPU", Generator=random.DeviceGenerator),
 )

@@ -10,7 +10,7 @@ from types import FunctionType
 from typing import Any
 
 from gpututor.devices.virtual import options, torch_private
-from gpututor.devices.virtual.api.unsupported import refused, refused_function
+from gpututor.devices.virtual.api.unsupported import refused_function, unsupported_stub
 from gpututor.devices.virtual.tensors import serialization
 
 
@@ -48,10 +48,10 @@ _ABSENT = object()
 
 
 @contextmanager
-def applied(table: Sequence[Patch]) -> Iterator[None]:
+def apply_patches(table: Sequence[Patch]) -> Iterator[None]:
     """Every patch of `table`, and torch's list of storage loaders, for the time of the block."""
     loader = (serialization.PRIORITY, serialization.location_of, serialization.place)
-    with replaced(table):
+    with original_of(table):
         try:
             torch_private.storage_loaders.insert(0, loader)
             torch_private.set_only_lift_cpu_tensors(True)
@@ -63,7 +63,7 @@ def applied(table: Sequence[Patch]) -> Iterator[None]:
 
 
 @contextmanager
-def replaced(table: Sequence[Patch]) -> Iterator[None]:
+def original_of(table: Sequence[Patch]) -> Iterator[None]:
     """Every patch of `table` for the time of the block."""
     undo: list[tuple[Any, str, Any]] = []
     try:
@@ -84,7 +84,7 @@ def replaced(table: Sequence[Patch]) -> Iterator[None]:
                 setattr(owner, name, before)
 
 
-def each(owner: str, why: str, **replacements: Any) -> list[Patch]:
+def patch_all(owner: str, why: str, **replacements: Any) -> list[Patch]:
     """One row for each replaced name of `owner`."""
     return [Patch(owner, name, replacement, why) for name, replacement in replacements.items()]
 
@@ -94,7 +94,7 @@ _NOT_BUILT = "not built: says so instead of failing somewhere inside torch"
 
 def refuse_classes(owner: str, *names: str) -> list[Patch]:
     """Rows for classes that say that they are not supported."""
-    return _possible([Patch(owner, name, refused(owner + "." + name), _NOT_BUILT) for name in names])
+    return _possible([Patch(owner, name, unsupported_stub(owner + "." + name), _NOT_BUILT) for name in names])
 
 
 def refuse(owner: str, *names: str) -> list[Patch]:

@@ -13,91 +13,93 @@ import torch
 from gpututor.devices.virtual import cuda_errors, threads, torch_private
 from gpututor.devices.virtual.api import compile, jit, optimizers, streams, tensor_types, unsupported
 from gpututor.devices.virtual.api import devices as cuda
-from gpututor.devices.virtual.api.unsupported import refused
+from gpututor.devices.virtual.api.unsupported import unsupported_stub
 from gpututor.devices.virtual.clock import python_time
 from gpututor.devices.virtual.clock.python_time import FUNCTIONS, PERF_COUNTER
 from gpututor.devices.virtual.distributed import child_processes, comm, communicator
 from gpututor.devices.virtual.operators import autocast, custom_operators, special
-from gpututor.devices.virtual.patches.patch import Patch, each, refuse
+from gpututor.devices.virtual.patches.patch import Patch, patch_all, refuse
 from gpututor.devices.virtual.tensors import module_to, serialization, storage, tensor
 from gpututor.devices.virtual.tensors import module_to as modules
 from gpututor.devices.virtual.threads import real_wait as _wait
 
 MODULES: tuple[Patch, ...] = (
-    *each(
+    *patch_all(
         "torch.optim.optimizer",
         "parameters are updated together, as on CUDA",
         _foreach_supported_types=optimizers.FOR_OPTIMISERS,
     ),
-    *each(
+    *patch_all(
         "torch.utils._foreach_utils",
         "gradients are clipped together, as on CUDA",
         _foreach_supported_types=optimizers.FOR_GRADIENTS,
     ),
-    *each(
+    *patch_all(
         "torch._C",
         "C++ names the devices of virtual tensors in its own way",
         _group_tensors_by_device_and_dtype=optimizers.group_by_device_and_dtype,
     ),
-    *each(
+    *patch_all(
         "torch.autograd.profiler.record_function",
         "marks ranges for a profiler; without one, each costs as much as four small operators",
         __enter__=optimizers.enter_range,
         __exit__=optimizers.leave_range,
     ),
-    *each("torch.nn.Module", "a parameter becomes virtual in place", _apply=modules.apply_to_tensors),
-    *each(
+    *patch_all("torch.nn.Module", "a parameter becomes virtual in place", _apply=modules.apply_to_tensors),
+    *patch_all(
         "torch.nn.TransformerEncoderLayer",
         "the fused layer of CUDA goes by the mask, whatever `is_causal` says",
         _sa_block=optimizers.attend,
     ),
-    *each(
+    *patch_all(
         "torch.nn.parameter.UninitializedTensorMixin",
         "a parameter without a shape remembers its device",
         device=module_to.device,
         is_cuda=module_to.is_cuda,
         materialize=module_to.materialize,
     ),
-    *each(
+    *patch_all(
         "torch.nn.parameter.UninitializedParameter",
         "C++ cannot make a parameter of a virtual tensor",
         __new__=module_to.new_parameter,
         __deepcopy__=module_to.deep_copy,
     ),
-    *each(
+    *patch_all(
         "torch.nn.parameter.UninitializedBuffer",
         "C++ cannot make a buffer of a virtual tensor",
         __new__=module_to.new_buffer,
     ),
-    *each("torch", "would be traced for a compiler", cond=compile.cond),
-    *each("torch._higher_order_ops", "the same by its other name", cond=compile.cond),
-    *each("torch._higher_order_ops", "would be traced for a compiler", while_loop=compile.while_loop),
+    *patch_all("torch", "would be traced for a compiler", cond=compile.cond),
+    *patch_all("torch._higher_order_ops", "the same by its other name", cond=compile.cond),
+    *patch_all("torch._higher_order_ops", "would be traced for a compiler", while_loop=compile.while_loop),
     # Newer versions have it here too.
     *(
         [Patch("torch", "while_loop", compile.while_loop, "the same by its newer name")]
         if hasattr(torch, "while_loop")
         else []
     ),
-    *each("torch", "would fail inside the compiler", compile=compile.compile),
-    *each(
+    *patch_all("torch", "would fail inside the compiler", compile=compile.compile),
+    *patch_all(
         "torch.compiler",
         "nothing is compiled, and they would look for CUDA graphs",
         reset=compile.reset,
         cudagraph_mark_step_begin=compile.mark_step_begin,
     ),
-    *each("torch.export", "would look into the memory of constants", export=compile.export),
-    *each(
+    *patch_all("torch.export", "would look into the memory of constants", export=compile.export),
+    *patch_all(
         "torch._C",
         "what torch._dynamo.reset imports where there is a GPU",
-        _cuda_CUDAAllocator_AllocatorState=refused("torch.cuda memory pools of compiled graphs"),
+        _cuda_CUDAAllocator_AllocatorState=unsupported_stub("torch.cuda memory pools of compiled graphs"),
     ),
-    *each(
+    *patch_all(
         "torch.backends.cudnn",
         "recurrent layers would tell the learner to rebuild PyTorch",
         is_acceptable=cuda.cudnn_is_acceptable,
     ),
-    *each("torch._C._nn", "a number as a device needs a build with an accelerator", _parse_to=unsupported.parse_to),
-    *each(
+    *patch_all(
+        "torch._C._nn", "a number as a device needs a build with an accelerator", _parse_to=unsupported.parse_to
+    ),
+    *patch_all(
         "torch",
         "autocast for CUDA has kernels of its own here, and casts to remember",
         set_autocast_enabled=autocast.set_enabled,
@@ -107,19 +109,19 @@ MODULES: tuple[Patch, ...] = (
 
 
 _DISTRIBUTED: tuple[Patch, ...] = (
-    *each(
+    *patch_all(
         "torch.distributed.Logger",
         "it would warn that the times of this kind of device are not collected",
         set_runtime_stats_and_log=unsupported.no_times,
     ),
-    *each(
+    *patch_all(
         "torch.distributed.distributed_c10d",
         "nccl is missing in a CPU build and refuses without real GPUs in a CUDA build: gloo carries the values",
         is_nccl_available=communicator.nccl_is_available,
         ProcessGroupNCCL=communicator.VirtualNccl,
         default_pg_nccl_timeout=communicator.NCCL_TIMEOUT,
     ),
-    *each(
+    *patch_all(
         "torch.distributed",
         "the same by their other names",
         is_nccl_available=communicator.nccl_is_available,
@@ -128,7 +130,7 @@ _DISTRIBUTED: tuple[Patch, ...] = (
 )
 
 DISTRIBUTED: tuple[Patch, ...] = (
-    *each(
+    *patch_all(
         "torch._C",
         "copies among GPUs, as DataParallel makes them: a CPU build lacks them, a CUDA build wants real GPUs",
         _broadcast=comm.broadcast,
@@ -139,22 +141,26 @@ DISTRIBUTED: tuple[Patch, ...] = (
         _gather=comm.gather,
         _gather_out=comm.gather_out,
     ),
-    *each(
+    *patch_all(
         "torch._C",
         "programs ask for it before they use bfloat16",
         _nccl_version=communicator.nccl_version,
         _nccl_version_suffix=communicator.nccl_version_suffix,
     ),
-    *each("torch.cuda.nccl", "a CPU build warns that it has no NCCL", is_available=communicator.has_nccl_functions),
+    *patch_all(
+        "torch.cuda.nccl", "a CPU build warns that it has no NCCL", is_available=communicator.has_nccl_functions
+    ),
     *refuse("torch.cuda.nccl", "all_gather", "all_reduce", "broadcast", "init_rank", "reduce", "reduce_scatter"),
     *refuse("torch.cuda.nccl", "unique_id"),
-    *each(
+    *patch_all(
         "torch.nn.parallel._functions",
         "it remembers streams for the life of the process",
         _get_stream=streams.current_stream,
     ),
-    *each("torch._C", "FSDP names itself here before it starts", _log_api_usage_once=unsupported.log_api_usage_once),
-    *each(
+    *patch_all(
+        "torch._C", "FSDP names itself here before it starts", _log_api_usage_once=unsupported.log_api_usage_once
+    ),
+    *patch_all(
         "multiprocessing.spawn",
         "children are on a machine like their parent's",
         get_preparation_data=child_processes.get_preparation_data,
@@ -164,27 +170,29 @@ DISTRIBUTED: tuple[Patch, ...] = (
 
 
 SAVING: tuple[Patch, ...] = (
-    *each(
+    *patch_all(
         "torch",
         "files in CUDA's format, with the device of each storage",
         save=serialization.save,
         load=serialization.load,
     ),
-    *each(
+    *patch_all(
         "torch.serialization",
         "the same functions by their other name",
         save=serialization.save,
         load=serialization.load,
     ),
-    *each("torch._utils", "makes tensors on the device of their storage", _rebuild_tensor=serialization.rebuild_tensor),
-    *each("torch._utils", "a bit is the values' too", set_tensor_metadata=serialization.set_metadata),
-    *each(
+    *patch_all(
+        "torch._utils", "makes tensors on the device of their storage", _rebuild_tensor=serialization.rebuild_tensor
+    ),
+    *patch_all("torch._utils", "a bit is the values' too", set_tensor_metadata=serialization.set_metadata),
+    *patch_all(
         "torch.storage._StorageBase",
         "a map_location function says with these where a storage belongs",
         cuda=serialization.storage_to_gpu,
         to=serialization.storage_to,
     ),
-    *each(
+    *patch_all(
         "torch.jit",
         "a trace on a device has its convolutions, and files are read on the CPU first",
         trace=jit.trace,
@@ -197,7 +205,7 @@ SAVING: tuple[Patch, ...] = (
         row
         # The first is what a trace gives; it has the other's methods by copy.
         for kind in ("ScriptModule", "RecursiveScriptModule")
-        for row in each(
+        for row in patch_all(
             f"torch.jit.{kind}",
             "C++ would read memory that virtual tensors do not have",
             code=jit.code,
@@ -207,9 +215,11 @@ SAVING: tuple[Patch, ...] = (
             _save_to_buffer_for_lite_interpreter=jit.save_for_mobile,
         )
     ),
-    *each("torch._C.Graph", "it names devices in C++'s words", __str__=jit.graph_text, __repr__=jit.graph_repr),
-    *each("torch._C.ScriptMethod", "the interpreter's errors name devices in C++'s words", __call__=jit.method_call),
-    *each(
+    *patch_all("torch._C.Graph", "it names devices in C++'s words", __str__=jit.graph_text, __repr__=jit.graph_repr),
+    *patch_all(
+        "torch._C.ScriptMethod", "the interpreter's errors name devices in C++'s words", __call__=jit.method_call
+    ),
+    *patch_all(
         "torch.jit.ScriptFunction",
         "C++ would read memory that virtual tensors do not have",
         __call__=jit.function_call,
@@ -220,39 +230,39 @@ SAVING: tuple[Patch, ...] = (
 
 
 TENSORS: tuple[Patch, ...] = (
-    *each("torch.utils.dlpack", "C++ would speak of meta", to_dlpack=unsupported.to_dlpack),
-    *each("torch", "the same function by its other name", to_dlpack=unsupported.to_dlpack),
-    *each(
+    *patch_all("torch.utils.dlpack", "C++ would speak of meta", to_dlpack=unsupported.to_dlpack),
+    *patch_all("torch", "the same function by its other name", to_dlpack=unsupported.to_dlpack),
+    *patch_all(
         "torch._C",
         "the same functions by the names that reach C++",
         _to_dlpack=unsupported.to_dlpack,
         _to_dlpack_versioned=unsupported.to_dlpack_versioned,
     ),
-    *each("torch.nested", "would fail an assertion in C++", nested_tensor=unsupported.nested_tensor),
-    *each(
+    *patch_all("torch.nested", "would fail an assertion in C++", nested_tensor=unsupported.nested_tensor),
+    *patch_all(
         "torch",
         "a device's type is a default dtype and device",
         set_default_tensor_type=tensor_types.set_default_tensor_type,
     ),
-    *each("torch", "their messages would name the device as C++ does", **tensor_types.HOST_TENSOR_TYPES),
-    *each("torch.Tensor", "C++ does not know the storage of a virtual tensor", set_=special.set_on_host),
-    *each("torch", "the storage of a virtual tensor is one", is_storage=storage.is_storage),
-    *each("warnings", "warnings would name a file of ours", _showwarnmsg=cuda_errors.show_warning),
-    *each(
+    *patch_all("torch", "their messages would name the device as C++ does", **tensor_types.HOST_TENSOR_TYPES),
+    *patch_all("torch.Tensor", "C++ does not know the storage of a virtual tensor", set_=special.set_on_host),
+    *patch_all("torch", "the storage of a virtual tensor is one", is_storage=storage.is_storage),
+    *patch_all("warnings", "warnings would name a file of ours", _showwarnmsg=cuda_errors.show_warning),
+    *patch_all(
         "torch.autograd.function.BackwardCFunction",
         "the engine does not compare the devices of virtual gradients",
         apply=tensor.custom_backward,
     ),
-    *each("torch.UntypedStorage", "C++ knows no such device", __new__=staticmethod(storage.new_storage)),
-    *each(
+    *patch_all("torch.UntypedStorage", "C++ knows no such device", __new__=staticmethod(storage.new_storage)),
+    *patch_all(
         "torch.library.Library",
         "the kernels that compute a GPU's values are not to be replaced",
         impl=custom_operators.impl,
         fallback=custom_operators.fallback,
     ),
-    *each("torch._ops.OperatorBase", "the same by its other name", py_impl=custom_operators.py_impl),
+    *patch_all("torch._ops.OperatorBase", "the same by its other name", py_impl=custom_operators.py_impl),
     *refuse("torch.func", "linearize"),
-    *each(
+    *patch_all(
         "torch.autograd", "device names in hooks and custom Functions", _engine_run_backward=unsupported.run_backward
     ),
 )
@@ -261,24 +271,24 @@ TENSORS: tuple[Patch, ...] = (
 _CLOCKS = "each thread has a clock, and who waits goes on no earlier than what it waited for was ready"
 
 THREADS: tuple[Patch, ...] = (
-    *each(
+    *patch_all(
         "threading.Thread",
         "torch's modes belong to one thread, and so does its clock",
         start=threads.thread_start,
         join=threads.thread_join,
         _bootstrap_inner=threads.thread_bootstrap,
     ),
-    *each("_thread", "torch's modes belong to one thread", start_new_thread=threads.start_new_thread),
-    *each(
+    *patch_all("_thread", "torch's modes belong to one thread", start_new_thread=threads.start_new_thread),
+    *patch_all(
         "concurrent.futures.thread._WorkItem", "a pool's threads may be older than the machine", run=threads.run_item
     ),
-    *each(
+    *patch_all(
         "multiprocessing.pool.ThreadPool",
         "a pool's threads may be older than the machine",
         **{name: threads.pool_method(name) for name in ("apply_async", "_map_async", "imap", "imap_unordered")},
     ),
-    *each("concurrent.futures.thread.ThreadPoolExecutor", _CLOCKS, submit=threads.submit),
-    *each(
+    *patch_all("concurrent.futures.thread.ThreadPoolExecutor", _CLOCKS, submit=threads.submit),
+    *patch_all(
         "concurrent.futures._base.Future",
         _CLOCKS,
         set_result=threads.future_set_result,
@@ -286,7 +296,7 @@ THREADS: tuple[Patch, ...] = (
         result=threads.future_result,
         exception=threads.future_exception,
     ),
-    *each(
+    *patch_all(
         "threading.Event",
         _CLOCKS,
         set=threads.event_set,
@@ -294,7 +304,7 @@ THREADS: tuple[Patch, ...] = (
         is_set=threads.event_is_set,
         isSet=threads.event_is_set,
     ),
-    *each(
+    *patch_all(
         "queue.Queue",
         _CLOCKS,
         get=threads.queue_get,
@@ -303,9 +313,9 @@ THREADS: tuple[Patch, ...] = (
         join=threads.queue_join,
         **threads.with_times(queue.Queue),
     ),
-    *each("queue.LifoQueue", _CLOCKS, **threads.with_times(queue.LifoQueue)),
-    *each("queue.PriorityQueue", _CLOCKS, **threads.with_times(queue.PriorityQueue)),
-    *each("queue", _CLOCKS, SimpleQueue=threads.SimpleQueue),
+    *patch_all("queue.LifoQueue", _CLOCKS, **threads.with_times(queue.LifoQueue)),
+    *patch_all("queue.PriorityQueue", _CLOCKS, **threads.with_times(queue.PriorityQueue)),
+    *patch_all("queue", _CLOCKS, SimpleQueue=threads.SimpleQueue),
 )
 
 
@@ -316,13 +326,15 @@ _Semaphore: Any = threading.Semaphore
 _EventLoop: Any = asyncio.BaseEventLoop
 
 TIME: tuple[Patch, ...] = (
-    *each("time", "learner code reads and moves the host's clock", **FUNCTIONS),
-    *each("timeit", "torch.utils.benchmark asks for it at each reading", default_timer=PERF_COUNTER),
-    *each("timeit.Timer", "its default is the clock that was there at import", __init__=python_time.timer_init),
-    *each("threading.Condition", _REAL_WAIT, wait=_wait(_Condition.wait), wait_for=_wait(_Condition.wait_for)),
-    *each("threading.Barrier", _REAL_WAIT, wait=_wait(_Barrier.wait)),
-    *each("threading.Semaphore", _REAL_WAIT, acquire=_wait(_Semaphore.acquire), __enter__=_wait(_Semaphore.acquire)),
-    *each("multiprocessing.pool.ThreadPool", _REAL_WAIT, __init__=_wait(ThreadPool.__init__)),
-    *each("asyncio.base_events.BaseEventLoop", _REAL_WAIT, run_forever=_wait(_EventLoop.run_forever, False)),
+    *patch_all("time", "learner code reads and moves the host's clock", **FUNCTIONS),
+    *patch_all("timeit", "torch.utils.benchmark asks for it at each reading", default_timer=PERF_COUNTER),
+    *patch_all("timeit.Timer", "its default is the clock that was there at import", __init__=python_time.timer_init),
+    *patch_all("threading.Condition", _REAL_WAIT, wait=_wait(_Condition.wait), wait_for=_wait(_Condition.wait_for)),
+    *patch_all("threading.Barrier", _REAL_WAIT, wait=_wait(_Barrier.wait)),
+    *patch_all(
+        "threading.Semaphore", _REAL_WAIT, acquire=_wait(_Semaphore.acquire), __enter__=_wait(_Semaphore.acquire)
+    ),
+    *patch_all("multiprocessing.pool.ThreadPool", _REAL_WAIT, __init__=_wait(ThreadPool.__init__)),
+    *patch_all("asyncio.base_events.BaseEventLoop", _REAL_WAIT, run_forever=_wait(_EventLoop.run_forever, False)),
 )
 """Only for a machine with `virtual_time`."""

@@ -10,7 +10,7 @@ import torch
 import torch.profiler.profiler
 
 from gpututor.devices.virtual import cuda_errors
-from gpututor.devices.virtual.machine import active
+from gpututor.devices.virtual.machine import active_machine
 from gpututor.devices.virtual.profiler import chrome
 from gpututor.devices.virtual.profiler.events import Events, Maker
 from gpututor.devices.virtual.profiler.session import Session, current
@@ -34,7 +34,7 @@ class CudaProfile(_OldProfiler):  # type: ignore[misc]
 
     def _start_trace(self) -> None:
         super()._start_trace()
-        self._session, self._tree = Session(active(), self), None
+        self._session, self._tree = Session(active_machine(), self), None
         self._session.start()
 
     def __exit__(self, *exception: Any) -> Any:
@@ -82,7 +82,7 @@ class CudaProfile(_OldProfiler):  # type: ignore[misc]
 
 def supported_activities() -> set[Any]:
     """Stands in for `torch.profiler.supported_activities`: what is profiled where nobody says what."""
-    return _real_activities() | {_CUDA} if active().gpus else _real_activities() - {_CUDA}
+    return _real_activities() | {_CUDA} if active_machine().gpus else _real_activities() - {_CUDA}
 
 
 def init(
@@ -99,7 +99,7 @@ def init(
 
     Torch's C++ is never told of CUDA: it knows none here.
     """
-    if not enabled or not (use_cuda or use_device == "cuda") or not active().gpus:
+    if not enabled or not (use_cuda or use_device == "cuda") or not active_machine().gpus:
         given = {"use_cuda": use_cuda, "use_device": use_device, "use_cpu": use_cpu, "use_kineto": use_kineto}
         _real_init(self, enabled, **given, **options)
         return
@@ -118,7 +118,7 @@ def init(
 
 def export_memory_timeline(self: Any, *args: Any, **options: Any) -> Any:
     """Stands in for a picture of memory, for which torch needs to know each block of the GPU."""
-    if self.use_device == "cuda" and active().gpus:
+    if self.use_device == "cuda" and active_machine().gpus:
         advice = "Use profile_memory=True and key_averages(), or torch.cuda.memory_stats()."
         raise cuda_errors.unsupported("torch.profiler.profile.export_memory_timeline", advice)
     return _real_timeline(self, *args, **options)

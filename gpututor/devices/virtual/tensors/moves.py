@@ -14,7 +14,7 @@ import torch
 from gpututor.devices.virtual import execution, torch_private
 from gpututor.devices.virtual.clock.timeline import Task
 from gpututor.devices.virtual.execution import copies
-from gpututor.devices.virtual.machine import active
+from gpututor.devices.virtual.machine import active_machine
 
 _pinned_storages: dict[int, weakref.ref[torch.UntypedStorage]] = {}
 
@@ -27,7 +27,7 @@ def pin(host: torch.Tensor) -> None:
         _pinned_storages[key] = weakref.ref(storage)
         # The Python object of a storage lives as long as its memory. Nothing is kept on the tensor: it would be saved.
         weakref.finalize(storage, _pinned_storages.pop, key, None)
-        copies.lock(active(), storage, storage.nbytes())
+        copies.lock(active_machine(), storage, storage.nbytes())
 
 
 def pinned(tensor: torch.Tensor) -> bool:
@@ -59,7 +59,7 @@ def record_copy(
     """
     if count == 0:
         return None
-    machine = active()
+    machine = active_machine()
     source_bytes, target_bytes = count * source_dtype.itemsize, count * target_dtype.itemsize
     if source == target:
         if source.type == "cuda":

@@ -10,8 +10,8 @@ from typing import Any, cast
 import torch
 
 from gpututor.devices.virtual import cuda_errors, execution, torch_private
-from gpututor.devices.virtual.machine import CPU, NOWHERE, active, meant_device
-from gpututor.devices.virtual.memory.allocator import Block
+from gpututor.devices.virtual.machine import CPU, NOWHERE, active_machine, meant_device
+from gpututor.devices.virtual.memory.allocator import Allocation
 from gpututor.devices.virtual.tensors import tensor as bits
 from gpututor.devices.virtual.tensors.moves import record_copy
 from gpututor.devices.virtual.tensors.storage import VirtualStorage
@@ -28,7 +28,7 @@ class _Session(threading.local):
 
     def __init__(self) -> None:
         self.devices: dict[int, torch.device] = {}
-        self.blocks: dict[int, Block] = {}
+        self.blocks: dict[int, Allocation] = {}
         self.outlines: dict[int, torch.UntypedStorage] = {}
         """Without values: what stands for a storage of the file, by its identity."""
         self.kept: list[Any] = []
@@ -79,7 +79,7 @@ def place(storage: Any, location: str) -> Any:
     if not location.startswith("cuda"):
         return None
     device = torch.device(location)
-    machine = active()
+    machine = active_machine()
     index = machine.current.index if device.index is None else device.index
     if index >= len(machine.gpus):
         raise RuntimeError(
@@ -90,7 +90,7 @@ def place(storage: Any, location: str) -> Any:
     if untyped._cdata not in _session.devices:
         _session.devices[untyped._cdata] = machine.gpus[index].device
         machine.gpus[index].memory.of_thread.writer = None
-        _session.blocks[untyped._cdata] = Block(machine.gpus[index].memory, untyped.nbytes())
+        _session.blocks[untyped._cdata] = Allocation(machine.gpus[index].memory, untyped.nbytes())
         _session.kept.append(untyped)
         _record(CPU, machine.gpus[index].device, untyped.nbytes(), "torch.load")
     return storage
@@ -121,7 +121,7 @@ def rebuild_tensor(storage: Any, storage_offset: int, size: Any, stride: Any) ->
     if device is None:
         return cast(torch.Tensor, _real_rebuild(storage, storage_offset, size, stride))
     with torch_private.host_only():
-        if not active().values:
+        if not active_machine().values:
             untyped = _session.outlines.setdefault(
                 untyped._cdata, torch.UntypedStorage(untyped.nbytes(), device=NOWHERE)
             )
@@ -131,7 +131,7 @@ def rebuild_tensor(storage: Any, storage_offset: int, size: Any, stride: Any) ->
 
 def reduce(tensor: VirtualTensor) -> tuple[Any, ...]:
     """How a virtual tensor is pickled: by storage inside `torch.save`, whole and with its device elsewhere."""
-    if not active().values:
+    if not active_machine().values:
         raise cuda_errors.NoValues("Saving or pickling a tensor")
     with torch_private.host_only():
         host = tensor._host.detach()
@@ -147,7 +147,7 @@ def reduce(tensor: VirtualTensor) -> tuple[Any, ...]:
             )
             torch_private.follow_bits(host, alias)
         return _rebuild_pickled, (host, str(tensor._device), tensor.requires_grad, is_parameter)
-    active().home(tensor._device)
+    active_machine().home(tensor._device)
     untyped = host.untyped_storage()
     if untyped._cdata not in _session.devices:
         _session.devices[untyped._cdata] = tensor._device
@@ -175,7 +175,7 @@ def _rebuild_pickled(host: torch.Tensor, device: str, requires_grad: bool, is_pa
     index = torch.device(device).index
     if host.is_conj() or host.is_neg():
         bits.expect()
-    tensor = VirtualTensor(host, active().gpu(index).device)
+    tensor = VirtualTensor(host, active_machine().gpu(index).device)
     _record(CPU, tensor._device, host.numel() * host.element_size(), "pickle.loads")
     return torch.nn.Parameter(tensor, requires_grad) if is_parameter else tensor.requires_grad_(requires_grad)
 
@@ -195,11 +195,11 @@ def deep_copy(tensor: VirtualTensor, memo: dict[int, Any]) -> VirtualTensor:
         host = tensor._host
         if key not in memo:
             untyped = host.untyped_storage()
-            memory = active().home(tensor._device).memory
+            memory = active_machine().home(tensor._device).memory
             memory.expect(untyped.nbytes())
             memory.of_thread.writer = None
-            memo[key] = (untyped.clone(), Block(memory, untyped.nbytes()))
-            machine = active()
+            memo[key] = (untyped.clone(), Allocation(memory, untyped.nbytes()))
+            machine = active_machine()
             execution.kernel_of_bytes(machine, machine.home(tensor._device), "aten::clone", 2 * untyped.nbytes())
         storage, block = memo[key]
         copied_host = torch.empty((0,), dtype=host.dtype, device=host.device).set_(
@@ -225,7 +225,7 @@ def _to_other_process(tensor: VirtualTensor) -> tuple[Any, ...]:
             "crossing process boundaries.  If you just want to transfer the data, call detach() on the tensor before "
             "serializing (e.g., putting it on the queue)."
         )
-    if not active().values:
+    if not active_machine().values:
         raise cuda_errors.NoValues("A tensor on its way to another process")
     with torch_private.host_only():
         host = tensor._host.detach()
@@ -234,7 +234,7 @@ def _to_other_process(tensor: VirtualTensor) -> tuple[Any, ...]:
 
 
 def _from_other_process(host: torch.Tensor, index: int, requires_grad: bool, is_parameter: bool) -> torch.Tensor:
-    tensor = VirtualTensor(host, active().gpu(index).device)
+    tensor = VirtualTensor(host, active_machine().gpu(index).device)
     return torch.nn.Parameter(tensor, requires_grad) if is_parameter else tensor.requires_grad_(requires_grad)
 
 

@@ -11,8 +11,8 @@ from typing import Any
 import torch
 
 from gpututor.devices.virtual import cuda_errors, torch_private
-from gpututor.devices.virtual.machine import META, active
-from gpututor.devices.virtual.memory.allocator import Block
+from gpututor.devices.virtual.machine import META, active_machine
+from gpututor.devices.virtual.memory.allocator import Allocation
 
 
 class SparseBlock:
@@ -20,7 +20,7 @@ class SparseBlock:
 
     __slots__ = ("__weakref__", "_storages", "blocks")
 
-    def __init__(self, blocks: dict[int, Block], storages: list[torch.UntypedStorage]) -> None:
+    def __init__(self, blocks: dict[int, Allocation], storages: list[torch.UntypedStorage]) -> None:
         self.blocks = blocks
         """By the identity of the storage."""
         # Kept alive: an operator in place frees them, and a new one at the same address would be taken for the old.
@@ -50,9 +50,9 @@ def sparse_bytes(host: torch.Tensor) -> int:
     return sum(part.nbytes for part in parts_of(host))
 
 
-def known_blocks(wrappers: Iterable[Any]) -> dict[int, Block]:
+def known_blocks(wrappers: Iterable[Any]) -> dict[int, Allocation]:
     """The blocks of the storages that some virtual tensors hold, by the identity of the storage."""
-    known: dict[int, Block] = {}
+    known: dict[int, Allocation] = {}
     for wrapper in wrappers:
         if type(wrapper._block) is SparseBlock:
             known.update(wrapper._block.blocks)
@@ -61,13 +61,13 @@ def known_blocks(wrappers: Iterable[Any]) -> dict[int, Block]:
     return known
 
 
-def blocks_for(host: torch.Tensor, device: torch.device, known: dict[int, Block]) -> SparseBlock:
+def blocks_for(host: torch.Tensor, device: torch.device, known: dict[int, Allocation]) -> SparseBlock:
     """The memory of a sparse CPU tensor on `device`; parts that are in `known` take none of their own."""
-    memory = active().gpus[device.index].memory
-    blocks: dict[int, Block] = {}
+    memory = active_machine().gpus[device.index].memory
+    blocks: dict[int, Allocation] = {}
     storages = [part.untyped_storage() for part in parts_of(host)]
     for storage in storages:
-        block = known.get(storage._cdata) or Block(memory, storage.nbytes())
+        block = known.get(storage._cdata) or Allocation(memory, storage.nbytes())
         block.grow(storage.nbytes())
         blocks[storage._cdata] = block
         known = {**known, **blocks}
@@ -76,7 +76,7 @@ def blocks_for(host: torch.Tensor, device: torch.device, known: dict[int, Block]
 
 def sparse_on_device(cls: Any, host: torch.Tensor, device: torch.device, block: Any = None) -> Any:
     """A virtual tensor of the class `cls` with the values of a sparse `host`."""
-    if not active().values:
+    if not active_machine().values:
         raise cuda_errors.unsupported("sparse tensors without values", "Use dense ones, or run with values.")
     if type(block) is not SparseBlock:
         block = blocks_for(host, device, {})

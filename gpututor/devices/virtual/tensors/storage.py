@@ -7,8 +7,8 @@ from typing import Any
 import torch
 
 from gpututor.devices.virtual import cuda_errors, torch_private
-from gpututor.devices.virtual.machine import CPU, NOWHERE, active, meant_device
-from gpututor.devices.virtual.memory.allocator import Block
+from gpututor.devices.virtual.machine import CPU, NOWHERE, active_machine, meant_device
+from gpututor.devices.virtual.memory.allocator import Allocation
 from gpututor.devices.virtual.tensors.moves import record_copy
 
 
@@ -75,15 +75,15 @@ class VirtualStorage:
 
     def cuda(self, device: Any = None, non_blocking: bool = False) -> VirtualStorage:
         """Itself where it is on that GPU already."""
-        wanted = active().current.index if device is None else torch.device(device).index
+        wanted = active_machine().current.index if device is None else torch.device(device).index
         if wanted != self.device.index:
             raise cuda_errors.unsupported("UntypedStorage.cuda() to another GPU", "Move the tensor.")
         return self
 
     def cpu(self) -> torch.UntypedStorage:
         """A copy on the host: one transfer, one wait."""
-        active().home(self.device)
-        if not active().values:
+        active_machine().home(self.device)
+        if not active_machine().values:
             raise cuda_errors.NoValues("UntypedStorage.cpu()")
         count = self._host.nbytes()
         record_copy(
@@ -107,8 +107,8 @@ class VirtualStorage:
         return iter(self.tolist())
 
     def __getitem__(self, place: Any) -> Any:
-        active().home(self.device)
-        if not active().values:
+        active_machine().home(self.device)
+        if not active_machine().values:
             raise cuda_errors.NoValues("UntypedStorage[...]")
         return self._host[place]
 
@@ -140,8 +140,8 @@ class VirtualTypedStorage(VirtualStorage):
         self.dtype = dtype
 
     def _values(self) -> torch.Tensor:
-        active().home(self.device)
-        if not active().values:
+        active_machine().home(self.device)
+        if not active_machine().values:
             raise cuda_errors.NoValues("TypedStorage[...]")
         with torch_private.host_only():
             return torch.empty((0,), dtype=self.dtype).set_(self._host)
@@ -152,10 +152,10 @@ class VirtualTypedStorage(VirtualStorage):
         if place.type != "cuda":
             raise cuda_errors.unsupported(f"TypedStorage._new_shared() on {place}", "Name the tensor's own device.")
         size_bytes = size * self.dtype.itemsize
-        memory = active().home(place).memory
+        memory = active_machine().home(place).memory
         memory.of_thread.writer = None
-        block = Block(memory, size_bytes)
-        host = torch_private.new_storage(torch.UntypedStorage, size_bytes, device=active().host_device)
+        block = Allocation(memory, size_bytes)
+        host = torch_private.new_storage(torch.UntypedStorage, size_bytes, device=active_machine().host_device)
         return VirtualTypedStorage(host, block, place, self.dtype)
 
     def untyped(self) -> VirtualStorage:
@@ -189,7 +189,7 @@ class VirtualTypedStorage(VirtualStorage):
             return self._values()[place].tolist()
 
     def __repr__(self) -> str:
-        if self._host.nbytes() and not active().values:
+        if self._host.nbytes() and not active_machine().values:
             return super().__repr__()
         lines = "".join(f" {value}\n" for value in self.tolist())
         return f"{lines}[torch.storage.TypedStorage(dtype={self.dtype}, device={self.device}) of size {self.size()}]"

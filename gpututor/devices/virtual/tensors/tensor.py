@@ -14,8 +14,8 @@ import torch
 
 from gpututor.devices.virtual import cuda_errors, execution, torch_private
 from gpututor.devices.virtual.execution import waits
-from gpututor.devices.virtual.machine import META, active, is_on, python_device
-from gpututor.devices.virtual.memory.allocator import Block
+from gpututor.devices.virtual.machine import META, active_machine, is_on, python_device
+from gpututor.devices.virtual.memory.allocator import Allocation
 from gpututor.devices.virtual.tensors.sparse import deep_copy_sparse, parts_of, sparse_on_device, sparse_text
 from gpututor.devices.virtual.tensors.storage import VirtualStorage, VirtualTypedStorage
 
@@ -80,13 +80,13 @@ class VirtualTensor(torch.Tensor):
 
     _host: torch.Tensor
     _device: torch.device
-    _block: Block
+    _block: Allocation
     _layout: torch.layout = torch.strided
 
     __torch_function__ = torch_private.plain_function
 
     @staticmethod
-    def __new__(cls: Any, host: torch.Tensor, device: torch.device, block: Block | None = None) -> VirtualTensor:
+    def __new__(cls: Any, host: torch.Tensor, device: torch.device, block: Allocation | None = None) -> VirtualTensor:
         return on_device(host, device, block)
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -147,7 +147,7 @@ class VirtualTensor(torch.Tensor):
         raise cuda_errors.no_numpy(self._device)
 
     def tolist(self) -> Any:
-        active().home(self._device)
+        active_machine().home(self._device)
         record_copy_to_host(self, "aten::_to_copy")
         if self._host.is_meta:
             raise cuda_errors.NoValues("Tensor.tolist()")
@@ -192,7 +192,7 @@ class VirtualTensor(torch.Tensor):
         self._block.recorded.add(waits.number_of(stream.stream_id))
 
     def data_ptr(self) -> int:
-        active().home(self._device)
+        active_machine().home(self._device)
         if self._host.is_meta:
             return self._block.address + int(self.storage_offset()) * self.element_size()
         return self._host.data_ptr()
@@ -202,7 +202,7 @@ class VirtualTensor(torch.Tensor):
         return cast(VirtualTensor, Hooks.set_source(self, *args, **kwargs))
 
     def untyped_storage(self) -> Any:
-        active().home(self._device)
+        active_machine().home(self._device)
         return VirtualStorage(self._host.untyped_storage(), self._block, self._device)
 
     def storage(self) -> Any:
@@ -214,7 +214,7 @@ class VirtualTensor(torch.Tensor):
         return getattr(torch.cuda, self._typed_storage().type().rpartition(".")[-1])
 
     def _typed_storage(self) -> Any:
-        active().home(self._device)
+        active_machine().home(self._device)
         return VirtualTypedStorage(self._host.untyped_storage(), self._block, self._device, self.dtype)
 
     @property
@@ -226,7 +226,7 @@ class VirtualTensor(torch.Tensor):
         raise cuda_errors.unsupported("Tensor.__dlpack__", "There is no CUDA memory to share.")
 
 
-def on_device(host: torch.Tensor, device: torch.device, block: Block | None = None) -> VirtualTensor:
+def on_device(host: torch.Tensor, device: torch.device, block: Allocation | None = None) -> VirtualTensor:
     """A virtual tensor with the values of `host`; without a block, one is taken for its storage.
 
     Raises CUDA's out-of-memory error, and `NotImplementedError` for kinds of tensor that have no such wrapper.
@@ -236,7 +236,7 @@ def on_device(host: torch.Tensor, device: torch.device, block: Block | None = No
             return cast(VirtualTensor, sparse_on_device(VirtualTensor, host, device, block))
         raise cuda_errors.unsupported(_kind_in_words(host))
     if block is None:
-        block = Block(active().gpus[device.index].memory, host.untyped_storage().nbytes())
+        block = Allocation(active_machine().gpus[device.index].memory, host.untyped_storage().nbytes())
     if torch.is_inference_mode_enabled() and not host.is_inference():
         # A view of an ordinary tensor is ordinary, also in inference mode.
         with torch.inference_mode(False):
@@ -280,8 +280,8 @@ def size_bytes(tensor: torch.Tensor) -> int:
 
 def record_copy_to_host(tensor: VirtualTensor, name: str) -> None:
     """A blocking copy of the whole tensor to the host: one transfer and one wait."""
-    if is_on() and tensor.numel() and id(tensor._device) in active().by_device:
-        execution.copy_to_host(active(), tensor._device, size_bytes(tensor), name)
+    if is_on() and tensor.numel() and id(tensor._device) in active_machine().by_device:
+        execution.copy_to_host(active_machine(), tensor._device, size_bytes(tensor), name)
 
 
 def text_of(tensor: VirtualTensor) -> str:

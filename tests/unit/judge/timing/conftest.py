@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gpututor.grading.client import GradingClient
-from gpututor.grading.events import Graded, GradeRequest
+from gpututor.grading.events import GradeRequest, GradingFinished
 from gpututor.grading.report import Report, Verdict
 from tests.unit.course.tiny import write_course
 
@@ -85,7 +85,7 @@ def grade_timed(client: GradingClient, timed_folder: Path) -> GradeTimed:
 
     def graded(submission: str, device: str) -> tuple[Report, Verdict]:
         *_, end = client.grade(GradeRequest(str(timed_folder), submission, "chain.py", device=device))
-        assert isinstance(end, Graded)
+        assert isinstance(end, GradingFinished)
         speed = [verdict for verdict in end.report.verdicts if verdict.check == "speed"]
         assert len(speed) == 1, end.report
         return end.report, speed[0]

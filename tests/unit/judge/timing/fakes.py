@@ -7,7 +7,15 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from gpututor.checks.model import Finding
-from gpututor.judge.timing.sequential_test import Comparer, Comparison, Inputs, Settings, Tell, Timed, tell_nobody
+from gpututor.judge.timing.sequential_test import (
+    Comparison,
+    Inputs,
+    PairedComparison,
+    Settings,
+    Tell,
+    Timed,
+    tell_nobody,
+)
 
 ROUND_TRIP_S = 200e-6
 CALL_S = 1e-3
@@ -59,7 +67,7 @@ def compared(
 ) -> Comparison:
     """Both sides from preparing to the answer."""
     null = null or Fake(0.0, baseline.round_trip_s, baseline.noise)
-    comparer = Comparer(baseline, null, Fresh(), verify, random.Random(seed), settings)
+    comparer = PairedComparison(baseline, null, Fresh(), verify, random.Random(seed), settings)
     comparer.prepare()
     return comparer.result if comparer.result.too_small else comparer.compare(submission, at_most, tell)
 

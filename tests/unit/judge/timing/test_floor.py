@@ -11,17 +11,17 @@ from gpututor.checks.model import Machine, SpeedLimit
 from gpututor.hardware.gpus import gpu_spec
 from gpututor.hardware.scenario import Scenario
 from gpututor.judge.timing.roofline import Peak, peak_of
-from gpututor.protocol.decode import Unpacker
-from gpututor.protocol.encode import Packer
+from gpututor.protocol.decode import Decoder
+from gpututor.protocol.encode import Encoder
 
 PEAK = Peak(bytes_per_s=1e9, flops=lambda dtype: 1e12 if dtype == "float32" else 1e15)
 LIMIT = SpeedLimit("baseline.py", 1.25)
 
 
 def observed(result: Any) -> Any:
-    packer = Packer()
+    packer = Encoder()
     node = packer.pack(result)
-    return Unpacker(tuple(packer.buffers)).unpack(node)
+    return Decoder(tuple(packer.buffers)).unpack(node)
 
 
 def gpu(name: str) -> Machine:

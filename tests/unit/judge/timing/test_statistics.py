@@ -13,9 +13,9 @@ from gpututor.judge.timing.sequential_test import (
     FEWEST_PAIRS,
     MOST_PAIRS,
     Answer,
-    answer,
     can_still_tell,
-    evidence,
+    decide,
+    log_evidence,
     median,
     quartiles,
 )
@@ -34,7 +34,7 @@ def chances(within: float) -> dict[Answer, float]:
                 following[kept + more] = following.get(kept + more, 0.0) + probability * share
         going = {}
         for kept, probability in following.items():
-            said = answer([True] * kept + [False] * (length - kept))
+            said = decide([True] * kept + [False] * (length - kept))
             if said is Answer.OPEN:
                 going[kept] = probability
             else:
@@ -63,33 +63,36 @@ def test_signs_that_are_mostly_right_decide_and_are_almost_never_wrong(within: f
 def test_the_order_of_the_signs_does_not_matter(signs: list[bool]) -> None:
     shuffled = random.Random(0).sample(signs, len(signs))
 
-    assert answer(shuffled) is answer(signs)
+    assert decide(shuffled) is decide(signs)
 
 
 @given(SIGNS)
 def test_swapping_the_signs_swaps_the_answer(signs: list[bool]) -> None:
     opposite = {Answer.WITHIN: Answer.BEYOND, Answer.BEYOND: Answer.WITHIN, Answer.OPEN: Answer.OPEN}
 
-    assert answer([not sign for sign in signs]) is opposite[answer(signs)]
+    assert decide([not sign for sign in signs]) is opposite[decide(signs)]
 
 
 @given(SIGNS)
 def test_one_more_good_sign_never_speaks_against(signs: list[bool]) -> None:
-    if answer(signs) is Answer.WITHIN:
-        assert answer([*signs, True]) is Answer.WITHIN
-    assert evidence(signs.count(True) + 1, signs.count(False))[0] > evidence(signs.count(True), signs.count(False))[0]
+    if decide(signs) is Answer.WITHIN:
+        assert decide([*signs, True]) is Answer.WITHIN
+    assert (
+        log_evidence(signs.count(True) + 1, signs.count(False))[0]
+        > log_evidence(signs.count(True), signs.count(False))[0]
+    )
 
 
 @given(st.lists(st.booleans(), max_size=FEWEST_PAIRS - 1))
 def test_too_few_pairs_say_nothing(signs: list[bool]) -> None:
-    assert answer(signs) is Answer.OPEN
+    assert decide(signs) is Answer.OPEN
 
 
 @given(SIGNS, st.data())
 def test_who_stops_early_would_not_have_been_told_later(signs: list[bool], data: st.DataObject) -> None:
     left = MOST_PAIRS - len(signs)
     rest = data.draw(st.lists(st.booleans(), min_size=left, max_size=left))
-    decided = any(answer([*signs, *rest[:more]]) is not Answer.OPEN for more in range(1, left + 1))
+    decided = any(decide([*signs, *rest[:more]]) is not Answer.OPEN for more in range(1, left + 1))
 
     assert can_still_tell(signs) or not decided
 

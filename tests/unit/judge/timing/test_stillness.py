@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 from gpututor.judge.timing import timing_workers
-from gpututor.judge.timing.timing_workers import Stillness, family
+from gpututor.judge.timing.timing_workers import SuspendedProcesses, family
 
 
 @pytest.fixture
@@ -27,7 +27,7 @@ def others_than(child: int) -> list[int]:
 
 
 def test_others_are_stopped_for_the_time_of_the_block_and_go_on_after_it(child: int) -> None:
-    with Stillness(os.getpid(), others_than(child)).still():
+    with SuspendedProcesses(os.getpid(), others_than(child)).still():
         _, status = os.waitpid(child, os.WUNTRACED)
         assert os.WIFSTOPPED(status)
     _, status = os.waitpid(child, os.WCONTINUED)
@@ -36,7 +36,7 @@ def test_others_are_stopped_for_the_time_of_the_block_and_go_on_after_it(child: 
 
 def test_they_go_on_when_the_block_breaks(child: int) -> None:
     def break_in_the_middle() -> None:
-        with Stillness(os.getpid(), others_than(child)).still():
+        with SuspendedProcesses(os.getpid(), others_than(child)).still():
             os.waitpid(child, os.WUNTRACED)
             raise RuntimeError("broken")
 
@@ -47,26 +47,26 @@ def test_they_go_on_when_the_block_breaks(child: int) -> None:
 
 
 def test_trusted_processes_are_left_alone(child: int) -> None:
-    with Stillness(os.getpid(), [*others_than(child), child]).still():
+    with SuspendedProcesses(os.getpid(), [*others_than(child), child]).still():
         assert os.waitpid(child, os.WUNTRACED | os.WNOHANG) == (0, 0)
 
 
 def test_processes_that_are_born_without_end_do_not_keep_the_judge(monkeypatch: pytest.MonkeyPatch) -> None:
     looks: list[set[int]] = []
 
-    def always_more(self: Stillness) -> set[int]:
+    def always_more(self: SuspendedProcesses) -> set[int]:
         looks.append(set(range(2**22 + 1, 2**22 + 2 + len(looks))))  # above the largest process id
         return looks[-1]
 
-    monkeypatch.setattr(Stillness, "others", always_more)
-    with Stillness(os.getpid(), []).still():
+    monkeypatch.setattr(SuspendedProcesses, "others", always_more)
+    with SuspendedProcesses(os.getpid(), []).still():
         assert len(looks) == timing_workers.MOST_LOOKS
 
 
 def test_who_stands_still_already_does_not_go_on_with_the_others(child: int) -> None:
     os.kill(child, signal.SIGSTOP)
     os.waitpid(child, os.WUNTRACED)
-    with Stillness(os.getpid(), others_than(child), lambda: [child]).still():
+    with SuspendedProcesses(os.getpid(), others_than(child), lambda: [child]).still():
         pass
 
     assert os.waitpid(child, os.WCONTINUED | os.WNOHANG) == (0, 0)

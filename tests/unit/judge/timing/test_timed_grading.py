@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gpututor.grading.client import GradingClient
-from gpututor.grading.events import Graded, GradeRequest, TimingAdvanced
+from gpututor.grading.events import GradeRequest, GradingFinished, TimingProgressed
 from gpututor.grading.report import Outcome, Status
 from tests.unit.judge.timing.conftest import BASELINE, CHECKS, GradeTimed
 
@@ -188,7 +188,7 @@ def test_a_baseline_that_is_wrong_is_the_exercises_fault(client: GradingClient, 
     (timed_folder / "baseline.py").write_text("def chain(matrix):\n    return matrix\n")
     *events, end = client.grade(GradeRequest(str(timed_folder), BASELINE, "chain.py", device="cpu"))
 
-    assert [event.pairs for event in events if isinstance(event, TimingAdvanced)] == [0]
-    assert isinstance(end, Graded)
+    assert [event.pairs for event in events if isinstance(event, TimingProgressed)] == [0]
+    assert isinstance(end, GradingFinished)
     assert end.report.outcome is Outcome.INTERNAL_ERROR
     assert "baseline.py: the baseline is no good" in end.report.reason

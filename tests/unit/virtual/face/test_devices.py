@@ -12,7 +12,7 @@ from gpututor.devices.virtual import VirtualMachine, virtual_gpu
 from gpututor.devices.virtual.api.devices import uuid_of
 from gpututor.hardware.scenario import Scenario
 from gpututor.protocol.messages import MachineSpec
-from gpututor.worker.machine import entered
+from gpututor.worker.machine import enter_machine
 
 CUDA: Any = torch.cuda
 """Untyped: torch's stubs do not know all of it."""
@@ -63,7 +63,7 @@ def test_the_environment_says_which_gpus_are_seen_and_in_which_order(
 def test_the_graders_machine_is_the_exercises_whatever_the_environment_says(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     two = MachineSpec(Scenario("two GPUs", 2, ("cuda",), "T4"), "virtual", 0)
-    with entered(two, "solution.py"):
+    with enter_machine(two, "solution.py"):
         assert torch.cuda.device_count() == 2
 
 

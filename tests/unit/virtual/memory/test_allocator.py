@@ -12,13 +12,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpututor.devices.virtual import VirtualMachine, virtual_gpu
-from gpututor.devices.virtual.memory.allocator import Block, DeviceMemory
-from gpututor.devices.virtual.memory.pool import Pool, Span
+from gpututor.devices.virtual.memory.allocator import Allocation, CachingAllocator
+from gpututor.devices.virtual.memory.pool import Block, Pool
 
 MIB = 1 << 20
 
 
-def _spans(first: Span) -> list[Span]:
+def _spans(first: Block) -> list[Block]:
     spans, span = [], first
     while True:
         spans.append(span)
@@ -57,12 +57,12 @@ def _check(pool: Pool) -> None:
     )
 )
 def test_the_books_are_right_at_any_moment_of_any_program(steps: list[tuple[str, int]]) -> None:
-    memory = DeviceMemory(0, 64 * MIB)
-    live: list[Block] = []
+    memory = CachingAllocator(0, 64 * MIB)
+    live: list[Allocation] = []
     for step, number in steps:
         if step == "take":
             try:
-                live.append(Block(memory, number))
+                live.append(Allocation(memory, number))
             except torch.OutOfMemoryError:
                 assert memory.allocated + number > 20 * MIB, "there was room"
         elif step == "drop" and live:
@@ -101,23 +101,23 @@ def test_the_books_are_right_at_any_moment_of_any_program(steps: list[tuple[str,
     ],
 )
 def test_segments_have_cudas_sizes(size: int, reserved: int) -> None:
-    memory = DeviceMemory(0, 1 << 30)
-    block = Block(memory, size)
+    memory = CachingAllocator(0, 1 << 30)
+    block = Allocation(memory, size)
     assert memory.reserved == reserved
     del block
     assert (memory.allocated, memory.reserved) == (0, reserved)
 
 
 def test_a_freed_block_is_used_again_by_best_fit_and_neighbours_become_one() -> None:
-    memory = DeviceMemory(0, 1 << 30)
-    blocks = [Block(memory, size) for size in (1024, 2048, 512, 4096, 512)]
+    memory = CachingAllocator(0, 1 << 30)
+    blocks = [Allocation(memory, size) for size in (1024, 2048, 512, 4096, 512)]
     addresses = [block.address for block in blocks]
     del blocks[3], blocks[1]
-    hole = Block(memory, 1500)
+    hole = Allocation(memory, 1500)
     assert hole.address == addresses[1], "the smallest hole that is large enough"
     blocks.clear()
     del hole
-    whole = Block(memory, MIB)
+    whole = Allocation(memory, MIB)
     assert whole.address == addresses[0]
     assert memory.reserved == 2 * MIB
 
@@ -194,11 +194,11 @@ def test_figures_summary_and_snapshot_are_torchs_own(two_gpus: VirtualMachine) -
 
 
 def test_threads_that_allocate_and_free_at_once_leave_the_books_in_order() -> None:
-    memory = DeviceMemory(0, 1 << 30)
+    memory = CachingAllocator(0, 1 << 30)
 
     def work() -> None:
         for size in range(1, 400):
-            kept = [Block(memory, size * 700) for _ in range(3)]
+            kept = [Allocation(memory, size * 700) for _ in range(3)]
             del kept[1]
 
     threads = [threading.Thread(target=work) for _ in range(4)]
@@ -212,12 +212,12 @@ def test_threads_that_allocate_and_free_at_once_leave_the_books_in_order() -> No
 
 
 def test_a_garbage_collection_in_the_middle_of_an_allocation_does_no_harm() -> None:
-    memory = DeviceMemory(0, 1 << 30)
+    memory = CachingAllocator(0, 1 << 30)
     before = gc.get_threshold()
     gc.set_threshold(1)
     try:
         for size in range(1, 300):
-            cycle: list[object] = [Block(memory, size * 900)]
+            cycle: list[object] = [Allocation(memory, size * 900)]
             cycle.append(cycle)
             del cycle
     finally:

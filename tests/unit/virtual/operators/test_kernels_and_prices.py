@@ -12,7 +12,7 @@ import torch
 from gpututor.devices.recorder import Recorder
 from gpututor.devices.virtual import VirtualMachine, virtual_gpu
 from gpututor.devices.virtual.cuda_errors import NoValues
-from gpututor.devices.virtual.operator_facts import FREE, kind_of
+from gpututor.devices.virtual.operator_facts import NO_COST, kind_of
 from gpututor.devices.virtual.operator_registry import Operator, operator_of
 from gpututor.trace.events import Kind
 
@@ -36,7 +36,7 @@ def operators() -> Iterator[Operator]:
 def test_views_are_free() -> None:
     found = [one for one in operators() if not one.composite and one.name not in NEVER_PRICED]
     assert len(found) > 2000
-    assert [str(one.func) for one in found if one.is_kernel is (kind_of(one.name) == FREE)] == []
+    assert [str(one.func) for one in found if one.is_kernel is (kind_of(one.name) == NO_COST)] == []
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from gpututor.devices.virtual.cost.kernel import price
-from gpututor.devices.virtual.operator_facts import FREE, OperatorFacts, device_checks, facts_of, kind_of, tables
+from gpututor.devices.virtual.operator_facts import NO_COST, OperatorFacts, device_checks, facts_of, kind_of, tables
 from gpututor.devices.virtual.operator_registry import WAITS, cuda_kernel
 from gpututor.hardware.gpus import gpu_spec
 
@@ -26,7 +26,7 @@ def test_each_kind_has_a_cost_and_only_what_is_free_costs_nothing() -> None:
     first = {facts.kind: name for name, facts in reversed(_rows().items())}
     for kind, name in first.items():
         cost = price(gpu, f"aten::{name}", (sizes, sizes), (sizes,)).seconds
-        assert (cost == 0) is (kind == FREE), kind
+        assert (cost == 0) is (kind == NO_COST), kind
 
 
 def test_each_fact_has_a_value_that_is_known() -> None:

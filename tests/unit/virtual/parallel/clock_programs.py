@@ -15,7 +15,7 @@ from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
 from torch.nn.parallel import DistributedDataParallel
 
 from gpututor.devices.recorder import Recorder
-from gpututor.devices.virtual.machine import active
+from gpututor.devices.virtual.machine import active_machine
 from gpututor.trace.events import Event, Kind
 from tests.unit.virtual.parallel.ranks import RANKS, Program
 
@@ -45,7 +45,7 @@ class Seen(list[Event]):
 
 @contextmanager
 def seen() -> Iterator[Seen]:
-    machine, recorder, found = active(), Recorder(), Seen()
+    machine, recorder, found = active_machine(), Recorder(), Seen()
     dist.barrier()
     before = machine.recorder
     machine.record_with(recorder)
@@ -55,7 +55,7 @@ def seen() -> Iterator[Seen]:
 
 
 def _now() -> int:
-    return active().clock.host.now
+    return active_machine().clock.host.now
 
 
 def _slower(rank: int) -> None:

@@ -262,10 +262,10 @@ def monitored_barrier(rank: int, device: str) -> Any:
 @program
 def trace(rank: int, device: str) -> Any:
     from gpututor.devices.recorder import Recorder
-    from gpututor.devices.virtual.machine import active
+    from gpututor.devices.virtual.machine import active_machine
 
     tensor = torch.ones(8, device=device)
-    machine, recorder = active(), Recorder([__file__])
+    machine, recorder = active_machine(), Recorder([__file__])
     before = machine.recorder
     machine.record_with(recorder)
     dist.all_reduce(tensor)

@@ -107,11 +107,11 @@ def fp16_compress_hook(rank: int, device: str) -> Any:
 @program
 def no_transfer_in_backward(rank: int, device: str) -> Any:
     from gpututor.devices.recorder import Recorder
-    from gpututor.devices.virtual.machine import active
+    from gpututor.devices.virtual.machine import active_machine
 
     model = DistributedDataParallel(network().to(device), device_ids=[rank])
     loss = model(INPUTS.to(device)).sum()
-    machine, recorder = active(), Recorder()
+    machine, recorder = active_machine(), Recorder()
     before = machine.recorder
     machine.record_with(recorder)
     loss.backward()

@@ -16,7 +16,7 @@ import torch
 import torch.distributed as dist
 
 from gpututor.devices.virtual import virtual_gpu
-from gpututor.devices.virtual.api.function_mode import DeviceNames
+from gpututor.devices.virtual.api.function_mode import DeviceFunctionMode
 from gpututor.devices.virtual.distributed import communicator
 from gpututor.devices.virtual.distributed.work import finish_last_works
 
@@ -40,7 +40,7 @@ def _group(backend: str) -> Iterator[None]:
 
 
 def _modes() -> list[weakref.ref[Any]]:
-    return [weakref.ref(one) for one in gc.get_objects() if type(one) is DeviceNames]
+    return [weakref.ref(one) for one in gc.get_objects() if type(one) is DeviceFunctionMode]
 
 
 @pytest.mark.long
@@ -103,7 +103,7 @@ def test_a_work_that_let_go_still_answers() -> None:
 
 def test_a_tensor_is_out_until_the_last_reference_is_gone() -> None:
     host = torch.ones(2)
-    lent = communicator.to_lend(host)
+    lent = communicator.keep_alive_until_done(host)
     communicator.lend([lent, lent])
     assert lent.data_ptr() == host.data_ptr()
     assert not communicator.wait_for_return(0.0)
