@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 
 from gpututor.app import open_file
-from gpututor.app.open_file import SETTLED_NS, Draft
-from gpututor.app.open_file import OpenFile
+from gpututor.app.open_file import SETTLED_NS, Draft, OpenFile
 from gpututor.app.screens.base import QuestionDialog
 from tests.app.conftest import Desk, main_screen, stop_ticking, until, until_shown
 from tests.app.screen import screen_text
