@@ -7,6 +7,7 @@ import pkgutil
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from textual.dom import DOMNode
@@ -16,7 +17,7 @@ import gpututor.app
 STYLES = sorted((Path(gpututor.app.__path__[0]) / "styles").glob("*.tcss"))
 
 
-def _classes(base: type) -> Iterator[str]:
+def _classes(base: type[Any]) -> Iterator[str]:
     yield base.__name__
     for kind in base.__subclasses__():
         yield from _classes(kind)
