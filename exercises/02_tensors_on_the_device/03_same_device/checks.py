@@ -35,7 +35,7 @@ checks = [
     structure(reference),
     placement(
         outputs=where_the_larger_is,
-        why="The caller expects the result beside the larger tensor, where the next step of the work will be.",
+        why="The caller expects the result next to the larger tensor, where the next step will run.",
         advice="Find out which of the two has more bytes, and move the other to its device.",
     ),
     transfers(

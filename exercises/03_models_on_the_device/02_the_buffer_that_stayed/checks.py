@@ -42,7 +42,8 @@ def cut_off(run: Run) -> Finding | None:
 checks = [
     structure(
         reference,
-        why="What is no parameter and no buffer neither moves nor is saved; a parameter is changed by the optimiser.",
+        why="A tensor that is neither parameter nor buffer does not move and is not saved; the optimiser "
+        "changes parameters.",
         advice="self.register_buffer(name, tensor) for what is not learned, nn.Parameter(tensor) for what is; with "
         "persistent=False the state dict would lack it.",
     ),

@@ -47,7 +47,7 @@ checks = [
     ),
     placement(
         outputs=lambda drawn, machine: drawn["model_place"],
-        why="Whoever has a model on a device wants to go on with its result there.",
+        why="The caller of a model on a device goes on with its result there.",
         advice="next(model.parameters()).device is where the model is. Move the batch there, and leave the result.",
     ),
     transfers(
@@ -71,7 +71,8 @@ checks = [
         lambda machine: "Its result has no graph for gradients",
         with_a_graph,
         needs=("structure",),
-        why="The graph keeps every layer's intermediate results in the device's memory, for a backward that never is.",
+        why="The graph keeps every layer's intermediate results in the device's memory, for a backward "
+        "pass that never runs.",
         advice="Predict inside torch.inference_mode() or torch.no_grad(), as a decorator or a with block.",
     ),
     memory(

@@ -119,7 +119,7 @@ checks = [
     ),
     after_call(
         last_gradients,
-        why="Who logs or clips gradients after a step reads .grad: there is nothing in it once it was set to None.",
+        why="Code that logs or clips gradients after a step reads .grad, which is empty once it was set to None.",
         advice="Call zero_grad at the beginning of a step, so that .grad stays as it is after the last one.",
     ),
     Check(
@@ -127,7 +127,7 @@ checks = [
         lambda machine: "Its losses have no graph",
         with_a_graph,
         needs=("structure",),
-        why="A loss with its graph keeps the nodes of that graph, and whoever adds to it makes the graph longer.",
+        why="A loss with its graph keeps the nodes of that graph; adding to it makes the graph longer.",
         advice="Append loss.detach().",
     ),
 ]

@@ -74,5 +74,5 @@ checks = [
         why="A launch returns at once. Only a host that waits for the device learns how long the work takes.",
         advice="torch.cuda.synchronize() before the clock starts, and again before it stops. None within the loop.",
     ),
-    replace(launch, sentence=lambda machine: "The time to launch is that of the loop, and not that of the work"),
+    replace(launch, sentence=lambda machine: "launch_seconds is the time of the loop of launches"),
 ]

@@ -54,7 +54,7 @@ checks = [
     placement(outputs={"scores": "device"}),
     parity(
         reference,
-        why="A figure is worth something only beside the right result.",
+        why="A time means something only if the result is right.",
         advice="scores = (batch @ first) @ second, and nothing else.",
     ),
     syncs(
@@ -65,9 +65,9 @@ checks = [
     launches(
         by_name={"aten::mm": (2, 4)},
         name="products",
-        why="What is computed twice takes twice as long.",
+        why="Computing twice takes twice as long.",
         advice="Two products, perhaps each of them once before to warm up.",
     ),
-    replace(first, sentence=lambda machine: "The seconds of the first product are those that it took"),
-    replace(second, sentence=lambda machine: "The seconds of the second product are those that it took"),
+    replace(first, sentence=lambda machine: "first matches the measured time of the first product"),
+    replace(second, sentence=lambda machine: "second matches the measured time of the second product"),
 ]

@@ -101,18 +101,18 @@ checks = [
     transfers(
         to_device=2,
         to_host=1,
-        why="Each copy crosses the bus; what is compared needs to come home once.",
+        why="Each copy crosses the bus; the product needs to come back only once.",
         advice="Both matrices go there once, and one product comes back. Compare on the CPU.",
     ),
     parity(product_in_float32),
-    replace(cpu_time, sentence=lambda machine: "The CPU's seconds are those that the product took there"),
-    replace(gpu_time, sentence=lambda machine: "The GPU's seconds are those that the product took there"),
+    replace(cpu_time, sentence=lambda machine: "cpu_seconds matches the time that the product took"),
+    replace(gpu_time, sentence=lambda machine: "gpu_seconds matches the time that the product took"),
     Check(
         "speedup",
         lambda machine: "The speed-up is the ratio of the two times",
         wrong_ratio,
         needs=("structure",),
-        why="Above 1 the GPU is faster: that is what everyone who reads the figure will take it for.",
+        why="Everyone who reads a speed-up above 1 takes it to mean that the GPU is faster.",
         advice="Divide the CPU's seconds by the GPU's.",
     ),
     Check(
@@ -120,7 +120,7 @@ checks = [
         lambda machine: "The largest difference is that of the product which it returns",
         wrong_difference,
         needs=("structure",),
-        why="A comparison in the narrow type rounds the exact values first, and cannot tell how far off others are.",
+        why="A comparison in the narrow type rounds the exact values first, and so hides part of the difference.",
         advice="Widen the product first, then subtract, then take the largest magnitude.",
     ),
 ]

@@ -111,15 +111,15 @@ checks = [
     transfers(
         to_device=lambda drawn, machine: (0, 2 * len(drawn["sizes"])),
         to_host=0,
-        why="A copy is no part of the product; one that is timed along hides how fast the product is.",
-        advice="Make the matrices on the device, and wait for it without bringing a result home.",
+        why="A copy is not part of the product; if it is timed as well, it hides how fast the product is.",
+        advice="Make the matrices on the device, and wait without copying a result to the host.",
     ),
     Check(
         "gpu_times",
         lambda machine: "Its times on the GPU are those that the products took",
         wrong_time("gpu", on_the_gpu, WAIT_S),
         needs=("structure",),
-        why="Without a wait every size seems to take as long as a launch; with copies in it, a time is the bus's.",
+        why="Without a wait every size seems to take as long as a launch; with copies in it, you time the bus.",
         advice="Make the matrices on the device, warm up, synchronise, read the clock, compute, synchronise, read.",
         on="gpu",
         kind="values",
@@ -139,7 +139,7 @@ checks = [
         lambda machine: "It finds the first size at which the GPU is faster",
         wrong_size,
         needs=("structure",),
-        why="Whoever decides where to compute wants to know from which size on the GPU is worth it.",
-        advice="The first size, in ascending order, whose GPU time is below its CPU time; None where there is none.",
+        why="To decide where to compute, you need the size from which the GPU is faster.",
+        advice="The first size, in ascending order, whose GPU time is below its CPU time; None if there is none.",
     ),
 ]

@@ -117,7 +117,7 @@ def has_gpu(machine: Machine) -> bool:
 checks = [
     structure(
         reference,
-        why="A figure without its way and its size tells nobody anything.",
+        why="A figure means nothing without its way and its size.",
         advice="For each way a list with one median for each pair; one name for each pair; str() of the comparison.",
     ),
     Check(
@@ -143,7 +143,7 @@ checks = [
         lambda machine: "Its table has a row for each pair and a column for each way",
         wrong_table,
         needs=("structure",),
-        why="Compare groups by label, sets rows by sub_label and columns by description. Without them all is one heap.",
+        why="Compare groups by label, and makes rows by sub_label and columns by description.",
         advice="Give each Timer label, sub_label and description, and put all measurements into one Compare.",
     ),
 ]

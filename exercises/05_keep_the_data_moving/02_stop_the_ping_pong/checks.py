@@ -30,19 +30,19 @@ checks = [
         to_host=1,
         bytes_to_device=lambda drawn, machine: drawn["batch"].nbytes,
         bytes_to_host=lambda drawn, machine: 4 * len(drawn["batch"]),
-        why="Each trip in the middle of a chain stops it: copy home, wait, work on the CPU, copy back.",
+        why="Each trip in the middle of a chain stops it: copy to the host, wait, work on the CPU, copy back.",
         advice="mean, std, clamp, @, softmax and amax all run where their input is. Move the batch first, and only the"
         " confidences at the end.",
     ),
     syncs(
         at_most=1,
-        why="Bringing the confidences home needs one wait. Any other one stops the device for nothing.",
+        why="Fetching the confidences needs one wait. Any other wait stops the device for nothing.",
         advice="Look for .cpu(), .numpy(), .item(), an if or a print before the end, on what lives on the device.",
     ),
     races(
-        why="A copy that does not block is still on its way when the function returns: whoever reads it then"
-        " may read what was in that memory before.",
-        advice="Bring the confidences home with .cpu(), which waits until they are there; or wait before you return.",
+        why="A copy that does not block is still on its way when the function returns: the caller may read"
+        " what was in that memory before.",
+        advice="Fetch the confidences with .cpu(), which waits until they are there; or wait before you return.",
     ),
     launches(
         (6, 24),

@@ -12,7 +12,7 @@ def predict(
     It takes `batch_size` of them at a time.
     """
     device = next(model.parameters()).device
-    # TODO: one sample at a time, and a graph that nobody asked for.
+    # TODO: one sample at a time, and a graph that nothing needs.
     return torch.stack([model(sample.to(device)) for sample in samples])
 
 

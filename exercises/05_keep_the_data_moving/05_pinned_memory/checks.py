@@ -30,7 +30,7 @@ def two_batches(drawn: dict[str, Any], machine: Any) -> int:
 
 checks = [
     structure(reference, advice="Return one vector of d values, as long as start."),
-    placement("cpu", why="The caller reads the direction on the host.", advice="Bring the last v home, with .cpu()."),
+    placement("cpu", why="The caller reads the direction on the host.", advice="Fetch the last v with .cpu()."),
     transfers(
         to_device=copies,
         asynchronous_to_device=copies,

@@ -49,7 +49,7 @@ checks = [
         to_device=copies,
         asynchronous_to_device=copies,
         to_host=0,
-        why="A copy that holds the host up keeps it from launching the work that should run beside the copy.",
+        why="A copy that blocks the host keeps it from launching the work that should run during the copy.",
         advice="The batches are pinned already: move each of them once, with non_blocking=True.",
     ),
     syncs(
@@ -64,13 +64,13 @@ checks = [
     ),
     memory(
         peak=few_batches,
-        why="A prefetcher that runs far ahead fills the device with batches that nobody needs yet.",
+        why="A prefetcher that runs far ahead fills the device with batches that are not needed yet.",
         advice="Fetch one batch ahead, and keep no reference to batches that were computed.",
     ),
     overlap(
         to_device=0.6,
         on=work_is_long_enough,
-        why="The copy of the next batch is free of charge as long as the device computes beside it.",
+        why="The copy of the next batch is free as long as the device computes at the same time.",
         advice="Launch the copy of batch i + 1, on its own stream, after the wait for batch i and before forward(): a"
         " wait_stream() waits for all that its stream was given until then.",
     ),

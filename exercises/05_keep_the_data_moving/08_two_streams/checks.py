@@ -35,7 +35,7 @@ checks = [
         advice="Look for a .cpu(), an .item() or an if.",
     ),
     syncs(
-        why="A host that waits launches nothing, so the second tower cannot begin beside the first.",
+        why="A host that waits launches nothing, so the second tower cannot begin while the first one runs.",
         advice="Let a stream wait for a stream, not the host: lesson 5 names the call.",
     ),
     races(

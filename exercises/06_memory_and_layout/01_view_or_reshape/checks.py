@@ -60,6 +60,6 @@ checks = [
     memory(
         peak=bytes_needed,
         why="Only the joined heads may need memory of their own, and only where no view has their order.",
-        advice="One reshape after the transpose makes the one copy. A contiguous() or clone() beside it makes another.",
+        advice="One reshape after the transpose makes the one copy. Another contiguous() or clone() makes another.",
     ),
 ]

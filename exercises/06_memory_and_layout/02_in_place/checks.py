@@ -80,7 +80,7 @@ checks = [
         lambda machine: "Its loss has no graph",
         with_a_graph,
         ("structure",),
-        "A loss with its graph keeps the nodes of that graph, and whoever adds to it makes the graph longer.",
+        "A loss with its graph keeps the nodes of that graph; adding to it makes the graph longer.",
         "Return loss.detach().",
     ),
     syncs(

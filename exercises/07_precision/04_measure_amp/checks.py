@@ -136,7 +136,7 @@ checks = [
         "syncs",
         says("The host does not wait in the middle of a step"),
         find_wait,
-        why="A wait inside of a step is timed with it, and the GPU stands still meanwhile.",
+        why="A wait inside a step is timed with it, and the GPU is idle meanwhile.",
         advice="Wait before and after the measured steps, and nowhere else; do not look at the loss.",
         on="gpu",
     ),
@@ -144,7 +144,7 @@ checks = [
     measurement(last_step("float16"), "autocast.seconds", name="autocast_time", why=TIME_WHY, advice=TIME_ADVICE),
     Check(
         "peaks",
-        says("The peaks are those of the measured steps"),
+        says("The peaks come from the measured steps"),
         find_peak,
         needs=("structure", "warm_up"),
         why="The meter keeps the highest value ever seen, that of an earlier step included, until it is set back.",

@@ -78,7 +78,7 @@ checks = [
     ),
     placement(
         outputs={"model": "device", "losses": "cpu"},
-        why="Training goes on where the model is. The losses are for the host, to be plotted.",
+        why="Training continues where the model is. The losses are for the host, to be plotted.",
         advice="Move the model before the loop, and bring the losses home after it, together.",
     ),
     syncs(
@@ -111,7 +111,7 @@ checks = [
         1.25,
         beside="a good solution",
         why="All steps are small, so the time is the number of launches: each operator that is not needed counts.",
-        advice="One forward and one backward pass for each batch, and no work whose result nobody looks at.",
+        advice="One forward and one backward pass for each batch, and no work whose result is not used.",
     ),
     parity(
         reference,

@@ -108,7 +108,7 @@ checks = [
         "files",
         sentence,
         find_file,
-        why="Whoever serves the model has these files and nothing else: not your class.",
+        why="The server of the model has these files and nothing else: not your class.",
         advice="Export with rows that may vary, trace, and save each result under its name. Lesson 9 has the calls.",
         files=tuple(PROGRAMS),
     ),

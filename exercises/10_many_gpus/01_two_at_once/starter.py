@@ -13,7 +13,7 @@ def two_at_once(
     """
     norms = []
     for left, right in pairs:
-        # TODO: the second GPU stands idle until this line has its number.
+        # TODO: the second GPU is idle until this line has its number.
         norms.append(torch.linalg.vector_norm(left @ right).item())
     return torch.tensor(norms, dtype=torch.float64)
 

@@ -71,7 +71,7 @@ checks = [
     ),
     syncs(
         at_most=0,
-        why="While the host waits for a number that nobody needs, it launches nothing.",
+        why="While the host waits for a number that is not needed, it launches nothing.",
         advice="Nothing here needs a value on the CPU: leave loss and state on the device.",
     ),
     unmodified(may_change=("model",)),

@@ -116,6 +116,6 @@ checks = [
     parity(
         reference,
         why="Each row should count once in an epoch, in a new order each time, and a step be the mean of all ranks'.",
-        advice="One DistributedSampler for the loader, told of each new epoch, and no scaling of your own.",
+        advice="One DistributedSampler for the loader, which learns of each new epoch, and no scaling of your own.",
     ),
 ]

@@ -22,7 +22,7 @@ def distributed(
     dataset: inputs (d,) and targets (k,); `batch_size` is of one rank.
     """
     # TODO: both processes train alone, on the first GPU, on all of the
-    # data, and nobody ends the group.
+    # data, and nothing ends the group.
     dist.init_process_group(
         "nccl", init_method=init_method, rank=rank, world_size=world_size
     )

@@ -95,7 +95,7 @@ def detached(saved: dict[str, object], call: Call) -> str | None:
     for name, part in saved.items():
         for tensor in part.values() if isinstance(part, dict) else (part,):
             if isinstance(tensor, ObservedTensor) and tensor.fact.requires_grad:
-                return f"{name!r} still needs gradients: whoever loads it loads the wish for a graph too"
+                return f"{name!r} still needs gradients: loading it brings requires_grad along"
     return None
 
 
@@ -234,7 +234,7 @@ checks = [
         launches(
             lambda drawn, machine: (20 * int(drawn["argv"][3]), None),
             name="on_device",
-            why="A GPU that nobody uses is not slow, and not the point.",
+            why="An unused GPU is not what this exercise is about.",
             advice="Training belongs on the device that the script finds.",
         ),
         "Training runs on the device",
@@ -273,7 +273,7 @@ checks = [
         _waits_for_a_size,
         _few,
         "waits for a mask",
-        "Nobody can launch the next kernel before the number of chosen rows is known: the host waits.",
+        "The host cannot launch the next kernel before the number of chosen rows is known: it waits.",
         "Keep the size of the batch. Which function could leave these images out by itself?",
     ),
     fault(
