@@ -124,7 +124,7 @@ def test_a_marked_test_gets_its_own_machine_and_so_do_its_fixtures(pytester: pyt
 
         def test_by_the_fixture_alone(virtual_gpu):
             assert torch.cuda.is_available()
-            assert virtual_gpu is machine.active()
+            assert virtual_gpu is machine.active_machine()
 
         def test_unmarked():
             assert not machine.is_on()
