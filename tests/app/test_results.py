@@ -186,10 +186,10 @@ async def test_the_progress_of_a_run_lays_nothing_out_anew_unless_it_takes_anoth
 
         monkeypatch.setattr(results, "_progress", None)  # else it goes on by itself
         monkeypatch.setattr(Screen, "_refresh_layout", noticed)
-        device.retell("On cuda:0, call 2 of 4")
+        device.update_often("On cuda:0, call 2 of 4")
         await until_shown(pilot, "On cuda:0, call 2 of 4")
         assert layouts == []
-        device.retell("On cuda:0, call 3 of 4, which has more to say than there is room for in a line")
+        device.update_often("On cuda:0, call 3 of 4, which has more to say than there is room for in a line")
         await until_shown(pilot, "there is room")
         await until_shown(pilot, "in a line")
         assert device.size.height == 2
