@@ -140,7 +140,7 @@ COMMANDS = (
         ("runs.show_devices", "shift+f1", "D", "Devices", "models,doctor",
          "See what is here; choose where your runs happen."),
         ("show_settings", "shift+f2", "comma", "Settings", "options", "Colours, editor, motion, when checks run."),
-        ("attempts.save_picture", "", "S", "Save screen", "screenshot", "Write a picture of the screen into exports."),
+        ("attempts.save_screen", "", "S", "Save screen", "screenshot", "Write a picture of the screen into exports."),
         ("show_help", "f1", "question_mark", "Help", "keys", "Show the keys."),
         ("leave", "ctrl+q", "q", "Quit", "exit", "Save and leave."),
     ),
