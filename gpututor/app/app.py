@@ -121,7 +121,6 @@ class GpututorApp(BaseApp):
         self.push_screen(self._main(self._workspace))
 
     async def action_quit(self) -> None:
-        """Save, which may ask a question, and leave."""
         for main in self._main_screens:
             await main.caught_up()
             main.leave()

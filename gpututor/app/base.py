@@ -68,7 +68,6 @@ class BaseApp(App[None]):
         self._collector = collector
 
     def apply_settings(self) -> None:
-        """Apply the theme and the motion of the settings."""
         settings = self.settings.now
         theme = self.get_theme(settings.theme) or themes.NIGHT
         self._applied_theme = self.theme = theme.name

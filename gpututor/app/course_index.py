@@ -67,10 +67,12 @@ def with_links(course: Course, text: str, page: Lesson | Exercise) -> str:
     """
     own = str(page.number) if isinstance(page, Lesson) else page.label
     names = {*(str(lesson.number) for lesson in course.lessons), *(each.label for each in course.exercises)} - {own}
-    linked = "\n".join(
-        part if is_code else _PROSE_LINK.sub(lambda match: _linked(match, names), part)
-        for is_code, part in _parts(text)
-    )
+
+    def link(match: re.Match[str]) -> str:
+        name = match["lesson"] or match["exercise"]
+        return f"[{match[0]}]({name})" if name in names else match[0]
+
+    linked = "\n".join(part if is_code else _PROSE_LINK.sub(link, part) for is_code, part in _parts(text))
     if isinstance(page, Exercise):
         lesson = course.lesson_of(page)
         return f"{linked.rstrip()}\n\n*Lesson {lesson.number}:* [{_plain(lesson.title)}]({lesson.number})\n"
@@ -80,11 +82,6 @@ def with_links(course: Course, text: str, page: Lesson | Exercise) -> str:
         f"- [{each.label} {_plain(each.title)}]({each.label}): {_plain(each.summary)}\n" for each in page.exercises
     )
     return f"{linked.rstrip()}\n\n## Exercises\n\n{''.join(lines)}"
-
-
-def _linked(match: re.Match[str], names: set[str]) -> str:
-    name = match["lesson"] or match["exercise"]
-    return f"[{match[0]}]({name})" if name in names else match[0]
 
 
 def _plain(text: str) -> str:

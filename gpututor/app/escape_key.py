@@ -87,7 +87,6 @@ if sys.platform != "win32":
         """Textual's driver with shorter waits and `EscapeParser`."""
 
         def run_input_thread(self) -> None:
-            """Read keys until the app leaves."""
             parser, decode = EscapeParser(), getincrementaldecoder("utf-8")().decode
             with selectors.SelectSelector() as selector:
                 selector.register(self.fileno, selectors.EVENT_READ)

@@ -45,12 +45,10 @@ class LinkFollowed(Message):
     target: str
 
 
-@dataclass(eq=False, repr=False)
 class EditorLeft(Message):
     """The editor lost the focus."""
 
 
-@dataclass(eq=False, repr=False)
 class TabsReplaced(Message):
     """The editor put spaces for tabs at the start of pasted lines."""
 
@@ -64,6 +62,5 @@ class GradingProgressed(Message):
     """An error of the grader itself ends the run."""
 
 
-@dataclass(eq=False, repr=False)
 class SettingsChanged(Message):
     """A setting changed, in the app or in the settings' file."""

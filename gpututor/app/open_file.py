@@ -34,14 +34,14 @@ class Draft:
         self._path: Path | None = None
         self._lock: int | None = None
 
-    def keep(self, text: str) -> None:
+    def save(self, text: str) -> None:
         """Write `text` to the draft. Raises `OSError`."""
         path = self._path or drafts_folder() / f"{self._begin}{os.urandom(4).hex()}.py"
         encodable = text.encode("utf-8", errors="replace").decode()  # the file may fail for a lone surrogate
         with written_beside(path, encodable) as part:
             lock, _ = _locked(part) or (None, False)  # before it has its name: no other app ever sees it without lock
             part.replace(path)
-        self.let_go()
+        self.release()
         self._path, self._lock = path, lock
 
     def take_left(self, known: str) -> str | None:
@@ -60,29 +60,29 @@ class Draft:
                 os.close(lock)
                 continue
             if is_ours:
-                self.let_go()
+                self.release()
                 self._path, self._lock = path, lock
                 if text != known:
                     return text
-                self.forget()
+                self.remove()
                 continue
             os.close(lock)
             if text != known and (path, text) not in _copied:
-                self.let_go()
+                self.release()
                 with contextlib.suppress(OSError):  # the original still exists
-                    self.keep(text)
+                    self.save(text)
                 _copied.add((path, text))
                 return text
         return None
 
-    def forget(self) -> None:
+    def remove(self) -> None:
         """Remove the draft: everything is saved."""
         if self._path is not None:
             with contextlib.suppress(OSError):
                 self._path.unlink(missing_ok=True)
-        self.let_go()
+        self.release()
 
-    def let_go(self) -> None:
+    def release(self) -> None:
         """Release the draft for the next app that opens the file."""
         if self._lock is not None:
             os.close(self._lock)
@@ -219,7 +219,7 @@ class OpenFile:
         # First: without a backup, the conflict remains, and the file must not be overwritten.
         backup = back_up_text(self._as_file(mine), self.path.name, self.workspace.backups)
         text = self.read()
-        self._draft.forget()
+        self._draft.remove()
         return text, backup
 
     def rescue(self, mine: str) -> None:
@@ -227,10 +227,10 @@ class OpenFile:
         with contextlib.suppress(TutorError, OSError):  # the draft may be on another disk, or only the file locked
             if self.save(mine):
                 return
-        self.keep_draft(mine)
+        self.save_draft(mine)
 
-    def keep_draft(self, mine: str) -> None:
-        self._draft.keep(mine)
+    def save_draft(self, mine: str) -> None:
+        self._draft.save(mine)
 
     def draft(self) -> str | None:
         """Take over the draft of an app that ended; None if there is none, or it has the file's text."""
@@ -238,7 +238,7 @@ class OpenFile:
 
     def leave(self) -> None:
         """Close the file, and release its draft for the next app that opens the file."""
-        self._draft.let_go()
+        self._draft.release()
 
     def _changed_by_others(self, mine: str) -> bool:
         stamp = _stamp(self.path)
@@ -254,7 +254,7 @@ class OpenFile:
     def _saved(self, mine: str, text: str) -> None:
         self._unedited, self._on_disk = mine, text
         self._stamp = None  # another program may have written since: read again next time
-        self._draft.forget()
+        self._draft.remove()
 
     def _as_file(self, mine: str) -> str:
         return mine if self._line_end == "\n" else mine.replace("\n", self._line_end)

@@ -92,7 +92,6 @@ def path_of(name: str) -> Path:
 
 
 def read_later(sheet: Stylesheet) -> None:
-    """Read the style sheets in `LATER`."""
     if not sheet.has_source(str(path_of(LATER[0]))):
         sheet.read_all([path_of(name) for name in LATER])
         sheet.parse()

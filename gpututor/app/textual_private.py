@@ -48,17 +48,14 @@ def paint_changed(screen: Screen[Any]) -> None:
 
 
 def strips_of(screen: Screen[Any]) -> list[Strip]:
-    """Return the lines that a screen shows."""
     return screen._compositor.render_strips(screen.size)
 
 
 def fail(app: App[Any], error: Exception) -> None:
-    """End the app as for an error in a handler."""
     app._handle_exception(error)
 
 
 def error_of(app: App[Any]) -> BaseException | None:
-    """Return the error that ends the app."""
     return app._exception
 
 
@@ -73,12 +70,10 @@ def forward_key(target: DOMNode, event: events.Key) -> None:
 
 
 def forget_lines(area: TextArea) -> None:
-    """Clear the cache of drawn lines."""
     area._line_cache.clear()
 
 
 def wrap_lines(area: TextArea) -> None:
-    """Lay out the lines of the document."""
     area._rewrap_and_refresh_virtual_size()
 
 
@@ -93,7 +88,6 @@ def content_of(block: MarkdownBlock) -> Content:
 
 
 def code_of(block: MarkdownFence) -> Content:
-    """Return the highlighted code of a Markdown block."""
     return block._highlighted_code
 
 

@@ -115,12 +115,12 @@ async def test_what_is_cut_is_marked_and_read_in_full(desk: Desk) -> None:
         await until_shown(pilot, "the end")
         await pilot.press("k", "k", "k", "k", "g")
         await until_shown(pilot, "✗ Failed: 1 of 2 checks passed")
-        assert all(len(line.text) <= text.scrollable_content_region.width for line in text._lines)
-        whole = " ".join(line.text.strip() for line in text._lines)
+        assert all(len(line[0]) <= text.scrollable_content_region.width for line in text._lines)
+        whole = " ".join(line[0].strip() for line in text._lines)
         assert " ".join(got.split()) in " ".join(whole.split())
-        widest = max(range(len(text._lines)), key=lambda row: len(text._lines[row].text))
+        widest = max(range(len(text._lines)), key=lambda row: len(text._lines[row][0]))
         text.scroll_to(y=widest, animate=False)
-        wanted = text._lines[widest].text  # to its last letter, beside the scroll bar
+        wanted = text._lines[widest][0]  # to its last letter, beside the scroll bar
         await until(pilot, lambda: wanted in screen_text(pilot.app), "for the widest line")
         await pilot.press("escape")
         await until(pilot, lambda: pilot.app.screen is main_screen(pilot), "to come back")

@@ -61,7 +61,6 @@ class CompletionList(Widget, can_focus=False):
 
     @property
     def shown(self) -> list[str]:
-        """Names that fit the typed word."""
         return list(self._fitting)
 
     def open(self, names: Sequence[str], word: str, start: Location, cursor: Offset, *, waiting: bool) -> bool:

@@ -19,7 +19,6 @@ _OURS = frozenset({"jedi", "parso"})
 
 
 def main() -> None:
-    """Answer questions until the pipe ends."""
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # a module that prints when it is imported must not get between the answers
     if len(sys.argv) > 1:

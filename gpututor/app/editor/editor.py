@@ -1,7 +1,4 @@
-"""Edits of whole lines: move, duplicate, indent, dedent, comment out. The selection stays on the same characters.
-
-The editor: a text area with Python's colours, indentation and comments.
-"""
+"""The editor: a text area with Python's colors, indentation, comments and edits of whole lines."""
 
 from __future__ import annotations
 
@@ -20,66 +17,6 @@ from gpututor.app.editor.find import Match
 from gpututor.app.editor.python_text import PARTNERS
 from gpututor.app.editor.rendering import CodeArea
 from gpututor.app.messages import EditorLeft, TabsReplaced
-
-
-def move_lines(area: TextArea, by: int) -> None:
-    """Move the selected lines, or the cursor's, up (-1) or down (1)."""
-    first, last = _selected_rows(area)
-    other = first - 1 if by < 0 else last + 1
-    if area.read_only or not 0 <= other < area.document.line_count:
-        return
-    selection = area.selection
-    lines = [area.document[row] for row in range(min(first, other), max(last, other) + 1)]
-    lines = [*lines[1:], lines[0]] if by < 0 else [lines[-1], *lines[:-1]]
-    _put_lines(area, min(first, other), max(last, other), lines)
-    _select(area, selection, by)
-
-
-def duplicate_lines(area: TextArea) -> None:
-    """Put the selected lines, or the cursor's, a second time below."""
-    if area.read_only:
-        return
-    first, last = _selected_rows(area)
-    selection = area.selection
-    lines = [area.document[row] for row in range(first, last + 1)]
-    _put_lines(area, first, last, lines * 2)
-    _select(area, selection, len(lines))
-
-
-def change_lines(area: TextArea, change: python_text.Change) -> None:
-    """Rewrite the selected lines, or the cursor's."""
-    selection = area.selection
-    first, last = _selected_rows(area)
-    before = [area.document[row] for row in range(first, last + 1)]
-    after = change(before)
-    if after == before or area.read_only:
-        return
-    _put_lines(area, first, last, after)
-
-    def moved(location: tuple[int, int]) -> tuple[int, int]:
-        row, column = location
-        if not first <= row <= last:
-            return location
-        grown = len(after[row - first]) - len(before[row - first])
-        return row, max(0, min(column + grown, len(after[row - first])))
-
-    area.selection = Selection(moved(selection.start), moved(selection.end))
-
-
-def _selected_rows(area: TextArea) -> tuple[int, int]:
-    """Return the first and the last row of the selection, without a row at whose start it ends."""
-    first, last = min(area.selection)[0], max(area.selection)[0]
-    return first, last - 1 if last > first and max(area.selection)[1] == 0 else last
-
-
-def _put_lines(area: TextArea, first: int, last: int, lines: list[str]) -> None:
-    area.replace("\n".join(lines), (first, 0), (last, len(area.document[last])))
-
-
-def _select(area: TextArea, selection: Selection, down: int) -> None:
-    """Restore the selection, `down` rows further down."""
-    (top, top_column), (end, end_column) = selection
-    area.selection = Selection((top + down, top_column), (end + down, end_column))
 
 
 class Editor(CodeArea):
@@ -196,7 +133,7 @@ class Editor(CodeArea):
             case "enter" if not self.read_only:
                 self._open_line()
             case "tab" if self.selection.start[0] != self.selection.end[0]:
-                change_lines(self, python_text.indented)
+                self._change_lines(python_text.indented)
             case "colon" if self.selection.is_empty and not self.read_only:
                 self._insert_colon()
             case _ if event.character in PARTNERS and self.selection.is_empty and not self.read_only:
@@ -274,20 +211,63 @@ class Editor(CodeArea):
             return
         self.replace("", (row, target), (row, column), maintain_selection_offset=False)
 
+    # Edits of whole lines, which keep the selection on the same characters
+
     def action_move_lines_up(self) -> None:
-        move_lines(self, -1)
+        self._move_lines(-1)
 
     def action_move_lines_down(self) -> None:
-        move_lines(self, 1)
+        self._move_lines(1)
+
+    def _move_lines(self, by: int) -> None:
+        first, last = self._selected_rows()
+        first, last = min(first, first + by), max(last, last + by)
+        if self.read_only or first < 0 or last >= self.document.line_count:
+            return
+        lines = self.document.lines[first : last + 1]
+        self._put_lines(first, last, [*lines[1:], lines[0]] if by < 0 else [lines[-1], *lines[:-1]], by)
 
     def action_duplicate_lines(self) -> None:
-        duplicate_lines(self)
+        if not self.read_only:
+            first, last = self._selected_rows()
+            lines = self.document.lines[first : last + 1]
+            self._put_lines(first, last, [*lines, *lines], len(lines))
+
+    def _put_lines(self, first: int, last: int, lines: list[str], down: int) -> None:
+        """Replace rows, and move the selection down."""
+        (top, top_column), (end, end_column) = self.selection
+        self.replace("\n".join(lines), (first, 0), (last, len(self.document[last])))
+        self.selection = Selection((top + down, top_column), (end + down, end_column))
 
     def action_dedent(self) -> None:
-        change_lines(self, python_text.dedented)
+        self._change_lines(python_text.dedented)
 
     def action_toggle_comment(self) -> None:
-        change_lines(self, python_text.comment_toggled)
+        self._change_lines(python_text.comment_toggled)
+
+    def _change_lines(self, change: python_text.Change) -> None:
+        """Rewrite the selected lines, or the cursor's."""
+        selection = self.selection
+        first, last = self._selected_rows()
+        before = list(self.document.lines[first : last + 1])
+        after = change(before)
+        if after == before or self.read_only:
+            return
+        self.replace("\n".join(after), (first, 0), (last, len(self.document[last])))
+
+        def moved(location: tuple[int, int]) -> tuple[int, int]:
+            row, column = location
+            if not first <= row <= last:
+                return location
+            grown = len(after[row - first]) - len(before[row - first])
+            return row, max(0, min(column + grown, len(after[row - first])))
+
+        self.selection = Selection(moved(selection.start), moved(selection.end))
+
+    def _selected_rows(self) -> tuple[int, int]:
+        """Return the first and the last row of the selection, without a row at whose start it ends."""
+        (first, _), (last, column) = sorted(self.selection)
+        return first, last - 1 if last > first and column == 0 else last
 
     def action_text_start(self, select: bool = False) -> None:
         self.move_cursor((0, 0), select=select)

@@ -66,7 +66,6 @@ class LineCosts:
         return self._rows
 
     def stale(self, lines: Sequence[str]) -> bool:
-        """Return True if the text was edited since."""
         return lines != self._lines
 
 

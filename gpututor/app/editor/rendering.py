@@ -43,7 +43,6 @@ _DELETE, _SPACE, _OTHER = "␡", "␣", "␦"
 
 
 def unseen_columns(line: str) -> list[int]:
-    """Return the columns of invisible characters."""
     return [match.start() for match in _UNSEEN.finditer(line)]
 
 
@@ -140,7 +139,6 @@ class CodeArea(TextArea):
         self.redraw()
 
     def redraw(self) -> None:
-        """Draw every line anew."""
         forget_lines(self)
         self.refresh()
 

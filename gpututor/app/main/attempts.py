@@ -131,7 +131,6 @@ class AttemptController:
     # Reports
 
     def show_all_text(self) -> None:
-        """Show in full what the results pane has only the beginning of."""
         from gpututor.app.screens.all_text import AllTextScreen
 
         results = self._host.panes.results
@@ -141,7 +140,6 @@ class AttemptController:
         self._host.push(AllTextScreen(results.sections, results.section))
 
     def show_history(self) -> None:
-        """Show all attempts at the exercise."""
         from gpututor.app.screens.history import AttemptSource, HistoryScreen
 
         progress, exercise = self._host.learner.progress, self._host.exercise
@@ -421,7 +419,6 @@ class AttemptController:
         in_thread(self._export, write, show or self._host.status.show_news)
 
     async def export_trace(self) -> None:
-        """Write the trace of the newest attempt's longest call."""
         attempt = self.latest()
         view = await asyncio.to_thread(self._view_of, attempt) if attempt is not None else None
         if view is None:
@@ -446,7 +443,6 @@ class AttemptController:
 
 
 def why_nothing(attempt: Attempt) -> str:
-    """Explain why an attempt has no recording."""
     if not attempt.report.loads_nowhere:
         return f"Of attempt {attempt.number} nothing was recorded: it is too old, or nothing ran on a device."
     failure = attempt.report.first_failure

@@ -41,7 +41,6 @@ class EditorController:
         return self._host.panes.editor
 
     def close(self) -> None:
-        """End the process that completes."""
         if self._completer is not None:
             self._completer.close()
 
@@ -150,7 +149,6 @@ class EditorController:
         self._host.status.show_news("On from the top." if wanted > last else "On from the end." if wanted < 0 else "")
 
     def _replace(self, all: bool) -> None:
-        """Replace the current match, or all."""
         from gpututor.app.editor.find import BadPattern, replaced, replacement
 
         assert self._bar is not None

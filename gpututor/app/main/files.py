@@ -73,7 +73,6 @@ class FileController:
 
     @property
     def state(self) -> str:
-        """State of the file, in a few words."""
         if self._is_gone:
             return "file removed"
         if self._file is None:
@@ -182,7 +181,7 @@ class FileController:
         if saved and edited:
             self._reported = ""
         elif not saved:
-            self._file.keep_draft(self._host.editor_text)
+            self._file.save_draft(self._host.editor_text)
         self._host.show_file_state()
         if saved and self._is_gone:
             self._recovered()
@@ -200,7 +199,7 @@ class FileController:
         """Save the text as a draft; return False if that fails."""
         try:
             if self._file is not None:
-                self._file.keep_draft(self._host.editor_text)
+                self._file.save_draft(self._host.editor_text)
         except OSError:
             return False
         return True
@@ -213,7 +212,6 @@ class FileController:
             self._file.rescue(self._host.editor_text)
 
     def back_up(self) -> Path:
-        """Copy the editor's text to `.backups`. Raises `OSError`."""
         assert self._file is not None
         return back_up_text(self._host.editor_text, self._file.path.name, self._host.learner.workspace.backups)
 
@@ -400,10 +398,10 @@ class FileController:
             return
         try:
             if answer == "mine":
-                kept = self._file.keep_mine(self._host.editor_text)
+                backup = self._file.keep_mine(self._host.editor_text)
                 self._first_edit_at = None
             else:
-                text, kept = self._file.take_theirs(self._host.editor_text)
+                text, backup = self._file.take_theirs(self._host.editor_text)
                 self._take(text)
         except (TutorError, OSError) as error:
             self._put_off, self._waiting = theirs, ()  # a command asks again: not at once, over this dialog
@@ -413,7 +411,7 @@ class FileController:
             self._host.show_file_state()
             return
         self._undecided = None
-        self._host.status.show_news("" if kept is None else f"Kept: .backups/{kept.name}")
+        self._host.status.show_news("" if backup is None else f"Kept: .backups/{backup.name}")
         self._host.show_file_state()
         if not (is_draft and self._offer_draft()):
             self._run_waiting()

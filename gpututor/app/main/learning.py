@@ -41,7 +41,6 @@ class LearningController:
             panes.reader.go_to_line(panes.reader.text.partition(newest)[0].count("\n"), marked=False)
 
     def hints_text(self) -> str:
-        """Return the page of hints, as far as they were used."""
         hints = self._host.exercise.hints
         used = min(self._hints_used, len(hints))
         self.all_hints_used = used == len(hints)
@@ -89,7 +88,6 @@ class LearningController:
         self._host.push(DiffDialog("Your file and the solution", self._host.editor_text, solution, legend))
 
     def celebrate(self, slug: str) -> None:
-        """Show that a lesson is finished, and how to continue."""
         from gpututor.app.screens.welcome import Finished, FinishedScreen, what_follows
 
         course, lessons = self._host.learner.course, self._attempts.lessons
@@ -152,7 +150,6 @@ class LearningController:
     # Progress
 
     def show_progress(self) -> None:
-        """Show how far the learner is, and what is worth repeating."""
         from gpututor.app.screens.progress import Choice, ProgressScreen
 
         def continue_with(choice: Choice | None) -> None:

@@ -74,7 +74,6 @@ class Navigator:
 
     @property
     def lesson(self) -> Lesson:
-        """The lesson that the lesson pane shows."""
         return self._lesson or self._host.learner.course.lesson_of(self._host.exercise)
 
     # Opening
@@ -109,13 +108,11 @@ class Navigator:
         self.show_pane(Pane.LESSON)
 
     def open_chosen(self, key: str, with_lesson: bool) -> None:
-        """Open the exercise of a list, a search or a dialog."""
         exercise = next(each for each in self._host.learner.course.exercises if each.key == key)
         new_lesson = with_lesson and exercise.lesson_slug != self._host.exercise.lesson_slug
         self.open_exercise(exercise, Pane.LESSON if new_lesson else Pane.TASK)
 
     def read_chosen(self, slug: str) -> None:
-        """Show the lesson of a list or a dialog."""
         self.read_lesson(next(each for each in self._host.learner.course.lessons if each.slug == slug))
 
     def next_exercise(self) -> None:
@@ -137,7 +134,6 @@ class Navigator:
         return state is State.TO_DO and self.lesson.slug == self._host.exercise.lesson_slug
 
     def previous_exercise(self) -> None:
-        """Open the exercise before."""
         exercises = self._host.learner.course.exercises
         position = [exercise.key for exercise in exercises].index(self._host.exercise.key)
         if position == 0:
@@ -158,7 +154,6 @@ class Navigator:
         return place if exercise == self._host.exercise.key else Place()
 
     def return_to(self, place: Place) -> None:
-        """Open the exercise at a place."""
         if place.cursor is not None:
             self._cursors[self._host.exercise.key] = place.cursor
         self.open_exercise(self._host.exercise, place.pane)
@@ -240,7 +235,6 @@ class Navigator:
     # Links
 
     def follow(self, target: str) -> None:
-        """Open a link's target."""
         if is_web(target):
             self._host.panes.app.open_url(target)
             self._host.status.show_news(f"Opened in the browser: {target}")
@@ -277,7 +271,6 @@ class Navigator:
         return True
 
     def go_back(self) -> None:
-        """Go back to the place that a link or a search left."""
         if not self._visits:
             self._host.status.show_answer("There is nothing to go back to.")
             return
@@ -291,7 +284,6 @@ class Navigator:
     # Search
 
     def search(self) -> None:
-        """Search the course's texts."""
         from gpututor.app.screens.search import SearchScreen  # 10 ms: an input that the main screen does without
 
         self._host.push(SearchScreen(self._text_index, self._last_query), self._open_passage)
@@ -317,7 +309,6 @@ class Navigator:
     # Jump letters
 
     def jump(self) -> None:
-        """Show letters at everything that can be gone to."""
         from gpututor.app.screens.jump import JumpScreen
 
         def continue_with(go: Callable[[], object] | None) -> None:

@@ -71,7 +71,6 @@ class Panes(Horizontal):
 
     @property
     def has_editor(self) -> bool:
-        """True once the editor was made."""
         return "editor" in self.__dict__
 
     async def add_editor(self) -> None:
@@ -80,7 +79,6 @@ class Panes(Horizontal):
             await self.query_one("#work").mount(self.editor, before=self.results)
 
     def show(self, pane: Pane, *, focus: bool = True) -> None:
-        """Bring a pane to the front."""
         self.current = pane
         classes = {f"at-{other}": other is pane for other in Pane}
         if pane is Pane.COURSE or pane in READING:
@@ -115,7 +113,6 @@ class Panes(Horizontal):
         return order[(position + by) % len(order)]
 
     def pane_of(self, widget: Widget) -> Pane | None:
-        """Return the pane that a widget belongs to."""
         if self.course in widget.ancestors_with_self:
             return Pane.COURSE
         if self.results in widget.ancestors_with_self:

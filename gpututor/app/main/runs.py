@@ -61,7 +61,6 @@ class Grader:
             self._client.warm()
 
     def start(self, request: GradeRequest) -> int:
-        """Begin a run and return its number."""
         self.run += 1
         in_thread(self._follow, self.run, request)
         return self.run
@@ -275,7 +274,6 @@ class RunController:
 
     @property
     def planned_device(self) -> str:
-        """Name of the device of the next run."""
         settings = self._host.learner.settings.now
         return planned_device(self._host.exercise, self._inventory, settings.device, settings.requested_gpu)
 
@@ -289,7 +287,6 @@ class RunController:
             self._host.show_file_state()
 
     def show_devices(self) -> None:
-        """Open the screen of devices and of the installation."""
         from gpututor.app.screens.devices import DevicesScreen
         from gpututor.doctor import findings
 

@@ -103,7 +103,6 @@ class MainScreen(BaseScreen[None]):
 
     @cached_property
     def external_editor(self) -> ExternalEditor:
-        """The learner's own editor; imported with its first use."""
         from gpututor.app.main.external_editor import ExternalEditor
 
         return ExternalEditor(self, self.files)
@@ -174,11 +173,9 @@ class MainScreen(BaseScreen[None]):
         return self.runs.planned_device
 
     def push(self, screen: Screen[Result], callback: ScreenResultCallbackType[Result] | None = None) -> object:
-        """Show another screen."""
         return self.app.push_screen(screen, callback)
 
     def show_error(self, error: TutorError | OSError) -> None:
-        """Show an error in a dialog."""
         from gpututor.app.screens.base import error_dialog
 
         self.app.push_screen(error_dialog(file_error(error)))
@@ -197,14 +194,12 @@ class MainScreen(BaseScreen[None]):
         self.call_after_refresh(self.learning.celebrate, slug)
 
     def check_disk(self) -> None:
-        """Read what changed in the settings and in the file; run the checks if that is due."""
         if self.learner.settings.look():
             self.apply_settings()
         self.files.check_disk()
         self.runs.run_if_due()
 
     def apply_settings(self) -> None:
-        """Apply the settings; report an invalid one."""
         settings = self.learner.settings.now
         self.post_message(SettingsChanged())
         if (settings.motion == "none") is not self._is_still:
@@ -225,24 +220,19 @@ class MainScreen(BaseScreen[None]):
     # Drawing
 
     def show_pane(self, pane: Pane) -> None:
-        """Bring a pane to the front."""
         self.navigator.show_pane(pane)
 
     def show_lists(self) -> None:
-        """Draw what depends on progress."""
         self.panes.course.show(self.attempts.lessons, self.exercise.key)
 
     def show_file_state(self) -> None:
-        """Draw the state of the file, and the device of the next run."""
         self.status.show_file_state(self.files.state, self.planned_device)
 
     def show_bars(self) -> None:
-        """Draw the tabs and the keys for the pane in front."""
         self.tabs.show(list(Pane).index(self.panes.current), f"{self.exercise.label} {self.exercise.title}")
         self.show_keys()
 
     def show_keys(self) -> None:
-        """Name the commands that can do something now."""
         course, pane = self.panes.course, self.panes.current
         commands = tuple(id for id in ("cancel", *FOOTERS[pane]) if self._is_useful(id))
         keys: tuple[tuple[str, str], ...] = ()
@@ -280,7 +270,6 @@ class MainScreen(BaseScreen[None]):
     # Commands
 
     async def action_run_command(self, id: str) -> None:
-        """Call the handler of a command."""
         result = attrgetter(BY_ID[id].handler)(self)()
         if isawaitable(result):
             await result
@@ -302,7 +291,6 @@ class MainScreen(BaseScreen[None]):
             self.show_pane(Pane.TASK)
 
     def go_to_failure(self) -> None:
-        """Go to the line of the first failed check."""
         row = self.panes.results.first_failure
         if row is None or row.place is None:
             self.status.show_answer("No failed check points at a line.")
@@ -310,7 +298,6 @@ class MainScreen(BaseScreen[None]):
         self.post_message(row.place)
 
     def open_check(self) -> None:
-        """Open the check with the focus, or close it."""
         if isinstance(self.focused, CheckRow):
             self.focused.action_open_or_close()
 

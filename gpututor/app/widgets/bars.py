@@ -60,7 +60,6 @@ class TabBar(Widget):
         return Content.assemble(line, " " * (width - title.cell_length + 1), title.stylize(_PALE))
 
     def places(self) -> list[Offset]:
-        """Return the position of each tab on the screen."""
         widths = [self._start.cell_length, *map(len, self._tabs()[:-1])]
         return [Offset(self.region.x + x, self.region.y) for x in accumulate(widths)]
 
@@ -97,7 +96,6 @@ class StatusBar(Widget):
         self._file = self._device = ""
 
     def show_news(self, text: str) -> None:
-        """Show an event until the next one."""
         self._show(escape_control_chars(text), "")
 
     def show_answer(self, text: str) -> None:
@@ -113,7 +111,6 @@ class StatusBar(Widget):
             self.refresh()
 
     def show_file_state(self, file: str, device: str = "") -> None:
-        """Show the state of the file and the device."""
         file, device = escape_control_chars(file), escape_control_chars(device)
         if (file, device) != (self._file, self._device):
             self._file, self._device = file, device

@@ -215,12 +215,10 @@ class CoursePane(Vertical):
 
     @property
     def is_typing(self) -> bool:
-        """True if the filter has the focus."""
         return self.filter is not None and self.filter.has_focus
 
     @property
     def next_view(self) -> str:
-        """Name of the view that `v` shows next."""
         state = _VIEWS[(_VIEWS.index(self._view) + 1) % len(_VIEWS)]
         return str(state).capitalize() if state is not None else "All"
 

@@ -121,7 +121,6 @@ class CourseText(Markdown):
 
     @property
     def links(self) -> list[Link]:
-        """All links, in the order of the text."""
         return [link for block in self.query(MarkdownBlock) for link in _links_of(block)]
 
     @property

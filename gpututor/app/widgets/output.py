@@ -112,29 +112,29 @@ def printed(run: RunSummary, most_lines: int | None = SHOWN_LINES) -> str:
     return "\n".join(shown)
 
 
-class _Line(NamedTuple):
-    text: str
-    is_heading: bool
+_SCROLL_KEYS: list[BindingType] = [
+    Binding("j,down", "by(1)", show=False),
+    Binding("k,up", "by(-1)", show=False),
+    Binding("space,pagedown", "page(1)", show=False),
+    Binding("pageup", "page(-1)", show=False),
+    Binding("g,home", "end('home')", show=False),
+    Binding("G,end", "end('end')", show=False),
+]
 
 
 class LongText(ScrollView, can_focus=True):
     """Sections with wrapped lines, to scroll."""
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {"long-text--heading"}
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("j", "scroll_down", show=False),
-        Binding("k", "scroll_up", show=False),
-        Binding("space", "page_down", show=False),
-        Binding("g", "scroll_home", show=False),
-        Binding("G", "scroll_end", show=False),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = _SCROLL_KEYS
 
     def __init__(self, sections: Sequence[Section], first: int = 0, *, id: str | None = None) -> None:
         """`first`: index of the section to start at."""
         super().__init__(id=id)
         self._sections = sections
         self._first: int | None = first
-        self._lines: list[_Line] = []
+        self._lines: list[tuple[str, bool]] = []
+        """Text, and True for a heading."""
         self._width = 0
 
     def on_resize(self, event: events.Resize) -> None:
@@ -146,10 +146,10 @@ class LongText(ScrollView, can_focus=True):
         self._lines = []
         for section in self._sections:
             starts.append(len(self._lines))
-            self._lines += [_Line(text, True) for text in _wrapped(section.heading, width)]
+            self._lines += [(text, True) for text in _wrapped(section.heading, width)]
             if section.text:
-                self._lines += [_Line(text, False) for text in _wrapped(section.text, width)]
-            self._lines.append(_Line("", False))
+                self._lines += [(text, False) for text in _wrapped(section.text, width)]
+            self._lines.append(("", False))
         self.virtual_size = Size(width, len(self._lines))
         if self._first is not None and starts:
             self.call_after_refresh(self.scroll_to, y=starts[self._first], animate=False)
@@ -161,28 +161,19 @@ class LongText(ScrollView, can_focus=True):
         style = self.rich_style
         if row >= len(self._lines):
             return Strip.blank(self._width, style)
-        line = self._lines[row]
-        if line.is_heading:
+        text, is_heading = self._lines[row]
+        if is_heading:
             style += self.get_component_rich_style("long-text--heading", partial=True)
-        return Strip([Segment(line.text, style)], cell_len(line.text)).adjust_cell_length(self._width, self.rich_style)
+        return Strip([Segment(text, style)], cell_len(text)).adjust_cell_length(self._width, self.rich_style)
 
-    def action_scroll_down(self) -> None:
-        self.scroll_relative(y=1, animate=False)
+    def action_by(self, down: int) -> None:
+        self.scroll_relative(y=down, animate=False)
 
-    def action_scroll_up(self) -> None:
-        self.scroll_relative(y=-1, animate=False)
+    def action_page(self, by: int) -> None:
+        self.scroll_relative(y=by * (self.size.height - 1), animate=False)
 
-    def action_page_down(self) -> None:
-        self.scroll_relative(y=self.size.height - 1, animate=False)
-
-    def action_page_up(self) -> None:
-        self.scroll_relative(y=1 - self.size.height, animate=False)
-
-    def action_scroll_home(self) -> None:
-        self.scroll_home(animate=False)
-
-    def action_scroll_end(self) -> None:
-        self.scroll_end(animate=False)
+    def action_end(self, which: str) -> None:
+        (self.scroll_home if which == "home" else self.scroll_end)(animate=False)
 
 
 def _wrapped(text: str, width: int) -> Iterator[str]:
@@ -217,14 +208,9 @@ class SubmissionText(ScrollView, can_focus=True):
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {f"submission-text--{name}" for name in ("number", "marked", "line")}
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("j,down", "by(1)", show=False),
-        Binding("k,up", "by(-1)", show=False),
-        Binding("space,pagedown", "page(1)", show=False),
-        Binding("pageup", "page(-1)", show=False),
+        *_SCROLL_KEYS,
         Binding("l,right", "right(1)", show=False),
         Binding("h,left", "right(-1)", show=False),
-        Binding("g,home", "end('home')", show=False),
-        Binding("G,end", "end('end')", show=False),
     ]
 
     def __init__(self, *, id: str | None = None) -> None:
@@ -243,7 +229,6 @@ class SubmissionText(ScrollView, can_focus=True):
         self.refresh()
 
     def go_to(self, line: int) -> None:
-        """Scroll to a line and highlight it."""
         self._line = max(1, min(line, len(self._lines)))
         self.scroll_to(0, max(0, self._line - 1 - self.size.height // 3), animate=False)
         self.refresh()

@@ -45,7 +45,6 @@ class ScenarioHeadings:
             self.line.watch(self._body, name, self._look_soon, init=False)
 
     def begin(self, scenario: str, device: str) -> None:
-        """Begin a scenario. Its checks come below a heading if there is more than one scenario."""
         if scenario not in self._headings:
             where = device_words(device)
             text = where if where.startswith(scenario) else f"{scenario}: {where}"
@@ -202,7 +201,6 @@ class Results(Vertical, can_focus=True):
         self._device.update(device)
 
     def begin(self, source: str) -> None:
-        """Show that a run of the text `source` begins."""
         self._clear()
         self._source = source
         self._on_device = ""
@@ -225,7 +223,6 @@ class Results(Vertical, can_focus=True):
             self._ticking.pause()
 
     def scenario_started(self, scenario: str, device: str, number: int = 1, of: int = 1) -> None:
-        """Show that scenario `number` of `of` begins."""
         if self._progress is not None:
             self._progress.scenario_started(number, of)
         self._on_device = f"On {device_words(device)}"
@@ -321,7 +318,6 @@ class Results(Vertical, can_focus=True):
             self._device.update(f"{shown}. {words}" if shown else words)
 
     def show_report(self, report: Report, source: str, news: str, *, older: bool = False) -> None:
-        """Show the complete report of an earlier run."""
         self.begin(source)
         for run in report.runs:
             self.scenario_started(run.scenario, run.device)
@@ -358,7 +354,6 @@ class Results(Vertical, can_focus=True):
             self.call_after_refresh(self._show_start)
 
     def look_at(self, row: CheckRow) -> None:
-        """Focus a check."""
         self._is_new = False
         row.focus()
 
