@@ -1,4 +1,4 @@
-"""The learner's app, its palette, and what it rescues when it crashes."""
+"""The learner's app, its palette, and saving text in a crash."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class GpututorApp(BaseApp):
-    """A terminal trainer. Everything that it works on is handed in."""
+    """The terminal trainer."""
 
     TITLE = "gpututor"
 
@@ -48,41 +48,39 @@ class GpututorApp(BaseApp):
         settings: SettingsFile | None = None,
         collector: GcScheduler | None = None,
     ) -> None:
-        """`workspace` None: there is none yet, and the welcome offers to make one in `new_workspace`.
+        """Without a `workspace`, the welcome screen offers to make one in `new_workspace`.
 
-        `find_devices` is called in a thread after the first paint. `collector`: for a process of the app's own.
+        `find_devices` is called in a thread after the first paint. `collector`: if no other app shares the process.
         """
         super().__init__(client=client, settings=settings, collector=collector)
         self._course = course
         self._workspace = workspace
         self._progress = progress
-        progress.patience = briefly  # it is read where keys are answered; the main screen's writer writes
+        progress.patience = briefly  # reading must not delay keys; the main screen's writer writes
         self._new_workspace = new_workspace or default_workspace(course.place)
         self._remembers = new_workspace is None
-        """Whether a workspace that is made here is used from then on where none is named."""
+        """True to make a new workspace the default one."""
         self._find_devices = find_devices
 
     async def on_event(self, event: events.Event) -> None:
         if isinstance(event, (events.Key, events.MouseDown)) and not event.is_forwarded:
-            for desk in self._desks:
-                desk.status.forget_answer()
+            for main in self._main_screens:
+                main.status.forget_answer()
         await super().on_event(event)
 
     def leave_at_once(self) -> None:
-        """As before, and nothing may be lost."""
-        for desk in self._desks:
-            desk.files.rescue()
+        for main in self._main_screens:
+            main.files.rescue()
         super().leave_at_once()
 
     @property
-    def _desks(self) -> list[MainScreen]:
+    def _main_screens(self) -> list[MainScreen]:
         return [screen for screen in self.screen_stack if isinstance(screen, MainScreen)]
 
     def _fatal_error(self) -> None:
-        """A fault of ours that nobody foresaw: what is open is saved, and the log has what Textual would print."""
-
+        """Save the open file, and write the error to the log, where Textual would print it."""
         self.bell()
-        self.panic(crash_message(sys.exc_info()[1] or error_of(self), self._desks))
+        self.panic(crash_message(sys.exc_info()[1] or error_of(self), self._main_screens))
 
     def palette_entries(self, screen: Screen[Any], query: str) -> Iterator[Entry]:
         from gpututor.app.palette import learner_entries  # with the first use of the palette
@@ -97,7 +95,7 @@ class GpututorApp(BaseApp):
         return MainScreen(learner, self._first_exercise(), self._client, find_devices=self._find_devices)
 
     def _first_exercise(self) -> Exercise:
-        """Where the learner left off, or the beginning."""
+        """Return the last open exercise, or the first of the course."""
         current = self._progress.current_exercise()
         exercises = self._course.exercises
         return next((exercise for exercise in exercises if exercise.key == current), exercises[0])
@@ -112,8 +110,8 @@ class GpututorApp(BaseApp):
         )
 
     def action_begin(self) -> None:
-        """Make the learner's folder and go to the first exercise. A folder that cannot be made is told in a dialog."""
-        if self._desks:
+        """Make the learner's folder and go to the first exercise. A dialog reports a folder that cannot be made."""
+        if self._main_screens:
             return  # Enter came twice in one moment
         try:
             self._workspace, _ = make_workspace(self._new_workspace, self._course, remember=self._remembers)
@@ -123,35 +121,34 @@ class GpututorApp(BaseApp):
         self.push_screen(self._main(self._workspace))
 
     async def action_quit(self) -> None:
-        """Leave, from wherever: what is open is saved first, and may ask."""
-        for desk in self._desks:
-            await desk.caught_up()
-            desk.leave()
+        for main in self._main_screens:
+            await main.caught_up()
+            main.leave()
             return
         self.exit()
 
 
-def crash_message(error: BaseException | None, desks: Sequence[MainScreen]) -> Text:
-    """Write the log, save what is open on `desks`, and say what became of it."""
+def crash_message(error: BaseException | None, screens: Sequence[MainScreen]) -> Text:
+    """Write the log, save the open files, and return a message about both."""
     if error is not None:
         write_log(error)
     return Text(
         f"gpututor stopped in an unexpected way: {error!r}\n"
-        f"{_rescued(desks)} Start gpututor again to go on. The log is {log_file()}"
+        f"{_rescue(screens)} Start gpututor again to go on. The log is {log_file()}"
     )
 
 
-def _rescued(desks: Sequence[MainScreen]) -> str:
-    """Save what is open, whatever else is broken; what became of it."""
+def _rescue(screens: Sequence[MainScreen]) -> str:
+    """Save the open files, whatever else is broken, and describe the result."""
     try:
-        for desk in desks:
-            desk.files.rescue()
+        for screen in screens:
+            screen.files.rescue()
     except Exception as error:
         write_log(error)
         return "Your last edits could not be kept."
-    with_file = [desk for desk in desks if desk.files.is_open]
-    if not with_file:
+    files = [screen.files for screen in screens if screen.files.is_open]
+    if not files:
         return "No file was open."
-    if all(desk.files.is_saved for desk in with_file):
+    if all(file.is_saved for file in files):
         return "Your file is saved."
     return "Your last edits are kept apart, and are offered when you open the exercise again."

@@ -1,4 +1,4 @@
-"""What all apps of gpututor share: colours, settings, keys, and how they leave."""
+"""Base of all apps of gpututor: colors, settings, keys, leaving."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from textual.filter import LineFilter
 from textual.theme import Theme
 
 from gpututor.app import runtime, themes
-from gpututor.app.escape_key import escape_took, quick_driver
+from gpututor.app.escape_key import handle_escape, quick_driver
 from gpututor.app.messages import SettingsChanged
 from gpututor.app.runtime import LOOK_EVERY_S, START_AFTER_S, GcScheduler
 from gpututor.app.themes import ReverseSelection, WithoutColours
@@ -42,7 +42,7 @@ def palette_provider() -> type[Provider]:
 
 
 class BaseApp(App[None]):
-    """An app whose looks are those of the settings."""
+    """App with the theme and the motion of the settings."""
 
     COMMANDS: ClassVar[set[type[Provider] | Callable[[], type[Provider]]]] = {palette_provider}
 
@@ -54,7 +54,7 @@ class BaseApp(App[None]):
     def __init__(
         self, *, client: GradingService, settings: SettingsFile | None = None, collector: GcScheduler | None = None
     ) -> None:
-        """`collector`: for a process of the app's own."""
+        """`collector`: if no other app shares the process."""
         super().__init__()
         self.settings = settings or SettingsFile()
         for theme in themes.OWN:
@@ -68,38 +68,36 @@ class BaseApp(App[None]):
         self._collector = collector
 
     def apply_settings(self) -> None:
-        """Let the chosen colours and motion hold from now on."""
-        chosen = self.settings.now
-        theme = self.get_theme(chosen.theme) or themes.NIGHT
+        settings = self.settings.now
+        theme = self.get_theme(settings.theme) or themes.NIGHT
         self._applied_theme = self.theme = theme.name
-        if (chosen.motion == "none") is not self._is_still:
+        if (settings.motion == "none") is not self._is_still:
             self._is_still = not self._is_still
             self.animation_level = "none" if self._is_still else self._full_motion
 
     @property
     def current_theme(self) -> Theme:
-        """The chosen one; without colours, that which has none."""
+        """The theme of the settings; with NO_COLOR, the theme without colors."""
         return themes.WITHOUT_COLOURS if self.no_color else super().current_theme
 
     def palette_entries(self, screen: Screen[Any], query: str) -> Iterator[Entry]:
-        """List the entries of the palette while `screen` is shown."""
+        """Yield the palette's entries while `screen` is shown."""
         raise NotImplementedError
 
     def get_driver_class(self) -> type[Driver]:
         return quick_driver(super().get_driver_class())
 
     def get_line_filters(self) -> Sequence[LineFilter]:
-        """What changes the styles of all that is drawn."""
         if self.no_color:
             return _WITHOUT_COLOURS
         return _SIXTEEN_COLOURS if self.native_ansi_color else super().get_line_filters()
 
     @on(SettingsChanged)
-    def _take_settings(self) -> None:
+    def _settings_changed(self) -> None:
         self.apply_settings()
 
     def _remember_theme(self, _: Theme) -> None:
-        """The palette chose other colours. Under NO_COLOR, what Textual tells of is not what was chosen."""
+        """Save a theme chosen in the palette. With NO_COLOR, Textual passes another theme than the chosen one."""
         if self.theme == self._applied_theme:
             return
         self._applied_theme = self.theme
@@ -118,7 +116,7 @@ class BaseApp(App[None]):
         if self.screen_stack:
             super().refresh_css(animate)
         else:
-            # Before there is a screen, the style sheets need not be read a second time (10 ms).
+            # Without a screen, the style sheets need not be read a second time (10 ms).
             self.stylesheet.set_variables(self.get_css_variables())
             self.stylesheet.update(self, animate=animate)
 
@@ -130,28 +128,25 @@ class BaseApp(App[None]):
     async def on_event(self, event: events.Event) -> None:
         if self._collector is not None and isinstance(event, events.InputEvent):
             self._collector.input_came()
-        if not isinstance(event, events.Key) or not await escape_took(self, event):
+        if not isinstance(event, events.Key) or not await handle_escape(self, event):
             await super().on_event(event)
 
     def action_command_palette(self) -> None:
-        """Show what can be done, by name."""
         from gpututor.app.screens.palette import open_palette  # 10 ms: with its first use
 
         open_palette(self)
 
     def search_themes(self) -> None:
-        """Show the themes, by name."""
         from gpututor.app.screens.palette import open_themes  # as above
 
         open_themes(self)
 
     def leave_at_once(self) -> None:
-        """The terminal was closed, or the program told to end: nobody can be asked."""
+        """Leave without questions: the terminal was closed, or the process got a signal."""
         self._client.cancel()
         self.exit()
 
     def show_error(self, error: TutorError) -> None:
-        """Say in a dialog what went wrong."""
         from gpututor.app.screens.base import error_dialog
 
         self.push_screen(error_dialog(error))

@@ -1,20 +1,17 @@
-"""Every command of the main screen, declared once: keys, palette, footers and help all come from here.
-
-Those of the other screens are in `screen_commands`, which comes after the first paint.
-"""
+"""Commands of every screen, declared once: keys, footers, help and palette entries come from this table."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import NamedTuple
 
-from textual.binding import Binding
+from textual.binding import Binding, BindingType
 
 
 class Pane(StrEnum):
-    """What a learner can be looking at. The order is that of the tabs."""
+    """Panes of the main screen, in the order of the tabs."""
 
     COURSE = "course"
     LESSON = "lesson"
@@ -27,208 +24,278 @@ class Pane(StrEnum):
     def heading(self) -> str:
         return self.value.capitalize()
 
-    @property
-    def digit(self) -> str:
-        return str(list(Pane).index(self) + 1)
-
 
 @dataclass(frozen=True)
 class Command:
-    """Something that a learner can do."""
+    """An action of a screen, with its keys and its texts."""
 
     handler: str
-    """Path of the method that does it, from the main screen; on another screen, a name."""
-    keys: tuple[str, ...]
-    """Keys that work everywhere, in the editor too: control and function keys. The first one is shown."""
-    letters: tuple[str, ...]
-    """Keys that work outside the editor. The first one is shown there."""
+    """Path of the method that runs it, starting at the main screen; on another screen, a name."""
     title: str
-    """One or two words, for the footer and the palette."""
+    """One or two words for the footer and the palette."""
     help: str
     """A sentence."""
+    bound: tuple[tuple[str, str], ...]
+    """Keys outside the editor with their actions. The first key is shown."""
+    keys: tuple[str, ...] = ()
+    """Control and function keys that work everywhere on the main screen, in the editor too. The first one is shown."""
     group: str = ""
-    """Its heading on the help screen."""
-    editor_only: bool = False
-    action: str = ""
-    """The screen's action, where it is not called as the id."""
+    """Heading on the main screen's help."""
     shown: str = ""
-    """The keys as the help writes them, where that is not one by one."""
+    """Keys as the help shows them; empty to list the keys one by one."""
     bar: tuple[str, str] | None = None
-    """Key and words for the screen's line of keys; None where the line does not name it."""
-    more: tuple[tuple[str, str], ...] = ()
-    """Further keys with actions of their own, such as those of the other direction."""
+    """Key and words for the screen's key bar; None if the bar does not show the command."""
     palette: tuple[str, ...] | None = None
-    """Other names in the palette, of a command of another screen than the main one; None where it is not there."""
-
-    @property
-    def bound(self) -> tuple[tuple[str, str], ...]:
-        """Each key outside an editor with its action."""
-        own = tuple((key, self.action or self.id) for key in self.letters)
-        return (*own, *((key, action) for keys, action in self.more for key in keys.split(",")))
+    """Other names in the palette; None if the palette does not list the command."""
 
     @property
     def id(self) -> str:
-        """The name of the method."""
         return self.handler.rpartition(".")[2].removeprefix("action_")
 
+    @property
+    def letters(self) -> tuple[str, ...]:
+        """Keys outside the editor."""
+        return tuple(key for key, _ in self.bound)
 
-MOVING = "Moving about"
-WORKING = "Working on an exercise"
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(text.split(",")) if text else ()
+
+
+def _group(group: str, *rows: tuple[str, str, str, str, str, str]) -> Iterator[Command]:
+    """Declare commands of the main screen: handler, keys for everywhere, other keys, title, other names, help."""
+    for handler, keys, letters, title, names, help in rows:
+        command = Command(handler, title, help, (), tuple(keys.split()), group, palette=_names(names))
+        bound = tuple((letter, f"run_command('{command.id}')") for letter in letters.split())
+        yield replace(command, bound=bound)
+
+
+def _row(
+    id: str, keys: str, title: str, help: str, *, shown: str = "", bar: str = "", palette: str | None = None
+) -> Command:
+    """Declare a command of another screen.
+
+    `keys`: groups of keys, such as `j,down:step(1) k:step(-1)`. The action is `id` if a group names none. Without
+    keys, a widget of the screen handles them. `bar`: `key: words`. `palette`: other names, separated by commas.
+    """
+    bound = []
+    for group in keys.split():
+        names, _, action = group.partition(":")
+        bound += [(key, action or id) for key in names.split(",")]
+    key, _, words = bar.partition(": ")
+    names_ = None if palette is None else _names(palette)
+    return Command(id, title, help, tuple(bound), shown=shown, bar=(key, words) if bar else None, palette=names_)
+
+
 EDITING = "In the editor"
-PROGRAM = "The program"
-
+# fmt: off
 COMMANDS = (
-    Command("navigator.show_course", ("f2",), ("1", "l"), "Course", "Show the list of lessons and exercises.", MOVING),
-    Command(
-        "navigator.show_lesson", ("ctrl+l",), ("2",), "Lesson", "Read the lesson that the exercise belongs to.", MOVING
+    *_group("Moving about",
+        ("navigator.show_course", "f2", "1 l", "Course", "list", "Show the list of lessons and exercises."),
+        ("navigator.show_lesson", "ctrl+l", "2", "Lesson", "", "Read the lesson that the exercise belongs to."),
+        ("navigator.show_task", "f3 ctrl+t", "3 t", "Task", "", "Read what the exercise asks for."),
+        ("navigator.show_code", "f4", "4 e", "Code", "editor", "Go to your file."),
+        ("navigator.show_results", "f6 ctrl+r", "5", "Results", "", "See what the checks said."),
+        ("navigator.next_pane", "", "tab", "Next pane", "", "Go to the pane that follows."),
+        ("navigator.previous_pane", "", "shift+tab", "Previous pane", "", "Go to the pane before."),
+        ("navigator.next_exercise", "ctrl+n f9", "n", "Next", "", "Open the next exercise."),
+        ("navigator.previous_exercise", "shift+f9", "p", "Previous", "", "Open the exercise before."),
+        ("navigator.search", "shift+f3", "slash", "Search", "find text", "Find words in lessons, tasks and names."),
+        ("navigator.jump", "ctrl+o", "semicolon", "Jump", "", "Letters appear: press one, and be there."),
+        ("navigator.go_back", "alt+left", "backspace", "Back", "", "Back to where you followed a link."),
     ),
-    Command("navigator.show_task", ("f3", "ctrl+t"), ("3", "t"), "Task", "Read what the exercise asks for.", MOVING),
-    Command("navigator.show_code", ("f4",), ("4", "e"), "Code", "Go to your file.", MOVING),
-    Command("navigator.show_results", ("f6", "ctrl+r"), ("5",), "Results", "See what the checks said.", MOVING),
-    Command("navigator.next_pane", (), ("tab",), "Next pane", "Go to the pane that follows.", MOVING),
-    Command("navigator.previous_pane", (), ("shift+tab",), "Previous pane", "Go to the pane before.", MOVING),
-    Command("navigator.next_exercise", ("ctrl+n", "f9"), ("n",), "Next", "Open the next exercise.", MOVING),
-    Command("navigator.previous_exercise", ("shift+f9",), ("p",), "Previous", "Open the exercise before.", MOVING),
-    Command("navigator.search", ("shift+f3",), ("slash",), "Search", "Find words in lessons, tasks and names.", MOVING),
-    Command("navigator.jump", ("ctrl+o",), ("semicolon",), "Jump", "Letters appear: press one, and be there.", MOVING),
-    Command("navigator.go_back", ("alt+left",), ("backspace",), "Back", "Back to where you followed a link.", MOVING),
-    Command("runs.run_checks", ("ctrl+s", "f5"), ("r",), "Run", "Save your file and run the checks.", WORKING),
-    Command("cancel", ("escape", "shift+f5"), (), "Stop", "Stop the run; else leave the editor.", WORKING),
-    Command("go_to_failure", ("f12",), ("f",), "Go to line", "Go to the line that a failed check points at.", WORKING),
-    Command("attempts.show_device", ("f10",), ("d",), "Device", "See what the device did in your last run.", WORKING),
-    Command(
-        "attempts.compare", ("shift+f11",), ("V",), "Compare", "Set your last run beside another attempt.", WORKING
+    *_group("Working on an exercise",
+        ("runs.run_checks", "ctrl+s f5", "r", "Run", "grade", "Save your file and run the checks."),
+        ("cancel", "escape shift+f5", "", "Stop", "cancel", "Stop the run; else leave the editor."),
+        ("go_to_failure", "f12", "f", "Go to line", "failure", "Go to the line that a failed check points at."),
+        ("attempts.show_device", "f10", "d", "Device", "trace", "See what the device did in your last run."),
+        ("attempts.compare", "shift+f11", "V", "Compare", "beside", "Set your last run beside another attempt."),
+        ("attempts.export_trace", "", "X", "Export trace", "Perfetto", "Write your last run's trace, for Perfetto."),
+        ("open_check", "", "space", "Open", "", "Open or close the check that has the cursor."),
+        ("attempts.show_all_text", "shift+f12", "v", "All text", "output", "Read all that the run said, however long."),
+        ("attempts.show_history", "shift+f6", "a", "Attempts", "history",
+         "See your attempts, and what changed between them."),
+        ("external_editor.open_file", "shift+f4", "o", "Own editor", "", "Open your file in your own editor."),
+        ("learning.show_hints", "f7 ctrl+g", "h 6", "Hint", "", "Show the hints; once more for the next one."),
+        ("learning.show_solution", "f8", "s", "Solution", "diff", "Compare your file with the solution."),
+        ("learning.reset", "shift+f10", "x", "Reset", "starter", "Start again from the starter; your file is kept."),
     ),
-    Command("attempts.export_trace", (), ("X",), "Export trace", "Write your last run's trace, for Perfetto.", WORKING),
-    Command("open_check", (), ("space",), "Open", "Open or close the check that has the cursor.", WORKING),
-    Command(
-        "attempts.show_all_text",
-        ("shift+f12",),
-        ("v",),
-        "All text",
-        "Read all that the run said, however long.",
-        WORKING,
+    *_group(EDITING,
+        ("panes.editor.action_toggle_comment", "ctrl+underscore f11", "", "Comment", "uncomment",
+         "Comment lines out, or in again."),
+        ("editing.find", "ctrl+f", "", "Find", "replace", "Find and replace in your file."),
+        ("panes.editor.action_select_all", "alt+a", "", "Select all", "", "Select your whole file."),
+        ("editing.complete", "ctrl+@ ctrl+space", "", "Complete", "", "Show the names that can stand here."),
+        ("panes.editor.action_move_lines_up", "alt+up", "", "Line up", "move up",
+         "Move the line, or the selected ones, up."),
+        ("panes.editor.action_move_lines_down", "alt+down", "", "Line down", "move down",
+         "Move the line, or the selected ones, down."),
+        ("panes.editor.action_duplicate_lines", "alt+shift+down", "", "Duplicate", "copy line",
+         "Put the line a second time below."),
+        ("editing.switch_costs", "shift+f8", "c", "Costs", "", "Show at each line what it cost, or hide it."),
     ),
-    Command(
-        "attempts.show_history",
-        ("shift+f6",),
-        ("a",),
-        "Attempts",
-        "See your attempts, and what changed between them.",
-        WORKING,
+    *_group("The program",
+        ("learning.show_progress", "shift+f7", "w", "Progress", "statistics",
+         "How far you are, and what is worth repeating."),
+        ("runs.show_devices", "shift+f1", "D", "Devices", "models,doctor",
+         "See what is here; choose where your runs happen."),
+        ("show_settings", "shift+f2", "comma", "Settings", "options", "Colours, editor, motion, when checks run."),
+        ("attempts.save_screen", "", "S", "Save screen", "screenshot", "Write a picture of the screen into exports."),
+        ("show_help", "f1", "question_mark", "Help", "keys", "Show the keys."),
+        ("leave", "ctrl+q", "q", "Quit", "exit", "Save and leave."),
     ),
-    Command(
-        "external_editor.open_file", ("shift+f4",), ("o",), "Own editor", "Open your file in your own editor.", WORKING
-    ),
-    Command(
-        "learning.show_hints",
-        ("f7", "ctrl+g"),
-        ("h", "6"),
-        "Hint",
-        "Show the hints; once more for the next one.",
-        WORKING,
-    ),
-    Command("learning.show_solution", ("f8",), ("s",), "Solution", "Compare your file with the solution.", WORKING),
-    Command(
-        "learning.reset", ("shift+f10",), ("x",), "Reset", "Start again from the starter; your file is kept.", WORKING
-    ),
-    Command(
-        "panes.editor.action_toggle_comment",
-        ("ctrl+underscore", "f11"),
-        (),
-        "Comment",
-        "Comment lines out, or in again.",
-        EDITING,
-        True,
-    ),
-    Command("editing.find", ("ctrl+f",), (), "Find", "Find and replace in your file.", EDITING, True),
-    Command("panes.editor.action_select_all", ("alt+a",), (), "Select all", "Select your whole file.", EDITING, True),
-    Command(
-        "editing.complete",
-        ("ctrl+@", "ctrl+space"),
-        (),
-        "Complete",
-        "Show the names that can stand here.",
-        EDITING,
-        True,
-    ),
-    Command(
-        "editing.move_lines_up", ("alt+up",), (), "Line up", "Move the line, or the selected ones, up.", EDITING, True
-    ),
-    Command(
-        "editing.move_lines_down",
-        ("alt+down",),
-        (),
-        "Line down",
-        "Move the line, or the selected ones, down.",
-        EDITING,
-        True,
-    ),
-    Command(
-        "panes.editor.action_duplicate_lines",
-        ("alt+shift+down",),
-        (),
-        "Duplicate",
-        "Put the line a second time below.",
-        EDITING,
-        True,
-    ),
-    Command(
-        "editing.switch_costs", ("shift+f8",), ("c",), "Costs", "Show at each line what it cost, or hide it.", EDITING
-    ),
-    Command(
-        "learning.show_progress",
-        ("shift+f7",),
-        ("w",),
-        "Progress",
-        "How far you are, and what is worth repeating.",
-        PROGRAM,
-    ),
-    Command(
-        "runs.show_devices",
-        ("shift+f1",),
-        ("D",),
-        "Devices",
-        "See what is here; choose where your runs happen.",
-        PROGRAM,
-    ),
-    Command(
-        "show_settings", ("shift+f2",), ("comma",), "Settings", "Colours, editor, motion, when checks run.", PROGRAM
-    ),
-    Command("attempts.save_picture", (), ("S",), "Save screen", "Write a picture of the screen into exports.", PROGRAM),
-    Command("show_help", ("f1",), ("question_mark",), "Help", "Show the keys.", PROGRAM),
-    Command("leave", ("ctrl+q",), ("q",), "Quit", "Save and leave.", PROGRAM),
 )
 
-BY_ID = {command.id: command for command in COMMANDS}
-
-OTHER_NAMES: dict[str, tuple[str, ...]] = {
-    "show_course": ("list",),
-    "show_code": ("editor",),
-    "search": ("find text",),
-    "run_checks": ("grade",),
-    "cancel": ("cancel",),
-    "go_to_failure": ("failure",),
-    "show_device": ("trace",),
-    "compare": ("beside",),
-    "export_trace": ("Perfetto",),
-    "show_all_text": ("output",),
-    "show_history": ("history",),
-    "show_solution": ("diff",),
-    "reset": ("starter",),
-    "toggle_comment": ("uncomment",),
-    "find": ("replace",),
-    "move_lines_up": ("move up",),
-    "move_lines_down": ("move down",),
-    "duplicate_lines": ("copy line",),
-    "show_progress": ("statistics",),
-    "show_devices": ("models", "doctor"),
-    "show_settings": ("options",),
-    "save_picture": ("screenshot",),
-    "show_help": ("keys",),
-    "leave": ("exit",),
+SCREENS: dict[str, tuple[Command, ...]] = {
+    "main": COMMANDS,
+    "trace": (
+        _row("pages", "1:tab(0) 2:tab(1) 3:tab(2) 4:tab(3) 5:tab(4) tab:next_tab(1) shift+tab:next_tab(-1)", "Tab",
+             "The tabs; Tab and Shift+Tab go through them.", shown="1-5", bar="1-5: tab"),
+        _row("case", "c:case(1) C:case(-1)", "Call", "Another call of your function.", shown="c C", bar="c: call"),
+        _row("scenario", "s:scenario(1)", "Scenario", "Another scenario.", bar="s: scenario"),
+        _row("compare", "V,shift+f11,f23", "Compare", "Compare the attempt with another.", bar="V: compare"),
+        _row("export", "X", "Export", "Write the trace of this call, for Perfetto.", bar="X: export"),
+        _row("run", "r,f5,ctrl+s", "Run", "Back, and run the checks again.", bar="r: run the checks"),
+        _row("save_screen", "S", "Save screen", "Write a picture of the screen into exports."),
+        _row("help", "question_mark,f1", "Help", "How to read the tab, and its keys.", bar="?: help"),
+        _row("close", "escape,q,d,f10", "Back", "Back.", shown="Esc  q  d", bar="Esc: back"),
+    ),
+    "compare": (
+        _row("pages", "1:page(0) 2:page(1) 3:page(2) tab:next_page(1) shift+tab:next_page(-1)", "Page",
+             "The pages; Tab and Shift+Tab go through them.", shown="1-3", bar="1-3: page"),
+        _row("other", "a:other(1) A:other(-1)", "Beside another", "Beside another attempt, or the baseline.",
+             shown="a A", bar="a: beside another"),
+        _row("case", "c:case(1) C:case(-1)", "Call", "Another call of your function.", shown="c C", bar="c: call"),
+        _row("scenario", "s:scenario(1)", "Scenario", "Another scenario.", bar="s: scenario"),
+        _row("save_screen", "S", "Save screen", "Write a picture of the screen into exports."),
+        _row("help", "question_mark,f1", "Help", "How to read the page, and its keys.", bar="?: help"),
+        _row("close", "escape,q,V,shift+f11,f23", "Back", "Back.", shown="Esc  q  V", bar="Esc: back"),
+    ),
+    "history": (
+        _row("rows", "", "Attempt", "From attempt to attempt; the best has a mark.", shown="j k  ↑ ↓"),
+        _row("report", "enter,o:choose('report')", "Report",
+             "Show what the checks said of it; your file stays as it is.", shown="Enter  o", bar="Enter: report"),
+        _row("text", "b:choose('text')", "Text", "Put its text into your file. What was there is kept in .backups.",
+             bar="b: take its text back"),
+        _row("device", "d,f10:choose('device')", "Device", "See what the device did in it.", bar="d: device"),
+        _row("compare", "V,shift+f11,f23:choose('compare')", "Compare", "Set it beside another attempt.",
+             bar="V: compare"),
+        _row("changes", "tab:scroll_changes", "Changes", "Show more of what changed in the file."),
+        _row("close", "escape,q,a,shift+f6,f18", "Back", "Back.", shown="Esc  q  a", bar="Esc: back"),
+        _row("help", "question_mark,f1", "Help", "Show these keys.", bar="?: help"),
+    ),
+    "devices": (
+        _row("choose", "", "Choose", "Let runs happen there, or on that GPU.", bar="Enter: chooses"),
+        _row("rows", "j:step(1) k:step(-1)", "Rows", "Down and up.", shown="j k  ↓ ↑"),
+        _row("scroll", "pagedown:scroll_page(1) pageup:scroll_page(-1)", "Scroll", "Scroll the page.",
+             shown="PgDn PgUp"),
+        _row("pages", "1:page(1) 2:page(2) 3:page(3) tab:turn(1) shift+tab:turn(-1)", "Page",
+             "The pages; Tab turns them.", shown="1-3", bar="Tab: turns the page"),
+        _row("look_again", "r", "Look again", "Look for faults anew.", bar="r: looks again"),
+        _row("close", "escape,q,D,shift+f1,f13", "Close", "Close it.", bar="Esc: closes"),
+    ),
+    "progress": (
+        _row("open", "", "Open", "Open the exercise, or the lesson.", bar="Enter: opens"),
+        _row("again", "x", "Again", "Start the exercise anew; your file is kept in .backups."),
+        _row("rows", "j:step(1) k:step(-1)", "Rows", "Down and up.", shown="j k  ↓ ↑"),
+        _row("ends", "g:end('first') G:end('last')", "Ends", "To the top and to the end."),
+        _row("pages", "1:page(1) 2:page(2) tab:turn(1) shift+tab:turn(-1)", "Page", "The pages; Tab turns them.",
+             shown="1-2", bar="Tab: turns the page"),
+        _row("close", "escape,q,w,shift+f7,f19", "Close", "Close it.", bar="Esc: closes"),
+    ),
+    "search": (
+        _row("open", "", "Open", "Go to the place that was found.", bar="Enter: opens"),
+        _row("rows",
+             "down,ctrl+n:move('cursor_down') up:move('cursor_up') pagedown:move('page_down') pageup:move('page_up')",
+             "Choose", "From place to place.", shown="↓ ↑", bar="↓ ↑: choose"),
+        _row("close", "escape", "Close", "Close it.", bar="Esc: closes"),
+    ),
+    "settings": (
+        _row("turn", "right,l,space:turn(1) left,h:turn(-1)", "Change", "The next value, or the one before.",
+             shown="← →", bar="← →: changes"),
+        _row("rows", "j:step(1) k:step(-1)", "Rows", "Down and up.", shown="j k  ↓ ↑"),
+        _row("next", "", "Next", "The next value, or a line to type in.", bar="Enter: the next one"),
+        _row("close", "escape,q,comma,shift+f2,f14", "Close", "Close it.", bar="Esc: closes"),
+    ),
+    "text": (
+        _row("scroll", "j:scroll(1) k:scroll(-1)", "Scroll", "Down and up.", bar="↓ ↑ Space: scroll"),
+        _row("page", "space", "Page", "A page on."),
+        _row("ends", "g:end('home') G:end('end')", "Ends", "To the top and to the end."),
+        _row("close", "escape,q,f1,question_mark,enter", "Close", "Close it.", bar="Esc: closes"),
+    ),
+    "all_text": (
+        _row("scroll", "", "Scroll", "Down and up.", bar="j k: scroll"),
+        _row("ends", "", "Ends", "To the top and to the end.", bar="g G: top and end"),
+        _row("close", "escape,q,v,enter,shift+f12,f24", "Close", "Close it.", bar="Esc: closes"),
+    ),
+    "diff": (
+        _row("next", "right_square_bracket,n:walk(1)", "Next change", "Go to the next change.", bar="]: next"),
+        _row("before", "left_square_bracket,p:walk(-1)", "Change before", "Go to the change before.", bar="[: before"),
+        _row("scroll", "j:scroll('down') k:scroll('up')", "Scroll", "Down and up.", bar="j k: scroll"),
+        _row("ends", "g:scroll('home') G:scroll('end')", "Ends", "To the top and to the end."),
+        _row("close", "escape,q,enter", "Close", "Close it.", bar="Esc: closes"),
+    ),
+    "finished": (
+        _row("next", "n,f9", "Next", "Open the next exercise.", bar="n: opens"),
+        _row("progress", "w,shift+f7,f19:leave('progress')", "Progress",
+             "How far you are, and what is worth repeating.", bar="w: your progress"),
+        _row("scroll", "j:scroll(1) k:scroll(-1)", "Scroll", "Down and up."),
+        _row("close", "escape,q,enter,space:leave('')", "Stay", "Stay here.", bar="Esc: stays here"),
+    ),
+    "welcome": (
+        _row("begin", "enter,space:app.begin", "Begin", "Make the folder; go to the first exercise.",
+             bar="Enter: begins"),
+        _row("quit", "q,escape:app.quit", "Quit", "Leave.", bar="q: leaves"),
+    ),
+    "question": (
+        _row("before", "left,up:app.focus_previous", "Answer before", "To the answer before."),
+        _row("next", "right,down:app.focus_next", "Next answer", "To the next answer."),
+        _row("give_up", "escape", "Leave", "Give the harmless answer."),
+    ),
+    "class": (
+        _row("cells", "j:step('cursor_down') k:step('cursor_up') g:step('first') G:step('last')", "Cells",
+             "From cell to cell; g and G to the top and to the end.", shown="h j k l  ← ↓ ↑ →", bar="j k: scroll"),
+        _row("open", "", "Open", "Open what was handed in there.", shown="Enter", bar="Enter: open"),
+        _row("students", "", "Students", "On the page of exercises: show its students.", shown="Enter",
+             bar="Enter: its students"),
+        _row("filter", "slash", "Filter", "Filter; Enter goes to the table, Esc shows all again.", bar="/: filter",
+             palette="search,find"),
+        _row("order", "s", "Order", "Order by id, by name, by points.", bar="s: order", palette="sort"),
+        _row("pages", "1:page(0) 2:page(1) 3:page(2) tab:turn(1) shift+tab:turn(-1)", "Page",
+             "Students, exercises, review.", shown="1 2 3  Tab"),
+        _row("read_again", "f5,ctrl+r", "Read again", "Read the class again, as it is by now.", shown="F5  ^r",
+             bar="F5: read again", palette="reload"),
+        _row("palette", "", "Palette", "Find a command, a student or an exercise by its name.", shown="^p"),
+        _row("back", "escape", "Show all", "Show all again, then the first page."),
+        _row("help", "question_mark,f1", "Help", "What is shown, and the keys.", bar="?: help", palette=""),
+        _row("quit", "q,ctrl+q:app.quit", "Quit", "Leave.", shown="q", bar="q: quit"),
+    ),
+    "submission": (
+        _row("checks", "", "Checks", "From check to check.", shown="j k  g G"),
+        _row("line", "", "Line", "Go to the line that the check points at.", shown="Enter"),
+        _row("open_check", "space", "Open", "Open the check, or close it."),
+        _row("attempt", "right_square_bracket:attempt(1) left_square_bracket:attempt(-1)", "Attempt",
+             "This student's next attempt, or the one before.", shown="] [", bar="] [: attempt"),
+        _row("other_side", "tab,shift+tab", "Text", "From the checks to the text, and back.", shown="Tab",
+             bar="Tab: text"),
+        _row("device", "d,f10", "Device", "What the devices did.", shown="d", bar="d: device",
+             palette="trace,timeline"),
+        _row("again", "R", "Grade again", "Grade it again.", bar="R: grade again", palette="regrade"),
+        _row("next", "n:step(1)", "Next student", "The next student's, among those shown.", bar="n p: next, back",
+             palette=""),
+        _row("previous", "p:step(-1)", "Previous student", "The one before.", palette=""),
+        _row("all_text", "v", "All text", "Read everything in full.", bar="v: all", palette=""),
+        _row("help", "question_mark,f1", "Help", "What is shown, and the keys.", bar="?: help", palette=""),
+        _row("back", "escape,q", "Back", "Stop a grading; else back to the class.", shown="Esc", bar="Esc: back",
+             palette=""),
+    ),
 }
-"""What else commands are called, by their ids: the palette finds them by these words, too."""
+# fmt: on
+"""Commands of every screen, in the order of its help and its key bar."""
+
+BY_ID = {command.id: command for command in COMMANDS}
+_PRIORITY = {"tab", "shift+tab", "pagedown", "pageup", "f5", "ctrl+r"}
+"""Keys that other screens handle before the focused widget."""
 
 DEVICE_TABS = {
     "Timeline": "When each kernel and copy of your last run ran.",
@@ -237,58 +304,27 @@ DEVICE_TABS = {
     "Lines": "What each line cost in your last run.",
     "Hazards": "What may go wrong in your last run, and what is worth changing.",
 }
-"""The tabs of the device screen in their order, each with a sentence: the palette opens them, too."""
+"""Tabs of the device screen in their order, each with a sentence for the palette."""
 
-FOOTERS: dict[Pane, tuple[str, ...]] = {
-    Pane.COURSE: ("show_task", "show_code", "run_checks", "next_exercise", "show_help", "leave"),
-    Pane.LESSON: (
-        "go_back",
-        "show_task",
-        "show_code",
-        "show_course",
-        "next_exercise",
-        "search",
-        "jump",
-        "show_help",
-        "leave",
-    ),
-    Pane.TASK: (
-        "go_back",
-        "show_code",
-        "run_checks",
-        "show_hints",
-        "show_course",
-        "show_lesson",
-        "search",
-        "show_help",
-        "leave",
-    ),
-    Pane.CODE: ("run_checks", "show_task", "show_results", "show_hints", "show_course", "show_help", "leave"),
-    Pane.RESULTS: (
-        "open_check",
-        "go_to_failure",
-        "show_code",
-        "run_checks",
-        "show_device",
-        "show_hints",
-        "next_exercise",
-        "show_history",
-        "show_solution",
-        "show_help",
-        "leave",
-    ),
-    Pane.HINTS: ("show_hints", "show_code", "show_task", "run_checks", "show_solution", "show_help", "leave"),
+_FOOTERS = {
+    Pane.COURSE: "show_task show_code run_checks next_exercise",
+    Pane.LESSON: "go_back show_task show_code show_course next_exercise search jump",
+    Pane.TASK: "go_back show_code run_checks show_hints show_course show_lesson search",
+    Pane.CODE: "run_checks show_task show_results show_hints show_course",
+    Pane.RESULTS: "open_check go_to_failure show_code run_checks show_device show_hints next_exercise show_history"
+    " show_solution",
+    Pane.HINTS: "show_hints show_code show_task run_checks show_solution",
 }
-"""What the footer names where it can do something now, the most useful first; the last two always stay."""
+FOOTERS = {pane: (*ids.split(), "show_help", "leave") for pane, ids in _FOOTERS.items()}
+"""Commands of each pane's footer, the most useful first. The last two are always shown."""
 
 
-@dataclass(frozen=True)
-class About:
-    """What the help says of a pane before anything else."""
+class About(NamedTuple):
+    """Introduction of a pane on the help screen."""
 
     sentence: str
     keys: tuple[tuple[str, str], ...]
-    """(keys, what they do) of its own, beside the commands."""
+    """(keys, description) of the pane's own keys, which are no commands."""
 
 
 _TEXT_KEYS = (
@@ -332,32 +368,22 @@ _KEY_NAMES = {
     "slash": "/",
     "semicolon": ";",
     "backspace": "Bksp",
-    "alt+left": "Alt+←",
     "comma": ",",
-    "tab": "Tab",
-    "shift+tab": "Shift+Tab",
     "ctrl+underscore": "^/",
     "ctrl+@": "^Space",
     "ctrl+space": "^Space",
-    "alt+up": "Alt+↑",
-    "alt+down": "Alt+↓",
-    "alt+shift+down": "Alt+Shift+↓",
 }
+_ARROWS = {"Left": "←", "Up": "↑", "Down": "↓"}
 
 
 def key_name(key: str) -> str:
-    """How a key is written for people: `^s`, `F5`, `Esc`, `r`."""
+    """Return how a key is written for people: `^s`, `F5`, `Esc`, `r`, `Alt+↑`."""
     if key in _KEY_NAMES:
         return _KEY_NAMES[key]
     if key.startswith("ctrl+"):
         return f"^{key.removeprefix('ctrl+')}"
-    return "+".join(part.capitalize() if len(part) > 1 else part for part in key.split("+"))
-
-
-def shown_key(command: Command, in_editor: bool) -> str:
-    """The key to name in a footer."""
-    key = command.keys[0] if command.keys and (in_editor or not command.letters) else command.letters[0]
-    return key_name(key)
+    parts = [part.capitalize() if len(part) > 1 else part for part in key.split("+")]
+    return "+".join([*parts[:-1], _ARROWS.get(parts[-1], parts[-1]) if parts[1:] else parts[-1]])
 
 
 class KeyHint(NamedTuple):
@@ -366,14 +392,17 @@ class KeyHint(NamedTuple):
     key: str
     title: str
     command: str = ""
-    """Id of the command that a click runs; empty where there is none."""
+    """Id of the command that a click runs; empty if there is none."""
 
 
 def footer(
     ids: Sequence[str], *, in_editor: bool, keys: Iterable[tuple[str, str]] = ()
 ) -> tuple[list[KeyHint], list[KeyHint]]:
-    """Hints for the commands `ids`, the most useful first, behind `keys`; the last two ids are to stay always."""
-    hints = [KeyHint(shown_key(BY_ID[id], in_editor), BY_ID[id].title, id) for id in ids]
+    """Return hints for `keys` and the commands `ids`, and apart from them the hints of the last two commands."""
+    hints = []
+    for command in map(BY_ID.__getitem__, ids):
+        key = command.keys[0] if command.keys and (in_editor or not command.bound) else command.letters[0]
+        hints.append(KeyHint(key_name(key), command.title, command.id))
     return [*(KeyHint(*key) for key in keys), *hints[:-2]], hints[-2:]
 
 
@@ -388,20 +417,49 @@ def split_keys(*entries: str) -> list[KeyHint]:
 
 
 def shown_keys(command: Command) -> str:
-    """One key for outside the editor, and one that works in it, too."""
+    """Return a key for outside the editor and a key that works everywhere."""
     return "  ".join(key_name(key) for key in (*command.letters[:1], *command.keys[:1]))
 
 
-def _as_sent(key: str) -> str:
-    """What most terminals send for a function key with Shift: F13 to F24; empty for other keys."""
-    number = key.removeprefix("shift+f")
-    return f"f{int(number) + 12}" if key != number and number.isdigit() else ""
-
-
 def bindings() -> Iterator[Binding]:
-    """Bind the keys of the main screen; those that work in the editor have priority, and act after its text."""
+    """Yield the main screen's bindings. Keys that work in the editor have priority, and act after its text."""
     for command in COMMANDS:
-        for key in (*command.keys, *(shifted for name in command.keys if (shifted := _as_sent(name)))):
+        # Most terminals send F13 to F24 for function keys with Shift.
+        shifted = [f"f{int(key[7:]) + 12}" for key in command.keys if key.startswith("shift+f")]
+        for key in (*command.keys, *shifted):
             yield Binding(key, f"after_text('{command.id}')", command.title, show=False, priority=True)
-        for letter in command.letters:
-            yield Binding(letter, f"run_command('{command.id}')", command.title, show=False)
+        for key, action in command.bound:
+            yield Binding(key, action, command.title, show=False)
+
+
+def screen_bindings(screen: str) -> list[BindingType]:
+    """Return the bindings of a screen other than the main one."""
+    return [
+        Binding(key, action, command.title, show=False, priority=key in _PRIORITY)
+        for command in SCREENS[screen]
+        for key, action in command.bound
+    ]
+
+
+def bar(screen: str, *without: str) -> list[KeyHint]:
+    """Return the hints of a screen's key bar, except for the commands `without`."""
+    return [KeyHint(*command.bar) for command in SCREENS[screen] if command.bar and command.id not in without]
+
+
+def foot(screen: str, *without: str) -> str:
+    """Return a dialog's key bar as text, except for the commands `without`."""
+    return "   ".join(f"{hint.key} {hint.title}" for hint in bar(screen, *without))
+
+
+def help_keys(screen: str, *without: str) -> list[tuple[str, str]]:
+    """Return (keys, sentence) of each command of a screen, except for the commands `without`."""
+    rows = (command for command in SCREENS[screen] if command.id not in without)
+    return [(command.shown or _all_keys(command), command.help) for command in rows]
+
+
+def _all_keys(command: Command) -> str:
+    """Return the first key of each action; the key in the bar if a widget handles the key."""
+    if not command.bound:
+        return command.bar[0] if command.bar else ""
+    first = {action: key for key, action in reversed(command.bound)}
+    return " ".join(key_name(key) for key in reversed(first.values()))

@@ -13,7 +13,7 @@ from gpututor.course.model import Course, Exercise, Lesson
 from gpututor.errors import CourseError
 
 _PROSE_LINK = re.compile(
-    r"""(?P<kept> (?P<ticks>`+).+?(?P=ticks)(?!`) | !?\[[^\]\n]*\](?:\([^)\n]*\)|\[[^\]\n]*\]) | <[^>\s]+> )
+    r"""(?P<skip> (?P<ticks>`+).+?(?P=ticks)(?!`) | !?\[[^\]\n]*\](?:\([^)\n]*\)|\[[^\]\n]*\]) | <[^>\s]+> )
       | \b[Ll]esson\s+(?P<lesson>\d{1,2})\b(?!\.\d)
       | \b[Ee]xercise\s+(?P<exercise>\d{1,2}\.\d{1,2})\b""",
     re.VERBOSE | re.DOTALL,
@@ -24,12 +24,11 @@ _HEADING_LINE = re.compile(r"(#{1,6})\s+(.*?)\s*#*\s*$")
 
 @dataclass(frozen=True)
 class Destination:
-    """Where a link leads. One of `lesson` and `exercise` is set."""
+    """Target of a link."""
 
-    lesson: Lesson | None = None
-    exercise: Exercise | None = None
+    page: Lesson | Exercise
     anchor: str = ""
-    """The heading to scroll to, as in a link; empty: the top."""
+    """Heading to scroll to, as in a link; empty for the top."""
 
 
 def is_web(target: str) -> bool:
@@ -37,70 +36,61 @@ def is_web(target: str) -> bool:
 
 
 def destination(course: Course, target: str, here: Lesson | Exercise) -> Destination | None:
-    """Where a link in the text of `here` leads; None when nothing is there.
+    """Return the destination of a link in the text of `here`; None if there is none.
 
     A target is a path as on GitHub (`../05_keep_the_data_moving/lesson.md#streams`), a number (`5`, `2.3`), a name or
     only a heading (`#streams`).
     """
     name, _, anchor = target.partition("#")
     if not name:
-        return _to(here, anchor)
+        return Destination(here, anchor)
     path = os.path.normpath(here.folder / name)
     if os.path.basename(path) in ("lesson.md", "task.md"):
         path = os.path.dirname(path)
     words = Path(name.removesuffix("/lesson.md").removesuffix("/task.md").rstrip("/")).name
     for lesson in course.lessons:
         if path == os.path.normpath(lesson.folder) or words in (str(lesson.number), lesson.slug, lesson.folder.name):
-            return _to(lesson, anchor)
+            return Destination(lesson, anchor)
     for exercise in course.exercises:
         if path == os.path.normpath(exercise.folder):
-            return _to(exercise, anchor)
+            return Destination(exercise, anchor)
     for exercise in course.exercises:
         if name.rstrip("/") in (exercise.label, exercise.slug, exercise.key):
-            return _to(exercise, anchor)
+            return Destination(exercise, anchor)
     return None
 
 
-def _to(page: Lesson | Exercise, anchor: str) -> Destination:
-    return Destination(lesson=page, anchor=anchor) if isinstance(page, Lesson) else Destination(None, page, anchor)
+def with_links(course: Course, text: str, page: Lesson | Exercise) -> str:
+    """Return the text of `page` with links at "lesson 5" and "exercise 2.3".
 
-
-def with_links(course: Course, text: str, *, lesson: Lesson | None = None, exercise: Exercise | None = None) -> str:
-    """The text of a lesson or a task with what it names made links: "lesson 5", "exercise 2.3".
-
-    At a lesson's end stand its exercises, at a task's end its lesson. The lines before keep their numbers.
+    Links to a lesson's exercises, or to a task's lesson, are added at the end. Lines keep their numbers.
     """
-    known = {str(each.number) for each in course.lessons} - {str(lesson.number) if lesson else ""}
-    labels = {each.label for each in course.exercises} - {exercise.label if exercise else ""}
-    linked = "\n".join(
-        part if is_code else _PROSE_LINK.sub(lambda found: _linked(found, known, labels), part)
-        for is_code, part in _parts(text)
+    own = str(page.number) if isinstance(page, Lesson) else page.label
+    names = {*(str(lesson.number) for lesson in course.lessons), *(each.label for each in course.exercises)} - {own}
+
+    def link(match: re.Match[str]) -> str:
+        name = match["lesson"] or match["exercise"]
+        return f"[{match[0]}]({name})" if name in names else match[0]
+
+    linked = "\n".join(part if is_code else _PROSE_LINK.sub(link, part) for is_code, part in _parts(text))
+    if isinstance(page, Exercise):
+        lesson = course.lesson_of(page)
+        return f"{linked.rstrip()}\n\n*Lesson {lesson.number}:* [{_plain(lesson.title)}]({lesson.number})\n"
+    if not page.exercises:
+        return linked
+    lines = (
+        f"- [{each.label} {_plain(each.title)}]({each.label}): {_plain(each.summary)}\n" for each in page.exercises
     )
-    if lesson is not None and lesson.exercises:
-        lines = [
-            f"- [{each.label} {_plain(each.title)}]({each.label}): {_plain(each.summary)}" for each in lesson.exercises
-        ]
-        return f"{linked.rstrip()}\n\n## Exercises\n\n" + "\n".join(lines) + "\n"
-    if exercise is not None:
-        own = course.lesson_of(exercise)
-        return f"{linked.rstrip()}\n\n*Lesson {own.number}:* [{_plain(own.title)}]({own.number})\n"
-    return linked
-
-
-def _linked(found: re.Match[str], lessons: set[str], labels: set[str]) -> str:
-    number, label = found["lesson"], found["exercise"]
-    if (number in lessons) or (label in labels):
-        return f"[{found[0]}]({number or label})"
-    return found[0]
+    return f"{linked.rstrip()}\n\n## Exercises\n\n{''.join(lines)}"
 
 
 def _plain(text: str) -> str:
-    """The text as Markdown that means nothing but itself."""
+    """Escape a text for Markdown."""
     return re.sub(r"([\\`*_\[\]<>&~|])", r"\\\1", text)
 
 
 def _parts(text: str) -> list[tuple[bool, str]]:
-    """The lines in runs: (whether it is code or a heading, text)."""
+    """Split a text into (True if it is code or a heading, lines)."""
     parts: list[tuple[bool, list[str]]] = []
     fenced = False
     for line in text.split("\n"):
@@ -114,23 +104,23 @@ def _parts(text: str) -> list[tuple[bool, str]]:
 
 
 def headings(text: str) -> list[tuple[int, str]]:
-    """(line from 0, words) of each heading."""
-    found: list[tuple[int, str]] = []
+    """Return (line from 0, words) of each heading."""
+    result: list[tuple[int, str]] = []
     fenced = False
     for number, line in enumerate(text.split("\n")):
         fenced ^= bool(_FENCE.match(line))
         if not fenced and (heading := _HEADING_LINE.match(line)):
-            found.append((number, re.sub(r"[`*]", "", heading[2])))
-    return found
+            result.append((number, re.sub(r"[`*]", "", heading[2])))
+    return result
 
 
 def slug(heading: str) -> str:
-    """How a link names a heading, as on GitHub."""
+    """Return the name of a heading in links, as on GitHub."""
     return re.sub(r"[^\w\- ]", "", heading.strip().lower()).replace(" ", "-")
 
 
 def line_of(text: str, anchor: str) -> int | None:
-    """The line, from 0, of the heading that an anchor names; the n-th of the same words ends in `-n`."""
+    """Return the line, from 0, of an anchor's heading. The anchor of the n-th repetition of a heading ends in `-n`."""
     seen: dict[str, int] = {}
     for line, words in headings(text):
         name = slug(words)
@@ -142,7 +132,7 @@ def line_of(text: str, anchor: str) -> int | None:
 
 
 MOST_FOUND = 60
-"""How many passages a search shows; more are counted."""
+"""Number of passages that a search shows; more are only counted."""
 _NAME, _HEADING, _TEXT = 40, 20, 0
 _WHOLE_WORD, _WORD_START = 4, 2
 _SIDE_BY_SIDE = 10
@@ -154,14 +144,14 @@ class Passage:
 
     page: Lesson | Exercise
     heading: str
-    """The heading that it stands under; empty where that is the page's name."""
+    """Heading above the passage; empty if it is the page's name."""
     line: int
-    """Where it begins in the page's text, from 0."""
+    """First line in the page's text, from 0."""
     text: str
-    """What to show of it."""
+    """Text to show."""
     weight: int
     lowered: str
-    """What is looked through."""
+    """Text to search."""
 
     @property
     def where(self) -> str:
@@ -174,15 +164,15 @@ class Passage:
 
 @dataclass(frozen=True)
 class Found:
-    """What a search found, best first."""
+    """Results of a search, best first."""
 
     passages: tuple[Passage, ...]
     total: int
-    """How many there are, those that are not shown too."""
+    """Number of results, also those that are not shown."""
 
 
 class TextIndex:
-    """Every passage of a course's texts. Building it reads them all, which belongs in a thread."""
+    """Index of a course's passages. For a thread: it reads all texts."""
 
     def __init__(self, course: Course) -> None:
         self._passages: list[Passage] = []
@@ -192,7 +182,7 @@ class TextIndex:
                 self._passages += _passages(exercise)
 
     def find(self, query: str) -> Found:
-        """The passages with all the words of `query`, in any order and case, best first."""
+        """Return the passages with all the words of `query`, in any order and case, best first."""
         words = query.casefold().split()
         if not words:
             return Found((), 0)
@@ -228,7 +218,7 @@ def _passages(page: Lesson | Exercise) -> Iterator[Passage]:
     try:
         text = page.text if isinstance(page, Lesson) else page.task
     except CourseError:
-        return  # opening the page says what is wrong with it
+        return  # opening the page reports the error
     names = dict(headings(text))
     heading = ""
     block: list[str] = []
@@ -257,15 +247,15 @@ def _is_blank(line: str) -> bool:
 
 
 def _passage(page: Lesson | Exercise, heading: str, line: int, text: str, weight: int, searched: str = "") -> Passage:
-    """`searched` is what is looked through, where that is something else than what is shown."""
+    """`searched`: the text to search, by default the text to show."""
     plain = " ".join(re.sub(r"[`*]+|^[-*] ", "", text).split())
     return Passage(page, heading, line, plain, weight, searched.casefold() or plain.casefold())
 
 
 def excerpt(text: str, query: str, width: int) -> tuple[str, tuple[tuple[int, int], ...]]:
-    """At most `width` characters of `text` around the first word of `query`, and which of them are the words.
+    """Return at most `width` characters of `text` near the first word of `query`, and (start, end) of all its words.
 
-    What is left out is marked with `…`. Both as (start, end) from the excerpt's beginning.
+    Omissions are marked with `…`.
     """
     words = query.casefold().split()
     lowered = text.casefold()
@@ -282,6 +272,6 @@ def excerpt(text: str, query: str, width: int) -> tuple[str, tuple[tuple[int, in
         shown = shown[: width - 1].rstrip() + "…"
     lowered = shown.casefold()
     if len(lowered) != len(shown):
-        return shown, ()  # some letters grow when they are folded, and positions move
+        return shown, ()  # some letters grow when they are folded, which moves positions
     marks = [match.span() for word in words for match in re.finditer(re.escape(word), lowered)]
     return shown, tuple(sorted(set(marks)))

@@ -1,4 +1,4 @@
-"""Esc without a wait that can be felt, and with whatever key comes right behind it."""
+"""Esc without a delay, and together with a key that comes right after it."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ from textual.driver import Driver
 from gpututor.app.textual_private import forward_key, run_priority_binding
 
 LOOK_EVERY_S = 0.02
-"""100 ms in Textual, which notices only at its next look that nothing came behind an Esc, and so that it was one."""
+"""Seconds until an Esc without more bytes is an Esc; 100 ms in Textual."""
 _ESC = "\x1b"
 _BEGIN_SEQUENCES = "[OPX]^_"
-"""What may stand behind an Esc in longer sequences."""
+"""Characters after an Esc in longer sequences."""
 _MOST_BYTES = 4096
 
 
 class EscapeParser(XTermParser):
-    """Tells Esc and a key behind it at once.
+    """Parser that recognizes Esc and a key right after it.
 
-    Terminals send the same for Alt and a key as for Esc and then the key. Textual loses the Esc where the key is no
-    letter, and makes other characters of digits. Here every character has `alt+` in its name, see `escape_and_key`; of
-    keys such as Enter two are made.
+    Terminals send the same bytes for Alt with a key and for Esc and the key. Textual loses the Esc if the key is not a
+    letter, and changes digits. Here characters get the name `alt+…`, see `escape_and_key`; keys such as Enter become
+    two keys.
     """
 
     def _sequence_to_key_events(self, sequence: str, alt: bool = False) -> Iterable[events.Key]:
         behind = sequence[1] if len(sequence) == 2 and sequence[0] == _ESC else ""
-        # A tuple: such as ctrl+right, which some terminals send as Esc and a letter.
+        # A tuple is a key such as ctrl+right, which some terminals send as Esc and a letter.
         if behind and behind not in _BEGIN_SEQUENCES and not isinstance(ANSI_SEQUENCES_KEYS.get(sequence), tuple):
             sequence, alt = behind, True
         for event in super()._sequence_to_key_events(sequence, alt=alt):
@@ -48,7 +48,7 @@ class EscapeParser(XTermParser):
 
 
 def escape_and_key(event: events.Key) -> tuple[events.Key, events.Key] | None:
-    """The two keys that Alt with a character may also have been; None for other keys."""
+    """Return the two keys that Alt with a character may also have been; None for other keys."""
     character = event.character
     if not event.key.startswith("alt+") or character is None or not event.is_printable:
         return None
@@ -56,10 +56,10 @@ def escape_and_key(event: events.Key) -> tuple[events.Key, events.Key] | None:
     return events.Key("escape", _ESC), events.Key(name, character)
 
 
-async def escape_took(app: App[Any], event: events.Key) -> bool:
-    """Whether `event`, one of `app`'s, was Esc, or Esc with a character behind it, and has been dealt with.
+async def handle_escape(app: App[Any], event: events.Key) -> bool:
+    """Handle Esc, and Esc with a character after it; return False for other keys.
 
-    Where nothing takes text, Esc goes the way of letters, and so comes behind those that were typed before it.
+    If the focused widget takes no text, Esc is forwarded as letters are, so it comes after letters typed before it.
     """
     if event.is_forwarded:
         return event.key == "escape" and await run_priority_binding(app, event.key)
@@ -74,7 +74,7 @@ async def escape_took(app: App[Any], event: events.Key) -> bool:
         return False
     escape, key = both
     await App.on_event(app, escape)
-    # Where Esc did not leave what one types in, the character is no text all the same.
+    # The character is not text, even if Esc did not leave the input.
     if app.focused is None or not app.focused.check_consume_key(key.key, key.character):
         await App.on_event(app, key)
     return True
@@ -84,19 +84,18 @@ if sys.platform != "win32":
     from textual.drivers.linux_driver import LinuxDriver
 
     class QuickDriver(LinuxDriver):
-        """Textual's driver, which looks for keys more often, and tells Esc from Alt."""
+        """Textual's driver with shorter waits and `EscapeParser`."""
 
         def run_input_thread(self) -> None:
-            """Read keys until the app leaves."""
             parser, decode = EscapeParser(), getincrementaldecoder("utf-8")().decode
             with selectors.SelectSelector() as selector:
                 selector.register(self.fileno, selectors.EVENT_READ)
                 is_over = False
                 while not is_over:
-                    is_over = self.exit_event.is_set()  # then what has come is read once more
+                    is_over = self.exit_event.is_set()  # then the input is read once more
                     if selector.select(LOOK_EVERY_S):
                         sent = decode(os.read(self.fileno, _MOST_BYTES), final=is_over)
-                        # Nothing is sent where the input has come to its end, which the parser takes for its own.
+                        # At the end of the input nothing is sent, which would also end the parser.
                         for message in parser.feed(sent) if sent else ():
                             self.process_message(message)
                     for message in parser.tick():

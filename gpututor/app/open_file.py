@@ -1,7 +1,7 @@
 """The learner's open file: saves edits, detects changes by other programs, never loses text.
 
-Each running app has drafts of its own, and holds a lock on them: what nobody holds was left by an app that ended. On
-a file system without locks all drafts look left: there they are copied, and only their owner removes them.
+Each running app has its own drafts, and locks them: a draft without a lock was left by an app that ended. On a file
+system without locks all drafts look left. There they are copied, and only their owner removes them.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ import contextlib
 import fcntl
 import os
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,11 +20,11 @@ from gpututor.files import ChangedMeanwhile, back_up_text, ordinary, written_bes
 from gpututor.paths import drafts_folder
 
 _copied: set[tuple[Path, str]] = set()
-"""The drafts that cannot be locked, with their text, that this process has taken: they are still there."""
+"""(path, text) of drafts that cannot be locked and that this process has taken: they still exist."""
 
 
 class Draft:
-    """The draft of one file that this app has, if any."""
+    """This app's draft of one file, if there is one."""
 
     def __init__(self, of: Path) -> None:
         import hashlib
@@ -35,20 +34,20 @@ class Draft:
         self._path: Path | None = None
         self._lock: int | None = None
 
-    def keep(self, text: str) -> None:
-        """Put `text` in the draft, which is made if need be. Raises `OSError`."""
+    def save(self, text: str) -> None:
+        """Write `text` to the draft. Raises `OSError`."""
         path = self._path or drafts_folder() / f"{self._begin}{os.urandom(4).hex()}.py"
-        encodable = text.encode("utf-8", errors="replace").decode()  # halves of surrogate pairs may be why it is one
+        encodable = text.encode("utf-8", errors="replace").decode()  # the file may fail for a lone surrogate
         with written_beside(path, encodable) as part:
-            lock, _ = _locked(part) or (None, False)  # before it has its name: nobody else ever sees it as left
+            lock, _ = _locked(part) or (None, False)  # before it has its name: no other app ever sees it without lock
             part.replace(path)
-        self.let_go()
+        self.release()
         self._path, self._lock = path, lock
 
     def take_left(self, known: str) -> str | None:
-        """The oldest draft that an app left, which is ours from now on; None where none is.
+        """Take over the oldest draft that an app left, and return its text; None if there is none.
 
-        One that holds nothing but `known`, the text of the file, is removed.
+        A draft with `known`, the text of the file, is removed.
         """
         for path in self._all():
             if path == self._path or (held := _locked(path)) is None:
@@ -61,48 +60,47 @@ class Draft:
                 os.close(lock)
                 continue
             if is_ours:
-                self.let_go()
+                self.release()
                 self._path, self._lock = path, lock
                 if text != known:
                     return text
-                self.forget()
+                self.remove()
                 continue
             os.close(lock)
             if text != known and (path, text) not in _copied:
-                self.let_go()
-                with contextlib.suppress(OSError):  # it is there all the same
-                    self.keep(text)
+                self.release()
+                with contextlib.suppress(OSError):  # the original still exists
+                    self.save(text)
                 _copied.add((path, text))
                 return text
         return None
 
-    def forget(self) -> None:
-        """There is nothing any more that is not saved."""
+    def remove(self) -> None:
+        """Remove the draft: everything is saved."""
         if self._path is not None:
             with contextlib.suppress(OSError):
                 self._path.unlink(missing_ok=True)
-        self.let_go()
+        self.release()
 
-    def let_go(self) -> None:
-        """From now on it is a draft that was left, to be found by whoever opens the file next."""
+    def release(self) -> None:
+        """Release the draft for the next app that opens the file."""
         if self._lock is not None:
             os.close(self._lock)
         self._path = self._lock = None
 
-    def _all(self) -> Iterator[Path]:
-        """The oldest first."""
+    def _all(self) -> list[Path]:
+        """Return all drafts of the file, the oldest first."""
         try:
-            found = [path for path in drafts_folder().iterdir() if path.name.startswith(self._begin)]
-            found.sort(key=lambda path: path.stat().st_mtime_ns)
-        except OSError:  # no folder yet; or one of them was just taken by another app
-            return
-        yield from found
+            drafts = (path for path in drafts_folder().iterdir() if path.name.startswith(self._begin))
+            return sorted(drafts, key=lambda path: path.stat().st_mtime_ns)
+        except OSError:  # no folder yet; or another app has just taken a draft
+            return []
 
 
 def _locked(path: Path) -> tuple[int, bool] | None:
-    """A descriptor of the file, and whether it holds the lock: False on a file system without locks.
+    """Return a descriptor of the file, and True if it holds the lock, False on a file system without locks.
 
-    None where another has it, or the file is gone.
+    Return None if another process holds the lock, or the file is gone.
     """
     try:
         descriptor = ordinary(str(path), os.O_RDONLY | os.O_CLOEXEC)
@@ -119,7 +117,7 @@ def _locked(path: Path) -> tuple[int, bool] | None:
             is_ours = False
         if os.path.samestat(os.fstat(descriptor), path.stat()):
             return descriptor, is_ours
-    os.close(descriptor)  # its owner just wrote a newer one, or ended with it
+    os.close(descriptor)  # its owner has just replaced or removed it
     return None
 
 
@@ -127,33 +125,33 @@ Stamp = tuple[int, int, int]
 """Modification time in ns, size in bytes, inode."""
 
 SETTLED_NS = 2_000_000_000
-"""A file that is younger may be changed again within one tick of its file system's clock, with no other stamp."""
+"""Age in ns from which on another stamp follows any change: file systems' clocks tick slowly."""
 
 
 @dataclass(frozen=True)
 class Reloaded:
-    """The file changed on disk and the learner had no edits: the new text."""
+    """New text of a file that changed on disk, without edits by the learner."""
 
     text: str
 
 
 @dataclass(frozen=True)
 class Conflict:
-    """The file changed on disk and in the editor: the text on disk."""
+    """Text on disk of a file that changed there and in the editor."""
 
     theirs: str
 
 
 @dataclass(frozen=True)
 class Gone:
-    """There is no file any more."""
+    """The file does not exist any more."""
 
 
 class OpenFile:
-    """One exercise's file, as it is on disk and as it is in the editor.
+    """One exercise's file, on disk and in the editor.
 
-    `mine` below is always the editor's text, whose lines end in \\n; the file keeps the line ends that it has. Every
-    method may raise `WorkspaceError` or `OSError`.
+    `mine` is always the editor's text, whose lines end in \\n; the file keeps its own line ends. Every method may raise
+    `WorkspaceError` or `OSError`.
     """
 
     def __init__(self, workspace: Workspace, exercise: Exercise) -> None:
@@ -161,14 +159,14 @@ class OpenFile:
         self.exercise = exercise
         self.path = workspace.ensure(exercise)
         self._stamp: Stamp | None = None
-        """Of the file when it was last read, None while it is too young to be told from a newer one by that."""
+        """Stamp of the text that was last read; None while the file is too young for a reliable stamp."""
         self._on_disk = ""
         self._unedited = ""
         self._line_end = "\n"
         self._draft = Draft(self.path)
 
     def read(self) -> str:
-        """The text on disk, which is from now on what edits are compared with."""
+        """Return the text on disk, and compare edits with it from now on."""
         stamp = _stamp(self.path)
         self._on_disk = self.workspace.read(self.exercise)
         self._stamp = _settled(stamp)
@@ -177,14 +175,14 @@ class OpenFile:
         return self._unedited
 
     def loaded(self, mine: str) -> None:
-        """An editor may give a text back with other line ends: this is what it made of the text that was read."""
+        """Take the editor's version of the text that was read: it may have other line ends."""
         self._unedited = mine
 
     def edited(self, mine: str) -> bool:
         return mine != self._unedited
 
     def save(self, mine: str) -> bool:
-        """Write the edits; False when the file was changed by somebody else meanwhile and so was left alone."""
+        """Write the edits; return False, and leave the file alone, if another program changed it."""
         if not self.edited(mine) and self.path.exists():
             return True
         if self._changed_by_others(mine):
@@ -199,7 +197,7 @@ class OpenFile:
         return True
 
     def look(self, mine: str) -> Reloaded | Conflict | Gone | None:
-        """Return what another program did to the file since the last look; costs one stat when nothing."""
+        """Return a change of the file by another program since the last look. Without a change, this costs one stat."""
         if _stamp(self.path) is None:
             return Gone()
         if not self._changed_by_others(mine):
@@ -209,40 +207,38 @@ class OpenFile:
         return Reloaded(self.read())
 
     def keep_mine(self, mine: str) -> Path | None:
-        """End a conflict with the editor's text; returns where the file's text was kept, None where there was none."""
+        """End a conflict with the editor's text; return the backup of the file's text, None if there was no file."""
         text = self._as_file(mine)
         is_new = self.workspace.write_new(self.exercise, text)
-        kept = None if is_new else self.workspace.write_over_any(self.exercise, text)
+        backup = None if is_new else self.workspace.write_over_any(self.exercise, text)
         self._saved(mine, text)
-        return kept
+        return backup
 
     def take_theirs(self, mine: str) -> tuple[str, Path]:
-        """End a conflict with the file's text; returns it, and where the editor's text was kept."""
-        # First: where it cannot be kept, the conflict is still there, and the file is nobody's to write over.
-        kept = back_up_text(self._as_file(mine), self.path.name, self.workspace.backups)
+        """End a conflict with the file's text; return it, and the backup of the editor's text."""
+        # First: without a backup, the conflict remains, and the file must not be overwritten.
+        backup = back_up_text(self._as_file(mine), self.path.name, self.workspace.backups)
         text = self.read()
-        self._draft.forget()
-        return text, kept
+        self._draft.remove()
+        return text, backup
 
     def rescue(self, mine: str) -> None:
-        """The program is told to end at once: what cannot be saved in its place is kept as a draft."""
+        """Save the edits before a sudden end, in the file or as a draft."""
         with contextlib.suppress(TutorError, OSError):  # the draft may be on another disk, or only the file locked
             if self.save(mine):
                 return
-        self.keep_draft(mine)
+        self.save_draft(mine)
 
-    # Drafts: what was typed and could not be saved in its place
-
-    def keep_draft(self, mine: str) -> None:
-        self._draft.keep(mine)
+    def save_draft(self, mine: str) -> None:
+        self._draft.save(mine)
 
     def draft(self) -> str | None:
-        """What an app that ended could not save; None when there is nothing that the file does not hold."""
+        """Take over the draft of an app that ended; None if there is none, or it has the file's text."""
         return self._draft.take_left(_lines_of(self._on_disk))
 
     def leave(self) -> None:
-        """The file is not open here any more: its draft is for whoever opens it next."""
-        self._draft.let_go()
+        """Close the file, and release its draft for the next app that opens the file."""
+        self._draft.release()
 
     def _changed_by_others(self, mine: str) -> bool:
         stamp = _stamp(self.path)
@@ -258,7 +254,7 @@ class OpenFile:
     def _saved(self, mine: str, text: str) -> None:
         self._unedited, self._on_disk = mine, text
         self._stamp = None  # another program may have written since: read again next time
-        self._draft.forget()
+        self._draft.remove()
 
     def _as_file(self, mine: str) -> str:
         return mine if self._line_end == "\n" else mine.replace("\n", self._line_end)
@@ -277,5 +273,5 @@ def _stamp(path: Path) -> Stamp | None:
 
 
 def _settled(stamp: Stamp | None) -> Stamp | None:
-    """The stamp, where another one would follow a change from now on."""
+    """Return the stamp if it is reliable: any later change gets another stamp."""
     return stamp if stamp is not None and abs(time.time_ns() - stamp[0]) > SETTLED_NS else None

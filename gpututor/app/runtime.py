@@ -1,8 +1,9 @@
-"""Runtime of the app: log file, pauses of the garbage collector, style sheets."""
+"""Runtime of the app: threads, log file, pauses of the garbage collector, style sheets."""
 
 from __future__ import annotations
 
 import gc
+import threading
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -13,28 +14,33 @@ from textual.css.stylesheet import Stylesheet
 from gpututor.paths import log_file
 
 START_AFTER_S = 2.0
-"""When what comes after the first paint is there."""
+"""Seconds until all that comes after the first paint is there."""
 LOOK_EVERY_S = 0.25
 QUIET_S = 0.15
-"""How long no key may have come before what is new is looked at: mostly less than 10 ms of work."""
+"""Seconds without a key before a collection of young objects, which mostly takes less than 10 ms."""
 LONG_QUIET_S = 20.0
-"""How long no key may have come before all is looked at: a page that was left is 50,000 objects, 100 ms of work."""
+"""Seconds without a key before a full collection: a page that was left is 50,000 objects, 100 ms of work."""
 _YOUNG, _MIDDLE, _OLD = 1000, 8, 10_000
-"""When Python looks by itself: at what came since the step began, soon; at all, only if keys come for an hour."""
+"""Thresholds of Python's own collections. A full one only comes if keys come for an hour."""
+
+
+def in_thread(work: Callable[..., object], *arguments: object) -> None:
+    """Call `work` in a daemon thread: the app does not wait for it when it ends."""
+    threading.Thread(target=work, args=arguments, daemon=True).start()
 
 
 class GcScheduler:
-    """Lets Python look for garbage when the learner reads, and not at what will stay."""
+    """Collects garbage while the learner reads, and leaves out objects that will stay."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._last_input = clock()
         self._started = False
-        self._looked_at_all = True
-        """Whether nothing happened since all was looked at."""
+        self._is_all_collected = True
+        """True if no key has come since the last full collection."""
 
     def start(self) -> None:
-        """Take all that is there now for something that stays; collections then cost a tenth."""
+        """Freeze all objects that exist now; collections then cost a tenth."""
         gc.freeze()
         gc.set_threshold(_YOUNG, _MIDDLE, _OLD)
         gc.enable()
@@ -42,15 +48,15 @@ class GcScheduler:
 
     def input_came(self) -> None:
         self._last_input = self._clock()
-        self._looked_at_all = False
+        self._is_all_collected = False
 
     def look(self) -> int | None:
-        """Collect when it is quiet and there may be something; the oldest generation that was looked at."""
+        """Collect if no key came lately and there may be garbage; return the oldest generation collected."""
         quiet_s = self._clock() - self._last_input
         if not self._started or quiet_s < QUIET_S:
             return None
-        if quiet_s >= LONG_QUIET_S and not self._looked_at_all:
-            self._looked_at_all = True
+        if quiet_s >= LONG_QUIET_S and not self._is_all_collected:
+            self._is_all_collected = True
             gc.collect()
             return 2
         youngest, middle, _ = gc.get_count()
@@ -61,7 +67,7 @@ class GcScheduler:
 
 
 def write_log(error: BaseException) -> None:
-    """Append `error` with its traceback to the log; a log that cannot be written is no reason to stop."""
+    """Append `error` with its traceback to the log, if the log can be written."""
     import contextlib
     import traceback
 
@@ -74,11 +80,11 @@ def write_log(error: BaseException) -> None:
 
 
 FIRST = ("panes", "course", "reader", "search", "results", "dialogs", "themes")
-"""What is on the screen at the first paint, or may come at once; of equal rules the later one holds."""
+"""Style sheets for the first paint and right after it. Of equal rules the later one applies."""
 LATER = ("editor", "welcome", "settings", "around", "device", "figures", "history")
-"""Of what comes after it: 12 ms of reading."""
+"""Style sheets for later, which take 12 ms to read."""
 CLASSROOM = "classroom"
-"""Of the instructor's screens alone."""
+"""The style sheet of the instructor's screens."""
 
 
 def path_of(name: str) -> Path:
@@ -86,7 +92,6 @@ def path_of(name: str) -> Path:
 
 
 def read_later(sheet: Stylesheet) -> None:
-    """Know all sheets. What is on the screen already needs none of these."""
     if not sheet.has_source(str(path_of(LATER[0]))):
         sheet.read_all([path_of(name) for name in LATER])
         sheet.parse()

@@ -1,4 +1,4 @@
-"""How the app starts: the course, the workspace and the progress are opened, and closed when it ends."""
+"""Start of the app: opens the course, the workspace and the progress."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _find_devices() -> Inventory:
 
 
 def run(course_folder: Path | None = None, workspace_folder: Path | None = None) -> int:
-    """Start the app and return the exit status. Raises `TutorError` for what keeps it from starting."""
+    """Run the app and return the exit status. Raises `TutorError` if the app cannot start."""
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise UsageError(
             "The app needs a terminal, and this is none.",

@@ -1,7 +1,7 @@
-"""Private names of Textual that the app needs: each here alone, with the reason.
+"""All private names of Textual that the app uses, with the reasons.
 
-Attributes are reached by the functions below. Methods that Textual calls are overridden in classes of ours: they are
-named in `OVERRIDDEN`. A test knows both, and that nothing else private is used.
+The functions below use attributes. `OVERRIDDEN` lists methods that our classes override. A test checks that the app
+uses no others.
 """
 
 from __future__ import annotations
@@ -33,72 +33,66 @@ OVERRIDDEN = {
     "_render_line": "Matches and brackets are drawn over the background of the cursor's line.",
     "_get_component_classes": "Blocks of Markdown take the styles of their text: a lesson mounts five times sooner.",
 }
-"""Methods of ours that Textual calls, and the reason for each."""
+"""Overridden methods, and the reason for each."""
 
 
 def is_painting_batch(app: App[Any]) -> bool:
-    """True while updates are batched: whatever is painted then is lost."""
+    """Return True while updates are batched: what is painted then is lost."""
     return bool(app._batch_count)
 
 
 def paint_changed(screen: Screen[Any]) -> None:
-    """Tell the compositor the widgets that changed since the layout: painting forgets those that it does not know."""
+    """Pass widgets that changed since the layout to the compositor, which would not paint them."""
     if screen._dirty_widgets:
         screen._compositor.update_widgets(screen._dirty_widgets)
 
 
 def strips_of(screen: Screen[Any]) -> list[Strip]:
-    """Return the lines that a screen shows."""
     return screen._compositor.render_strips(screen.size)
 
 
 def fail(app: App[Any], error: Exception) -> None:
-    """End the app as for an error in a handler."""
     app._handle_exception(error)
 
 
 def error_of(app: App[Any]) -> BaseException | None:
-    """Return the error that ends the app."""
     return app._exception
 
 
 async def run_priority_binding(app: App[Any], key: str) -> bool:
-    """Run the binding of a key that has priority; True where there is one."""
+    """Run a key's priority binding; return True if there is one."""
     return await app._check_bindings(key, priority=True)
 
 
 def forward_key(target: DOMNode, event: events.Key) -> None:
-    """Give a key to a widget or a screen in its turn behind those that came before."""
+    """Forward a key to a widget or a screen, after the keys before it."""
     target._forward_event(event)  # type: ignore[attr-defined]
 
 
 def forget_lines(area: TextArea) -> None:
-    """Forget the lines that an editor has drawn."""
     area._line_cache.clear()
 
 
 def wrap_lines(area: TextArea) -> None:
-    """Lay the lines of an editor's document out."""
     area._rewrap_and_refresh_virtual_size()
 
 
 def is_cursor_drawn(area: TextArea) -> bool:
-    """True while the cursor of an editor is drawn, and not in the dark half of its blinking."""
+    """Return True while the cursor is drawn, and not in the dark half of its blinking."""
     return area._draw_cursor
 
 
 def content_of(block: MarkdownBlock) -> Content:
-    """Return the words of a block of Markdown, without what a link adds when it is chosen."""
+    """Return the text of a Markdown block, without the style of a chosen link."""
     return block._content
 
 
 def code_of(block: MarkdownFence) -> Content:
-    """Return the coloured code of a block of Markdown."""
     return block._highlighted_code
 
 
 def set_code(block: MarkdownFence, code: Content) -> bool:
-    """Put coloured code into a block of Markdown; False where it is there already."""
+    """Put highlighted code into a Markdown block; return False if it is there already."""
     if code is block._content:
         return False
     block._content = block._highlighted_code = code

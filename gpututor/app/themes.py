@@ -1,6 +1,6 @@
 """Themes, the terminal's sixteen colors, and NO_COLOR.
 
-Text has a contrast of at least 4.5:1 on what it stands on, in `contrast` 7:1; a test measures it on every screen.
+Text has a contrast of at least 4.5:1 to its background, in `contrast` 7:1; a test measures it on every screen.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from textual.filter import LineFilter
 from textual.theme import Theme
 
 CHOSEN = "bold $text on $primary-muted"
-"""How what is chosen stands out in a line of text."""
+"""Style of the chosen part of a line."""
 
 NIGHT = Theme(
     name="night",
@@ -105,16 +105,10 @@ TERMINAL = Theme(
     boost="ansi_default",
     dark=True,
     variables={
-        "ansi-background": "ansi_default",
-        "ansi-foreground": "ansi_default",
-        "text": "ansi_default",
-        "text-muted": "ansi_default",
-        "text-disabled": "ansi_default",
-        "foreground-muted": "ansi_default",
-        "primary-muted": "ansi_blue",
+        **dict.fromkeys(("ansi-background", "ansi-foreground", "block-cursor-foreground"), "ansi_default"),
+        **dict.fromkeys(("text", "text-muted", "text-disabled", "foreground-muted"), "ansi_default"),
+        **dict.fromkeys(("primary-muted", "block-cursor-background"), "ansi_blue"),
         "panel-lighten-2": "ansi_bright_black",
-        "block-cursor-foreground": "ansi_default",
-        "block-cursor-background": "ansi_blue",
         "markdown-h1-color": "ansi_blue",
         "markdown-h2-color": "ansi_cyan",
     },
@@ -134,35 +128,33 @@ WITHOUT_COLOURS = Theme(
         **dict.fromkeys(("input-selection-background", "screen-selection-background"), "#ffffff"),
     },
 )
-"""Black, white and grey, for `without_colours` to make the terminal's own, reversed and dim of them."""
+"""Black, white and gray, which `WithoutColours` replaces by the terminal's own colors, reversed and dim."""
 
 OWN = (NIGHT, DAY, TERMINAL, CONTRAST)
-"""Those that can be chosen."""
+"""Themes that can be chosen."""
 
 
 _BRIGHT = 0.18
-"""A background of more light than this is drawn reversed. Below a dialog nothing is: all there is darkened."""
+"""Light of a background from which on it is drawn reversed. Screens below a dialog are darker."""
 _PALE = 0.4
-"""Text of less light than this is drawn dim."""
+"""Light of text up to which it is drawn dim."""
 _DIM = Style(dim=True)
 
 
 class WithoutColours(LineFilter):
-    """Says by bold, dim and reverse what the theme `WITHOUT_COLOURS` says by white, grey and black.
+    """Filter that draws white, gray and black of the theme `WITHOUT_COLOURS` as bold, dim and reverse.
 
-    Textual's own filters send greys, which assume a dark terminal, or leave nothing of what is chosen.
+    Textual's own filters send grays, which assume a dark terminal, or remove the mark of what is chosen.
     """
 
     def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
-        """The segments in the terminal's own two colours; applied to what it made, it changes nothing."""
         return [Segment(text, _plain(style) if style else None, control) for text, style, control in segments]
 
 
 class Dim(LineFilter):
-    """Draws everything dim."""
+    """Filter that draws everything dim."""
 
     def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
-        """The segments, and nothing that stands out."""
         return [Segment(text, _DIM if style else None, control) for text, style, control in segments]
 
 
@@ -177,7 +169,7 @@ def _plain(style: Style) -> Style:
 
 
 def _light(colour: RichColour | None, otherwise: float) -> float:
-    """How much light a colour gives, from 0 to 1."""
+    """Return the luminance of a color, from 0 to 1."""
     if colour is None or colour.is_default:
         return otherwise
     red, green, blue = ((part / 255) * (part / 255) for part in colour.get_truecolor())
@@ -185,14 +177,13 @@ def _light(colour: RichColour | None, otherwise: float) -> float:
 
 
 _BLUE = 4
-"""What the theme `terminal` puts behind what is chosen."""
+"""Background of the chosen part in the theme `terminal`."""
 
 
 class ReverseSelection(LineFilter):
-    """Text on blue loses its colours and is reversed, whatever it says."""
+    """Filter that reverses the selection in 16-color themes, where no color pair is known to be readable."""
 
     def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
-        """The segments without any background of blue."""
         return [Segment(text, _reversed(style) if style else None, control) for text, style, control in segments]
 
 

@@ -1,4 +1,4 @@
-"""Words for moments, folders and devices, and the place in a file to begin at."""
+"""Words for times, folders and devices, and the first place in a file to write at."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ if TYPE_CHECKING:
 def planned_device(
     exercise: Exercise, inventory: Inventory | None, device: str = "auto", gpu: str | None = None
 ) -> str:
-    """Where a run of `exercise` will happen, as `device` and `gpu` of a `GradeRequest` ask for it.
+    """Describe the device that a `GradeRequest` with `device` and `gpu` for `exercise` will run on.
 
     `auto` is the first real device that the exercise declares, else the virtual GPU.
     """
     if reason_against(exercise, inventory, device):
         return f"{device}: not gradable here"
-    wanted = device.partition(":")[0]
-    for found in inventory.accelerators if inventory else ():
-        if found.kind in exercise.devices and (wanted == "auto" or device in (found.kind, found.name)):
-            return f"{found.name}, {found.description}"
-    return f"virtual {gpu or exercise.scenarios[0].gpu} (modelled)" if wanted in ("auto", "virtual") else device
+    kind = device.partition(":")[0]
+    for real in inventory.accelerators if inventory else ():
+        if real.kind in exercise.devices and (kind == "auto" or device in (real.kind, real.name)):
+            return f"{real.name}, {real.description}"
+    return f"virtual {gpu or exercise.scenarios[0].gpu} (modelled)" if kind in ("auto", "virtual") else device
 
 
 def reason_against(exercise: Exercise, inventory: Inventory | None, device: str) -> str:
-    """Why `exercise` cannot be graded on `device`, as far as is known without asking; empty when it can."""
+    """Explain why `exercise` cannot be graded on `device`, as far as the inventory tells; return "" if it can."""
     kind, _, number = device.partition(":")
     if kind == "auto":
         return ""
@@ -39,17 +39,17 @@ def reason_against(exercise: Exercise, inventory: Inventory | None, device: str)
         return f"On {kind} it cannot show what it is about; it is graded on {', '.join(exercise.devices)}."
     if kind in ("virtual", "cpu") or inventory is None or inventory.error:
         return ""
-    here = sum(found.kind == kind for found in inventory.accelerators)
+    here = sum(real.kind == kind for real in inventory.accelerators)
     return "" if int(number or 0) < here else f"This machine has no device {device}."
 
 
 def sentence(text: str) -> str:
-    """The text with a full stop, unless it ends a sentence by itself, as a title may."""
+    """Return the text with a full stop, unless it ends in a mark already, as a title may."""
     return text if text.endswith((".", "?", "!", "…")) else f"{text}."
 
 
 def short_path(path: Path) -> str:
-    """The path as people write it, from `~` where it is below the home folder."""
+    """Return the path, starting at `~` if it is in the home folder."""
     home = Path.home()
     return f"~/{path.relative_to(home)}" if path.is_relative_to(home) else str(path)
 
@@ -58,9 +58,9 @@ _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct",
 
 
 def moment(written: str, now: datetime) -> str:
-    """When something was, as people say it: `5 min ago`, `today 14:05`, `12 Nov 14:05`, `12 Nov 2025`.
+    """Describe a time: `5 min ago`, `today 14:05`, `12 Nov 14:05`, `12 Nov 2025`.
 
-    `written` is ISO 8601; what is no time is given back as it is.
+    `written` is ISO 8601; other texts are returned unchanged.
     """
     try:
         then = datetime.fromisoformat(written)
@@ -83,7 +83,7 @@ def moment(written: str, now: datetime) -> str:
 
 
 def reflowed(markdown: str) -> str:
-    """Markdown as plain text with a line for each paragraph, for the moment before it is drawn as Markdown."""
+    """Return Markdown as plain text with a line for each paragraph, to show until Markdown can be drawn."""
     blocks = []
     for block in markdown.split("\n\n"):
         if block.startswith(("    ", "```", "|")):
@@ -101,7 +101,7 @@ _TO_WRITE = re.compile(r"#\s*TODO\b|raise NotImplementedError\b")
 
 
 def initial_cursor(lines: Sequence[str]) -> tuple[int, int]:
-    """The row and the column, from 0, of the first line that is to be written; the start where none says so."""
+    """Return the row and column, from 0, of the first line to write; the start of the file if there is none."""
     for row, line in enumerate(lines):
         if _TO_WRITE.search(line):
             return row, len(line) - len(line.lstrip())

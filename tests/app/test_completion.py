@@ -7,16 +7,15 @@ import os
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
-from textual.message import Message
 from textual.pilot import Pilot
 
 from gpututor.app.editor import completion
 from gpututor.app.editor.completion import MOST_FAILURES, Completer, CompletionList, Question, file_names
 from gpututor.app.editor.editor import Editor
-from gpututor.app.messages import NamesFound
 from gpututor.processes import is_alive
 from tests.app.conftest import PATIENCE_S, Desk, main_screen, until, until_shown
 from tests.app.screen import assert_golden, screen_lines, screen_text
@@ -63,17 +62,13 @@ class Answers:
     """A completer with a child of the test's own, and what it posted."""
 
     def __init__(self, program: str, **limits: float) -> None:
-        self.posted: list[NamesFound] = []
-        self.completer = Completer(self._keep, [sys.executable, "-c", program], **limits)
-
-    def _keep(self, message: Message) -> None:
-        assert isinstance(message, NamesFound)
-        self.posted.append(message)
+        self.answers: dict[int, tuple[str, ...]] = {}
+        self.completer = Completer(self.answers.__setitem__, [sys.executable, "-c", program], **limits)
 
     def wait(self, number: int) -> tuple[str, ...]:
         """The answer to a question."""
-        wait_until(lambda: any(answer.question == number for answer in self.posted))
-        return next(answer.names for answer in self.posted if answer.question == number)
+        wait_until(lambda: number in self.answers)
+        return self.answers[number]
 
 
 def wait_until(holds: Callable[[], bool]) -> None:
@@ -105,7 +100,7 @@ def test_a_child_that_hangs_is_ended_and_another_one_answers_the_next_question()
     ask(answers, 1, "fine")
     child = int(answers.wait(1)[1])
     ask(answers, 2, "hang")
-    assert all(answer.question != 2 for answer in answers.posted)  # who asks does not wait
+    assert 2 not in answers.answers  # who asks does not wait
     assert answers.wait(2) == ()
     assert not is_alive(child)
     ask(answers, 3, "fine")
@@ -124,7 +119,7 @@ def test_a_child_that_dies_or_babbles_gives_no_names_and_is_given_up_in_the_end(
         assert answers.wait(number) == ()
     wait_until(lambda: not answers.completer.is_there)
     ask(answers, 99)
-    assert all(answer.question != 99 for answer in answers.posted)
+    assert 99 not in answers.answers
 
 
 def test_only_the_newest_question_is_answered() -> None:
@@ -134,7 +129,7 @@ def test_only_the_newest_question_is_answered() -> None:
         ask(answers, number)
         time.sleep(0.001)
     answers.wait(19)
-    assert {answer.question for answer in answers.posted} <= {1, 19}
+    assert answers.answers.keys() <= {1, 19}
     answers.completer.close()
 
 
@@ -150,7 +145,7 @@ def ask_jedi(answers: Answers, number: int, text: str) -> tuple[str, ...]:
     lines = text.split("\n")
     answers.completer.ask(Question(number, text, len(lines), len(lines[-1])))
     deadline = time.monotonic() + 150
-    while not any(answer.question == number for answer in answers.posted):
+    while number not in answers.answers:
         assert time.monotonic() < deadline
         time.sleep(0.01)
     return answers.wait(number)
@@ -179,7 +174,7 @@ def list_of(pilot: Pilot[None]) -> CompletionList:
 async def write(pilot: Pilot[None], text: str, *, command: list[str] | None = None) -> Editor:
     """The editor with a text, the cursor at its end, and a child of the test's own or none."""
     screen = main_screen(pilot)
-    screen.editing._completer = Completer(screen.post_message, command or [])
+    screen.editing._completer = Completer(partial(screen.call_later, screen.editing.add_completions), command or [])
     editor = screen.panes.editor
     await pilot.press("e")
     await until(pilot, lambda: editor.has_focus, "for the editor")
@@ -283,11 +278,11 @@ async def test_late_names_are_dropped(desk: Desk) -> None:
         await write(pilot, "alpha = 1\nal")
         await open_list(pilot)
         screen = main_screen(pilot)
-        screen.post_message(NamesFound(screen.editing._question - 1, ("almost",)))
+        screen.editing.add_completions(screen.editing._question - 1, ("almost",))
         await pilot.pause()
         assert list_of(pilot).shown == ["alpha", "all"]
         await pilot.press("escape")
-        screen.post_message(NamesFound(screen.editing._question, ("almost",)))
+        screen.editing.add_completions(screen.editing._question, ("almost",))
         await pilot.pause()
         assert not list_of(pilot).is_open
 

@@ -11,12 +11,10 @@ import pytest
 from textual.widgets import TextArea
 
 import gpututor.app.main
-from gpututor.app.commands import BY_ID, COMMANDS, FOOTERS, OTHER_NAMES
+from gpututor.app.commands import BY_ID, COMMANDS, FOOTERS
 from gpututor.app.main.attempts import AttemptController
 from gpututor.app.main.editing import EditorController
 from gpututor.app.main.files import FileController
-from gpututor.app.messages import AttemptStored
-from gpututor.progress.recordings import StoredAttempt
 from tests.app.conftest import Desk, main_screen
 
 
@@ -46,36 +44,16 @@ async def test_a_changed_text_goes_to_results_then_search_then_file(
         calls = log_calls(
             monkeypatch,
             (FileController, "text_changed"),
-            (EditorController, "search_what_changed"),
+            (EditorController, "text_changed"),
             (AttemptController, "text_changed"),
         )
         screen.post_message(TextArea.Changed(screen.panes.editor))
         await pilot.pause()
     assert calls[:3] == [
         "AttemptController.text_changed",
-        "EditorController.search_what_changed",
+        "EditorController.text_changed",
         "FileController.text_changed",
     ]
-
-
-async def test_a_stored_attempt_goes_to_costs_then_traces_then_progress(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async with desk.start() as pilot:
-        screen = main_screen(pilot)
-        calls = log_calls(
-            monkeypatch,
-            (AttemptController, "show_stored"),
-            (AttemptController, "read_traces_ahead"),
-            (AttemptController, "show_new_costs"),
-        )
-        screen.post_message(AttemptStored(1, screen.exercise.key, StoredAttempt(1, None, None)))
-        await pilot.pause()
-        assert calls == [
-            "AttemptController.show_new_costs",
-            "AttemptController.read_traces_ahead",
-            "AttemptController.show_stored",
-        ]
 
 
 async def test_at_the_end_attempts_are_waited_for_then_completion_ends_then_the_file_is_left(
@@ -97,7 +75,7 @@ async def test_every_command_names_a_handler(desk: Desk) -> None:
 
 def test_ids_of_commands_are_unique_and_used() -> None:
     assert len(BY_ID) == len(COMMANDS)
-    assert {*OTHER_NAMES, *(id for ids in FOOTERS.values() for id in ids)} <= BY_ID.keys()
+    assert {id for ids in FOOTERS.values() for id in ids} <= BY_ID.keys()
 
 
 def test_controllers_do_not_know_the_screen() -> None:

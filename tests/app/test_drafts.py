@@ -21,8 +21,8 @@ import sys
 from pathlib import Path
 from gpututor.app.open_file import Draft
 draft = Draft(Path(sys.argv[1]))
-draft.keep("first")
-draft.keep(sys.argv[2])
+draft.save("first")
+draft.save(sys.argv[2])
 print("kept", flush=True)
 sys.stdin.readline()
 """
@@ -51,15 +51,15 @@ def kill(process: subprocess.Popen[str]) -> None:
 def test_what_killed_apps_left_is_found_the_oldest_first_and_what_a_running_one_has_is_not(file: Path) -> None:
     one, two = holder(file, "one"), holder(file, "two")
     mine = Draft(file)
-    mine.keep("mine")
+    mine.save("mine")
     late = Draft(file)
     assert late.take_left("") is None
     kill(one)
     kill(two)
     assert late.take_left("") == "one"
     assert Draft(file).take_left("") == "two", "what was taken is held"
-    late.forget()
-    mine.let_go()
+    late.remove()
+    mine.release()
     assert Draft(file.with_name("other.py")).take_left("") is None
     assert Draft(file).take_left("") == "mine"
 
@@ -72,9 +72,9 @@ def test_a_draft_that_the_file_holds_is_removed(file: Path) -> None:
 
 def test_a_draft_that_cannot_be_read_is_left_alone(file: Path) -> None:
     draft = Draft(file)
-    draft.keep("text")
+    draft.save("text")
     (path,) = drafts_folder().iterdir()
-    draft.let_go()
+    draft.release()
     path.write_bytes(b"\xff")
     assert Draft(file).take_left("") is None
     assert path.exists()

@@ -60,7 +60,7 @@ async def test_an_attempt_that_waits_for_the_database_is_told_and_passes_the_exe
             await pilot.press("r")
             await until_shown(pilot, "✓ passed")
             await until_shown(pilot, "The attempt is not in your progress yet.")
-            assert screen.lessons[0].exercises[0].state is State.PASSED
+            assert screen.attempts.lessons[0].exercises[0].state is State.PASSED
             assert progress.ids(key) == []
         await pilot.press("r")
         await until(pilot, lambda: len(progress.ids(key)) == 2, "for both attempts")

@@ -141,7 +141,7 @@ async def test_who_does_not_look_at_the_results_is_not_interrupted(desk: Desk) -
             if number == 0:
                 await pilot.press("ctrl+n")
         assert screen.panes.current is Pane.CODE
-        assert "Lesson 1 is finished" in str(screen.panes.results._news.line.render())
+        assert "Lesson 1 is finished" in str(screen.panes.results._notice.render())
 
 
 async def test_the_finished_course_is_told_and_points_at_what_is_worth_repeating(desk: Desk) -> None:
@@ -161,7 +161,7 @@ async def test_the_finished_course_is_told_and_points_at_what_is_worth_repeating
 async def test_a_long_summary_scrolls_and_what_comes_next_stays_in_sight(desk: Desk) -> None:
     remember = "\n".join(f"- Point {number}, long enough to be more than one line of a dialog." for number in range(20))
     async with desk.start() as pilot:
-        lesson = main_screen(pilot).lessons[0]
+        lesson = main_screen(pilot).attempts.lessons[0]
         finished = Finished(lesson, remember, "2.1 Twice 1", "Lesson 2, Small things.")
         pilot.app.push_screen(FinishedScreen(finished))
         await until_shown(pilot, "• Point 0")

@@ -261,10 +261,10 @@ def test_moving_there_and_back_changes_nothing(lines: list[str], data: st.DataOb
     row = data.draw(st.integers(0, editor.document.line_count - 1))
     before = editor.text
     editor.move_cursor((row, 0))
-    editor.action_move_lines(1)
+    editor.action_move_lines_down()
     assert sorted(editor.text.split("\n")) == sorted(before.split("\n"))
     if row < editor.document.line_count - 1:
-        editor.action_move_lines(-1)
+        editor.action_move_lines_up()
         assert editor.text == before
 
 

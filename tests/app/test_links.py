@@ -65,10 +65,8 @@ def test_every_link_of_the_course_leads_somewhere() -> None:
                 continue
             where = destination(course, target, page)
             assert where is not None, f"{page.folder}: {target}"
-            there = where.lesson or where.exercise
-            assert there is not None
             if where.anchor:
-                assert line_of(text_of(there), where.anchor) is not None, f"{page.folder}: {target}"
+                assert line_of(text_of(where.page), where.anchor) is not None, f"{page.folder}: {target}"
     assert found >= 2 * len(course.exercises), "each lesson names its exercises, and each task its lesson"
     last = course.lessons[-1]
     named = re.findall(r"lesson (\d+)", last.text)
@@ -83,9 +81,7 @@ def text_of(page: Lesson | Exercise) -> str:
 def linked_targets(course: Course, page: Lesson | Exercise) -> list[str]:
     from markdown_it import MarkdownIt
 
-    lesson = page if isinstance(page, Lesson) else None
-    exercise = page if isinstance(page, Exercise) else None
-    tokens = MarkdownIt("gfm-like").parse(with_links(course, text_of(page), lesson=lesson, exercise=exercise))
+    tokens = MarkdownIt("gfm-like").parse(with_links(course, text_of(page), page))
     children = [child for token in tokens for child in token.children or []]
     return [str(child.attrs["href"]) for child in children if child.type == "link_open"]
 
@@ -97,7 +93,7 @@ def test_what_the_text_names_becomes_a_link_and_code_stays_code(desk: Desk) -> N
         "Not lesson 9, exercise 7.7 or `lesson 2`.\n\n"
         "    lesson 2\n\n```\nlesson 2\n```\n\n[lesson 2](x) is one already, lesson 2.1 is none.\n"
     )
-    made = with_links(course, text, lesson=course.lessons[0])
+    made = with_links(course, text, course.lessons[0])
     shown = made.split("\n## Exercises")[0]
     assert (
         "[lesson 2](2) and [Lesson\n2](2); [exercise 1.2](1.2) too. Not lesson 9, exercise 7.7 or `lesson 2`." in shown
@@ -112,7 +108,7 @@ def test_what_the_text_names_becomes_a_link_and_code_stays_code(desk: Desk) -> N
 def test_lines_before_what_is_added_keep_their_numbers() -> None:
     course = load_course(builtin_course())
     for lesson in course.lessons:
-        text, made = lesson.text.rstrip().split("\n"), with_links(course, lesson.text, lesson=lesson).split("\n")
+        text, made = lesson.text.rstrip().split("\n"), with_links(course, lesson.text, lesson).split("\n")
         assert [line for line in made[: len(text)] if line.startswith("#")] == [
             line for line in text if line.startswith("#")
         ]
@@ -124,12 +120,12 @@ def test_a_link_may_be_a_path_a_number_a_name_or_a_heading(desk: Desk) -> None:
     first, second = course.lessons
     task = course.exercises[3]
     for words in ("../02_lesson_2/lesson.md", "../02_lesson_2", "2", "lesson_2", "02_lesson_2"):
-        assert destination(course, words, first) == Destination(lesson=second), words
+        assert destination(course, words, first) == Destination(second), words
     for words in ("../02_lesson_2/02_twice_2_2/task.md", "2.2", "twice_2_2", task.key):
-        assert destination(course, words, first) == Destination(exercise=task), words
-    assert destination(course, "../lesson.md", task) == Destination(lesson=second)
-    assert destination(course, "#remember", task) == Destination(exercise=task, anchor="remember")
-    assert destination(course, "2#a-b", first) == Destination(lesson=second, anchor="a-b")
+        assert destination(course, words, first) == Destination(task), words
+    assert destination(course, "../lesson.md", task) == Destination(second)
+    assert destination(course, "#remember", task) == Destination(task, anchor="remember")
+    assert destination(course, "2#a-b", first) == Destination(second, anchor="a-b")
     for words in ("3", "9.9", "../03_lesson/lesson.md", "nothing", "lesson", "/etc/passwd"):
         assert destination(course, words, first) is None, words
 

@@ -45,7 +45,7 @@ async def test_a_learner_fails_mends_passes_goes_on_and_finds_it_all_again(desk:
     async with desk.start() as pilot:
         screen = main_screen(pilot)
         assert screen.exercise.label == "1.2"
-        assert screen.lessons[0].exercises[0].state is State.PASSED
+        assert screen.attempts.lessons[0].exercises[0].state is State.PASSED
         await pilot.press("1")
         await until_shown(pilot, "✓ 1.1 Twice 1")
         await pilot.press("p", "5")

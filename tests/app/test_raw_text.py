@@ -78,7 +78,7 @@ async def test_what_is_told_of_a_folder_is_harmless(desk: Desk) -> None:
     async with desk.start() as pilot:
         screen = main_screen(pilot)
         screen.status.show_news(NASTY)
-        screen.status.show_standing(NASTY)
+        screen.status.show_file_state(NASTY)
         screen.tabs.show(0, NASTY)
         await until_shown(pilot, "[@click=app.quit]")
         assert_harmless(pilot)

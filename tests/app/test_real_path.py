@@ -70,7 +70,7 @@ async def test_a_learner_opens_edits_fails_mends_passes_quits_and_comes_back(
     async with start() as pilot:
         screen = main_screen(pilot)
         assert screen.exercise.key == EXERCISE
-        rows = {row.key: row for lesson in screen.lessons for row in lesson.exercises}
+        rows = {row.key: row for lesson in screen.attempts.lessons for row in lesson.exercises}
         assert (rows[EXERCISE].state, rows[EXERCISE].attempts) == (State.PASSED, 2)
 
 

@@ -115,12 +115,12 @@ async def test_what_is_cut_is_marked_and_read_in_full(desk: Desk) -> None:
         await until_shown(pilot, "the end")
         await pilot.press("k", "k", "k", "k", "g")
         await until_shown(pilot, "✗ Failed: 1 of 2 checks passed")
-        assert all(len(line.text) <= text.scrollable_content_region.width for line in text._lines)
-        whole = " ".join(line.text.strip() for line in text._lines)
+        assert all(len(line[0]) <= text.scrollable_content_region.width for line in text._lines)
+        whole = " ".join(line[0].strip() for line in text._lines)
         assert " ".join(got.split()) in " ".join(whole.split())
-        widest = max(range(len(text._lines)), key=lambda row: len(text._lines[row].text))
+        widest = max(range(len(text._lines)), key=lambda row: len(text._lines[row][0]))
         text.scroll_to(y=widest, animate=False)
-        wanted = text._lines[widest].text  # to its last letter, beside the scroll bar
+        wanted = text._lines[widest][0]  # to its last letter, beside the scroll bar
         await until(pilot, lambda: wanted in screen_text(pilot.app), "for the widest line")
         await pilot.press("escape")
         await until(pilot, lambda: pilot.app.screen is main_screen(pilot), "to come back")
@@ -186,10 +186,10 @@ async def test_the_progress_of_a_run_lays_nothing_out_anew_unless_it_takes_anoth
 
         monkeypatch.setattr(results, "_progress", None)  # else it goes on by itself
         monkeypatch.setattr(Screen, "_refresh_layout", noticed)
-        device.retell("On cuda:0, call 2 of 4")
+        device.update_often("On cuda:0, call 2 of 4")
         await until_shown(pilot, "On cuda:0, call 2 of 4")
         assert layouts == []
-        device.retell("On cuda:0, call 3 of 4, which has more to say than there is room for in a line")
+        device.update_often("On cuda:0, call 3 of 4, which has more to say than there is room for in a line")
         await until_shown(pilot, "there is room")
         await until_shown(pilot, "in a line")
         assert device.size.height == 2

@@ -14,9 +14,8 @@ from gpututor.app.app import GpututorApp
 from gpututor.app.base import BaseApp
 from gpututor.app.classroom.class_screen import ClassScreen
 from gpututor.app.classroom.submission_screen import SubmissionScreen
-from gpututor.app.commands import FOOTERS, bindings
+from gpututor.app.commands import FOOTERS, SCREENS, bar, bindings, foot, help_keys, screen_bindings
 from gpututor.app.main.screen import MainScreen
-from gpututor.app.screen_commands import SCREENS, bar, foot, help_keys, screen_bindings
 from gpututor.app.screens.all_text import AllTextScreen
 from gpututor.app.screens.base import QuestionDialog
 from gpututor.app.screens.compare import CompareScreen

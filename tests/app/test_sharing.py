@@ -203,8 +203,8 @@ async def test_beginning_an_exercise_anew_never_asks_about_another_one(desk: Des
 @pytest.mark.parametrize("answer", ["f", "m"])
 async def test_a_draft_that_could_not_be_decided_about_is_not_saved_over_the_file(desk: Desk, answer: str) -> None:
     draft = Draft(desk.file())
-    draft.keep("draft = 1\n")
-    draft.let_go()
+    draft.save("draft = 1\n")
+    draft.release()
     desk.file().write_text("theirs = 1\n")
     in_the_way = desk.workspace_folder / ".backups"
     in_the_way.write_text("")
@@ -233,8 +233,8 @@ async def test_a_draft_that_could_not_be_decided_about_is_not_saved_over_the_fil
 @pytest.mark.long
 async def test_who_cannot_decide_about_a_draft_can_leave_and_is_asked_next_time(desk: Desk) -> None:
     draft = Draft(desk.file())
-    draft.keep("draft = 1\n")
-    draft.let_go()
+    draft.save("draft = 1\n")
+    draft.release()
     (desk.workspace_folder / ".backups").write_text("")
     async with desk.start() as pilot:
         await until(pilot, lambda: is_asking(pilot), "for the question")
@@ -255,14 +255,14 @@ def test_without_locks_a_draft_that_another_app_has_stays_where_it_is(
 
     monkeypatch.setattr(fcntl, "flock", refuse)
     live, other = Draft(desk.file()), Draft(desk.file())
-    live.keep("live = 1\n")
+    live.save("live = 1\n")
     assert live.take_left("") is None, "its own is no draft that is left"
     assert other.take_left("") == "live = 1\n"
-    other.forget()
+    other.remove()
     assert other.take_left("") is None, "it is not taken twice"
     monkeypatch.setattr(open_file, "_copied", set())  # as in another process
     assert Draft(desk.file()).take_left("") == "live = 1\n"
-    live.forget()
+    live.remove()
 
 
 def test_a_file_that_is_there_again_in_the_last_moment_is_kept(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable
 from pathlib import Path
 
 import textual
@@ -31,10 +30,10 @@ def _own(tree: ast.Module) -> set[str]:
     return names | {node.attr for node in stored} | {"_replace", "_asdict"}
 
 
-def _private_names(source: str, neighbours: Iterable[str] = ()) -> set[str]:
-    """Find Textual's private names in a file; `neighbours` are files whose classes it may share names with."""
+def _private_names(source: str) -> set[str]:
+    """Find Textual's private names in a file."""
     tree = ast.parse(source)
-    others = TEXTUALS - _own(tree).union(*(_own(ast.parse(neighbour)) for neighbour in neighbours))
+    others = TEXTUALS - _own(tree)
     names = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute) and node.attr in others}
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and re.match(r"textual\b.*\._", node.module or ""):
@@ -51,10 +50,8 @@ def _sources() -> dict[Path, str]:
 
 def test_private_names_of_textual_are_reached_in_one_file() -> None:
     allowed = OVERRIDDEN.keys() | MODULES.keys()
-    sources = _sources()
-    for path, source in sources.items():
-        layers = [other for place, other in sources.items() if place.parent == path.parent == APP / "main"]
-        assert _private_names(source, layers) <= allowed, path
+    for path, source in _sources().items():
+        assert _private_names(source) <= allowed, path
 
 
 def test_each_name_that_is_listed_is_used_and_is_textuals() -> None:

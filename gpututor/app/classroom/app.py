@@ -18,8 +18,8 @@ from gpututor.app.classroom.class_screen import PAGES, ClassScreen
 from gpututor.app.classroom.class_table import Source, students_of
 from gpututor.app.classroom.regrade_client import RegradeClient
 from gpututor.app.classroom.submission_screen import SubmissionScreen
+from gpututor.app.commands import SCREENS
 from gpututor.app.runtime import GcScheduler, write_log
-from gpututor.app.screen_commands import SCREENS
 from gpututor.app.screens.palette import Entry
 from gpututor.app.textual_private import error_of
 from gpututor.paths import log_file
@@ -98,5 +98,5 @@ def _of_table(screen: Screen[Any], name: str) -> Iterator[Entry]:
     """List the commands of a screen that are for the palette."""
     for command in SCREENS[name]:
         if command.palette is not None:
-            act = partial(screen.run_action, command.action or command.id)
+            act = partial(screen.run_action, command.bound[0][1])
             yield Entry(command.title, command.help, act, command.palette)

@@ -27,7 +27,7 @@ from gpututor.app.classroom.help import class_help
 from gpututor.app.classroom.marks_table import MarksTable
 from gpututor.app.classroom.regrade_client import RegradeClient
 from gpututor.app.classroom.wording import cell_words, review_sections
-from gpututor.app.screen_commands import bar, screen_bindings
+from gpututor.app.commands import bar, screen_bindings
 from gpututor.app.screens.base import BaseScreen
 from gpututor.app.widgets.bars import KeyBar, TabBar
 from gpututor.app.widgets.base import OptionRows, PlainText

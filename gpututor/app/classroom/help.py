@@ -7,7 +7,7 @@ from functools import partial
 
 from textual.content import Content
 
-from gpututor.app.screen_commands import help_keys
+from gpututor.app.commands import help_keys
 from gpututor.app.screens.help import TextScreen, help_line
 
 ABOUT = {

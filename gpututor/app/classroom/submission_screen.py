@@ -18,9 +18,9 @@ from gpututor.app.classroom.class_table import Cell, ClassTable, mark_words, poi
 from gpututor.app.classroom.help import class_help
 from gpututor.app.classroom.regrade_client import Prepared, RegradeClient
 from gpututor.app.classroom.wording import attempt_words
+from gpututor.app.commands import bar, screen_bindings
 from gpututor.app.main.runs import Grader
 from gpututor.app.messages import GradingProgressed, LineChosen
-from gpututor.app.screen_commands import bar, screen_bindings
 from gpututor.app.screens.base import Answer, BaseScreen, QuestionDialog, error_dialog
 from gpututor.app.trace_view.model import RunView, first_view
 from gpututor.app.widgets.bars import KeyBar

@@ -1,4 +1,4 @@
-"""Completion in the editor: the list, the names, and the process that knows them."""
+"""Completion in the editor: the list, the names, and the process that finds them."""
 
 from __future__ import annotations
 
@@ -20,10 +20,8 @@ from rich.cells import cell_len
 from textual import events
 from textual.content import Content
 from textual.geometry import Offset
-from textual.message import Message
 from textual.widget import Widget
 
-from gpututor.app.messages import NamesFound
 from gpututor.app.themes import CHOSEN
 from gpututor.paths import cache_folder
 from gpututor.processes import kill_tree, python_module
@@ -32,24 +30,26 @@ from gpututor.text import escape_control_chars
 MOST_ROWS = 8
 MOST_CELLS = 40
 _FRAME = 2
-"""Cells that the frame takes, in both directions."""
+"""Cells of the frame, in both directions."""
 
 Location = tuple[int, int]
 
 
 class CompletionList(Widget, can_focus=False):
-    """Names that begin with what was typed, one of them chosen."""
+    """List of names that begin with the typed word, with one chosen."""
 
     def __init__(self) -> None:
         super().__init__()
         self.display = False
-        self._names: tuple[str, ...] = ()
-        self._kept: list[str] = []
+        self.names: tuple[str, ...] = ()
+        """All names that were offered."""
+        self._fitting: list[str] = []
+        """Names that fit the word."""
         self._chosen = 0
         self._first = 0
         """The first name in sight."""
         self._start: Location = (0, 0)
-        """Where in the text the name begins."""
+        """Start of the name in the text."""
         self._word = ""
         self._waiting = False
         self._cursor = Offset()
@@ -57,92 +57,86 @@ class CompletionList(Widget, can_focus=False):
 
     @property
     def chosen(self) -> str | None:
-        return self._kept[self._chosen] if self._kept else None
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """All names that were offered."""
-        return self._names
+        return self._fitting[self._chosen] if self._fitting else None
 
     @property
     def shown(self) -> list[str]:
-        """The names that fit what was typed."""
-        return list(self._kept)
+        return list(self._fitting)
 
     def open(self, names: Sequence[str], word: str, start: Location, cursor: Offset, *, waiting: bool) -> bool:
-        """Show names for the word that begins at `start`; `cursor` is where it ends on the screen.
+        """Show names for the word that begins at `start`; return False if there is nothing to show.
 
-        `waiting`: better names may come. False when there is nothing to show.
+        `cursor`: end of the word on the screen. `waiting`: more names may come.
         """
         self._start, self._word, self._cursor = start, word, cursor - (cell_len(word), 0)
         self.is_open = True
         return self.offer(names, waiting=waiting)
 
     def offer(self, names: Sequence[str], *, waiting: bool) -> bool:
-        """Show other names for the same word; the chosen one stays chosen. False when there is nothing to show."""
+        """Show other names for the same word, and keep the choice. Return False if there is nothing to show."""
         chosen = self.chosen if self._chosen else None
-        self._names, self._waiting = tuple(names), waiting
-        self._keep(chosen)
+        self.names, self._waiting = tuple(names), waiting
+        self._filter(chosen)
         return self.is_open
 
     def follow(self, word: str, start: Location) -> None:
-        """The word at the cursor is now this one: show what still fits, or nothing if it is another word."""
+        """Take the word at the cursor: show the names that still fit, or close if it is another word."""
         if not self.is_open or (word, start) == (self._word, self._start):
             return
         if start != self._start or not word:
             self.close()
             return
         self._word = word
-        self._keep(None)
+        self._filter(None)
 
     def move(self, by: int) -> None:
-        """Choose another name; from the last one on to the first, and back."""
-        if self._kept:
-            last = len(self._kept) - 1
+        """Choose another name; single steps wrap around the ends."""
+        if self._fitting:
+            last = len(self._fitting) - 1
             wanted = self._chosen + by
             self._choose(min(max(wanted, 0), last) if abs(by) > 1 else wanted % (last + 1))
 
     def close(self) -> None:
         self.is_open = False
         self.display = False
-        self._names, self._kept = (), []
+        self.names, self._fitting = (), []
 
-    def _keep(self, chosen: str | None) -> None:
+    def _filter(self, chosen: str | None) -> None:
         word = self._word
         capitals = word != word.lower()
-        fitting = [name for name in self._names if (name if capitals else name.lower()).startswith(word)]
-        self._kept = [name for name in fitting if name != word] if len(fitting) > 1 else fitting
-        if self._kept == [word]:
-            self._kept = []
-        if not self._kept and not self._waiting:
+        fitting = [name for name in self.names if (name if capitals else name.lower()).startswith(word)]
+        self._fitting = [name for name in fitting if name != word] if len(fitting) > 1 else fitting
+        if self._fitting == [word]:
+            self._fitting = []
+        if not self._fitting and not self._waiting:
             self.close()
             return
-        self._choose(self._kept.index(chosen) if chosen in self._kept else 0)
+        self._choose(self._fitting.index(chosen) if chosen in self._fitting else 0)
         self._place()
 
     def _choose(self, index: int) -> None:
         self._chosen = index
         self._first = min(max(self._first, index - self._rows + 1), index)
-        if self._kept:
-            self.border_subtitle = f"{index + 1} of {len(self._kept)}" if len(self._kept) > self._rows else ""
+        if self._fitting:
+            self.border_subtitle = f"{index + 1} of {len(self._fitting)}" if len(self._fitting) > self._rows else ""
         self.refresh()
 
     @property
     def _rows(self) -> int:
-        return max(1, min(MOST_ROWS, len(self._kept), self._room - _FRAME))
+        return max(1, min(MOST_ROWS, len(self._fitting), self._space - _FRAME))
 
     @property
-    def _room(self) -> int:
-        """Rows of the screen below the cursor or above it, where there are more."""
+    def _space(self) -> int:
+        """Rows below the cursor or above it, whichever are more."""
         height = self.screen.size.height if self.is_attached else MOST_ROWS + _FRAME
         return max(height - self._cursor.y - 1, self._cursor.y)
 
     def _place(self) -> None:
-        """Below the word; above it where there is no room; never over the screen's edge."""
+        """Put the list below the word, or above it if there is no space, within the screen."""
         if not self.is_attached:
             return
         width, height = self.screen.size
-        longest = max((cell_len(escape_control_chars(name)) for name in self._kept), default=len(WAITING))
+        longest = max((cell_len(escape_control_chars(name)) for name in self._fitting), default=len(WAITING))
         cells = min(max(longest, 14), MOST_CELLS, width - _FRAME - 2) + _FRAME + 2
         rows = self._rows + _FRAME
         below = self._cursor.y + 1
@@ -157,11 +151,11 @@ class CompletionList(Widget, can_focus=False):
 
     def render(self) -> Content:
         room = self.size.width
-        if not self._kept:
+        if not self._fitting:
             return Content.assemble((f" {WAITING} ", "$foreground-muted"))
         rows: list[Content] = []
-        for index in range(self._first, min(self._first + self._rows, len(self._kept))):
-            name = Content(escape_control_chars(self._kept[index])).truncate(room - 2, ellipsis=True)
+        for index in range(self._first, min(self._first + self._rows, len(self._fitting))):
+            name = Content(escape_control_chars(self._fitting[index])).truncate(room - 2, ellipsis=True)
             typed = min(len(self._word), len(name))
             row = Content.assemble(" ", name.stylize("bold", 0, typed), " " * (room - 1 - name.cell_length))
             if index == self._chosen:
@@ -173,7 +167,7 @@ class CompletionList(Widget, can_focus=False):
         event.stop()
         event.prevent_default()
         index = self._first + event.get_content_offset_capture(self).y
-        if 0 <= index < len(self._kept):
+        if 0 <= index < len(self._fitting):
             self._choose(index)
 
 
@@ -181,14 +175,14 @@ WAITING = "looking …"
 
 
 READY_WITHIN_S = 60.0
-"""The first start ever reads all of torch's stubs; later ones take what jedi has kept."""
+"""Seconds for the start. The first one ever reads all of torch's stubs, which jedi then caches."""
 ANSWERED_WITHIN_S = 2.0
 MOST_FAILURES = 3
-"""So often a child may die or hang in a row; then there is none any more until the app starts again."""
+"""Number of failures in a row after which no child is started until the app starts again."""
 
 
 def default_command() -> list[str]:
-    """The child's command; empty where jedi is not installed."""
+    """Return the child's command; empty if jedi is not installed."""
     if importlib.util.find_spec("jedi") is None:
         return []
     return [*python_module("gpututor.app.editor.completion_process", "-W", "ignore"), str(cache_folder() / "jedi")]
@@ -196,7 +190,7 @@ def default_command() -> list[str]:
 
 @dataclass(frozen=True)
 class Question:
-    """What can stand at a place of a text?"""
+    """A request for the names that fit at a place of a text."""
 
     number: int
     text: str
@@ -206,17 +200,18 @@ class Question:
 
 
 class Completer:
-    """One child process, started with the first question. Only the newest question counts."""
+    """A child process, started with the first question. Only the newest question is answered."""
 
     def __init__(
         self,
-        post: Callable[[Message], object],
+        answer: Callable[[int, tuple[str, ...]], object],
         command: Sequence[str] | None = None,
         *,
         ready_within_s: float = READY_WITHIN_S,
         answered_within_s: float = ANSWERED_WITHIN_S,
     ) -> None:
-        self._post = post
+        """`answer` is called in a thread, with a question's number and the names; no names after a failure."""
+        self._post_answer = answer
         self._command = list(default_command() if command is None else command)
         self._ready_within_s = ready_within_s
         self._answered_within_s = answered_within_s
@@ -229,11 +224,11 @@ class Completer:
 
     @property
     def is_there(self) -> bool:
-        """Whether questions will be answered."""
+        """True if questions will be answered."""
         return bool(self._command) and not self._closed and self._failures < MOST_FAILURES
 
     def ask(self, question: Question) -> None:
-        """Post `NamesFound` later, unless a newer question comes meanwhile."""
+        """Answer the question later, unless a newer one comes before."""
         if not self.is_there:
             return
         with self._wanted:
@@ -244,7 +239,7 @@ class Completer:
             self._thread.start()
 
     def close(self) -> None:
-        """End the child. Does not wait for the thread."""
+        """End the child, without waiting for the thread."""
         with self._wanted:
             self._closed = True
             self._wanted.notify()
@@ -260,13 +255,12 @@ class Completer:
                 return
             names = self._answer(question)
             self._failures = 0 if names is not None else self._failures + 1
-            # A failure is an answer too: whoever waits for more is told that nothing comes.
-            self._post(NamesFound(question.number, tuple(names or ())))
+            self._post_answer(question.number, tuple(names or ()))
             if self._failures >= MOST_FAILURES:
                 return
 
     def _answer(self, question: Question) -> list[str] | None:
-        """None when the child died or took too long; it is gone then."""
+        """Ask the child; return None, and end the child, if it died or took too long."""
         try:
             child = self._started()
             request = {"text": question.text, "line": question.line, "column": question.column}
@@ -296,7 +290,7 @@ class Completer:
 
     @staticmethod
     def _line(child: subprocess.Popen[bytes], within_s: float) -> Any:
-        """The next line of the child. Raises `OSError` when none comes in time, `ValueError` when it is no JSON."""
+        """Return the child's next line. Raises `OSError` if none comes in time, `ValueError` if it is not JSON."""
         assert child.stdout is not None
         deadline = time.monotonic() + within_s
         line = b""
@@ -328,21 +322,21 @@ _AFTER_DOT = re.compile(r"\.\s*\w*$")
 
 
 def file_names(lines: Sequence[str], row: int, column: int) -> list[str]:
-    """What can stand at a place: after a dot the file's attributes, else its names, the keywords and the builtins."""
+    """Return names for a place: after a dot the file's attributes, else its names, the keywords and the builtins."""
     here = lines[row][:column]
     pattern = _ATTRIBUTE if _AFTER_DOT.search(here) else _NAME
-    found: set[str] = set()
+    names: set[str] = set()
     for at, line in enumerate(lines):
         for match in pattern.finditer(line):
             name = match[1] if pattern is _ATTRIBUTE else match[0]
-            # The word that is being written is no answer.
+            # Leave out the word that is being written.
             if not (at == row and match.start() <= column <= match.end()):
-                found.add(name)
+                names.add(name)
     if pattern is _ATTRIBUTE:
-        return _sorted(found)
-    found -= set(keyword.kwlist)
-    public = {name for name in dir(builtins) if not name.startswith("_")} - found - set(keyword.kwlist)
-    return [*_sorted(found), *_sorted(set(keyword.kwlist)), *_sorted(public)]
+        return _sorted(names)
+    names -= set(keyword.kwlist)
+    public = {name for name in dir(builtins) if not name.startswith("_")} - names - set(keyword.kwlist)
+    return [*_sorted(names), *_sorted(set(keyword.kwlist)), *_sorted(public)]
 
 
 def _sorted(names: set[str]) -> list[str]:

@@ -1,4 +1,4 @@
-"""The child process that asks jedi: a line of JSON in, a line of JSON out. It never runs the learner's code.
+"""Child process that asks jedi. Each line is JSON. It never runs the learner's code.
 
 In: `{"text": …, "line": 1, "column": 0}`, with the line from 1. Out: `{"names": […]}`. The first line out is
 `{"ready": true}`.
@@ -19,7 +19,6 @@ _OURS = frozenset({"jedi", "parso"})
 
 
 def main() -> None:
-    """Answer until the pipe ends."""
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # a module that prints when it is imported must not get between the answers
     if len(sys.argv) > 1:
@@ -36,19 +35,19 @@ def main() -> None:
 
 
 def complete(text: str, line: int, column: int) -> list[str]:
-    """The names that can stand at a place; none where jedi breaks."""
+    """Return the names that fit at a place; none if jedi fails."""
     import jedi
 
     project = jedi.Project(Path("/"), sys_path=sys.path, smart_sys_path=False, load_unsafe_extensions=False)
     try:
         script = jedi.Script(text, environment=jedi.InterpreterEnvironment(), project=project)
-        return [found.name for found in script.complete(line, column)[:MOST_NAMES]]
+        return [name.name for name in script.complete(line, column)[:MOST_NAMES]]
     except Exception:  # jedi meets programs that are half written: whatever it raises, there is no answer
         return []
 
 
 def _refuse_large_imports() -> None:
-    """Jedi imports compiled modules to look at them. Torch would cost 200 MB and seconds, and its stubs say as much."""
+    """Reject imports by jedi of compiled modules. Torch would cost 200 MB and seconds, and its stubs say as much."""
     imported = builtins.__import__
 
     def guarded(name: str, *rest: Any, **named: Any) -> ModuleType:

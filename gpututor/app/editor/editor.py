@@ -1,7 +1,4 @@
-"""Edits of whole lines: move, duplicate, indent, dedent, comment out. The selection stays on the same characters.
-
-The editor: a text area with Python's colours, indentation and comments.
-"""
+"""The editor: a text area with Python's colors, indentation, comments and edits of whole lines."""
 
 from __future__ import annotations
 
@@ -22,68 +19,8 @@ from gpututor.app.editor.rendering import CodeArea
 from gpututor.app.messages import EditorLeft, TabsReplaced
 
 
-def move_lines(area: TextArea, by: int) -> None:
-    """Move the selected lines, or the cursor's, up (-1) or down (1)."""
-    first, last = _selected_rows(area)
-    other = first - 1 if by < 0 else last + 1
-    if area.read_only or not 0 <= other < area.document.line_count:
-        return
-    selection = area.selection
-    lines = [area.document[row] for row in range(min(first, other), max(last, other) + 1)]
-    lines = [*lines[1:], lines[0]] if by < 0 else [lines[-1], *lines[:-1]]
-    _put_lines(area, min(first, other), max(last, other), lines)
-    _select(area, selection, by)
-
-
-def duplicate_lines(area: TextArea) -> None:
-    """Put the selected lines, or the cursor's, a second time below."""
-    if area.read_only:
-        return
-    first, last = _selected_rows(area)
-    selection = area.selection
-    lines = [area.document[row] for row in range(first, last + 1)]
-    _put_lines(area, first, last, lines * 2)
-    _select(area, selection, len(lines))
-
-
-def change_lines(area: TextArea, change: python_text.Change) -> None:
-    """Rewrite the selected lines, or the cursor's."""
-    selection = area.selection
-    first, last = _selected_rows(area)
-    before = [area.document[row] for row in range(first, last + 1)]
-    after = change(before)
-    if after == before or area.read_only:
-        return
-    _put_lines(area, first, last, after)
-
-    def moved(location: tuple[int, int]) -> tuple[int, int]:
-        row, column = location
-        if not first <= row <= last:
-            return location
-        grown = len(after[row - first]) - len(before[row - first])
-        return row, max(0, min(column + grown, len(after[row - first])))
-
-    area.selection = Selection(moved(selection.start), moved(selection.end))
-
-
-def _selected_rows(area: TextArea) -> tuple[int, int]:
-    """The first and the last row of the selection, without a row at whose start it ends."""
-    first, last = min(area.selection)[0], max(area.selection)[0]
-    return first, last - 1 if last > first and max(area.selection)[1] == 0 else last
-
-
-def _put_lines(area: TextArea, first: int, last: int, lines: list[str]) -> None:
-    area.replace("\n".join(lines), (first, 0), (last, len(area.document[last])))
-
-
-def _select(area: TextArea, selection: Selection, down: int) -> None:
-    """Put the selection back, so many rows further down."""
-    (top, top_column), (end, end_column) = selection
-    area.selection = Selection((top + down, top_column), (end + down, end_column))
-
-
 class Editor(CodeArea):
-    """Edits one text. Knows nothing of files."""
+    """Editor of one text, which knows nothing of files."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("shift+tab", "dedent", "Dedent", show=False),
@@ -93,8 +30,8 @@ class Editor(CodeArea):
         Binding("ctrl+end", "text_end", "Text end", show=False),
         Binding("ctrl+shift+home", "text_start(True)", "Select to text start", show=False),
         Binding("ctrl+shift+end", "text_end(True)", "Select to text end", show=False),
-        Binding("alt+up", "move_lines(-1)", "Lines up", show=False),
-        Binding("alt+down", "move_lines(1)", "Lines down", show=False),
+        Binding("alt+up", "move_lines_up", "Lines up", show=False),
+        Binding("alt+down", "move_lines_down", "Lines down", show=False),
         Binding("alt+shift+down,shift+alt+down", "duplicate_lines", "Duplicate", show=False),
         # Most terminals send for Alt+f and Alt+b what Textual takes for ctrl+right and ctrl+left; some name these keys.
         Binding("alt+f,alt+right", "cursor_word_right", "Word right", show=False),
@@ -104,17 +41,17 @@ class Editor(CodeArea):
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self.completions = CompletionList()
-        """What can stand at the cursor; whoever shows it puts it on the screen."""
+        """Completions at the cursor; the main screen mounts the list."""
 
     def show(self, text: str) -> None:
-        """Put another text in, with the cursor at the start and nothing to undo."""
+        """Show another text, with the cursor at the start and nothing to undo."""
         self._marked_line = None
         self.show_costs({})
         self.load_text(text)
         self.move_cursor((0, 0))
 
     def replace_all(self, text: str) -> None:
-        """Put a newer version of the same text in; the cursor stays where it was and the change can be undone."""
+        """Show a newer version of the same text; the cursor stays, and the change can be undone."""
         row, column = self.cursor_location
         self.replace(text, (0, 0), self.document.end)
         row = min(row, self.document.line_count - 1)
@@ -122,20 +59,20 @@ class Editor(CodeArea):
         self._show_line_start()
 
     def go_to_line(self, line: int, *, marked: bool) -> None:
-        """Put the cursor on a line, counted from 1, and mark it as the one that a check pointed at."""
+        """Put the cursor on a line, counted from 1. `marked`: a check points at it."""
         row = max(0, min(line, self.document.line_count) - 1)
         indent = len(self.document[row]) - len(self.document[row].lstrip())
         self._marked_line = row if marked else None
         self.move_cursor((row, indent))
-        # `center=True` would centre sideways too, and hide how the lines begin.
-        # Forced: an editor that is only being shown does not know yet that it can scroll sideways.
+        # `center=True` would centre sideways too, and hide the start of the lines.
+        # Forced: an editor that is not yet displayed does not know that it can scroll sideways.
         self.scroll_to(x=0, y=max(0, row - self.size.height // 2), animate=False, force=True)
         self.redraw()
 
     def scroll_to_cursor(self) -> None:
-        """Scroll to where the cursor is, with more above it than below: the head of the function is there.
+        """Scroll to the cursor, with more lines above it than below: they have the head of the function.
 
-        What an editor that was not displayed scrolled to means nothing.
+        For an editor that was just displayed: before, it scrolled without knowing its size.
         """
         row, room = self.cursor_location[0], self.scrollable_content_region.height
         y = 0 if row < room - 2 else row - 2 * room // 3
@@ -143,27 +80,25 @@ class Editor(CodeArea):
         self.scroll_cursor_visible()  # sideways, too
 
     def show_match(self, match: Match) -> None:
-        """Put the cursor on what was found, with all of it in sight."""
+        """Put the cursor on a match, with all of it in sight."""
         start, end = match
         self.move_cursor(end)
         self.move_cursor(start)
 
     def replace_match(self, match: Match, text: str) -> None:
-        """Put a text in place of what was found: one step to undo, with the cursor behind it."""
+        """Replace a match, in one step for undo, and put the cursor behind it."""
         self.history.checkpoint()
         self.replace(text, *match, maintain_selection_offset=False)
         self.history.checkpoint()
 
     async def on_key(self, event: events.Key) -> None:
-        # Textual inserts text afterwards, unless this prevents it.
-        if self.completions.is_open and self._complete(event.key):
+        if (self.completions.is_open and self._complete(event.key)) or await self._edit_by(event):
+            # Textual inserts text afterwards, unless this prevents it.
             event.stop()
             event.prevent_default()
-            return
-        await self._edit_by(event)
 
     def _complete(self, key: str) -> bool:
-        """Answer a key of the open list; False for the keys that mean what they always do."""
+        """Handle a key of the open completion list; return False for other keys."""
         match key:
             case "up" | "down" | "pageup" | "pagedown":
                 self.completions.move({"up": -1, "down": 1, "pageup": -6, "pagedown": 6}[key])
@@ -183,8 +118,8 @@ class Editor(CodeArea):
     def word_before_cursor(self) -> str:
         """The part of a name that ends at the cursor."""
         row, column = self.cursor_location
-        found = _WORD_END.search(self.document[row][:column])
-        return found[0] if found else ""
+        match = _WORD_END.search(self.document[row][:column])
+        return match[0] if match else ""
 
     def _follow_word(self) -> None:
         if self.completions.is_open:
@@ -192,48 +127,29 @@ class Editor(CodeArea):
             row, column = self.cursor_location
             self.completions.follow(word, (row, column - len(word)))
 
-    async def _edit_by(self, event: events.Key) -> None:
+    async def _edit_by(self, event: events.Key) -> bool:
+        """Handle a key; return False for keys of the text area and the screen."""
         match event.key:
             case "enter" if not self.read_only:
-                event.stop()
-                event.prevent_default()
                 self._open_line()
             case "tab" if self.selection.start[0] != self.selection.end[0]:
-                event.stop()
-                event.prevent_default()
-                change_lines(self, python_text.indented)
+                self._change_lines(python_text.indented)
             case "colon" if self.selection.is_empty and not self.read_only:
-                event.stop()
-                event.prevent_default()
                 self._insert_colon()
             case _ if event.character in PARTNERS and self.selection.is_empty and not self.read_only:
-                event.stop()
-                event.prevent_default()
                 self._insert_closing(event.character)
-            case key if key.startswith("alt+"):
-                await self._act_on(event)  # the letter that terminals send with it is no text
             case "escape":
-                # The screen's business: it stops a run or leaves the editor.
-                return
-            case _ if not event.is_printable:
-                await self._act_on(event)
+                return False  # the screen stops a run, or leaves the editor
+            case key if key in _ACTIONS and (key.startswith("alt+") or not event.is_printable):
+                # At once: Textual looks a binding up only after the event has bubbled through all message queues to
+                # the app, and letters typed right after the key would be inserted before.
+                await self.run_action(_ACTIONS[key])
             case _:
-                return
-
-    async def _act_on(self, event: events.Key) -> None:
-        """Do what a bound key does here and now.
-
-        Textual would look its binding up only when the event has gone up through all the message queues to the app:
-        letters that came behind it in the same moment would be inserted before it acts.
-        """
-        action = _ACTIONS.get(event.key)
-        if action is not None:
-            event.stop()
-            event.prevent_default()
-            await self.run_action(action)
+                return False
+        return True
 
     async def caught_up(self) -> None:
-        """Wait until all the keys that were sent here so far have acted. Not to be called by the editor itself."""
+        """Wait until all keys sent to the editor so far are handled. The editor itself must not call this."""
         done = asyncio.Event()
         if self.call_later(done.set):
             await done.wait()
@@ -295,17 +211,63 @@ class Editor(CodeArea):
             return
         self.replace("", (row, target), (row, column), maintain_selection_offset=False)
 
-    def action_move_lines(self, by: int) -> None:
-        move_lines(self, by)
+    # Edits of whole lines, which keep the selection on the same characters
+
+    def action_move_lines_up(self) -> None:
+        self._move_lines(-1)
+
+    def action_move_lines_down(self) -> None:
+        self._move_lines(1)
+
+    def _move_lines(self, by: int) -> None:
+        first, last = self._selected_rows()
+        first, last = min(first, first + by), max(last, last + by)
+        if self.read_only or first < 0 or last >= self.document.line_count:
+            return
+        lines = self.document.lines[first : last + 1]
+        self._put_lines(first, last, [*lines[1:], lines[0]] if by < 0 else [lines[-1], *lines[:-1]], by)
 
     def action_duplicate_lines(self) -> None:
-        duplicate_lines(self)
+        if not self.read_only:
+            first, last = self._selected_rows()
+            lines = self.document.lines[first : last + 1]
+            self._put_lines(first, last, [*lines, *lines], len(lines))
+
+    def _put_lines(self, first: int, last: int, lines: list[str], down: int) -> None:
+        """Replace rows, and move the selection down."""
+        (top, top_column), (end, end_column) = self.selection
+        self.replace("\n".join(lines), (first, 0), (last, len(self.document[last])))
+        self.selection = Selection((top + down, top_column), (end + down, end_column))
 
     def action_dedent(self) -> None:
-        change_lines(self, python_text.dedented)
+        self._change_lines(python_text.dedented)
 
     def action_toggle_comment(self) -> None:
-        change_lines(self, python_text.comment_toggled)
+        self._change_lines(python_text.comment_toggled)
+
+    def _change_lines(self, change: python_text.Change) -> None:
+        """Rewrite the selected lines, or the cursor's."""
+        selection = self.selection
+        first, last = self._selected_rows()
+        before = list(self.document.lines[first : last + 1])
+        after = change(before)
+        if after == before or self.read_only:
+            return
+        self.replace("\n".join(after), (first, 0), (last, len(self.document[last])))
+
+        def moved(location: tuple[int, int]) -> tuple[int, int]:
+            row, column = location
+            if not first <= row <= last:
+                return location
+            grown = len(after[row - first]) - len(before[row - first])
+            return row, max(0, min(column + grown, len(after[row - first])))
+
+        self.selection = Selection(moved(selection.start), moved(selection.end))
+
+    def _selected_rows(self) -> tuple[int, int]:
+        """Return the first and the last row of the selection, without a row at whose start it ends."""
+        (first, _), (last, column) = sorted(self.selection)
+        return first, last - 1 if last > first and column == 0 else last
 
     def action_text_start(self, select: bool = False) -> None:
         self.move_cursor((0, 0), select=select)
@@ -318,14 +280,13 @@ class Editor(CodeArea):
         self._show_line_start()
 
     def _show_line_start(self) -> None:
-        """Scroll back sideways where the cursor stays in sight: a line without its start cannot be read."""
+        """Scroll back sideways if the cursor stays in sight: a line without its start cannot be read."""
         row, column = self.cursor_location
         width = self.scrollable_content_region.width - self.gutter_width
         # The text area keeps two columns free behind the cursor.
-        if self._cells(self.document[row][:column]) + 3 <= width or column <= len(
-            python_text.indent_of(self.document[row])
-        ):
-            # Only after the refresh is the cursor where it belongs, and the text area has scrolled to it.
+        line = self.document[row]
+        if self._cells(line[:column]) + 3 <= width or column <= len(python_text.indent_of(line)):
+            # Only after the refresh has the text area scrolled to the cursor.
             self.call_after_refresh(self.scroll_to, x=0, animate=False)
 
     def on_text_area_changed(self) -> None:
@@ -346,6 +307,5 @@ class Editor(CodeArea):
 
 
 _WORD_END = re.compile(r"(?<!\w)(?!\d)\w+$")
-"""A name at the end of a line."""
 _ACTIONS = {binding.key: binding.action for binding in Binding.make_bindings([*TextArea.BINDINGS, *Editor.BINDINGS])}
-"""What each bound key does in the editor; its own bindings come last and win. Keys with priority never get here."""
+"""Action of each bound key; the editor's own bindings come last and win. Keys with priority never get here."""

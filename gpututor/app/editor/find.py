@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 import signal
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import islice
 from types import FrameType
 from typing import ClassVar
 
@@ -20,21 +21,20 @@ from textual.message import Message
 from textual.widget import Widget
 from textual.widgets import Input
 
-from gpututor.app.messages import MatchWanted, ReplaceWanted, SearchChanged
 from gpututor.app.widgets.base import PlainText
 
 Location = tuple[int, int]
 """Row and column, from 0."""
 Match = tuple[Location, Location]
-"""Where a match begins, and the place behind its end."""
+"""Start of a match, and the place behind its end."""
 
 MOST_S = 0.1
-"""The processor time that one search may take: a regular expression can go on for ever."""
+"""Seconds of processor time for a search: a regular expression may never end."""
 MOST_MATCHES = 9999
 
 
 class BadPattern(Exception):
-    """What cannot be searched for; its text is for the learner."""
+    """An invalid needle. The text is for the learner."""
 
 
 class _TookTooLong(Exception):
@@ -43,7 +43,7 @@ class _TookTooLong(Exception):
 
 @dataclass(frozen=True)
 class Needle:
-    """What is looked for."""
+    """Text or expression to search for."""
 
     text: str
     regex: bool = False
@@ -51,7 +51,7 @@ class Needle:
 
     @property
     def pattern(self) -> re.Pattern[str]:
-        """Raises `BadPattern`. Without a capital letter the case does not matter."""
+        """Compiled pattern; without a capital letter it ignores the case. Raises `BadPattern`."""
         source = self.text if self.regex else re.escape(self.text)
         if self.whole_word:
             source = rf"(?<!\w)(?:{source})(?!\w)"
@@ -64,38 +64,33 @@ class Needle:
 
 
 def find_all(needle: Needle, text: str) -> list[Match]:
-    """Every match that is not empty, in order; raises `BadPattern`, also when the search takes too long."""
+    """Return all matches that are not empty. Raises `BadPattern`, also if the search takes too long."""
     if not needle.text:
         return []
     place = _Places(text)
-    found: list[Match] = []
     with _limited():
-        for match in needle.pattern.finditer(text):
-            if match.end() > match.start():
-                found.append((place.of(match.start()), place.of(match.end())))
-            if len(found) == MOST_MATCHES:
-                break
-    return found
+        matches = (match.span() for match in needle.pattern.finditer(text) if match[0])
+        return [(place.of(start), place.of(end)) for start, end in islice(matches, MOST_MATCHES)]
 
 
 def replacement(needle: Needle, text: str, match: Match, by: str) -> str:
-    r"""What comes in place of a match. In a regular expression's replacement `\1` is its first group."""
+    r"""Return the text to put in place of a match. For a regular expression, `\1` in `by` is its first group."""
     if not needle.regex:
         return by
     place = _Places(text)
     with _limited():
-        found = needle.pattern.match(text, place.offset(match[0]))
-    return _expanded(found, by) if found else by
+        again = needle.pattern.match(text, place.offset(match[0]))
+    return _expanded(again, by) if again else by
 
 
 def replaced(needle: Needle, text: str, by: str) -> tuple[str, int]:
-    """The text with every match replaced, and how many there were; raises `BadPattern`."""
+    """Return the text with every match replaced, and the number of matches. Raises `BadPattern`."""
     number = 0
 
     def put(match: re.Match[str]) -> str:
         nonlocal number
-        if match.end() == match.start():
-            return match[0]
+        if not match[0]:
+            return ""
         number += 1
         return _expanded(match, by) if needle.regex else by
 
@@ -111,15 +106,8 @@ def _expanded(match: re.Match[str], by: str) -> str:
         raise BadPattern(f"Not a replacement: {error}") from error
 
 
-def nearest(matches: list[Match], start: Location) -> int | None:
-    """The first match at or behind a place, else the first of all."""
-    if not matches:
-        return None
-    return next((index for index, match in enumerate(matches) if match[0] >= start), 0)
-
-
 class _Places:
-    """Offsets in a text as rows and columns, and back."""
+    """Conversion of offsets in a text to rows and columns, and back."""
 
     def __init__(self, text: str) -> None:
         self._starts = [0, *(match.end() for match in re.finditer("\n", text))]
@@ -134,7 +122,7 @@ class _Places:
 
 @contextmanager
 def _limited() -> Iterator[None]:
-    """Ends what takes longer than `MOST_S`. Python looks at signals also within a search; only in the main thread."""
+    """Raise `BadPattern` after `MOST_S`. Only for the main thread: Python handles signals there, also in a search."""
 
     def stop(number: int, frame: FrameType | None) -> None:
         raise _TookTooLong
@@ -153,23 +141,23 @@ def _limited() -> Iterator[None]:
 
 
 _ALWAYS = (("Alt+r", "Regex"), ("Alt+w", "Word"), ("Alt+l", "Replace all"))
-"""What the keys do in every field, as (key, what it does)."""
+"""(key, what it does) in every field."""
 
 
 class Word(Widget, can_focus=True):
-    """A word that does something with Enter, Space or a click."""
+    """A word that is pressed with Enter, Space or a click."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("enter,space", "press", show=False)]
 
     class Pressed(Message):
-        """The learner pressed it."""
+        """The learner pressed the word."""
 
         def __init__(self, word: Word) -> None:
             super().__init__()
             self.word = word
 
     def __init__(self, words: str, letter: str = "", *, is_choice: bool = False) -> None:
-        """`letter` of the words presses it together with Alt. `is_choice`: it is on or off, and says which."""
+        """`letter`, of the words, is underlined: Alt with it presses the word. `is_choice`: the word is on or off."""
         super().__init__()
         self._words = words
         self._key_at = words.index(letter) if letter else None
@@ -196,7 +184,7 @@ class Word(Widget, can_focus=True):
 
 
 class Field(Input):
-    """A line to type in that leaves keys with Alt to others: terminals send their letter with them."""
+    """An input that leaves keys with Alt to its parents: terminals send a letter with them."""
 
     def on_key(self, event: events.Key) -> None:
         if event.key.startswith("alt+"):
@@ -204,7 +192,7 @@ class Field(Input):
 
 
 class FindBar(Vertical):
-    """Asks; whoever shows it searches. Escape is the screen's business."""
+    """Inputs and words for find and replace. The screen handles Escape."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         # With priority, and at once: keys that come right behind are for the field that follows.
@@ -217,8 +205,12 @@ class FindBar(Vertical):
         Binding("alt+l", "press('all')", show=False),
     ]
 
-    def __init__(self, *, id: str | None = None) -> None:
-        super().__init__(id=id)
+    def __init__(
+        self, search: Callable[[], object], next_match: Callable[[int], object], replace: Callable[[bool], object]
+    ) -> None:
+        """`next_match` takes 1 or -1. `replace` takes True to replace all matches."""
+        super().__init__()
+        self._search, self._next_match, self._replace = search, next_match, replace
         self._find = Field(compact=True, classes="find")
         self._by = Field(compact=True, classes="by")
         self._words = {
@@ -251,7 +243,7 @@ class FindBar(Vertical):
 
     @property
     def keys(self) -> tuple[tuple[str, str], ...]:
-        """What the keys do where they go now, as (key, what it does)."""
+        """(key, what it does) for the focused widget."""
         if self._by.has_focus:
             return (("Enter", "Replace"), ("↓", "Next"), ("↑", "Before"), *_ALWAYS)
         if self._find.has_focus:
@@ -267,7 +259,7 @@ class FindBar(Vertical):
         return self._by.value
 
     def open(self, needle: str) -> None:
-        """Show the bar and take the keys; an empty `needle` leaves what was looked for last."""
+        """Show the bar and take the focus; an empty `needle` leaves the last one."""
         self.add_class("-open")
         if needle:
             self._find.value = needle
@@ -278,7 +270,7 @@ class FindBar(Vertical):
         self.remove_class("-open")
 
     def show_count(self, words: str, *, nothing: bool) -> None:
-        """Say how many there are; `nothing`: that is not what was hoped for."""
+        """Show the number of matches; `nothing` marks it as a failure."""
         self._counted.update(words)
         for widget in (self._counted, self._find):
             widget.set_class(nothing, "-nothing")
@@ -286,7 +278,7 @@ class FindBar(Vertical):
     @on(Input.Changed, ".find")
     def _look(self, event: Input.Changed) -> None:
         event.stop()
-        self.post_message(SearchChanged())
+        self._search()
 
     @on(Input.Changed, ".by")
     def _ignore(self, event: Input.Changed) -> None:
@@ -295,21 +287,24 @@ class FindBar(Vertical):
     @on(Input.Submitted)
     def _submit(self, event: Input.Submitted) -> None:
         event.stop()
-        self.post_message(MatchWanted(1) if event.input is self._find else ReplaceWanted(all=False))
+        if event.input is self._find:
+            self._next_match(1)
+        else:
+            self._replace(False)
 
     @on(Word.Pressed)
     def _do(self, event: Word.Pressed) -> None:
         event.stop()
         if event.word in (self._words["this"], self._words["all"]):
-            self.post_message(ReplaceWanted(all=event.word is self._words["all"]))
+            self._replace(event.word is self._words["all"])
         else:
-            self.post_message(SearchChanged())
+            self._search()
 
     def action_press(self, word: str) -> None:
         self._words[word].action_press()
 
     def action_go(self, by: int) -> None:
-        self.post_message(MatchWanted(by))
+        self._next_match(by)
 
     def action_next_field(self, by: int) -> None:
         words = self._words

@@ -14,32 +14,29 @@ if TYPE_CHECKING:
 
 
 def rows_now(old: Sequence[str], new: Sequence[str]) -> dict[int, int]:
-    """Where each line of `old` stands in `new`, by rows from 0; changed lines are missing."""
+    """Map rows of `old`, from 0, to rows of `new`, except for changed lines."""
     most = min(len(old), len(new))
     head = next((row for row in range(most) if old[row] != new[row]), most)
     tail = next((back for back in range(most - head) if old[-1 - back] != new[-1 - back]), most - head)
     rows = {row: row for row in range(head)}
     rows.update((len(old) - 1 - back, len(new) - 1 - back) for back in range(tail))
-    # What is left lies between the first and the last edit: few lines, or few edits.
-    middle = (
-        [line.strip() for line in old[head : len(old) - tail]],
-        [line.strip() for line in new[head : len(new) - tail]],
-    )
-    for block in difflib.SequenceMatcher(None, *middle, autojunk=False).get_matching_blocks():
+    # The rest, from the first to the last edit, has few lines or few edits.
+    before, after = [[line.strip() for line in lines[head : len(lines) - tail]] for lines in (old, new)]
+    for block in difflib.SequenceMatcher(None, before, after, autojunk=False).get_matching_blocks():
         rows.update((head + block.a + step, head + block.b + step) for step in range(block.size))
     return rows
 
 
 def map_line(then: str, now: str, line: int) -> tuple[int, bool]:
-    """Where a line of an older text stands now, both from 1, and whether it still does.
+    """Return the number of a line of an older text in the text now, from 1, and True if the line is still there.
 
-    For a line that was changed or taken away: where it stood, seen from the lines around it.
+    For a line that was changed or removed, return where it was, based on the surrounding lines.
     """
     rows, row = rows_now(lines_of(then), lines_of(now)), line - 1
     if row in rows:
         return rows[row] + 1, True
-    before = max((one for one in rows if one < row), default=-1)
-    after = min((one for one in rows if one > row), default=None)
+    before = max((known for known in rows if known < row), default=-1)
+    after = min((known for known in rows if known > row), default=None)
     last = rows[after] + 1 if after is not None else len(lines_of(now))
     return max(1, min(rows.get(before, -1) + row - before + 1, last)), False
 
@@ -49,10 +46,10 @@ LEGEND = f"{COPIES} copies  {WAITS} waits  {KERNELS} kernels  {HAZARD} hazard  {
 
 
 class LineCosts:
-    """The costs of the lines of one text. They stay with their lines while the text is edited."""
+    """Costs of the lines of a text, which move with their lines while the text is edited."""
 
     def __init__(self, costs: Mapping[int, Cost], lines: Sequence[str], times: str = "", calls: int = 1) -> None:
-        """`costs` by line from 1, of the text `lines`, of so many calls; `times`: modelled, measured or empty."""
+        """`costs`: by line from 1, of the text `lines` and of `calls` calls. `times`: modelled, measured or empty."""
         self.times = times
         self.calls = calls
         self._costs = {line - 1: cost for line, cost in costs.items()}
@@ -61,7 +58,7 @@ class LineCosts:
         self._rows = dict(self._costs)
 
     def by_row(self, lines: Sequence[str]) -> dict[int, Cost]:
-        """The costs by row, from 0, of a text that was edited since; a changed line has none any more."""
+        """Return the costs by row, from 0, of a text that was edited since, except for changed lines."""
         if lines != self._seen:
             self._seen = list(lines)
             rows = rows_now(self._lines, self._seen)
@@ -69,12 +66,11 @@ class LineCosts:
         return self._rows
 
     def stale(self, lines: Sequence[str]) -> bool:
-        """Whether the text was edited since."""
         return lines != self._lines
 
 
 def short_forms(cost: Cost, *, stale: bool) -> tuple[str, ...]:
-    """What stands at the edge: the longest form first, each one shorter than the one before; each has a figure."""
+    """Return texts for the editor's edge, the longest first; each has a figure."""
     hazard = [HAZARD] if cost.hazards else []
     done = [(glyph, number) for glyph, number in ((COPIES, cost.copies), (WAITS, cost.waits)) if number]
     kernels = [(KERNELS, cost.kernels)] if cost.kernels else []
@@ -82,32 +78,32 @@ def short_forms(cost: Cost, *, stale: bool) -> tuple[str, ...]:
     marks = hazard + [f"{glyph} {number}" for glyph, number in done + ([] if time_ns else kernels)]
     time = [f"{duration(time_ns):>7}"] if time_ns else []
     amount = cost.copied_bytes or cost.allocated_bytes
-    room = [f"{size(amount):>8}"] if amount else []
+    memory = [f"{size(amount):>8}"] if amount else []
     before = f"{STALE} " if stale else ""
     forms = (
-        before + "  ".join([*marks, *room, *time]),
+        before + "  ".join([*marks, *memory, *time]),
         before + "  ".join([*marks, *time]),
         before + " ".join([*hazard, *(f"{glyph}{number}" for glyph, number in done or kernels)]),
-        before.strip() + "".join([*hazard, _weightiest(cost) or "".join([*room, *time][:1]).strip() or KERNELS]),
+        before.strip() + "".join([*hazard, _most_expensive(cost) or "".join([*memory, *time][:1]).strip() or KERNELS]),
     )
-    kept: list[str] = []
+    shorter: list[str] = []
     for form in forms:
-        if form.strip(f"{STALE} ") and (not kept or len(form) <= len(kept[-1])) and form not in kept:
-            kept.append(form)
-    return tuple(kept)
+        if form.strip(f"{STALE} ") and (not shorter or len(form) <= len(shorter[-1])) and form not in shorter:
+            shorter.append(form)
+    return tuple(shorter)
 
 
-def _weightiest(cost: Cost) -> str:
-    """What takes most of the line's time, and how often it is done: `‖8`, `▸12k`; empty where nothing is."""
+def _most_expensive(cost: Cost) -> str:
+    """Return the kind of work with most of the line's time, and its number: `‖8`, `▸12k`; empty if there is none."""
     each = (
         (cost.copy_ns, COPIES, cost.copies),
         (cost.wait_ns, WAITS, cost.waits),
         (cost.kernel_ns, KERNELS, cost.kernels),
     )
-    done = [one for one in each if one[2]]
+    done = [kind for kind in each if kind[2]]
     if not done:
         return ""
-    _, glyph, number = max(done, key=lambda one: one[0])
+    _, glyph, number = max(done, key=lambda kind: kind[0])
     thousands = 0
     while number >= 1000:
         number, thousands = number // 1000, thousands + 1
@@ -115,14 +111,13 @@ def _weightiest(cost: Cost) -> str:
 
 
 def cost_in_words(cost: Cost, times: str = "", *, calls: int = 1, stale: bool = False) -> str:
-    """`Line 7, all 3 calls: 3 copies (12.0 MiB, 1.20 ms), 1 wait (0.80 ms), 4 kernels (0.30 ms); modelled.`"""
-    parts = []
-    if cost.copies:
-        parts.append(_counted(cost.copies, "copy", "copies", size(cost.copied_bytes), _time(cost.copy_ns)))
-    if cost.waits:
-        parts.append(_counted(cost.waits, "wait", "waits", _time(cost.wait_ns)))
-    if cost.kernels:
-        parts.append(_counted(cost.kernels, "kernel", "kernels", _time(cost.kernel_ns)))
+    """Describe costs: `Line 7, all 3 calls: 3 copies (12.0 MiB, 1.20 ms), 4 kernels (0.30 ms); modelled.`"""
+    works = (
+        (cost.copies, "copy", "copies", size(cost.copied_bytes), _time(cost.copy_ns)),
+        (cost.waits, "wait", "waits", _time(cost.wait_ns)),
+        (cost.kernels, "kernel", "kernels", _time(cost.kernel_ns)),
+    )
+    parts = [_counted(*work) for work in works if work[0]]
     if cost.allocated_bytes:
         parts.append(f"{size(cost.allocated_bytes)} allocated")
     where = f"Line {cost.line}{', as it ran' if stale else ''}{f', {all_calls(calls)}' if calls > 1 else ''}"
@@ -132,7 +127,7 @@ def cost_in_words(cost: Cost, times: str = "", *, calls: int = 1, stale: bool = 
 
 
 def all_calls(calls: int) -> str:
-    """What is summed: `all 3 calls`."""
+    """Name the calls of a sum: `all 3 calls`."""
     return f"{'both' if calls == 2 else f'all {calls}'} calls"
 
 
@@ -140,6 +135,6 @@ def _time(nanoseconds: int) -> str:
     return duration(nanoseconds) if nanoseconds else ""
 
 
-def _counted(number: int, one: str, many: str, *figures: str) -> str:
-    told = ", ".join(figure for figure in figures if figure)
-    return f"{number} {one if number == 1 else many}" + (f" ({told})" if told else "")
+def _counted(number: int, singular: str, plural: str, *figures: str) -> str:
+    details = ", ".join(filter(None, figures))
+    return f"{number} {singular if number == 1 else plural}" + (f" ({details})" if details else "")

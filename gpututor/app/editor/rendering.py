@@ -1,6 +1,6 @@
-"""The editor's text: lines that end where Python ends them, and a sign in one cell for what has no look of its own.
+"""The editor's document, with Python's line ends and signs for invisible characters, and how it is drawn.
 
-How the editor draws its text: colours, brackets, matches, what is cut at the edges, and what lines cost.
+Drawn are colors, brackets, matches, marks of cut lines, and costs of lines.
 """
 
 from __future__ import annotations
@@ -43,17 +43,16 @@ _DELETE, _SPACE, _OTHER = "␡", "␣", "␦"
 
 
 def unseen_columns(line: str) -> list[int]:
-    """Where in a line the characters stand that have no look of their own."""
     return [match.start() for match in _UNSEEN.finditer(line)]
 
 
 def with_signs(line: str) -> str:
-    """The line as it is drawn: a sign in place of each character without a look, such as `␛`. Tabs stay tabs."""
+    """Return the line with a sign, such as `␛`, for each invisible character. Tabs stay tabs."""
     return _UNSEEN.sub(_sign, line)
 
 
 def sign_words(letter: str) -> str:
-    """What a sign stands for, in words; empty for a character that looks like itself."""
+    """Describe a character that is drawn as a sign; return "" for others."""
     if not _UNSEEN.match(letter):
         return ""
     name = unicodedata.name(letter, "").lower() or "a control character"
@@ -70,7 +69,7 @@ def _sign(match: re.Match[str]) -> str:
 
 
 class CodeDocument(Document):
-    """Textual's ends lines also at form feeds and at others, and would write newlines in their place."""
+    """Document with Python's line ends. Textual's also ends lines at form feeds, and would replace them by newlines."""
 
     def __init__(self, text: str) -> None:
         super().__init__("")
@@ -93,7 +92,7 @@ class CodeDocument(Document):
 
 
 class CodeLines(WrappedDocument):
-    """Says which cell a column is in, where signs are drawn. Never wraps."""
+    """Lines that never wrap, with the width of their signs."""
 
     def get_sections(self, line_index: int) -> list[str]:
         return [with_signs(self.document[line_index])]
@@ -104,14 +103,14 @@ class CodeLines(WrappedDocument):
 
 
 LEFT, RIGHT = "‹", "›"
-"""What stands where a line goes on beyond the edge."""
+"""Signs at the edge of a line that continues beyond it."""
 _LEAST_CODE = 40
-"""Columns that costs leave to a line of code, unless even the shortest need more."""
+"""Columns that costs leave to a line of code, unless the shortest costs are longer."""
 _PARTS = ("marked", "match", "current-match", "bracket", "unmatched", "unseen", "cut", "cost", "stale-cost")
 
 
 class CodeArea(TextArea):
-    """Draws one text as Python."""
+    """Text area that draws one text as Python."""
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {f"code--{part}" for part in (*KINDS, *_PARTS)}
 
@@ -126,28 +125,27 @@ class CodeArea(TextArea):
         self._spans: list[tuple[Span, ...]] = []
         self._brackets = Brackets()
         self._pair: tuple[Location, ...] = ()
-        """The bracket at the cursor and its partner."""
+        """The bracket at the cursor, and its partner."""
         self._marked_line: int | None = None
         self._matches: dict[int, list[tuple[int, int, bool]]] = {}
-        """First column, column after the last and whether it is the current one, by row."""
+        """(first column, column after the last, True if current) by row."""
         self._costs: LineCosts | None = None
         self._costs_on = True
 
     def turn_colours_on(self) -> None:
-        """Colours cost an import, so they come after the first paint."""
+        """Draw colors from now on. They cost an import, so they come after the first paint."""
         self._colours_on = True
         self._seen_lines = []
         self.redraw()
 
     def redraw(self) -> None:
-        """Draw every line anew."""
         forget_lines(self)
         self.refresh()
 
     # Matches of a search
 
     def show_matches(self, matches: Sequence[Match], current: Match | None) -> None:
-        """Mark what was found; a match over several lines on each of them."""
+        """Mark matches; a match over several lines is marked on each of them."""
         self._matches = {}
         for match in matches:
             (first, start), (last, end) = match
@@ -160,7 +158,7 @@ class CodeArea(TextArea):
 
     @property
     def costs_on(self) -> bool:
-        """Whether costs are drawn where there are any."""
+        """True to draw costs, if there are any."""
         return self._costs_on
 
     @costs_on.setter
@@ -173,26 +171,30 @@ class CodeArea(TextArea):
         return self._costs is not None
 
     def show_costs(self, costs: Mapping[int, Cost], times: str = "", calls: int = 1, *, of: str | None = None) -> None:
-        """Show at each line, counted from 1, what it cost in a run of so many calls; none: show nothing.
+        """Show the costs of lines, by line from 1, in a run of `calls` calls.
 
-        `times`: modelled, measured or empty. `of` is the text that ran, by default the one that is shown.
+        `times`: modelled, measured or empty. `of`: the text that ran, by default the shown one.
         """
         lines = self.document.lines if of is None else lines_of(of)
         self._costs = LineCosts(costs, lines, times, calls) if costs else None
         self.redraw()
 
     def words_at_cursor(self) -> str:
-        """What there is to know there: what a sign stands for, else what the line cost where that is shown."""
+        """Describe the sign at the cursor, else the costs of the line if they are shown."""
         row, column = self.cursor_location
         if words := sign_words(self.document[row][column : column + 1]):
             return words
+        cost, stale = self._cost_of(row)
+        if cost is None or self._costs is None:
+            return ""
+        return cost_in_words(cost, self._costs.times, calls=self._costs.calls, stale=stale)
+
+    def _cost_of(self, row: int) -> tuple[Cost | None, bool]:
+        """Return the cost to show at a row, and True if the text was edited since."""
         if self._costs is None or not self._costs_on:
-            return ""
-        cost = self._costs.by_row(self.document.lines).get(row)
-        if cost is None:
-            return ""
-        known, stale = self._costs, self._costs.stale(self.document.lines)
-        return cost_in_words(cost, known.times, calls=known.calls, stale=stale)
+            return None, False
+        lines = self.document.lines
+        return self._costs.by_row(lines).get(row), self._costs.stale(lines)
 
     # Drawing
 
@@ -204,14 +206,14 @@ class CodeArea(TextArea):
         wrap_lines(self)
 
     def scroll_cursor_visible(self, center: bool = False, animate: bool = False) -> Offset:
-        """Scroll to the cursor, unless an undo is about to move it: until then it may stand past the end."""
+        """Scroll to the cursor, unless it is past the end, where an undo leaves it for a moment."""
         if self.cursor_location[0] >= self.document.line_count:
             return Offset(0, 0)
         return super().scroll_cursor_visible(center, animate)
 
     def get_line(self, line_index: int) -> Text:
         line = Text(with_signs(self.document[line_index]), end="", no_wrap=True)
-        self._look_at_text()
+        self._update_marks()
         if self._colours_on:
             for start, end, kind in self._spans[line_index]:
                 line.stylize(self._part(kind), start, end)
@@ -222,8 +224,8 @@ class CodeArea(TextArea):
         return line
 
     def marks_of(self, row: int) -> list[tuple[int, int, str]]:
-        """What stands out in a row: first column, column after the last and what it is, matches before brackets."""
-        self._look_at_text()
+        """Return (first column, column after the last, part) of what is marked in a row, matches before brackets."""
+        self._update_marks()
         matches = self._matches.get(row, ())
         marks = [(start, end, "current-match" if current else "match") for start, end, current in matches]
         marks += [(column, column + 1, "unmatched") for column in self._unmatched(row)]
@@ -241,7 +243,7 @@ class CodeArea(TextArea):
         return strip
 
     def _styled(self, strip: Strip, row: int, start: int, end: int, style: Style) -> Strip:
-        """Draw some columns of the row in another style, as far as they are in sight."""
+        """Return the strip with some columns of the row in another style, as far as they are in sight."""
         line, left = self.document[row], self.gutter_width - self.scroll_offset.x
         first = max(self.gutter_width, left + self._cells(line[:start]))
         last = max(first, left + self._cells(line[:end]) + max(0, end - len(line)))
@@ -260,8 +262,8 @@ class CodeArea(TextArea):
         self._part_styles.clear()
         super().notify_style_update()
 
-    def _look_at_text(self) -> None:
-        """Find colours and brackets anew if the text has changed; comparing 200 lines costs 3 µs."""
+    def _update_marks(self) -> None:
+        """Update colors and brackets if the text has changed; comparing 200 lines costs 3 µs."""
         lines = self.document.lines
         if lines == self._seen_lines:
             return
@@ -270,15 +272,15 @@ class CodeArea(TextArea):
         self._brackets = find_brackets(lines, self._spans) if self._colours_on else Brackets()
 
     def _unmatched(self, row: int) -> list[int]:
-        """The columns of the brackets without a partner; on the cursor's row an open one may just be typed."""
+        """Return the columns of brackets without a partner, on the cursor's row only of closing ones."""
         columns = [column for at, column in self._brackets.unopened if at == row]
         if row != self.cursor_location[0]:
             columns += [column for at, column in self._brackets.unclosed if at == row]
         return columns
 
     def look_at_brackets(self) -> None:
-        """Show the pair that the cursor is at: the bracket under it, else the one before it."""
-        self._look_at_text()
+        """Mark the bracket under the cursor, else the bracket before it, and its partner."""
+        self._update_marks()
         row, column = self.cursor_location
         pair: tuple[Location, ...] = ()
         if self.selection.is_empty:
@@ -317,18 +319,15 @@ class CodeArea(TextArea):
         return cell_len(with_signs(line).expandtabs(self.indent_width))
 
     def _cursor_end(self, row: int, left: int) -> int:
-        """The column behind the cursor, if it is in that row."""
+        """Return the column behind the cursor, if it is in that row."""
         at, column = self.cursor_location
         return left + self._cells(self.document[row][:column]) + 1 if at == row else 0
 
     def _note(self, row: int, room: int) -> tuple[str, str]:
-        """What the row cost. The text gives way as long as enough of it is left, on the cursor's row never."""
-        if self._costs is None or not self._costs_on:
-            return "", ""
-        cost = self._costs.by_row(self.document.lines).get(row)
+        """Return the text and the part of a row's costs. They may cover code, except on the cursor's row."""
+        cost, stale = self._cost_of(row)
         if cost is None:
             return "", ""
-        stale = self._costs.stale(self.document.lines)
         forms = short_forms(cost, stale=stale)
         fitting = next((form for form in forms if len(form) + 2 <= room), "")
         if not fitting and row != self.cursor_location[0]:
@@ -337,10 +336,10 @@ class CodeArea(TextArea):
         return fitting, "stale-cost" if stale else "cost"
 
     def _over(self, strip: Strip, column: int, text: str, part: str, width: int) -> Strip:
-        """Put a text over what stands from a column on, on the same background."""
+        """Return the strip with a text from a column on, on the same background."""
         end = column + len(text)
         if column < 0 or not strip.cell_length:
-            return strip  # a terminal of few columns has no room for the editor's text
+            return strip  # a terminal of few columns has no space for the editor's text
         before, below, after = Segment.divide(strip, (column, end, max(width, end)))
         background = next((segment.style.bgcolor for segment in below if segment.style), None)
         style = Style(bgcolor=background) + self._part(part)

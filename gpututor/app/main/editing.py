@@ -2,69 +2,57 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
-
-from textual.widget import AwaitMount, Widget
+from functools import partial
+from typing import TYPE_CHECKING
 
 from gpututor.app.commands import Pane
 from gpututor.app.main.host import Host
-from gpututor.app.messages import LineChosen, MatchWanted, NamesFound, ReplaceWanted
 from gpututor.errors import TutorError
 
 if TYPE_CHECKING:
     from gpututor.app.editor.completion import Completer
+    from gpututor.app.editor.editor import Editor
     from gpututor.app.editor.find import FindBar, Match
 
 
-class EditorHost(Host, Protocol):
-    """A screen with an editor."""
-
-    def mount(self, *widgets: Widget) -> AwaitMount: ...
-
-
 class EditorController:
-    """Finds, replaces and completes in the editor, and names the costs of its lines."""
+    """Finds, replaces and completes in the editor, and shows the costs of its lines."""
 
-    def __init__(self, host: EditorHost) -> None:
+    def __init__(self, host: Host) -> None:
         self._host = host
         self._bar: FindBar | None = None
         self._completer: Completer | None = None
         self._matches: tuple[Match, ...] = ()
         self._current: int | None = None
+        """Index of the current match."""
         self._searched = ""
-        """The text of the matches: another program may write a newer one at any moment."""
+        """Text of the matches; another program may write a newer text at any moment."""
         self._search_from = (0, 0)
         """Start of the search while the needle is being typed."""
         self._question = 0
-        """The number of the newest question for names."""
+        """Number of the newest question for names."""
         self._after_dot = False
         """True if that question is for attributes."""
-        self._told_at_cursor = ""
+        self._described = ""
+        """Last description of the cursor's line."""
 
     @property
-    def completer(self) -> Completer:
-        """Completes names in a process of its own; made with its first use."""
-        from gpututor.app.editor.completion import Completer
-
-        if self._completer is None:
-            self._completer = Completer(self._host.post_message)
-        return self._completer
+    def _editor(self) -> Editor:
+        return self._host.panes.editor
 
     def close(self) -> None:
-        """End the process that completes."""
         if self._completer is not None:
             self._completer.close()
 
     def close_help(self) -> bool:
-        """Close the list of names or the find bar; return False when neither was open."""
-        completions = self._host.panes.editor.completions
-        if completions.is_open:
-            completions.close()
+        """Close the completion list or the find bar; return False if neither was open."""
+        editor = self._editor
+        if editor.completions.is_open:
+            editor.completions.close()
             return True
         if self._bar is None or not self._bar.is_open:
             return False
         self._bar.close()
-        editor = self._host.panes.editor
         if self._current is not None and self._searched == self._host.editor_text:
             editor.move_cursor(self._matches[self._current][0])
         self._matches, self._current = (), None
@@ -74,20 +62,19 @@ class EditorController:
 
     @property
     def find_keys(self) -> tuple[tuple[str, str], ...]:
-        """Keys of the find bar while it has them, with what they do; empty else."""
+        """Keys of the find bar, with what they do, while it has the focus."""
         return self._bar.keys if self._bar is not None and self._bar.has_focus_within else ()
 
     # Find and replace
 
     async def find(self) -> None:
-        """Open the find bar with what is selected, or what was looked for last."""
+        """Open the find bar with the selected text or the last needle."""
         from gpututor.app.editor.find import FindBar
 
-        editor = self._host.panes.editor
-        editor.completions.close()
+        self._editor.completions.close()
         if self._bar is None:
-            self._bar = FindBar()
-            await self._host.panes.query_one("#work").mount(self._bar, after=editor)
+            self._bar = FindBar(self._search, self.next_match, self._replace)
+            await self._host.panes.query_one("#work").mount(self._bar, after=self._editor)
         if self._host.panes.current is Pane.CODE:
             # At once: letters that come right behind are the needle, not code.
             self._open_bar()
@@ -98,20 +85,19 @@ class EditorController:
 
     def _open_bar(self) -> None:
         assert self._bar is not None
-        editor = self._host.panes.editor
-        selected = editor.selected_text
-        self._search_from = min(editor.selection)
+        selected = self._editor.selected_text
+        self._search_from = min(self._editor.selection)
         self._bar.open(selected if "\n" not in selected else "")
-        self.search()
+        self._search()
 
-    def search(self) -> None:
-        """Find all matches, and go to the first one from where the search began."""
-        if self._look_again():
+    def _search(self) -> None:
+        """Find all matches, and go to the first match after the place where the search began."""
+        if self._find_all():
             at = next((index for index, match in enumerate(self._matches) if match[0] >= self._search_from), 0)
             self._go_to(at if self._matches else None)
 
-    def _look_again(self) -> bool:
-        """Find all matches in the text as it is now; False, and said, when that cannot be searched for."""
+    def _find_all(self) -> bool:
+        """Find all matches in the text as it is now; report a needle that is not valid, and return False."""
         from gpututor.app.editor.find import BadPattern, find_all
 
         assert self._bar is not None
@@ -122,7 +108,7 @@ class EditorController:
             self._matches = ()
             self._bar.show_count("not valid", nothing=True)
             self._host.status.show_news(str(error))
-            self._host.panes.editor.show_matches((), None)
+            self._editor.show_matches((), None)
             return False
         self._host.status.show_news("")
         self._show_matches()
@@ -131,7 +117,7 @@ class EditorController:
     def _show_matches(self) -> None:
         assert self._bar is not None
         current = None if self._current is None else self._matches[self._current]
-        self._host.panes.editor.show_matches(self._matches, current)
+        self._editor.show_matches(self._matches, current)
         number = len(self._matches)
         if self._current is not None:
             self._bar.show_count(f"{self._current + 1} of {number}", nothing=False)
@@ -144,164 +130,150 @@ class EditorController:
         self._current = index
         self._show_matches()
         if index is not None:
-            self._host.panes.editor.show_match(self._matches[index])
+            self._editor.show_match(self._matches[index])
 
-    def go_on(self, message: MatchWanted) -> None:
-        """Go to the next match, or to the one before."""
-        self.search_what_changed()
+    def next_match(self, by: int) -> None:
+        """Go to the next match (1) or the match before (-1)."""
+        self.text_changed()
         if not self._matches:
             return
-        here = self._host.panes.editor.cursor_location
+        cursor = self._editor.cursor_location
         last = len(self._matches) - 1
         if self._current is not None:
-            wanted = self._current + message.by
-        elif message.by > 0:
-            wanted = next((index for index, match in enumerate(self._matches) if match[0] >= here), last + 1)
+            wanted = self._current + by
+        elif by > 0:
+            wanted = next((index for index, match in enumerate(self._matches) if match[0] >= cursor), last + 1)
         else:
-            wanted = next((index for index in range(last, -1, -1) if self._matches[index][0] < here), -1)
+            wanted = next((index for index in range(last, -1, -1) if self._matches[index][0] < cursor), -1)
         self._go_to(wanted % (last + 1))
-        self._host.status.show_news(
-            "On from the top." if wanted > last else "On from the end." if wanted < 0 else "",
-        )
+        self._host.status.show_news("On from the top." if wanted > last else "On from the end." if wanted < 0 else "")
 
-    def replace(self, message: ReplaceWanted) -> None:
-        """Replace the current match, or all."""
+    def _replace(self, all: bool) -> None:
         from gpututor.app.editor.find import BadPattern, replaced, replacement
 
         assert self._bar is not None
-        self.search_what_changed()
-        editor = self._host.panes.editor
+        self.text_changed()
+        editor = self._editor
         if editor.read_only or not self._matches:
             return
         needle, by = self._bar.needle, self._bar.replacement
         try:
-            if message.all:
+            if all:
                 text, number = replaced(needle, self._host.editor_text, by)
                 editor.replace_all(text)
-                self._look_again()
+                self._find_all()
                 self._bar.show_count(f"{number} replaced", nothing=False)
                 return
             if self._current is None:
-                self.go_on(MatchWanted(1))
+                self.next_match(1)
                 return
-            start, end = self._matches[self._current]
-            new = replacement(needle, self._host.editor_text, (start, end), by)
+            match = self._matches[self._current]
+            new = replacement(needle, self._host.editor_text, match, by)
         except BadPattern as error:
             self._host.status.show_news(str(error))
             return
-        editor.replace_match((start, end), new)
+        editor.replace_match(match, new)
         self._search_from = editor.cursor_location
-        self.search()
+        self._search()
 
-    def search_what_changed(self) -> None:
-        """While the bar is open, find the matches of a text that was not searched yet."""
+    def text_changed(self) -> None:
+        """Find the matches of a new text, while the bar is open."""
         if self._bar is None or not self._bar.is_open or self._searched == self._host.editor_text:
             return
-        if self._host.panes.editor.has_focus:
-            self._look_again()  # the cursor stays where the learner types
+        if self._editor.has_focus:
+            self._find_all()  # the cursor stays where the learner types
         else:
-            self.search()
+            self._search()
 
     # Completion
 
     async def complete(self) -> None:
-        """Show the names that can stand at the cursor: those of the file at once, jedi's when they come."""
-        from gpututor.app.editor.completion import Question, file_names
+        """Show the names that fit at the cursor: those of the file at once, jedi's when they come."""
+        from gpututor.app.editor.completion import Completer, Question, file_names
 
-        editor = self._host.panes.editor
+        editor = self._editor
         if not editor.has_focus or editor.read_only:
             return
-        completions = editor.completions
-        if not completions.is_attached:
-            await self._host.mount(completions)
+        if self._completer is None:
+            self._completer = Completer(partial(self._host.call_later, self.add_completions))
+        if not editor.completions.is_attached:
+            await self._host.panes.screen.mount(editor.completions)
         row, column = editor.cursor_location
         word = editor.word_before_cursor
         start = column - len(word)
         names = file_names(editor.document.lines, row, column)
         self._after_dot = editor.document[row][:start].rstrip().endswith(".")
-        waiting = self.completer.is_there
-        if not completions.open(names, word, (row, start), editor.cursor_screen_offset, waiting=waiting):
+        waiting = self._completer.is_there
+        if not editor.completions.open(names, word, (row, start), editor.cursor_screen_offset, waiting=waiting):
             self._host.status.show_answer("Nothing here to complete.")
         self._question += 1
-        # Asked for the place where the word begins: the answer serves whatever is typed then.
-        self.completer.ask(Question(self._question, self._host.editor_text, row + 1, start))
+        # The question is for the start of the word, so the answer serves whatever is typed then.
+        self._completer.ask(Question(self._question, self._host.editor_text, row + 1, start))
 
-    def offer(self, message: NamesFound) -> None:
-        """Add the names that have come to the list."""
-        completions = self._host.panes.editor.completions
-        if message.question != self._question or not completions.is_open:
+    def add_completions(self, question: int, names: tuple[str, ...]) -> None:
+        """Add the names that answer a question to the list."""
+        completions = self._editor.completions
+        if question != self._question or not completions.is_open:
             return
-        # Jedi does not know what is half written: names of the file stay, but for attributes.
-        others = () if self._after_dot and message.names else completions.names
-        if not completions.offer([*dict.fromkeys((*message.names, *others))], waiting=False):
+        # Jedi does not know what is half written: names of the file stay, except for attributes.
+        others = () if self._after_dot and names else completions.names
+        if not completions.offer([*dict.fromkeys((*names, *others))], waiting=False):
             self._host.status.show_answer("Nothing here to complete.")
+
+    def close_completions(self) -> None:
+        """Close the completion list, because the screen has another size."""
+        if self._host.panes.has_editor:
+            self._editor.completions.close()
 
     # Costs
 
     def switch_costs(self) -> None:
-        """Show the cost of each line at the editor's edge, or hide it, from now on."""
+        """Show the cost of each line at the editor's edge, or hide it, and save that as a setting."""
         self._switch_costs()
         try:
-            self._host.learner.settings.choose("costs", self._host.panes.editor.costs_on)
+            self._host.learner.settings.choose("costs", self._editor.costs_on)
         except TutorError as error:
             self._host.show_error(error)
 
     def _switch_costs(self) -> None:
         from gpututor.app.editor.line_costs import LEGEND
 
-        editor = self._host.panes.editor
-        if not editor.has_costs and self._host.panes.results.report is not None:
-            self._host.status.show_answer(self._why_no_costs)
-            return
-        editor.costs_on = not editor.costs_on
-        if not editor.has_costs:
-            self._host.status.show_answer(self._why_no_costs)
-        else:
+        editor, report = self._editor, self._host.panes.results.report
+        if editor.has_costs or report is None:
+            editor.costs_on = not editor.costs_on
+        if editor.has_costs:
             self._host.status.show_news(f"In all calls: {LEGEND}" if editor.costs_on else "Costs of lines are hidden.")
+        elif report is None:
+            self._host.status.show_answer("No costs yet: a run records what each line does.")
+        elif report.loads_nowhere:
+            self._host.status.show_answer("No costs: the last run's file could not be run.")
+        else:
+            self._host.status.show_answer("No costs were recorded.")
 
-    @property
-    def _why_no_costs(self) -> str:
-        report = self._host.panes.results.report
-        if report is None:
-            return "No costs yet: a run records what each line does."
-        return "No costs: the last run's file could not be run." if report.loads_nowhere else "No costs were recorded."
-
-    def tell_of_line(self) -> None:
-        """Say what is known of the cursor's line, unless that was said last."""
-        words = self._host.panes.editor.words_at_cursor()
-        if words != self._told_at_cursor:
-            self._told_at_cursor = words
+    def describe_line(self) -> None:
+        """Show what is known of the cursor's line, unless it was shown last."""
+        words = self._editor.words_at_cursor()
+        if words != self._described:
+            self._described = words
             self._host.status.show_news(words)
 
-    # Lines
-
-    def go_to_line(self, message: LineChosen) -> None:
+    def go_to_line(self, line: int, of: str | None = None) -> None:
         """Show a line of the file, or of an earlier text of it, in the code pane."""
-        line, is_there = message.line, True
-        if message.of is not None:
+        news = ""
+        if of is not None:
             from gpututor.app.editor.line_costs import map_line
 
-            line, is_there = map_line(message.of, self._host.editor_text, line)
+            chosen = line
+            line, is_there = map_line(of, self._host.editor_text, line)
+            news = "" if is_there else f"Line {chosen} of that run was changed or removed since. It stood here."
         self._host.show_pane(Pane.CODE)
-        gone = "" if is_there else f"Line {message.line} of that run was changed or removed since. It stood here."
         # Only a displayed editor knows its size, and so how far to scroll.
-        self._host.call_after_refresh(self._mark_line, line, gone)
+        self._host.call_after_refresh(self._mark_line, line, news)
 
-    def _mark_line(self, line: int, gone: str) -> None:
-        """Go to a line; `gone`: why it is not the line that was chosen."""
-        self._host.panes.editor.go_to_line(line, marked=not gone)
-        self.tell_of_line()  # the cursor may have been there before
-        if gone:
-            self._told_at_cursor = self._host.panes.editor.words_at_cursor()  # which would replace these
-            self._host.status.show_news(gone)
-
-    def move_lines_up(self) -> None:
-        self._host.panes.editor.action_move_lines(-1)
-
-    def move_lines_down(self) -> None:
-        self._host.panes.editor.action_move_lines(1)
-
-    def close_list(self) -> None:
-        """Close the list of names: the screen has another size."""
-        if self._host.panes.has_editor:
-            self._host.panes.editor.completions.close()
+    def _mark_line(self, line: int, news: str) -> None:
+        """Go to a line; `news` says why it is not the chosen line."""
+        self._editor.go_to_line(line, marked=not news)
+        self.describe_line()  # the cursor may have been there before
+        if news:
+            self._described = self._editor.words_at_cursor()  # else it would replace the news
+            self._host.status.show_news(news)

@@ -1,4 +1,4 @@
-"""The learner's own editor: which command opens the file in it at a line, and how it is run."""
+"""The learner's own editor: the command that opens the file at a line, and running it."""
 
 from __future__ import annotations
 
@@ -7,54 +7,41 @@ import shlex
 import shutil
 import signal
 import subprocess
-import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from enum import Enum, auto
 from pathlib import Path
 from types import FrameType
-from typing import Protocol
 
 from textual.app import SuspendNotSupported
-from textual.widget import Widget
 
 from gpututor.app.commands import Pane
 from gpututor.app.main.files import FileController
 from gpututor.app.main.host import Host
-from gpututor.app.messages import OwnEditorEnded
+from gpututor.app.runtime import in_thread
 from gpututor.app.widgets.results import CheckRow
 from gpututor.errors import TutorError, UsageError
 
 EDITOR_GRACE_S = 2.0
-"""Time that an editor has to end when the app has to."""
-
-
-class ExternalEditorHost(Host, Protocol):
-    """A screen with a line of interest."""
-
-    @property
-    def focused(self) -> Widget | None: ...
-
-    def check_disk(self) -> None:
-        """Look at once what was saved elsewhere."""
+"""Seconds that an editor has to end after a signal that ends the app."""
 
 
 class ExternalEditor:
-    """Takes the open file to the learner's own editor."""
+    """Opens the file in the learner's own editor."""
 
-    def __init__(self, host: ExternalEditorHost, files: FileController) -> None:
+    def __init__(self, host: Host, files: FileController) -> None:
         self._host = host
         self._files = files
 
     def open_file(self) -> None:
-        """Open the file outside, at the cursor or at the failure that is looked at; all edits are saved before."""
+        """Save, then open the file at the focused failure or at the cursor."""
         if not self._files.save_or_ask(self.open_file):
             return
         try:
             command = editor_command(
                 self._host.learner.workspace.path_of(self._host.exercise),
-                self._line_of_interest(),
+                self._line(),
                 environment=os.environ,
                 setting=self._host.learner.settings.now.editor,
                 which=shutil.which,
@@ -64,90 +51,79 @@ class ExternalEditor:
             self._host.show_error(error)
             return
         if command.place is Place.TERMINAL:
-            self._run_in_place(command)
-            return
-        self._host.status.show_news(OPENED[command.place].format(command.program))
-        threading.Thread(target=self._run_apart, args=(command,), daemon=True).start()
+            self._run_in_terminal(command)
+        else:
+            self._host.status.show_news(OPENED[command.place].format(command.program))
+            in_thread(self._run_outside, command)
 
-    def _line_of_interest(self) -> int:
+    def _line(self) -> int:
         """Return the line to open, from 1."""
-        row, failure = self._host.focused, self._host.panes.results.first_failure
+        row, failure = self._host.panes.screen.focused, self._host.panes.results.first_failure
         if isinstance(row, CheckRow) and row.verdict.line is not None:
             return row.verdict.line
         if self._host.panes.current is Pane.RESULTS and failure is not None and failure.verdict.line is not None:
             return failure.verdict.line
         return self._host.panes.editor.cursor_location[0] + 1
 
-    def _run_in_place(self, command: EditorCommand) -> None:
+    def _run_in_terminal(self, command: EditorCommand) -> None:
         """Give the terminal to the editor, and take it back when it ends."""
         try:
             with self._host.panes.app.suspend():
-                fault = _run(command)
+                error = _run(command, _run_in_terminal)
         except SuspendNotSupported:
-            self._host.show_error(
-                UsageError(
-                    f"{command.program} needs the terminal, and this one cannot be given away.",
-                    "Choose an editor with a window of its own, such as `code`.",
-                )
-            )
+            problem = f"{command.program} needs the terminal, and this one cannot be given away."
+            advice = "Choose an editor with a window of its own, such as `code`."
+            self._host.show_error(UsageError(problem, advice))
             return
         self._host.panes.app.refresh(layout=True)
         self._host.status.show_news(f"Back from {command.program}.")
-        if fault is None:
+        if error is None:
             self._host.check_disk()
         else:
-            self._host.show_error(fault)
+            self._host.show_error(error)
 
-    def _run_apart(self, command: EditorCommand) -> None:
-        fault = _run(command, apart=True)
-        self._host.post_message(OwnEditorEnded(command.program, fault))
-
-    def tell_of_end(self, message: OwnEditorEnded) -> None:
-        """Report an editor that ended with an error."""
-        if message.fault is not None:
-            self._host.show_error(message.fault)
+    def _run_outside(self, command: EditorCommand) -> None:
+        error = _run(command, _run_without_terminal)
+        if error is not None:
+            self._host.call_later(self._host.show_error, error)
 
 
-def _run(command: EditorCommand, *, apart: bool = False) -> TutorError | None:
-    """Run the editor to its end; return what went wrong. `apart`: it has no part in this terminal."""
+Runner = Callable[[tuple[str, ...]], subprocess.CompletedProcess[bytes]]
+
+
+def _run(command: EditorCommand, run: Runner) -> TutorError | None:
+    """Run the editor to its end; return an error if it failed."""
     program = os.path.basename(command.words[0])
     try:
-        ended = _run_without_terminal(command.words) if apart else _run_in_terminal(command.words)
+        ended = run(command.words)
     except OSError as error:
         return UsageError(f"{program} cannot be started: {error.strerror or error}.", f"Look at {command.origin}.")
     if ended.returncode == 0:
         return None
-    said = (ended.stderr or b"").decode("utf-8", "replace").strip().rpartition("\n")[2]
+    message = (ended.stderr or b"").decode("utf-8", "replace").strip().rpartition("\n")[2]
     return UsageError(
-        f"{program} ended with exit code {ended.returncode}{': ' if said else '.'}{said}",
+        f"{program} ended with exit code {ended.returncode}{': ' if message else '.'}{message}",
         f"It was started by {command.origin}, as\n{' '.join(command.words)}\n\nYour file is as it was left.",
     )
 
 
 def _run_without_terminal(words: tuple[str, ...]) -> subprocess.CompletedProcess[bytes]:
-    """Run a program that has no part in this terminal."""
-    return subprocess.run(
-        words,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        start_new_session=True,
-        check=False,
-    )
+    null = subprocess.DEVNULL
+    return subprocess.run(words, stdin=null, stdout=null, stderr=subprocess.PIPE, start_new_session=True, check=False)
 
 
 class _EndRequested(Exception):
-    """The app got a signal that ends it, while it waits for an editor."""
+    """Raised when a signal ends the app while it waits for an editor."""
 
 
 class _Signals:
-    """Signals that came to the app while an editor has the terminal."""
+    """Signals that the app received while an editor has the terminal."""
 
     def __init__(self) -> None:
         self.ending: int | None = None
-        """The signal that ends the app, once it has come."""
+        """Signal that ends the app; None if none came."""
         self.breaks_off = False
-        """True if the signal raises `_EndRequested`, once."""
+        """True to raise `_EndRequested` at the next signal."""
 
     def end(self, number: int, frame: FrameType | None) -> None:
         self.ending = number
@@ -157,9 +133,9 @@ class _Signals:
 
 
 def _run_in_terminal(words: tuple[str, ...]) -> subprocess.CompletedProcess[bytes]:
-    """Run a program that has the terminal. A signal that ends the app goes to the program, too."""
+    """Run a program that has the terminal. A signal that ends the app is passed on to the program."""
     with _signals_while_waiting() as signals:
-        editor = subprocess.Popen(words)  # a signal that comes now is only noted: the editor must have a name first
+        editor = subprocess.Popen(words)  # a signal that comes now is only noted: `editor` must be assigned first
         with suppress(_EndRequested):
             signals.breaks_off = True
             if signals.ending is None:
@@ -168,8 +144,8 @@ def _run_in_terminal(words: tuple[str, ...]) -> subprocess.CompletedProcess[byte
         if signals.ending is None:
             return subprocess.CompletedProcess(words, editor.returncode)
         editor.send_signal(signals.ending)
-        # One that does not end keeps the terminal and the text in it. The app's own end comes from its event loop,
-        # which has heard of the signal, too.
+        # An editor that does not end keeps the terminal and its text. The event loop gets the signal too, and ends the
+        # app.
         with suppress(subprocess.TimeoutExpired):
             editor.wait(EDITOR_GRACE_S)
         return subprocess.CompletedProcess(words, 0)
@@ -177,7 +153,7 @@ def _run_in_terminal(words: tuple[str, ...]) -> subprocess.CompletedProcess[byte
 
 @contextmanager
 def _signals_while_waiting() -> Iterator[_Signals]:
-    """Ctrl-C is the editor's, but comes here, too. It gets a handler, not SIG_IGN, which the editor would inherit."""
+    """Handle signals for the app. Ctrl-C, which is for the editor, gets a handler: the editor would inherit SIG_IGN."""
     signals = _Signals()
     handlers = {signal.SIGINT: lambda number, frame: None, signal.SIGTERM: signals.end, signal.SIGHUP: signals.end}
     before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
@@ -188,20 +164,17 @@ def _signals_while_waiting() -> Iterator[_Signals]:
             signal.signal(number, handler)
 
 
-# Which command
-
-
 class Place(Enum):
-    """Places where an editor shows itself."""
+    """Places where an editor opens."""
 
     TERMINAL = auto()
-    """Here: the app steps aside until the editor ends."""
+    """In this terminal, which the app gives away until the editor ends."""
     SPLIT = auto()
     """In a pane of tmux next to the app."""
     TMUX_WINDOW = auto()
-    """In a window of tmux, where there is no space next to the app."""
+    """In a window of tmux, if there is no space next to the app."""
     OUTSIDE = auto()
-    """In a window of the desktop, or in the editor that this terminal is a part of."""
+    """In a window of the desktop, or in the editor that contains this terminal."""
 
 
 @dataclass(frozen=True)
@@ -211,7 +184,7 @@ class EditorCommand:
     words: tuple[str, ...]
     place: Place
     program: str
-    """The editor's name, for people."""
+    """The editor's name."""
     origin: str
     """Source of the choice: `$VISUAL`, `$EDITOR`, `the settings` or `VS Code's terminal`."""
 
@@ -224,8 +197,8 @@ OPENED = {
 """Reports for editors that leave the terminal to the app."""
 
 THE_SETTINGS = "the settings"
-ROOM_BESIDE = 100
-"""Columns that an editor next to the app needs; with fewer it gets a tmux window."""
+SPLIT_COLUMNS = 100
+"""Columns of a terminal that is split for the editor; a narrower one gets a tmux window."""
 
 _WITH_WINDOWS = ("gvim", "mvim", "nvim-qt", "gedit", "gnome-text-editor", "xed", "pluma")
 _PLUS_LINE = (
@@ -238,7 +211,7 @@ _COLON = ("subl", "sublime_text", "zed", "zeditor")
 _LINE_OPTION = ("kate", "kwrite", "idea", "pycharm", "charm")
 _OUTSIDE = (*_GOTO, *_COLON, *_LINE_OPTION, *_WITH_WINDOWS)
 _NO_WAITING = (*_GOTO, *_COLON)
-"""Editors with an option that waits until the file is closed; here it is dropped."""
+"""Editors with an option to wait until the file is closed, which is dropped here."""
 _IN_VS_CODE = ("code", "code-insiders", "codium", "cursor", "windsurf")
 
 Which = Callable[[str], str | None]
@@ -247,11 +220,11 @@ Which = Callable[[str], str | None]
 def editor_command(
     file: Path, line: int, *, environment: Mapping[str, str], setting: str, which: Which, columns: int
 ) -> EditorCommand:
-    """Return the command that opens `file` at `line`, counted from 1, on a terminal of so many columns.
+    """Return the command that opens `file` at `line`, counted from 1, on a terminal of `columns` columns.
 
-    `setting`, what gpututor's own settings say ("" for nothing), comes before `$VISUAL`, and that before `$EDITOR`. In
-    the terminal of VS Code, VS Code itself replaces a `$VISUAL` or `$EDITOR` that would cover the app. `which`
-    finds a program as `shutil.which` does. Raises `UsageError` for no editor and for a missing program.
+    The editor is `setting`, the setting of gpututor, else `$VISUAL`, else `$EDITOR`. In the terminal of VS Code, VS
+    Code replaces a `$VISUAL` or `$EDITOR` that would cover the app. `which` finds a program as `shutil.which` does.
+    Raises `UsageError` for no editor and for a missing program.
     """
     words, origin = _chosen(environment, setting)
     keeps = origin == THE_SETTINGS or (words and _place(words) is Place.OUTSIDE)
@@ -275,17 +248,16 @@ def editor_command(
     command = (program, *options, *_at_line(name, file, line))
     place = _place(words)
     if place is Place.TERMINAL and environment.get("TMUX") and (tmux := which("tmux")):
-        place = Place.SPLIT if columns >= ROOM_BESIDE else Place.TMUX_WINDOW
+        place = Place.SPLIT if columns >= SPLIT_COLUMNS else Place.TMUX_WINDOW
         # Without a target, tmux takes the pane of $TMUX_PANE: the app's, wherever the learner looks at the moment.
-        # The window's name is what is read there, below the editor: tmux shows it all the time.
-        beside, window = ("split-window", "-h"), ("new-window", "-a", "-n", f"leave {name} to return")
-        begin = beside if place is Place.SPLIT else window
-        command = (tmux, *begin, "-c", str(file.parent), *command)
+        # tmux shows the window's name below the editor all the time.
+        split, window = ("split-window", "-h"), ("new-window", "-a", "-n", f"leave {name} to return")
+        command = (tmux, *(split if place is Place.SPLIT else window), "-c", str(file.parent), *command)
     return EditorCommand(command, place, name, origin)
 
 
 def _chosen(environment: Mapping[str, str], setting: str) -> tuple[list[str], str]:
-    """Return the words of the editor that counts, and their source. Raises `UsageError` for a quote without an end."""
+    """Return the chosen editor's words, and their source. Raises `UsageError` for a quote without an end."""
     variables = [(f"${name}", environment.get(name, "")) for name in ("VISUAL", "EDITOR")]
     for origin, text in ((THE_SETTINGS, setting), *variables):
         try:
@@ -303,7 +275,7 @@ def _name(words: list[str]) -> str:
 
 
 def _place(words: list[str]) -> Place:
-    """Return where the editor opens by itself. If it may have a window or not, the terminal, where both work."""
+    """Return the place where the editor opens; the terminal for editors with and without a window."""
     name, options = _name(words), set(words[1:])
     match name:
         case "emacsclient":

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Protocol
 
 from gpututor.app.main.host import Host
 from gpututor.app.open_file import Conflict, Gone, OpenFile, Reloaded
@@ -13,16 +12,16 @@ from gpututor.errors import TutorError, WorkspaceError
 from gpututor.files import back_up_text
 
 Then = Callable[[], object]
-"""The command that had to wait for an answer."""
+"""A command that waits for an answer."""
 
 CHECK_EVERY_S = 0.1
-"""Interval between checks of the file: changes of other programs are seen within 200 ms."""
+"""Seconds between checks of the file: changes by other programs are seen within 200 ms."""
 SAVE_AFTER_S = 0.5
-"""Time without a key before the file is written."""
+"""Seconds without a key before the file is written."""
 SAVE_AT_LATEST_S = 0.8
-"""Time after the first edit before it is written while keys come: a letter is on disk within a second."""
+"""Seconds from the first edit until the file is written while keys come: a letter is on disk within a second."""
 ASK_AFTER_S = 1.0
-"""Time without a key before a question comes unasked: the next letter would answer it."""
+"""Seconds without a key before a question comes by itself, which the next letter would answer."""
 CHECKS_BEFORE_REPORT = 2
 """Number of failed checks before a report: other editors take a file away for a moment when they save."""
 CONFLICT = "The file changed on disk and in the editor"
@@ -37,78 +36,60 @@ DRAFT_TEXT = (
 )
 
 
-class FileHost(Host, Protocol):
-    """A screen that shows the learner's file."""
-
-    @property
-    def is_current(self) -> bool: ...
-
-    @property
-    def is_active(self) -> bool: ...
-
-    def file_loaded(self) -> None:
-        """The editor has another file, or none."""
-
-    def file_reloaded(self) -> None:
-        """The editor has a newer text of the same file, from another program."""
-
-
 class FileController:
     """Keeps the editor and the file of the open exercise the same."""
 
-    def __init__(self, host: FileHost, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, host: Host, clock: Callable[[], float] = time.monotonic) -> None:
         self._host = host
         self._clock = clock
-        self._desk: OpenFile | None = None
+        self._file: OpenFile | None = None
         self._first_edit_at: float | None = None
         self._last_edit_at = 0.0
         self._unwritable: str | None = None
-        """A text that could not be written, as the learner knows."""
-        self._told = ""
-        """Title of the dialog about the file, which is not repeated unasked."""
+        """A text that could not be written; the learner knows."""
+        self._reported = ""
+        """Title of the last dialog about the file, which is not shown twice in a row."""
         self._asking = False
         """True while a question about the file is open."""
         self._waiting: tuple[Then, ...] = ()
-        """Commands to continue after the answer, in the order in which they were given."""
+        """Commands to run after the answer, in the order in which they were given."""
         self._put_off: str | None = None
         """The file's text in a conflict that the learner postponed."""
         self._undecided: tuple[str, TutorError] | None = None
-        """The file's text, and why the answer about a draft had no effect: nothing is saved over it until it has."""
-        self._looks_in_vain = 0
+        """The file's text, and why the answer about a draft failed: nothing is saved over it until one succeeds."""
+        self._failed_checks = 0
         """Number of checks in a row that did not find the file, or could not read it."""
         self._is_gone = False
         self._is_unreadable = False
-        """True if the file could not be opened, so that there is nothing to edit."""
+        """True if the file could not be opened: there is nothing to edit."""
 
     @property
     def is_open(self) -> bool:
-        """True if a file is open."""
-        return self._desk is not None
+        return self._file is not None
 
     @property
     def is_saved(self) -> bool:
-        return self._desk is not None and not self._desk.edited(self._host.editor_text)
+        return self._file is not None and not self._file.edited(self._host.editor_text)
 
     @property
-    def standing(self) -> str:
-        """State of the file, in a few words."""
+    def state(self) -> str:
         if self._is_gone:
             return "file removed"
-        if self._desk is None:
+        if self._file is None:
             return "no file"
         if self.is_saved:
-            return "saved" if self._looks_in_vain < CHECKS_BEFORE_REPORT else "file cannot be read"
-        return "not saved: ^s tells why" if self._told or self._put_off is not None else "not saved yet"
+            return "saved" if self._failed_checks < CHECKS_BEFORE_REPORT else "file cannot be read"
+        return "not saved: ^s tells why" if self._reported or self._put_off is not None else "not saved yet"
 
     # Opening
 
     def load(self) -> bool:
-        """Put the exercise's file in the editor; return False, with a dialog, when it cannot be read.
+        """Put the exercise's file in the editor; return False, with a dialog, if it cannot be read.
 
-        A draft that is left from last time is shown, and asked about.
+        If there is a draft from last time, show it and ask about it.
         """
         self._put_off = self._undecided = None
-        self._looks_in_vain, self._is_gone = 0, False
+        self._failed_checks, self._is_gone = 0, False
         self._is_unreadable = not self._read()
         if not self._is_unreadable:
             self._offer_draft()
@@ -118,25 +99,25 @@ class FileController:
     def _read(self) -> bool:
         self.leave()
         try:
-            desk = OpenFile(self._host.learner.workspace, self._host.exercise)
-            self._host.panes.editor.show(desk.read())
+            file = OpenFile(self._host.learner.workspace, self._host.exercise)
+            self._host.panes.editor.show(file.read())
         except (TutorError, OSError) as error:
             self._host.panes.editor.show("")
             self._host.panes.editor.read_only = True
             self._host.show_error(error)
             return False
-        desk.loaded(self._host.editor_text)
-        self._desk = desk
+        file.loaded(self._host.editor_text)
+        self._file = file
         self._first_edit_at = self._unwritable = None
-        self._told = ""
+        self._reported = ""
         self._host.panes.editor.read_only = False
-        self._host.panes.editor.border_title = f"Code  {desk.path.name}"
+        self._host.panes.editor.border_title = f"Code  {file.path.name}"
         return True
 
     def _offer_draft(self) -> bool:
-        """Show a draft that an app left, and ask about it; return False where there is none."""
-        assert self._desk is not None
-        draft, text = self._desk.draft(), self._host.editor_text
+        """Show a draft that an earlier app left, and ask about it; return False if there is none."""
+        assert self._file is not None
+        draft, text = self._file.draft(), self._host.editor_text
         if draft is None:
             return False
         self._host.panes.editor.replace_all(draft)
@@ -144,18 +125,17 @@ class FileController:
         return True
 
     def leave(self) -> None:
-        """Close the file."""
-        if self._desk is not None:
-            self._desk.leave()
-        self._desk = None
+        if self._file is not None:
+            self._file.leave()
+        self._file = None
 
     def reread(self) -> None:
         """Show the file as it is on disk now; undo brings the text before it back."""
-        if self._desk is None:
+        if self._file is None:
             self.load()
             return
         try:
-            text = self._desk.read()
+            text = self._file.read()
         except (TutorError, OSError) as error:
             self._host.show_error(error)
             return
@@ -164,27 +144,28 @@ class FileController:
     # Saving
 
     def text_changed(self) -> None:
-        """Note an edit, to be saved when the keys rest."""
-        if self._desk is None or not self._desk.edited(self._host.editor_text):
+        """Note an edit, which is saved when the keys rest."""
+        if self._file is None or not self._file.edited(self._host.editor_text):
             self._first_edit_at = None
         else:
             self._last_edit_at = self._clock()
             if self._first_edit_at is None:
                 self._first_edit_at = self._last_edit_at
                 self._host.status.show_news("")
-        self._host.show_standing()
+        self._host.show_file_state()
 
     def save(self) -> bool:
-        """Write the edits unasked; return False when they are not on disk: a question or a dialog says why."""
+        """Write the edits; return False if they are not on disk, for which a question or a dialog gives the reason."""
         if self._undecided is not None and not self.is_saved:
             if self._first_edit_at is not None:
                 self._first_edit_at = None
-                self._keep_draft()
+                self._save_draft()
             return False
-        if self._asking or self._desk is None or self._host.editor_text == self._unwritable:
+        if self._asking or self._file is None or self._host.editor_text == self._unwritable:
             return False
         if self.is_saved:
-            return True  # a file that is gone is written anew when the learner edits or asks, not by leaving the editor
+            # A removed file is written again after an edit or by a command, not when the editor loses the focus.
+            return True
         try:
             return self._write_edits()
         except (TutorError, OSError) as error:
@@ -192,61 +173,60 @@ class FileController:
             return False
 
     def _write_edits(self) -> bool:
-        """Write the edits; return False, and leave the file alone, when another program changed it. May raise."""
-        assert self._desk is not None
-        edited = self._desk.edited(self._host.editor_text)
-        saved = self._desk.save(self._host.editor_text)
+        """Write the edits; return False, and leave the file alone, if another program changed it. May raise."""
+        assert self._file is not None
+        edited = self._file.edited(self._host.editor_text)
+        saved = self._file.save(self._host.editor_text)
         self._first_edit_at = None
         if saved and edited:
-            self._told = ""
+            self._reported = ""
         elif not saved:
-            self._desk.keep_draft(self._host.editor_text)
-        self._host.show_standing()
+            self._file.save_draft(self._host.editor_text)
+        self._host.show_file_state()
         if saved and self._is_gone:
-            self._is_well_again()
+            self._recovered()
         return saved
 
     def _cannot_save(self, error: TutorError | OSError) -> None:
-        """Keep the text in another place; the next edit or command tries again. Report it once."""
+        """Save the text as a draft, and report the error once. The next edit or command tries again."""
         self._unwritable = self._host.editor_text
         self._first_edit_at = None
-        self._keep_draft()
-        self._tell_of_file(error)
-        self._host.show_standing()
+        self._save_draft()
+        self._report(error)
+        self._host.show_file_state()
 
-    def _keep_draft(self) -> bool:
-        """Keep as a draft what cannot be saved in its place; return False when that fails, too."""
+    def _save_draft(self) -> bool:
+        """Save the text as a draft; return False if that fails."""
         try:
-            if self._desk is not None:
-                self._desk.keep_draft(self._host.editor_text)
+            if self._file is not None:
+                self._file.save_draft(self._host.editor_text)
         except OSError:
             return False
         return True
 
     def rescue(self) -> None:
-        """Save what there is, without asking anything."""
+        """Save the text, in the file or as a draft, without any question."""
         if self._asking or self._undecided is not None:
-            self._keep_draft()
-        elif self._desk is not None and self._desk.edited(self._host.editor_text):
-            self._desk.rescue(self._host.editor_text)
+            self._save_draft()
+        elif self._file is not None and self._file.edited(self._host.editor_text):
+            self._file.rescue(self._host.editor_text)
 
     def back_up(self) -> Path:
-        """Copy the editor's text to `.backups`. Raises `OSError`."""
-        assert self._desk is not None
-        return back_up_text(self._host.editor_text, self._desk.path.name, self._host.learner.workspace.backups)
+        assert self._file is not None
+        return back_up_text(self._host.editor_text, self._file.path.name, self._host.learner.workspace.backups)
 
     def save_or_ask(self, then: Then | None = None, *, leaving: bool = False) -> bool:
-        """Save before a command that needs the file; return False when the learner has to answer first.
+        """Save before a command that needs the file; return False if the learner has to answer a question first.
 
-        After an answer that settles it, `then` is called. `leaving`: the learner may also continue without saving:
-        the text is kept as a draft, and no file is open then.
+        `then` is called after an answer that allows it. `leaving`: the learner may also continue without saving. The
+        text is then a draft, and no file is open.
         """
         if self._waits_for_answer(then):
             return False
-        if self._desk is None:
+        if self._file is None:
             return self.load() and not self._waits_for_answer(then)
         self._unwritable = self._put_off = None
-        self._told = ""
+        self._reported = ""
         try:
             self._look()
             if self._undecided is not None and not self._asking and not self.is_saved:
@@ -256,8 +236,8 @@ class FileController:
                 self._ask_about(theirs, is_draft=True)
             return not self._waits_for_answer(then) and self._write_edits()
         except (TutorError, OSError) as error:
-            if leaving and then is not None and self._keep_draft():
-                self._ask_to_leave(in_words(error), then)
+            if leaving and then is not None and self._save_draft():
+                self._ask_to_leave(file_error(error), then)
             else:
                 self._cannot_save(error)
             return False
@@ -282,12 +262,12 @@ class FileController:
         self._asking = False
         if leaves:
             self.leave()
-            self._do_what_waited()
+            self._run_waiting()
         else:
             self._waiting = ()
 
-    def _do_what_waited(self) -> None:
-        """Continue until a command asks a question: the rest waits for that answer, or is not for this screen."""
+    def _run_waiting(self) -> None:
+        """Run the waiting commands until one asks a question, which the rest waits for, or opens another screen."""
         waiting, self._waiting = self._waiting, ()
         while waiting and not self._asking and self._host.is_active:
             waiting[0]()
@@ -298,18 +278,18 @@ class FileController:
     # Changes by others
 
     def check_disk(self) -> None:
-        """Look at the file, and save edits that have rested."""
+        """Look for changes in the file, and save edits after a pause."""
         if self._asking or not self._host.is_current:
             return
-        if self._desk is None:
+        if self._file is None:
             self._try_to_open()
             return
         try:
             self._look(unasked=True)
         except (TutorError, OSError) as error:
-            self._looks_in_vain += 1
-            if self._looks_in_vain >= CHECKS_BEFORE_REPORT:
-                self._tell_of_file(error)
+            self._failed_checks += 1
+            if self._failed_checks >= CHECKS_BEFORE_REPORT:
+                self._report(error)
         if self._asking or self._first_edit_at is None:
             return
         now = self._clock()
@@ -317,21 +297,21 @@ class FileController:
             self.save()
 
     def _look(self, *, unasked: bool = False) -> None:
-        """Take changes of other programs, or ask. Raises `WorkspaceError` or `OSError` for an unreadable file.
+        """Take changes by other programs, or ask. Raises `WorkspaceError` or `OSError` for an unreadable file.
 
-        `unasked`: no command waits for it, and a learner who is typing is not interrupted.
+        `unasked`: no command needs it, so a learner who is typing is not interrupted.
         """
-        assert self._desk is not None
-        change = self._desk.look(self._host.editor_text)
+        assert self._file is not None
+        change = self._file.look(self._host.editor_text)
         if isinstance(change, Gone):
-            self._looks_in_vain += 1
-            if self._looks_in_vain >= CHECKS_BEFORE_REPORT and not self._is_gone:
+            self._failed_checks += 1
+            if self._failed_checks >= CHECKS_BEFORE_REPORT and not self._is_gone:
                 self._is_gone = True
                 self._host.status.show_news("Another program removed your file. ^s writes it anew.")
-                self._host.show_standing()
+                self._host.show_file_state()
             return
-        if self._looks_in_vain:
-            self._is_well_again()
+        if self._failed_checks:
+            self._recovered()
         match change:
             case Reloaded(text):
                 self._take(text)
@@ -355,38 +335,38 @@ class FileController:
             return
         if self.load():
             self._host.status.show_news("The file can be read again.")
-            self._host.show_standing()
+            self._host.show_file_state()
 
-    def _is_well_again(self) -> None:
-        if self._is_gone or self._told:
+    def _recovered(self) -> None:
+        if self._is_gone or self._reported:
             self._host.status.show_news("The file is there again.")
-        self._looks_in_vain, self._is_gone, self._told = 0, False, ""
+        self._failed_checks, self._is_gone, self._reported = 0, False, ""
         self._unwritable = None
         if not self.is_saved and self._first_edit_at is None:
             self._first_edit_at = self._last_edit_at = self._clock()
-        self._host.show_standing()
+        self._host.show_file_state()
 
     def _take(self, text: str) -> None:
         """Show a newer text of the same file; undo brings the older one back."""
-        assert self._desk is not None
+        assert self._file is not None
         self._host.panes.editor.replace_all(text)
-        self._desk.loaded(self._host.editor_text)
+        self._file.loaded(self._host.editor_text)
         self._first_edit_at = None
-        self._host.show_standing()
+        self._host.show_file_state()
         self._host.file_reloaded()
 
-    def _tell_of_file(self, error: TutorError | OSError) -> None:
-        """Report in a dialog a problem of the file, once while the learner continues to type."""
-        error = in_words(error)
-        if error.title != self._told:
-            self._told = error.title
+    def _report(self, error: TutorError | OSError) -> None:
+        """Report a problem of the file in a dialog, once while the learner continues to type."""
+        error = file_error(error)
+        if error.title != self._reported:
+            self._reported = error.title
             self._host.show_error(error)
 
     # Conflicts
 
     def _ask_about(self, theirs: str, *, is_draft: bool = False) -> None:
         self._asking = True
-        self._keep_draft()
+        self._save_draft()
         from gpututor.app.screens.base import Answer, QuestionDialog
 
         question = QuestionDialog(
@@ -402,7 +382,7 @@ class FileController:
         self._host.push(question, lambda answer: self._end_conflict(answer or "later", theirs, is_draft))
 
     def _end_conflict(self, answer: str, theirs: str, is_draft: bool) -> None:
-        assert self._desk is not None
+        assert self._file is not None
         if answer == "diff":
             from gpututor.app.screens.diff import DiffDialog
 
@@ -414,30 +394,30 @@ class FileController:
         if answer == "later":
             self._put_off, self._waiting = theirs, ()
             self._host.status.show_news("Not saved: it changed on disk too. ^s asks again.")
-            self._host.show_standing()
+            self._host.show_file_state()
             return
         try:
             if answer == "mine":
-                kept = self._desk.keep_mine(self._host.editor_text)
+                backup = self._file.keep_mine(self._host.editor_text)
                 self._first_edit_at = None
             else:
-                text, kept = self._desk.take_theirs(self._host.editor_text)
+                text, backup = self._file.take_theirs(self._host.editor_text)
                 self._take(text)
         except (TutorError, OSError) as error:
-            self._put_off, self._waiting = theirs, ()  # asked again by a command: not at once, over this dialog
+            self._put_off, self._waiting = theirs, ()  # a command asks again: not at once, over this dialog
             if is_draft:
-                self._undecided = theirs, in_words(error)
+                self._undecided = theirs, file_error(error)
             self._host.show_error(error)
-            self._host.show_standing()
+            self._host.show_file_state()
             return
         self._undecided = None
-        self._host.status.show_news("" if kept is None else f"Kept: .backups/{kept.name}")
-        self._host.show_standing()
+        self._host.status.show_news("" if backup is None else f"Kept: .backups/{backup.name}")
+        self._host.show_file_state()
         if not (is_draft and self._offer_draft()):
-            self._do_what_waited()
+            self._run_waiting()
 
 
-def in_words(error: TutorError | OSError) -> TutorError:
+def file_error(error: TutorError | OSError) -> TutorError:
     if isinstance(error, TutorError):
         return error
     return WorkspaceError(f"The file cannot be used: {error}", "Look at its folder, then try again.")

@@ -1,4 +1,4 @@
-"""The contract between the main screen and its controllers: the learner's context, and what all may ask."""
+"""Contract between the main screen and its controllers: the learner's context, and the screen's services."""
 
 from __future__ import annotations
 
@@ -11,15 +11,13 @@ from textual.screen import Screen, ScreenResultCallbackType
 
 from gpututor.app.commands import Pane
 from gpututor.app.main.panes import Panes
-from gpututor.app.widgets.bars import StatusBar
+from gpututor.app.widgets.bars import StatusBar, TabBar
 from gpututor.course.model import Course, Exercise
 from gpututor.course.workspace import Workspace
 from gpututor.errors import TutorError
-from gpututor.progress.overview import LessonRow
 from gpututor.progress.store import ProgressStore
 from gpututor.settings import SettingsFile
 
-Answer = TypeVar("Answer")
 Result = TypeVar("Result")
 
 
@@ -34,26 +32,22 @@ class LearnerContext:
 
 
 class Host(Protocol):
-    """A screen with panes, as every controller sees it."""
+    """The main screen, as its controllers see it."""
+
+    exercise: Exercise
+    """The open exercise."""
 
     @property
     def learner(self) -> LearnerContext: ...
-
-    @property
-    def exercise(self) -> Exercise:
-        """The open exercise."""
-        ...
-
-    @property
-    def lessons(self) -> tuple[LessonRow, ...]:
-        """All lessons with the state of their exercises."""
-        ...
 
     @property
     def panes(self) -> Panes: ...
 
     @property
     def status(self) -> StatusBar: ...
+
+    @property
+    def tabs(self) -> TabBar: ...
 
     @property
     def editor_text(self) -> str: ...
@@ -63,24 +57,51 @@ class Host(Protocol):
         """True while the checks run."""
         ...
 
+    @property
+    def planned_device(self) -> str:
+        """Name of the device of the next run."""
+        ...
+
+    @property
+    def is_current(self) -> bool: ...
+
+    @property
+    def is_active(self) -> bool: ...
+
     def push(self, screen: Screen[Result], callback: ScreenResultCallbackType[Result] | None = None) -> object: ...
 
     def post_message(self, message: Message) -> bool: ...
 
     def call_after_refresh(self, callback: Callable[..., Any], *args: Any, **kwargs: Any) -> bool: ...
 
-    def call_later(self, callback: Callable[..., Any], *args: Any, **kwargs: Any) -> bool: ...
+    def call_later(self, callback: Callable[..., Any], *args: Any, **kwargs: Any) -> bool:
+        """Call a function in the screen's turn. Threads may use it."""
+        ...
+
+    def start_run(self) -> None: ...
+
+    def check_disk(self) -> None:
+        """Read what changed in the settings and in the file."""
+
+    def apply_settings(self) -> None: ...
+
+    def file_loaded(self) -> None:
+        """Update what depends on which file is open."""
+
+    def file_reloaded(self) -> None:
+        """Update what depends on the text, which another program changed."""
+
+    def lesson_finished(self, slug: str) -> None:
+        """Celebrate a lesson whose last exercise was just passed."""
 
     def show_error(self, error: TutorError | OSError) -> None: ...
-
-    def from_progress(self, ask: Callable[[], Answer], otherwise: Answer) -> Answer:
-        """Ask the progress file; report an error in the status bar and return `otherwise`."""
-        ...
 
     def show_pane(self, pane: Pane) -> None: ...
 
     def show_lists(self) -> None: ...
 
-    def show_standing(self) -> None: ...
+    def show_file_state(self) -> None: ...
+
+    def show_bars(self) -> None: ...
 
     def show_keys(self) -> None: ...

@@ -9,7 +9,6 @@ from gpututor.app.main.attempts import AttemptController
 from gpututor.app.main.files import FileController
 from gpututor.app.main.host import Host
 from gpututor.app.messages import ExerciseChosen, LessonChosen
-from gpututor.app.widgets.bars import KeyBar
 from gpututor.app.wording import sentence
 from gpututor.errors import CourseError, TutorError, UsageError
 from gpututor.progress.attempt_writer import EventKind, ProgressEvent
@@ -26,34 +25,34 @@ class LearningController:
         self.all_hints_used = False
         """True if the hints that are shown are all there are."""
         self._hints_opened: dict[str, int] = {}
-        """Number of open hints of each exercise in this session: the database may not have them yet."""
+        """Number of open hints of each exercise in this session, which the database may not have yet."""
 
     def show_hints(self) -> None:
         """Show the hints that were used; once more, and the next one."""
-        used, hints = self._hints_used, self._host.exercise.hints
-        if used < len(hints) and (used == 0 or self._host.panes.current is Pane.HINTS):
+        exercise, panes = self._host.exercise, self._host.panes
+        used, hints = self._hints_used, exercise.hints
+        if used < len(hints) and (used == 0 or panes.current is Pane.HINTS):
             used += 1
-            self._hints_opened[self._host.exercise.key] = used
-            self._attempts.record(ProgressEvent(EventKind.HINTS, self._host.exercise.key, used))
+            self._hints_opened[exercise.key] = used
+            self._attempts.record(ProgressEvent(EventKind.HINTS, exercise.key, used))
         self._host.show_pane(Pane.HINTS)
         if used > 1:
             newest = hints[min(used, len(hints)) - 1]
-            before = self._host.panes.reader.text.partition(newest)[0]
-            self._host.panes.reader.go_to_line(before.count("\n"), marked=False)
+            panes.reader.go_to_line(panes.reader.text.partition(newest)[0].count("\n"), marked=False)
 
     def hints_text(self) -> str:
-        """Write the page of hints, as far as they were used."""
         hints = self._host.exercise.hints
-        self.all_hints_used = self._hints_used >= len(hints)
         used = min(self._hints_used, len(hints))
-        rest = "*These are all the hints.*" if used == len(hints) else "*`h` (or `F7`) shows the next one.*"
+        self.all_hints_used = used == len(hints)
+        rest = "*These are all the hints.*" if self.all_hints_used else "*`h` (or `F7`) shows the next one.*"
         shown = "\n\n".join(hints[:used])
         return f"# Hints: {used} of {len(hints)}\n\n{shown}\n\n{rest}\n"
 
     @property
     def _hints_used(self) -> int:
-        noted = self._host.from_progress(partial(self._host.learner.progress.hints_used, self._host.exercise.key), 0)
-        return max(noted, self._hints_opened.get(self._host.exercise.key, 0))
+        key = self._host.exercise.key
+        stored = self._attempts.from_progress(partial(self._host.learner.progress.hints_used, key), 0)
+        return max(stored, self._hints_opened.get(key, 0))
 
     def show_solution(self) -> None:
         """Compare the file with the solution; before a pass, ask first."""
@@ -62,7 +61,7 @@ class LearningController:
         except UsageError as error:
             self._host.show_error(error)
             return
-        rows = (row for lesson in self._host.lessons for row in lesson.exercises)
+        rows = (row for lesson in self._attempts.lessons for row in lesson.exercises)
         if any(row.key == self._host.exercise.key and row.state is State.PASSED for row in rows):
             self._show_diff()
             return
@@ -89,10 +88,9 @@ class LearningController:
         self._host.push(DiffDialog("Your file and the solution", self._host.editor_text, solution, legend))
 
     def celebrate(self, slug: str) -> None:
-        """Show that a lesson is finished, and how to continue."""
         from gpututor.app.screens.welcome import Finished, FinishedScreen, what_follows
 
-        course, lessons = self._host.learner.course, self._host.lessons
+        course, lessons = self._host.learner.course, self._attempts.lessons
         key = what_follows(lessons, self._host.exercise.key)
         following = next((exercise for exercise in course.exercises if exercise.key == key), None)
         about = ""
@@ -111,7 +109,7 @@ class LearningController:
             if answer == "next" and following is not None:
                 self._host.post_message(ExerciseChosen(following.key, with_lesson=True))
             elif answer == "progress":
-                self._host.post_message(KeyBar.Chosen("show_progress"))
+                self._host.call_later(self.show_progress)
 
         self._host.push(FinishedScreen(finished), continue_with)
 
@@ -140,19 +138,18 @@ class LearningController:
     def _reset(self) -> None:
         """Put the file back to the starter; earlier failures count no more."""
         try:
-            kept = self._host.learner.workspace.reset(self._host.exercise)
+            backup = self._host.learner.workspace.reset(self._host.exercise)
         except (TutorError, OSError) as error:
             self._host.show_error(error)
             return
         self._attempts.record(ProgressEvent(EventKind.BEGUN_AGAIN, self._host.exercise.key))
         self._files.reread()
-        self._host.show_standing()
-        self._host.status.show_news(f"Reset. Kept: .backups/{kept.name}")
+        self._host.show_file_state()
+        self._host.status.show_news(f"Reset. Kept: .backups/{backup.name}")
 
     # Progress
 
     def show_progress(self) -> None:
-        """Show how far the learner is, and what is worth repeating."""
         from gpututor.app.screens.progress import Choice, ProgressScreen
 
         def continue_with(choice: Choice | None) -> None:
@@ -163,8 +160,6 @@ class LearningController:
                     self._host.post_message(ExerciseChosen(key))
                 case Choice("again", key):
                     self._host.call_later(self.begin_again, key)
-                case _:
-                    return
 
         learner = self._host.learner
         self._host.push(ProgressScreen(learner.course, learner.progress), continue_with)
@@ -172,7 +167,7 @@ class LearningController:
     def begin_again(self, key: str) -> None:
         """Open an exercise, and ask whether its file is to be put back to the starter."""
         leaves = self._files.is_open and key != self._host.exercise.key
-        # What is asked about the file that is left comes first: else its answer would begin that one anew.
+        # Questions about the file that is left come first: else their answer would begin that file anew.
         if leaves and not self._files.save_or_ask(partial(self.begin_again, key), leaving=True):
             return
         self._host.post_message(ExerciseChosen(key))

@@ -1,14 +1,13 @@
-"""Finding the way: exercises and lessons, panes, links, search, jump letters, and back again."""
+"""Navigation: exercises and lessons, panes, links, search, jump letters, and back again."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
 from textual.geometry import Offset
-from textual.message import Message
 from textual.widget import Widget
 
 from gpututor.app.commands import Pane
@@ -18,8 +17,6 @@ from gpututor.app.main.files import FileController
 from gpututor.app.main.host import Host
 from gpututor.app.main.learning import LearningController
 from gpututor.app.main.panes import READING
-from gpututor.app.messages import ExerciseChosen, LessonChosen, LinkFollowed, PaneChosen, RowChosen
-from gpututor.app.widgets.bars import TabBar
 from gpututor.app.widgets.results import CheckRow
 from gpututor.app.wording import initial_cursor
 from gpututor.course.model import Exercise, Lesson
@@ -37,7 +34,7 @@ class Place(NamedTuple):
 
     pane: Pane = Pane.TASK
     cursor: tuple[int, int] | None = None
-    """The editor's row and column, from 0; none: where there is something to write."""
+    """The editor's row and column, from 0; None for the first line to write."""
 
 
 class _Visit(NamedTuple):
@@ -48,23 +45,11 @@ class _Visit(NamedTuple):
     pane: Pane
 
 
-class NavigationHost(Host, Protocol):
-    """A screen with tabs, on which another exercise can be opened."""
-
-    exercise: Exercise
-
-    @property
-    def tabs(self) -> TabBar: ...
-
-    def show_around(self) -> None:
-        """Draw the tabs and the keys for the pane in front."""
-
-
 class Navigator:
-    """Opens exercises, lessons and panes, and keeps the way back."""
+    """Opens exercises, lessons and panes, and remembers the way back."""
 
     def __init__(
-        self, host: NavigationHost, files: FileController, attempts: AttemptController, learning: LearningController
+        self, host: Host, files: FileController, attempts: AttemptController, learning: LearningController
     ) -> None:
         self._host = host
         self._files = files
@@ -75,8 +60,8 @@ class Navigator:
         self._cursors: dict[str, tuple[int, int]] = {}
         """The cursor's place in each exercise's file, in this session."""
         self._cursor_is_new = False
-        """True until the editor is seen: it is not scrolled to its cursor yet."""
-        self._kept_place = ""
+        """True until the editor is displayed, which can scroll to its cursor only then."""
+        self._noted_place = ""
         self._visits: list[_Visit] = []
         """The places to go back to, the newest last."""
         self._index: TextIndex | None = None
@@ -89,13 +74,12 @@ class Navigator:
 
     @property
     def lesson(self) -> Lesson:
-        """The lesson that the lesson pane shows."""
         return self._lesson or self._host.learner.course.lesson_of(self._host.exercise)
 
     # Opening
 
     def open_exercise(self, exercise: Exercise, pane: Pane) -> bool:
-        """Save and leave the open exercise, and open another; return False when the learner must answer."""
+        """Save and leave the open exercise, and open another; return False if the learner must answer first."""
         if self._files.is_open:
             if not self._files.save_or_ask(partial(self.open_exercise, exercise, pane), leaving=True):
                 return False
@@ -113,7 +97,7 @@ class Navigator:
         if pane not in READING:
             self._show_text(Pane.TASK)  # which is next to it on a wide screen
         self.show_pane(pane)
-        self._host.show_standing()
+        self._host.show_file_state()
         if self._host.learner.workspace.newer_starter(exercise):
             self._host.status.show_news("A newer starter has come. x takes it and keeps your file in .backups.")
         return True
@@ -123,18 +107,16 @@ class Navigator:
         self._lesson = lesson
         self.show_pane(Pane.LESSON)
 
-    def open_chosen(self, message: ExerciseChosen) -> None:
-        """Open the exercise of a list, a search or a dialog."""
-        exercise = next(each for each in self._host.learner.course.exercises if each.key == message.key)
-        new_lesson = message.with_lesson and exercise.lesson_slug != self._host.exercise.lesson_slug
+    def open_chosen(self, key: str, with_lesson: bool) -> None:
+        exercise = next(each for each in self._host.learner.course.exercises if each.key == key)
+        new_lesson = with_lesson and exercise.lesson_slug != self._host.exercise.lesson_slug
         self.open_exercise(exercise, Pane.LESSON if new_lesson else Pane.TASK)
 
-    def read_chosen(self, message: LessonChosen) -> None:
-        """Show the lesson of a list or a dialog."""
-        self.read_lesson(next(each for each in self._host.learner.course.lessons if each.slug == message.slug))
+    def read_chosen(self, slug: str) -> None:
+        self.read_lesson(next(each for each in self._host.learner.course.lessons if each.slug == slug))
 
     def next_exercise(self) -> None:
-        """Open the exercise that follows; after a lesson, its own."""
+        """Open the next exercise; after a lesson, the first exercise of the lesson."""
         if self._host.panes.current is Pane.LESSON and self._is_to_do:
             self.show_pane(Pane.TASK)  # what comes after a lesson is its exercise, not the one behind it
             return
@@ -142,18 +124,16 @@ class Navigator:
         if following is None:
             self._host.status.show_answer("This is the last exercise of the course.")
             return
-        new_lesson = following.lesson_slug != self._host.exercise.lesson_slug
-        self.open_exercise(following, Pane.LESSON if new_lesson else Pane.TASK)
+        self.open_chosen(following.key, with_lesson=True)
 
     @property
     def _is_to_do(self) -> bool:
         """True if the open exercise belongs to the lesson that is shown, and was not begun yet."""
-        rows = (row for lesson in self._host.lessons for row in lesson.exercises)
+        rows = (row for lesson in self._attempts.lessons for row in lesson.exercises)
         state = next(row.state for row in rows if row.key == self._host.exercise.key)
         return state is State.TO_DO and self.lesson.slug == self._host.exercise.lesson_slug
 
     def previous_exercise(self) -> None:
-        """Open the exercise before."""
         exercises = self._host.learner.course.exercises
         position = [exercise.key for exercise in exercises].index(self._host.exercise.key)
         if position == 0:
@@ -161,32 +141,31 @@ class Navigator:
             return
         self.open_exercise(exercises[position - 1], Pane.TASK)
 
-    # Where the learner left off
+    # The place at the last end of the app
 
     def place_left(self) -> Place:
-        """Return the place at the last end of the program; the task's top when it is unknown."""
-        kept = self._host.from_progress(self._host.learner.progress.place, None)
+        """Return the learner's place at the last end of the app; the task's top if it is unknown."""
+        stored = self._attempts.from_progress(self._host.learner.progress.place, None)
         try:
-            exercise, pane, row, column = json.loads(kept or "")
+            exercise, pane, row, column = json.loads(stored or "")
             place = Place(Pane(pane), (int(row), int(column)))
         except (ValueError, TypeError):
             return Place()
         return place if exercise == self._host.exercise.key else Place()
 
     def return_to(self, place: Place) -> None:
-        """Open the exercise at a place."""
         if place.cursor is not None:
             self._cursors[self._host.exercise.key] = place.cursor
         self.open_exercise(self._host.exercise, place.pane)
 
     def keep_place(self) -> None:
-        """Note the learner's place, when it has changed."""
+        """Save the learner's place if it has changed."""
         if not self._files.is_open:
             return  # nothing is open yet, or it cannot be read
         row, column = self._host.panes.editor.cursor_location
         place = json.dumps([self._host.exercise.key, self._host.panes.current, row, column])
-        if place != self._kept_place:
-            self._kept_place = place
+        if place != self._noted_place:
+            self._noted_place = place
             self._attempts.record(ProgressEvent(EventKind.PLACE, place))
 
     # Panes
@@ -202,34 +181,32 @@ class Navigator:
             self._cursor_is_new = False
             # Only a displayed editor knows its size, and so how far to scroll.
             self._host.call_after_refresh(self._host.panes.editor.scroll_to_cursor)
-        self._host.show_around()
+        self._host.show_bars()
 
     def _show_text(self, pane: Pane) -> None:
-        name = self.lesson.slug if pane is Pane.LESSON else self._host.exercise.key
-        self._host.panes.read(pane, self._text_for(pane), f"{pane} {name}")
-
-    def _text_for(self, pane: Pane) -> str:
-        course = self._host.learner.course
+        course, exercise = self._host.learner.course, self._host.exercise
+        name = self.lesson.slug if pane is Pane.LESSON else exercise.key
         try:
             match pane:
                 case Pane.LESSON:
-                    return with_links(course, self.lesson.text, lesson=self.lesson)
+                    text = with_links(course, self.lesson.text, self.lesson)
                 case Pane.HINTS:
-                    return self._learning.hints_text()
+                    text = self._learning.hints_text()
                 case _:
-                    return with_links(course, self._host.exercise.task, exercise=self._host.exercise)
+                    text = with_links(course, exercise.task, exercise)
         except CourseError as error:
             self._host.show_error(error)
-            return ""
+            text = ""
+        self._host.panes.read(pane, text, f"{pane} {name}")
 
     def pane_clicked(self, widget: Widget) -> None:
         """Bring the pane of a widget to the front; the widget takes the focus, if it can."""
-        # Not by following the focus: it also wanders by itself, when the widget that has it is removed.
+        # Not by following the focus: it also moves when the focused widget is removed.
         panes = self._host.panes
         pane = panes.pane_of(widget)
         if pane is not None and pane is not panes.current:
             panes.show(pane, focus=False)
-            self._host.show_around()
+            self._host.show_bars()
 
     def show_course(self) -> None:
         self.show_pane(Pane.COURSE)
@@ -257,16 +234,15 @@ class Navigator:
 
     # Links
 
-    def follow(self, message: LinkFollowed) -> None:
-        """Open a link's target."""
-        if is_web(message.target):
-            self._host.panes.app.open_url(message.target)
-            self._host.status.show_news(f"Opened in the browser: {message.target}")
+    def follow(self, target: str) -> None:
+        if is_web(target):
+            self._host.panes.app.open_url(target)
+            self._host.status.show_news(f"Opened in the browser: {target}")
             return
         here = self.lesson if self._host.panes.reading is Pane.LESSON else self._host.exercise
-        where = destination(self._host.learner.course, message.target, here)
+        where = destination(self._host.learner.course, target, here)
         if where is None:
-            self._host.status.show_answer(f"This link leads nowhere: {message.target}")
+            self._host.status.show_answer(f"This link leads nowhere: {target}")
             return
         self.go_to(where)
 
@@ -286,16 +262,15 @@ class Navigator:
             self._host.panes.reader.go_to_line(line)
 
     def _open(self, where: Destination) -> bool:
-        if where.lesson is not None:
-            self.read_lesson(where.lesson)
-        elif where.exercise is None or where.exercise.key == self._host.exercise.key:
+        if isinstance(where.page, Lesson):
+            self.read_lesson(where.page)
+        elif where.page.key == self._host.exercise.key:
             self.show_pane(Pane.TASK)
         else:
-            return self.open_exercise(where.exercise, Pane.TASK)
+            return self.open_exercise(where.page, Pane.TASK)
         return True
 
     def go_back(self) -> None:
-        """Go back to the place that a link or a search left."""
         if not self._visits:
             self._host.status.show_answer("There is nothing to go back to.")
             return
@@ -309,10 +284,9 @@ class Navigator:
     # Search
 
     def search(self) -> None:
-        """Search the course's texts."""
         from gpututor.app.screens.search import SearchScreen  # 10 ms: an input that the main screen does without
 
-        self._host.push(SearchScreen(self._text_index, self._last_query), self._open_found)
+        self._host.push(SearchScreen(self._text_index, self._last_query), self._open_passage)
 
     def _text_index(self) -> TextIndex:
         if self._index is None:
@@ -321,59 +295,55 @@ class Navigator:
             self._index = TextIndex(self._host.learner.course)
         return self._index
 
-    def _open_found(self, answer: tuple[Passage | None, str] | None) -> None:
+    def _open_passage(self, answer: tuple[Passage | None, str] | None) -> None:
         if answer is None:
             return
         passage, self._last_query = answer
         if passage is None:
             return
-        page = passage.page
-        where = Destination(lesson=page) if isinstance(page, Lesson) else Destination(exercise=page)
         try:
-            self.go_to(where, passage.line)
+            self.go_to(Destination(passage.page), passage.line)
         except CourseError as error:
             self._host.show_error(error)
 
     # Jump letters
 
     def jump(self) -> None:
-        """Show letters at all that can be gone to."""
         from gpututor.app.screens.jump import JumpScreen
 
-        def go(message: Message | None) -> None:
-            if message is not None:
-                self._host.post_message(message)
+        def continue_with(go: Callable[[], object] | None) -> None:
+            if go is not None:
+                self._host.call_later(go)
 
-        self._host.push(JumpScreen(self._targets(), self._host.panes.screen), go)
+        self._host.push(JumpScreen(self._targets(), self._host.panes.screen), continue_with)
 
     def _targets(self) -> Iterator[Target]:
-        """List all in sight that can be gone to, the most used first."""
+        """Yield everything in sight that can be gone to, the most used first."""
         from gpututor.app.screens.jump import Target
 
         panes = self._host.panes
         for widget in (panes.course, panes.reader, panes.editor, panes.results):
             pane = panes.pane_of(widget)
             if pane is not None and pane is not panes.current and widget.is_attached and self._is_seen(widget):
-                yield Target(widget.region.offset + Offset(1, 0), PaneChosen(pane))
+                yield Target(widget.region.offset + Offset(1, 0), partial(self.show_pane, pane))
         for link, offset in panes.reader.visible_links:
-            yield Target(_before(offset, panes.reader), LinkFollowed(link.target))
+            yield Target(_before(offset, panes.reader), partial(self.follow, link.target))
         for row in panes.results.rows:
             if self._is_seen(row) and panes.results.body.scrollable_content_region.contains_point(row.region.offset):
-                yield Target(_before(row.region.offset, panes.results), CheckRow.Chosen(row))
+                yield Target(_before(row.region.offset, panes.results), partial(self._show_check, row))
         for pane, offset in zip(Pane, self._host.tabs.places(), strict=True):
-            yield Target(offset, PaneChosen(pane))
+            yield Target(offset, partial(self.show_pane, pane))
         if self._is_seen(panes.course):
             for index, offset in panes.course.list.visible_rows():
-                yield Target(_before(offset, panes.course), RowChosen(index))
+                yield Target(_before(offset, panes.course), partial(panes.course.list.pick, index))
 
     @staticmethod
     def _is_seen(widget: Widget) -> bool:
         return widget.is_on_screen and widget.region.area > 0
 
-    def go_to_check(self, message: CheckRow.Chosen) -> None:
-        """Show a check among the results."""
-        if message.row.is_attached:
-            self._host.panes.results.look_at(message.row)
+    def _show_check(self, row: CheckRow) -> None:
+        if row.is_attached:
+            self._host.panes.results.look_at(row)
             self.show_pane(Pane.RESULTS)
 
 

@@ -1,4 +1,4 @@
-"""The panes side by side, or one at a time: which is shown, and where the keys go."""
+"""The panes side by side, or one at a time: the pane in front, and the focus."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 FOCUS_WITHIN_S = 0.5
 READING = (Pane.LESSON, Pane.TASK, Pane.HINTS)
+"""Panes that share the reader."""
 
 
 class Panes(Horizontal):
@@ -35,9 +36,9 @@ class Panes(Horizontal):
         self.results = Results(id="results")
         self.current = Pane.TASK
         self.reading = Pane.TASK
-        """Which of the texts the reader shows."""
+        """The pane whose text the reader shows."""
         self._focused = asyncio.Event()
-        """Whether the pane that was shown last has got the focus."""
+        """Set once the pane that was shown last has the focus."""
 
     def compose(self) -> ComposeResult:
         self.results.border_title = "Results"
@@ -49,19 +50,19 @@ class Panes(Horizontal):
     def update_node_styles(self, animate: bool = True) -> None:
         work = self.results.parent
         inside = work.children if isinstance(work, Widget) else ()
-        # Which pane is in front changes nothing in the panes.
+        # The pane in front changes nothing inside the panes.
         restyle(self, (self, *self.children, *inside), animate=animate)
 
     @on(events.DescendantFocus)
     @on(events.DescendantBlur)
-    def _frame_where_keys_go(self) -> None:
+    def _frame_focused_pane(self) -> None:
         # Not by `:focus-within`: Textual restyles all that is inside for it, at each change of the focus.
         for pane in (self.course, self.results):
             pane.set_class(pane.has_focus_within, "-focused")
 
     @cached_property
     def editor(self) -> Editor:
-        """Made with its first use: its import costs 15 ms that the first paint has not."""
+        """The editor, imported with its first use: 15 ms that the first paint does not have."""
         from gpututor.app.editor.editor import Editor
 
         editor = Editor(id="editor")
@@ -70,7 +71,6 @@ class Panes(Horizontal):
 
     @property
     def has_editor(self) -> bool:
-        """Whether the editor was made."""
         return "editor" in self.__dict__
 
     async def add_editor(self) -> None:
@@ -79,7 +79,6 @@ class Panes(Horizontal):
             await self.query_one("#work").mount(self.editor, before=self.results)
 
     def show(self, pane: Pane, *, focus: bool = True) -> None:
-        """Bring a pane to the front."""
         self.current = pane
         classes = {f"at-{other}": other is pane for other in Pane}
         if pane is Pane.COURSE or pane in READING:
@@ -96,34 +95,31 @@ class Panes(Horizontal):
             self.call_after_refresh(self._focus_current)
 
     async def focus_settled(self) -> None:
-        """Wait, though not for ever, until the pane that was shown has the focus: keys that come behind are for it."""
+        """Wait, for a limited time, until the pane that was shown has the focus: it gets the keys that follow."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(FOCUS_WITHIN_S):
                 await self._focused.wait()
 
     def read(self, pane: Pane, text: str, place: str) -> None:
-        """Put the text of one of the reading panes in the reader; `place` is the name it is remembered by."""
+        """Show the text of a pane in the reader, which remembers its scroll position by the name `place`."""
         self.reading = pane
         self.reader.border_title = pane.heading
         self.reader.show(text, place)
 
     def next_of(self, by: int) -> Pane:
-        """The pane `by` steps along the tabs; hints are only reached by asking for them."""
+        """Return the pane `by` steps along the tabs. Hints are left out: they open only on request."""
         order = [pane for pane in Pane if pane is not Pane.HINTS]
         position = order.index(self.current) if self.current in order else order.index(Pane.TASK)
         return order[(position + by) % len(order)]
 
     def pane_of(self, widget: Widget) -> Pane | None:
-        """The pane that a focused widget belongs to."""
         if self.course in widget.ancestors_with_self:
             return Pane.COURSE
         if self.results in widget.ancestors_with_self:
             return Pane.RESULTS
         if self.editor in widget.ancestors_with_self or self.results.parent in widget.ancestors:
             return Pane.CODE  # also the find bar below it
-        if self.reader in widget.ancestors_with_self:
-            return self.reading
-        return None
+        return self.reading if self.reader in widget.ancestors_with_self else None
 
     def _focus_current(self) -> None:
         match self.current:

@@ -1,12 +1,13 @@
-"""Runs of the checks: who grades, what comes back, and runs that start by themselves."""
+"""Runs of the checks: starting, stopping and showing them, and runs that start by themselves."""
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from textual.message import Message
 
@@ -14,7 +15,8 @@ from gpututor.app.commands import Pane
 from gpututor.app.main.attempts import AttemptController
 from gpututor.app.main.files import FileController
 from gpututor.app.main.host import Host
-from gpututor.app.messages import DevicesFound, GradingProgressed
+from gpututor.app.messages import GradingProgressed
+from gpututor.app.runtime import in_thread, write_log
 from gpututor.app.wording import planned_device, sentence
 from gpututor.errors import GradingError, TutorError, UsageError
 from gpututor.grading.events import (
@@ -38,30 +40,30 @@ if TYPE_CHECKING:
 
 
 class Grader:
-    """Runs one submission at a time; each run has a number, which tells late messages of an older one apart.
-
-    Threads are daemons: leaving the app never waits for a grader that hangs.
-    """
+    """Runs one submission at a time in daemon threads. A run's number identifies its messages."""
 
     def __init__(self, client: GradingService, post: Callable[[Message], object]) -> None:
         self._client = client
         self._post = post
         self.run = 0
-        """The number of the newest run."""
+        """Number of the newest run."""
         self._stopped = 0
-        """The number of the newest run that the learner stopped."""
+        """Number of the newest run that the learner stopped."""
         self._turn = threading.Lock()
 
     def warm(self) -> None:
         """Start the judge while the learner reads."""
-        self._in_thread(self._warm)
+        in_thread(self._warm)
+
+    def _warm(self) -> None:
+        # A run meets the same error again, and shows its dialog.
+        with contextlib.suppress(TutorError):
+            self._client.warm()
 
     def start(self, request: GradeRequest) -> int:
-        """Begin a run and return its number."""
         self.run += 1
-        run = self.run
-        self._in_thread(lambda: self._follow(run, request))
-        return run
+        in_thread(self._follow, self.run, request)
+        return self.run
 
     def cancel(self) -> None:
         """Stop the run. The client only writes a line to the judge, so this does not wait."""
@@ -72,15 +74,8 @@ class Grader:
         """Return True if a run was stopped, or a newer one has begun."""
         return run < self.run or run <= self._stopped
 
-    def _warm(self) -> None:
-        try:
-            self._client.warm()
-        except TutorError:
-            # The same fault comes back, with its dialog, when the learner asks for a run.
-            return
-
     def _follow(self, run: int, request: GradeRequest) -> None:
-        self._client.cancel()  # a run that is still on: the newer text is what counts
+        self._client.cancel()  # an earlier run: only the newer text counts
         with self._turn:
             self._grade(run, request)
 
@@ -94,46 +89,22 @@ class Grader:
                 if isinstance(event, GradingFinished | GradingCancelled):
                     return
                 if self.is_over(run):
-                    # Stopped in the moment before the client had begun, when a cancel finds nothing to end.
+                    # Stopped just before the client began, when a cancel finds nothing to end.
                     self._client.cancel()
             error: TutorError = GradingError("The grader ended without a report.", "Run again.")
         except TutorError as known:
             error = known
         except Exception as unknown:
-            error = _logged(unknown)
+            write_log(unknown)
+            title = f"The grader stopped in an unexpected way: {unknown!r}"
+            error = GradingError(title, "Run again. Your file is not at fault.")
         self._post(GradingProgressed(run, error))
-
-    @staticmethod
-    def _in_thread(work: Callable[[], None]) -> None:
-        threading.Thread(target=work, daemon=True).start()
-
-
-def _logged(error: Exception) -> GradingError:
-    from gpututor.app.runtime import write_log
-
-    write_log(error)
-    title = f"The grader stopped in an unexpected way: {error!r}"
-    return GradingError(title, "Run again. Your file is not at fault.")
-
-
-class RunHost(Host, Protocol):
-    """A screen that shows a run and its results."""
-
-    @property
-    def is_current(self) -> bool: ...
-
-    def lesson_finished(self, slug: str) -> None:
-        """The learner sees the results of the run that finished a lesson."""
-
-    def apply_settings(self) -> None: ...
 
 
 class RunController:
     """Starts and stops runs, and shows what they report."""
 
-    def __init__(
-        self, host: RunHost, files: FileController, attempts: AttemptController, client: GradingService
-    ) -> None:
+    def __init__(self, host: Host, files: FileController, attempts: AttemptController, client: GradingService) -> None:
         self._host = host
         self._files = files
         self._attempts = attempts
@@ -142,21 +113,21 @@ class RunController:
         self._parts: dict[int, Path | None] = {}
         """Pending recordings of the runs."""
         self._graded = 0
-        """The number of the newest run that came to its end."""
+        """Number of the newest run that was graded."""
         self._submitted = ""
         self._submitted_for = host.exercise
         self._inventory: Inventory | None = None
         self._seen_text = ""
-        """The editor's text when it was last considered for a run that starts by itself."""
+        """The editor's text when it was last considered for an automatic run."""
         self._others_text = ""
         """The newest text that another program wrote."""
 
     # Starting and stopping
 
     def run_checks(self, *, quietly: bool = False) -> None:
-        """Save, and grade what was saved. The client stops a run that is still on.
+        """Save, and grade what was saved. The client stops an earlier run.
 
-        `quietly`: the learner did not ask for it, and stays where they are.
+        `quietly`: an automatic run, which leaves the learner where they are.
         """
         self._start(quietly)
         self._seen_text = self._host.editor_text
@@ -178,16 +149,15 @@ class RunController:
         host.status.show_news("Running the checks")
         if not quietly:
             host.show_pane(Pane.RESULTS)
-        file_name = host.learner.workspace.path_of(host.exercise).name
-        chosen = host.learner.settings.now
+        settings = host.learner.settings.now
         part = self._attempts.recordings.create_pending()
         run = self.grader.start(
             GradeRequest(
                 str(host.exercise.folder),
                 self._submitted,
-                file_name,
-                device=chosen.device,
-                gpu=chosen.requested_gpu,
+                host.learner.workspace.path_of(host.exercise).name,
+                device=settings.device,
+                gpu=settings.requested_gpu,
                 recording_folder=None if part is None else str(part),
             )
         )
@@ -213,9 +183,8 @@ class RunController:
 
     # Progress of a grading
 
-    def follow(self, message: GradingProgressed) -> None:
+    def follow(self, run: int, event: GradingEvent | TutorError) -> None:
         """Show one event of a run, or end it."""
-        run, event = message.run, message.event
         match event:
             case GradingFinished(report):
                 self._end(run, report)
@@ -224,7 +193,7 @@ class RunController:
                 if run == self.grader.run and self.running:  # not by the learner
                     self.stop()
             case TutorError():
-                self._end_broken(run, event)
+                self._fail(run, event)
             case _:
                 if not self.grader.is_over(run) and self._is_for_open_exercise:
                     self._show(event)
@@ -235,9 +204,9 @@ class RunController:
             case ScenarioStarted(scenario, device, number, of):
                 results.scenario_started(scenario, device, number, of)
             case CallStarted(number, of):
-                results.call_began(number, of)
+                results.call_started(number, of)
             case WaitingForDevice(device):
-                results.device_waited_for()
+                results.waiting_for_device()
                 status.show_news(f"Waiting: another grading is on {device}")
             case TimingProgressed(_, pairs, most_pairs):
                 results.pairs_timed(pairs, most_pairs)
@@ -250,14 +219,14 @@ class RunController:
     def _discard_recording(self, run: int) -> None:
         self._attempts.recordings.discard(self._parts.pop(run, None))
 
-    def _end_broken(self, run: int, error: TutorError) -> None:
+    def _fail(self, run: int, error: TutorError) -> None:
         self._discard_recording(run)
         if self.grader.is_over(run):
             return
         self._set_running(False)
         self._host.status.show_news("The grader broke")
         if self._is_for_open_exercise:
-            self._host.panes.results.broke()
+            self._host.panes.results.fail()
         self._host.show_error(error)
 
     def _end(self, run: int, report: Report) -> None:
@@ -265,13 +234,10 @@ class RunController:
         if self.grader.is_over(run):
             self._discard_recording(run)
             return
+        host = self._host
         self._graded = run
         finished_before = self._finished_lessons()
-        self._attempts.save(run, FinishedRun(report, self._submitted, self._parts.pop(run, None)))
-        self._show_report(report, finished_before)
-
-    def _show_report(self, report: Report, finished_before: frozenset[str]) -> None:
-        host = self._host
+        self._attempts.save(FinishedRun(report, self._submitted, self._parts.pop(run, None)))
         host.show_lists()
         self._set_running(False)
         news = self._news_of(report, finished_before)
@@ -283,8 +249,8 @@ class RunController:
                 host.show_pane(Pane.RESULTS)
         host.show_keys()
 
-    def _news_of(self, report: Report, was_finished: frozenset[str]) -> str:
-        """Say what a report means for the course."""
+    def _news_of(self, report: Report, finished_before: frozenset[str]) -> str:
+        """Describe what a report means for the course."""
         course, exercise = self._host.learner.course, self._submitted_for
         if report.outcome is not Outcome.PASSED:
             return ""
@@ -293,48 +259,46 @@ class RunController:
         finished = self._finished_lessons()
         lesson = course.lesson_of(exercise)
         # A learner who is typing, or reads another exercise meanwhile, finds it in the results.
-        if finished != was_finished and self._host.panes.current is Pane.RESULTS and self._is_for_open_exercise:
+        if finished != finished_before and self._host.panes.current is Pane.RESULTS and self._is_for_open_exercise:
             self._host.lesson_finished(lesson.slug)
-        if len(finished) == len(course.lessons) and finished != was_finished:
+        if len(finished) == len(course.lessons) and finished != finished_before:
             return "You have passed every exercise of the course."
-        if lesson.slug in finished - was_finished:
+        if lesson.slug in finished - finished_before:
             return f"Lesson {lesson.number} is finished: {sentence(lesson.title)} {next_words}".rstrip()
         return next_words or "This was the last exercise of the course."
 
     def _finished_lessons(self) -> frozenset[str]:
-        return frozenset(lesson.slug for lesson in self._host.lessons if lesson.finished)
+        return frozenset(lesson.slug for lesson in self._attempts.lessons if lesson.finished)
 
     # Devices
 
     @property
     def planned_device(self) -> str:
-        """Name of the device of the next run."""
-        chosen = self._host.learner.settings.now
-        return planned_device(self._host.exercise, self._inventory, chosen.device, chosen.requested_gpu)
+        settings = self._host.learner.settings.now
+        return planned_device(self._host.exercise, self._inventory, settings.device, settings.requested_gpu)
 
-    def know_devices(self, message: DevicesFound) -> None:
-        """Plan with the devices of this computer from now on."""
-        self._inventory = message.inventory
-        self._host.show_standing()
+    def find_devices(self, find: Callable[[], Inventory]) -> None:
+        """Call `find` in a thread, and plan with the devices of this computer from then on."""
+        in_thread(lambda: self._host.call_later(self._use_inventory, find()))
+
+    def _use_inventory(self, inventory: Inventory | None) -> None:
+        if inventory is not None:
+            self._inventory = inventory
+            self._host.show_file_state()
 
     def show_devices(self) -> None:
-        """Open the screen of devices and of the installation."""
         from gpututor.app.screens.devices import DevicesScreen
         from gpututor.doctor import findings
 
         host, learner = self._host, self._host.learner
         check = partial(findings, learner.course.folder, learner.workspace.folder)
+        screen = DevicesScreen(learner.settings, host.exercise, self._inventory, check, host.apply_settings)
+        host.push(screen, self._use_inventory)
 
-        def know(inventory: Inventory | None) -> None:
-            if inventory is not None:
-                host.post_message(DevicesFound(inventory))
-
-        host.push(DevicesScreen(learner.settings, host.exercise, self._inventory, check, host.apply_settings), know)
-
-    # Runs that start by themselves
+    # Automatic runs
 
     def file_loaded(self) -> None:
-        """Take the text of another file as seen."""
+        """Note the text of another file: it is not run by itself."""
         self._seen_text = self._others_text = self._host.editor_text
 
     def file_reloaded(self) -> None:
@@ -342,7 +306,7 @@ class RunController:
         self._others_text = self._host.editor_text
 
     def run_if_due(self) -> None:
-        """Run the checks on a file that was just saved, where the settings want that."""
+        """Run the checks on a file that was just saved, if the settings say so."""
         when, text = self._host.learner.settings.now.auto_run, self._host.editor_text
         if when == "asked" or text == self._seen_text or not self._files.is_saved or not self._host.is_current:
             return
@@ -350,14 +314,14 @@ class RunController:
         if text != self._others_text:
             if when == "other editor":
                 return
-            if fault := _syntax_fault(text):
-                self._host.status.show_news(f"Saved, not run: {fault}")
+            if problem := _syntax_problem(text):
+                self._host.status.show_news(f"Saved, not run: {problem}")
                 return
         self.run_checks(quietly=True)
 
 
-def _syntax_fault(text: str) -> str:
-    """Describe why the text is no Python yet; return "" where it is. 1 ms for 200 lines."""
+def _syntax_problem(text: str) -> str:
+    """Describe why the text is no Python yet; return "" if it is. 1 ms for 200 lines."""
     import ast
     import warnings
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import importlib
-import threading
 from collections.abc import Callable
 from functools import cached_property
 from inspect import isawaitable
@@ -18,34 +17,21 @@ from textual.screen import Screen, ScreenResultCallbackType
 
 from gpututor.app import runtime
 from gpututor.app.commands import BY_ID, FOOTERS, Pane, bindings, footer
-from gpututor.app.main.attempts import AttemptController, RecordingLoaded
+from gpututor.app.main.attempts import AttemptController
 from gpututor.app.main.editing import EditorController
-from gpututor.app.main.files import CHECK_EVERY_S, FileController, in_words
-from gpututor.app.main.host import Answer, LearnerContext, Result
+from gpututor.app.main.files import CHECK_EVERY_S, FileController, file_error
+from gpututor.app.main.host import LearnerContext, Result
 from gpututor.app.main.learning import LearningController
 from gpututor.app.main.navigation import Navigator, Place
 from gpututor.app.main.panes import Panes
 from gpututor.app.main.runs import RunController
 from gpututor.app.messages import (
-    AttemptNotStored,
-    AttemptStored,
-    CostsRead,
-    DevicesFound,
     EditorLeft,
-    EventLost,
     ExerciseChosen,
-    FileExported,
     GradingProgressed,
     LessonChosen,
     LineChosen,
     LinkFollowed,
-    MatchWanted,
-    NamesFound,
-    OwnEditorEnded,
-    PaneChosen,
-    ReplaceWanted,
-    RowChosen,
-    SearchChanged,
     SettingsChanged,
     TabsReplaced,
 )
@@ -56,7 +42,6 @@ from gpututor.app.widgets.results import CheckRow
 from gpututor.course.model import Exercise
 from gpututor.errors import TutorError
 from gpututor.grading.report_text import count
-from gpututor.progress.overview import LessonRow
 
 if TYPE_CHECKING:
     from gpututor.app.main.external_editor import ExternalEditor
@@ -66,7 +51,7 @@ if TYPE_CHECKING:
 BREAKPOINTS = [(0, "-narrow"), (100, "-medium"), (170, "-wide")]
 """Widths from which on more panes are side by side; see `styles/panes.tcss`."""
 KEEP_PLACE_EVERY_S = 3.0
-"""Interval between notes of the learner's place; the end notes it, too."""
+"""Seconds between notes of the learner's place, which is also noted at the end."""
 
 
 def _import_the_rest() -> None:
@@ -112,13 +97,12 @@ class MainScreen(BaseScreen[None]):
         self._find_devices = find_devices
         self._place = Place()
         self._is_still = False
-        """True if the cursor was kept from blinking."""
+        """True if the cursor does not blink."""
         self.is_ready = False
         """True when all that comes after the first paint is there."""
 
     @cached_property
     def external_editor(self) -> ExternalEditor:
-        """The learner's own editor; imported with its first use."""
         from gpututor.app.main.external_editor import ExternalEditor
 
         return ExternalEditor(self, self.files)
@@ -153,15 +137,12 @@ class MainScreen(BaseScreen[None]):
         self.set_interval(CHECK_EVERY_S, self.check_disk)
         self.set_interval(KEEP_PLACE_EVERY_S, self.navigator.keep_place)
         if self._find_devices is not None:
-            threading.Thread(target=self._look_for_devices, args=(self._find_devices,), daemon=True).start()
+            self.runs.find_devices(self._find_devices)
         broken = len(self.learner.course.problems)
         if broken:
             self.status.show_news(f"{count(broken, 'fault')} in the course's files: `gpututor doctor` names them.")
         elif self.learner.progress.notice:
             self.status.show_news(self.learner.progress.notice)
-
-    def _look_for_devices(self, find_devices: Callable[[], Inventory]) -> None:
-        self.post_message(DevicesFound(find_devices()))
 
     def on_unmount(self) -> None:
         self.attempts.close()
@@ -180,10 +161,6 @@ class MainScreen(BaseScreen[None]):
     # Services for controllers
 
     @property
-    def lessons(self) -> tuple[LessonRow, ...]:
-        return self.attempts.lessons
-
-    @property
     def editor_text(self) -> str:
         return self.panes.editor.text if self.panes.has_editor else ""
 
@@ -196,88 +173,68 @@ class MainScreen(BaseScreen[None]):
         return self.runs.planned_device
 
     def push(self, screen: Screen[Result], callback: ScreenResultCallbackType[Result] | None = None) -> object:
-        """Show another screen."""
         return self.app.push_screen(screen, callback)
 
     def show_error(self, error: TutorError | OSError) -> None:
-        """Show an error in a dialog."""
         from gpututor.app.screens.base import error_dialog
 
-        self.app.push_screen(error_dialog(in_words(error)))
-
-    def from_progress(self, ask: Callable[[], Answer], otherwise: Answer) -> Answer:
-        """Ask the progress file; report an error in the status bar and return `otherwise`."""
-        try:
-            return ask()
-        except TutorError as error:
-            self.status.show_news(error.title)
-            return otherwise
+        self.app.push_screen(error_dialog(file_error(error)))
 
     def start_run(self) -> None:
-        """Run the checks."""
         self.runs.run_checks()
 
     def file_loaded(self) -> None:
-        """Forget what was seen of another file."""
         self.runs.file_loaded()
 
     def file_reloaded(self) -> None:
-        """Note that another program wrote the file."""
         self.runs.file_reloaded()
 
     def lesson_finished(self, slug: str) -> None:
-        """Celebrate, when the results are painted."""
+        # After the refresh, when the results are painted.
         self.call_after_refresh(self.learning.celebrate, slug)
 
     def check_disk(self) -> None:
-        """Take what changed in the settings and in the file; run the checks where that is due."""
         if self.learner.settings.look():
             self.apply_settings()
         self.files.check_disk()
         self.runs.run_if_due()
 
     def apply_settings(self) -> None:
-        """Do as the settings say from now on; report an invalid one."""
-        chosen = self.learner.settings.now
+        settings = self.learner.settings.now
         self.post_message(SettingsChanged())
-        if (chosen.motion == "none") is not self._is_still:
+        if (settings.motion == "none") is not self._is_still:
             self._is_still = not self._is_still
             self.panes.editor.cursor_blink = not self._is_still
-        if self.panes.editor.costs_on is not chosen.costs:
-            self.panes.editor.costs_on = chosen.costs
-        self.show_standing()
+        if self.panes.editor.costs_on is not settings.costs:
+            self.panes.editor.costs_on = settings.costs
+        self.show_file_state()
         if self.learner.settings.faults:
             self.status.show_news("A setting could not be taken. Press , to see which.")
 
     async def caught_up(self) -> None:
         """Wait until the editor has all the text that was typed so far."""
-        # Before it has the focus, it need not be: a key before the first paint would wait for its import.
+        # An editor without the focus got no keys. It may not even be imported before the first paint.
         if self.panes.has_editor and self.focused is self.panes.editor:
             await self.panes.editor.caught_up()
 
     # Drawing
 
     def show_pane(self, pane: Pane) -> None:
-        """Bring a pane to the front."""
         self.navigator.show_pane(pane)
 
     def show_lists(self) -> None:
-        """Draw what depends on progress."""
-        self.panes.course.show(self.lessons, self.exercise.key)
+        self.panes.course.show(self.attempts.lessons, self.exercise.key)
 
-    def show_standing(self) -> None:
-        """Draw the state of the file, and the device of the next run."""
-        self.status.show_standing(self.files.standing, self.planned_device)
+    def show_file_state(self) -> None:
+        self.status.show_file_state(self.files.state, self.planned_device)
 
-    def show_around(self) -> None:
-        """Draw the tabs and the keys for the pane in front."""
+    def show_bars(self) -> None:
         self.tabs.show(list(Pane).index(self.panes.current), f"{self.exercise.label} {self.exercise.title}")
         self.show_keys()
 
     def show_keys(self) -> None:
-        """Name the commands that can do something now."""
         course, pane = self.panes.course, self.panes.current
-        commands = tuple(id for id in ("cancel", *FOOTERS[pane]) if self._is_of_use(id))
+        commands = tuple(id for id in ("cancel", *FOOTERS[pane]) if self._is_useful(id))
         keys: tuple[tuple[str, str], ...] = ()
         if course.is_typing:
             commands, keys = (), tuple(KEYS)
@@ -287,7 +244,7 @@ class MainScreen(BaseScreen[None]):
             keys = (("/", "Filter"), ("v", course.next_view), *((("Esc", "Show all"),) if course.is_narrowed else ()))
         self.key_bar.show(*footer(commands, in_editor=pane is Pane.CODE, keys=keys))
 
-    def _is_of_use(self, command: str) -> bool:
+    def _is_useful(self, command: str) -> bool:
         match command:
             case "cancel":
                 return self.running
@@ -312,20 +269,15 @@ class MainScreen(BaseScreen[None]):
 
     # Commands
 
-    async def run_command(self, id: str) -> None:
-        """Call the handler of a command."""
-        done = attrgetter(BY_ID[id].handler)(self)()
-        if isawaitable(done):
-            await done
-
     async def action_run_command(self, id: str) -> None:
-        """Run a command."""
-        await self.run_command(id)
+        result = attrgetter(BY_ID[id].handler)(self)()
+        if isawaitable(result):
+            await result
 
     async def action_after_text(self, id: str) -> None:
         """Run a command once the editor has the text that was typed before it: such keys overtake letters."""
         await self.caught_up()
-        await self.run_command(id)
+        await self.action_run_command(id)
 
     def cancel(self) -> None:
         """Close what helps with editing; else stop the run; else show the whole list; else leave for the task."""
@@ -339,7 +291,6 @@ class MainScreen(BaseScreen[None]):
             self.show_pane(Pane.TASK)
 
     def go_to_failure(self) -> None:
-        """Go to the line of the first failed check."""
         row = self.panes.results.first_failure
         if row is None or row.place is None:
             self.status.show_answer("No failed check points at a line.")
@@ -347,38 +298,35 @@ class MainScreen(BaseScreen[None]):
         self.post_message(row.place)
 
     def open_check(self) -> None:
-        """Open the check with the focus, or close it."""
         if isinstance(self.focused, CheckRow):
             self.focused.action_open_or_close()
 
     def show_help(self) -> None:
-        """Show the keys."""
         from gpututor.app.screens.help import help_screen
 
         self.app.push_screen(help_screen(self.panes.current))
 
     def show_settings(self) -> None:
-        """Show the settings."""
         from gpututor.app.screens.settings import SettingsScreen
 
         self.app.push_screen(SettingsScreen(self.learner.settings, self.apply_settings))
 
-    # Events
+    # Events and messages
 
     def on_text_area_changed(self) -> None:
         self.attempts.text_changed()
-        self.editing.search_what_changed()
+        self.editing.text_changed()
         self.files.text_changed()
 
     def on_text_area_selection_changed(self) -> None:
-        self.editing.tell_of_line()
+        self.editing.describe_line()
 
     def on_mouse_down(self, event: events.MouseDown) -> None:
         self.navigator.pane_clicked(self.get_widget_at(event.screen_x, event.screen_y)[0])
 
     @on(events.Resize)
     def _resized(self) -> None:
-        self.editing.close_list()
+        self.editing.close_completions()
 
     @on(events.ScreenSuspend)
     def _suspended(self) -> None:
@@ -394,13 +342,15 @@ class MainScreen(BaseScreen[None]):
     def _editor_left(self) -> None:
         self.files.save()
 
+    @on(TabsReplaced)
+    def _tabs_replaced(self) -> None:
+        self.status.show_news("Each tab at the start of a line became four spaces.")
+
     @on(events.DescendantFocus)
     @on(CheckRow.Opened)
     @on(CoursePane.Narrowed)
     def _keys_changed(self) -> None:
         self.show_keys()
-
-    # Messages
 
     @on(KeyBar.Chosen)
     async def _command_chosen(self, message: KeyBar.Chosen) -> None:
@@ -410,88 +360,22 @@ class MainScreen(BaseScreen[None]):
     def _tab_chosen(self, message: TabBar.Chosen) -> None:
         self.show_pane(list(Pane)[message.number])
 
-    @on(PaneChosen)
-    def _pane_chosen(self, message: PaneChosen) -> None:
-        self.show_pane(message.pane)
-
     @on(ExerciseChosen)
     def _exercise_chosen(self, message: ExerciseChosen) -> None:
-        self.navigator.open_chosen(message)
+        self.navigator.open_chosen(message.key, message.with_lesson)
 
     @on(LessonChosen)
     def _lesson_chosen(self, message: LessonChosen) -> None:
-        self.navigator.read_chosen(message)
+        self.navigator.read_chosen(message.slug)
 
     @on(LinkFollowed)
     def _link_followed(self, message: LinkFollowed) -> None:
-        self.navigator.follow(message)
-
-    @on(RowChosen)
-    def _row_chosen(self, message: RowChosen) -> None:
-        self.panes.course.list.pick(message.index)
-
-    @on(CheckRow.Chosen)
-    def _check_chosen(self, message: CheckRow.Chosen) -> None:
-        self.navigator.go_to_check(message)
+        self.navigator.follow(message.target)
 
     @on(LineChosen)
     def _line_chosen(self, message: LineChosen) -> None:
-        self.editing.go_to_line(message)
+        self.editing.go_to_line(message.line, message.of)
 
     @on(GradingProgressed)
     def _grading_progressed(self, message: GradingProgressed) -> None:
-        self.runs.follow(message)
-
-    @on(DevicesFound)
-    def _devices_found(self, message: DevicesFound) -> None:
-        self.runs.know_devices(message)
-
-    @on(AttemptStored)
-    def _attempt_stored(self, message: AttemptStored) -> None:
-        self.attempts.show_new_costs(message)
-        self.attempts.read_traces_ahead(message)
-        self.attempts.show_stored()
-
-    @on(AttemptNotStored)
-    def _attempt_not_stored(self, message: AttemptNotStored) -> None:
-        self.attempts.not_stored(message)
-
-    @on(EventLost)
-    def _event_lost(self, message: EventLost) -> None:
-        self.status.show_news(message.error.title)
-
-    @on(RecordingLoaded)
-    def _recording_loaded(self, message: RecordingLoaded) -> None:
-        self.attempts.recording_loaded(message)
-
-    @on(CostsRead)
-    def _costs_read(self, message: CostsRead) -> None:
-        self.attempts.show_costs(message)
-
-    @on(FileExported)
-    def _file_exported(self, message: FileExported) -> None:
-        self.attempts.exported(message)
-
-    @on(OwnEditorEnded)
-    def _own_editor_ended(self, message: OwnEditorEnded) -> None:
-        self.external_editor.tell_of_end(message)
-
-    @on(SearchChanged)
-    def _search_changed(self) -> None:
-        self.editing.search()
-
-    @on(MatchWanted)
-    def _match_wanted(self, message: MatchWanted) -> None:
-        self.editing.go_on(message)
-
-    @on(ReplaceWanted)
-    def _replace_wanted(self, message: ReplaceWanted) -> None:
-        self.editing.replace(message)
-
-    @on(NamesFound)
-    def _names_found(self, message: NamesFound) -> None:
-        self.editing.offer(message)
-
-    @on(TabsReplaced)
-    def _tabs_replaced(self) -> None:
-        self.status.show_news("Each tab at the start of a line became four spaces.")
+        self.runs.follow(message.run, message.event)

@@ -9,7 +9,7 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Vertical
 
-from gpututor.app.screen_commands import foot, screen_bindings
+from gpututor.app.commands import foot, screen_bindings
 from gpututor.app.screens.base import BaseModal
 from gpututor.app.widgets.base import PlainText
 from gpututor.app.widgets.output import LongText, Section

@@ -19,7 +19,7 @@ from textual.screen import ModalScreen, Screen, ScreenResultType
 from textual.widget import Widget
 from textual.widgets import Button
 
-from gpututor.app.screen_commands import screen_bindings
+from gpututor.app.commands import screen_bindings
 from gpututor.app.textual_private import fail, is_painting_batch, paint_changed
 from gpututor.app.themes import Dim
 from gpututor.app.widgets.bars import TabBar

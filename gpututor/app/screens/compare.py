@@ -13,9 +13,8 @@ from textual.binding import BindingType
 from textual.message import Message
 from textual.widget import Widget
 
-from gpututor.app.commands import KeyHint
+from gpututor.app.commands import KeyHint, bar, help_keys, screen_bindings
 from gpututor.app.messages import LineChosen
-from gpututor.app.screen_commands import bar, help_keys, screen_bindings
 from gpututor.app.screens.base import BaseScreen
 from gpututor.app.trace_view.model import RunView
 from gpututor.app.trace_view.tabs import TabStack

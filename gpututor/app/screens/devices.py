@@ -15,8 +15,8 @@ from textual.message import Message
 from textual.widgets import OptionList
 from textual.widgets.option_list import Option
 
+from gpututor.app.commands import foot, screen_bindings
 from gpututor.app.runtime import write_log
-from gpututor.app.screen_commands import foot, screen_bindings
 from gpututor.app.screens.base import BaseModal, TabbedPages, error_dialog
 from gpututor.app.widgets.base import OptionRows, PlainText
 from gpututor.app.wording import planned_device, reason_against

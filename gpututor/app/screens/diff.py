@@ -15,7 +15,7 @@ from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
 from textual.widgets import Static
 
-from gpututor.app.screen_commands import foot, screen_bindings
+from gpututor.app.commands import foot, screen_bindings
 from gpututor.app.screens.base import BaseModal
 from gpututor.app.widgets.base import PlainText
 from gpututor.grading.report_text import count

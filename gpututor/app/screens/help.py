@@ -15,8 +15,7 @@ from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
 from textual.widgets import Static
 
-from gpututor.app.commands import ABOUT, COMMANDS, EDITING, Command, Pane, key_name
-from gpututor.app.screen_commands import foot, screen_bindings
+from gpututor.app.commands import ABOUT, COMMANDS, EDITING, Command, Pane, foot, key_name, screen_bindings
 from gpututor.app.screens.base import BaseModal
 from gpututor.app.widgets.base import PlainText
 from gpututor.progress.overview import State

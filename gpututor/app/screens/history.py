@@ -21,7 +21,7 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 from textual.widgets import Static
 
-from gpututor.app.screen_commands import foot, help_keys, screen_bindings
+from gpututor.app.commands import foot, help_keys, screen_bindings
 from gpututor.app.screens.base import BaseScreen
 from gpututor.app.screens.diff import DiffLine, DiffView, diff_lines
 from gpututor.app.widgets.base import PlainText

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -12,7 +12,6 @@ from textual import events
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.geometry import Offset
-from textual.message import Message
 from textual.screen import Screen
 from textual.strip import Strip
 from textual.widget import Widget
@@ -32,8 +31,8 @@ class Target:
     """Something to go to, and the place on the screen where its letter stands."""
 
     offset: Offset
-    message: Message
-    """What to post when its letter is pressed."""
+    go: Callable[[], object]
+    """Goes there, when the letter is pressed."""
 
 
 def lettered(targets: Iterable[Target]) -> dict[str, Target]:
@@ -73,8 +72,8 @@ class Picture(Widget):
         return Strip.join([*parts, below.crop(done, width).apply_style(_PALE)])
 
 
-class JumpScreen(BaseModal[Message | None]):
-    """Is dismissed with the message of the target whose letter was pressed; None after any other key."""
+class JumpScreen(BaseModal[Callable[[], object] | None]):
+    """Is dismissed with `go` of the target whose letter was pressed; with None after any other key."""
 
     BINDINGS: ClassVar[list[BindingType]] = []
 
@@ -96,7 +95,7 @@ class JumpScreen(BaseModal[Message | None]):
         event.stop()
         event.prevent_default()
         target = self._targets.get(event.character or "")
-        self.dismiss(target.message if target is not None else None)
+        self.dismiss(target.go if target is not None else None)
 
     def on_click(self) -> None:
         self.dismiss(None)

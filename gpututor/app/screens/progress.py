@@ -15,7 +15,7 @@ from textual.message import Message
 from textual.widgets import OptionList
 from textual.widgets.option_list import Option
 
-from gpututor.app.screen_commands import foot, screen_bindings
+from gpututor.app.commands import foot, screen_bindings
 from gpututor.app.screens.base import BaseModal, TabbedPages
 from gpututor.course.model import Course, Exercise
 from gpututor.errors import TutorError

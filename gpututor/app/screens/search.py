@@ -15,8 +15,8 @@ from textual.message import Message
 from textual.widgets import Input, OptionList
 from textual.widgets.option_list import Option
 
+from gpututor.app.commands import foot, screen_bindings
 from gpututor.app.course_index import MOST_FOUND, Found, Passage, TextIndex, excerpt
-from gpututor.app.screen_commands import foot, screen_bindings
 from gpututor.app.screens.base import BaseModal
 from gpututor.app.widgets.base import PlainText
 from gpututor.grading.report_text import count

@@ -14,7 +14,7 @@ from textual.content import Content
 from textual.widgets import Input, OptionList
 from textual.widgets.option_list import Option
 
-from gpututor.app.screen_commands import foot, screen_bindings
+from gpututor.app.commands import foot, screen_bindings
 from gpututor.app.screens.base import BaseModal, error_dialog
 from gpututor.app.widgets.base import PlainText
 from gpututor.app.wording import short_path

@@ -19,9 +19,8 @@ from textual.binding import BindingType
 from textual.message import Message
 from textual.widget import Widget
 
-from gpututor.app.commands import DEVICE_TABS, KeyHint
+from gpututor.app.commands import DEVICE_TABS, KeyHint, bar, help_keys, screen_bindings
 from gpututor.app.messages import LineChosen
-from gpututor.app.screen_commands import bar, help_keys, screen_bindings
 from gpututor.app.screens.base import BaseScreen
 from gpututor.app.trace_view.model import RunView, load
 from gpututor.app.trace_view.tabs import TabStack

@@ -12,7 +12,7 @@ from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
 from textual.widgets import Markdown, Static
 
-from gpututor.app.screen_commands import bar, foot, screen_bindings
+from gpututor.app.commands import bar, foot, screen_bindings
 from gpututor.app.screens.base import BaseModal, BaseScreen
 from gpututor.app.widgets.base import PlainText
 from gpututor.app.wording import sentence, short_path

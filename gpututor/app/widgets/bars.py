@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 from textual import events
 from textual.content import Content
@@ -48,15 +49,10 @@ class TabBar(Widget):
             self.refresh()
 
     def render(self) -> Content:
-        line = Content.assemble(
-            self._start,
-            *(
-                Content.assemble((text, CHOSEN if number == self._current else _PALE)).stylize(
-                    Style.from_meta({"tab": number})
-                )
-                for number, text in enumerate(self._tabs())
-            ),
-        )
+        line = self._start
+        for number, text in enumerate(self._tabs()):
+            tab = Content.assemble((text, CHOSEN if number == self._current else _PALE))
+            line += tab.stylize(Style.from_meta({"tab": number}))
         width = self.size.width - line.cell_length - 2
         if not self._title or width < 6:
             return line
@@ -64,13 +60,8 @@ class TabBar(Widget):
         return Content.assemble(line, " " * (width - title.cell_length + 1), title.stylize(_PALE))
 
     def places(self) -> list[Offset]:
-        """Position of each tab on the screen."""
-        places: list[Offset] = []
-        x = self.region.x + self._start.cell_length
-        for text in self._tabs():
-            places.append(Offset(x, self.region.y))
-            x += len(text)
-        return places
+        widths = [self._start.cell_length, *map(len, self._tabs()[:-1])]
+        return [Offset(self.region.x + x, self.region.y) for x in accumulate(widths)]
 
     def on_click(self, event: events.Click) -> None:
         number = event.style.meta.get("tab")
@@ -82,7 +73,7 @@ class TabBar(Widget):
         return Content.assemble((f"{self._heading}  ", "bold")) if self._heading else Content(" ")
 
     def _tabs(self) -> list[str]:
-        """Text of each tab, as wide as the title lets it be where tabs shrink."""
+        """Return the text of each tab. Tabs that shrink leave space for the title."""
         names = [f"{number + 1} {name}{' !' * (number in self._flagged)}" for number, name in enumerate(self._names)]
         wide = [f" {name} " for name in names]
         if not self._shrinks:
@@ -96,7 +87,7 @@ class TabBar(Widget):
 class StatusBar(Widget):
     """The last event on the left; the state of the file and the device on the right.
 
-    Where there is no space for all, the device goes first; the state of the file is always there.
+    Without space for all, the device is left out first; the state of the file is always shown.
     """
 
     def __init__(self, *, id: str | None = None) -> None:
@@ -105,15 +96,13 @@ class StatusBar(Widget):
         self._file = self._device = ""
 
     def show_news(self, text: str) -> None:
-        """Show an event, until the next one."""
         self._show(escape_control_chars(text), "")
 
     def show_answer(self, text: str) -> None:
-        """Show why a key could do nothing, over the news and until the next key."""
+        """Show why a key could do nothing, instead of the news and until the next key."""
         self._show(self._news, escape_control_chars(text))
 
     def forget_answer(self) -> None:
-        """Show the news again."""
         self._show(self._news, "")
 
     def _show(self, news: str, answer: str) -> None:
@@ -121,8 +110,7 @@ class StatusBar(Widget):
             self._news, self._answer = news, answer
             self.refresh()
 
-    def show_standing(self, file: str, device: str = "") -> None:
-        """Show the state of the file and the device."""
+    def show_file_state(self, file: str, device: str = "") -> None:
         file, device = escape_control_chars(file), escape_control_chars(device)
         if (file, device) != (self._file, self._device):
             self._file, self._device = file, device
@@ -132,17 +120,16 @@ class StatusBar(Widget):
         width = self.size.width - 2
         news, file = Content(self._answer or self._news), Content(self._file)
         both = Content(" · ".join(filter(None, (self._file, self._device))))
-        standing = both if news.cell_length + 2 * bool(news) + both.cell_length <= width else file
-        standing = standing.truncate(width, ellipsis=True)
-        left = width - standing.cell_length - 2
+        state = both if news.cell_length + 2 * bool(news) + both.cell_length <= width else file
+        state = state.truncate(width, ellipsis=True).stylize(_PALE)
+        left = width - state.cell_length - 2
         if left < 1:
-            return Content.assemble(" ", standing.stylize(_PALE))
-        news = news.truncate(left, ellipsis=True, pad=True)
-        return Content.assemble(" ", news, "  ", standing.stylize(_PALE))
+            return Content.assemble(" ", state)
+        return Content.assemble(" ", news.truncate(left, ellipsis=True, pad=True), "  ", state)
 
 
 class KeyBar(Widget):
-    """Keys and their actions: as many as fit, the last ones always."""
+    """Keys and their actions: as many as fit."""
 
     @dataclass(eq=False, repr=False)
     class Chosen(Message):
@@ -156,7 +143,7 @@ class KeyBar(Widget):
         self._always: tuple[KeyHint, ...] = ()
 
     def show(self, keys: Sequence[KeyHint], always: Sequence[KeyHint] = ()) -> None:
-        """Name `keys`, the most useful first, as far as they fit before `always`."""
+        """Show `keys`, the most useful first, as far as they fit before `always`."""
         if (tuple(keys), tuple(always)) != (self._keys, self._always):
             self._keys, self._always = tuple(keys), tuple(always)
             self.refresh()

@@ -1,4 +1,4 @@
-"""Small widgets that others are made of: plain text and rows of options."""
+"""Small widgets that others use: plain text and rows of options."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from gpututor.text import escape_control_chars
 
 
 def turn_page(turn: Callable[[], object]) -> None:
-    """Turn a page of a list of options; ignore a key that comes before the list is laid out and knows its lines."""
+    """Turn a page of an option list; ignore a key that comes before the list is laid out."""
     with contextlib.suppress(KeyError, IndexError):
         turn()
 
 
 class OptionRows(OptionList):
-    """Textual's list, for keys that arrive before it is laid out."""
+    """Option list that ignores page keys before it is laid out."""
 
     def action_page_up(self) -> None:
         turn_page(super().action_page_up)
@@ -29,18 +29,17 @@ class OptionRows(OptionList):
 
 
 def restyle(widget: Widget, together: Iterable[Widget], *, animate: bool) -> None:
-    """Restyle a widget's classes, focus and hover for the widgets `together` alone: an `update_node_styles`.
+    """Update the styles of the widgets `together` after a change of a widget's state, in its `update_node_styles`.
 
-    Textual restyles all that is inside as well: 30 to 100 ms for a lesson's two hundred widgets, at each change of the
-    focus. So no style sheet may have a rule for what is inside such a widget that depends on its state; and none has
-    `:focus-within`, for which Textual restyles all that is inside whenever the focus changes.
+    Textual restyles all descendants: 30 to 100 ms for a lesson's two hundred widgets, at each change of the focus. So
+    no style sheet may have a rule for descendants of such a widget that depends on its state, nor `:focus-within`.
     """
     if widget.is_attached:
         widget.app.stylesheet.update_nodes(together, animate=animate)
 
 
 class PlainText(Static, can_focus=False):
-    """Text from anywhere: never markup, and nothing in it reaches the terminal as a command."""
+    """Text from any source: never markup, and without control characters."""
 
     def __init__(self, text: str, *, id: str | None = None, classes: str | None = None) -> None:
         super().__init__(escape_control_chars(text), markup=False, id=id, classes=classes)
@@ -48,10 +47,10 @@ class PlainText(Static, can_focus=False):
     def update(self, content: VisualType = "", *, layout: bool = True) -> None:
         super().update(escape_control_chars(content) if isinstance(content, str) else content, layout=layout)
 
-    def retell(self, text: str) -> None:
-        """Say something else, often: everything is laid out anew (20 ms) only where it takes more or fewer lines.
+    def update_often(self, text: str) -> None:
+        """Show another text, and lay everything out again (20 ms) only if it takes more or fewer lines.
 
-        For a text as wide as its place, whatever it says.
+        For a text whose width does not depend on its words.
         """
         self.update(text, layout=False)
         self.clear_cached_dimensions()

@@ -21,11 +21,12 @@ from gpututor.app.widgets.base import PlainText, turn_page
 from gpututor.progress.overview import ExerciseRow, LessonRow, Listed, State, filter_rows
 
 _COLOURS = {State.PASSED: "$text-success", State.STARTED: "$text-warning", State.TO_DO: "$foreground-muted"}
-_ROOM_FOR_SUMMARIES = 70
+_WIDE = 70
+"""Columns from which on rows show their minutes."""
 
 
 class CourseList(OptionList):
-    """Shows rows; says which one was picked."""
+    """Option list of lessons and exercises."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("j", "cursor_down", show=False),
@@ -38,17 +39,17 @@ class CourseList(OptionList):
         super().__init__(id=id, markup=False, compact=True)
         self._listed: Listed = ()
         self._lessons: tuple[LessonRow, ...] = ()
-        """The whole course, with what is not listed now."""
+        """The whole course, also what is not listed now."""
         self._wanted = ""
-        """The row that the cursor is on, or was on before it went out of the list."""
+        """Id of the cursor's row, which may not be listed now."""
         self._current = ""
         self._empty = ""
         self._drawn_width = 0
 
     def show(self, listed: Listed, lessons: tuple[LessonRow, ...], current: str, empty: str = "") -> None:
-        """Draw the rows; `current` is the key of the exercise that is open, `lessons` the whole course.
+        """Draw the rows of `lessons`, the whole course, that are `listed`; without any, show `empty`.
 
-        `empty` is what to say when there is no row.
+        `current`: key of the open exercise.
         """
         if current != self._current:
             self._wanted = f"exercise {current}"
@@ -75,31 +76,28 @@ class CourseList(OptionList):
     def _draw(self) -> None:
         self._drawn_width = self._width
         options: list[Option] = []
-        in_words = all(self._fits_in_words(lesson) for lesson in self._lessons)
+        # All lessons show their progress in the same way.
+        longest = max((len(_name(lesson)) + len(_passed_words(lesson)) for lesson in self._lessons), default=0)
+        in_words = longest + 3 <= self._width
         for lesson, rows in self._listed:
             options.append(Option(self._lesson_line(lesson, in_words=in_words), id=lesson.id))
             options += [Option(self._exercise_line(row), id=row.id) for row in rows]
         if not options and self._empty:
             options.append(Option(Content(self._empty), disabled=True))
         self.set_options(options)
-        self._put_cursor(self._nearest(self._wanted))
+        cursor = self._nearest(self._wanted)
+        if any(option.id == cursor for option in self.options):
+            self.highlighted = self.get_option_index(cursor)
 
     def _nearest(self, wanted: str) -> str:
-        """The wanted row where it is listed, else the next exercise after it, else the last one before it."""
+        """Return the wanted row if it is listed, else the next exercise after it, else the last one before it."""
         listed = {option.id for option in self.options if option.id}
         if wanted in listed or not listed:
             return wanted
         order = [id for lesson in self._lessons for id in (lesson.id, *(row.id for row in lesson.exercises))]
         place = order.index(wanted) if wanted in order else 0
-        around = (*order[place:], *reversed(order[:place]))
-        exercises = [id for id in around if id in listed and id.startswith("exercise ")]
-        return next(iter(exercises), next(id for id in around if id in listed))
-
-    def _put_cursor(self, id: str) -> None:
-        for index, option in enumerate(self.options):
-            if option.id == id:
-                self.highlighted = index
-                return
+        near = [id for id in (*order[place:], *reversed(order[:place])) if id in listed]
+        return next((id for id in near if id.startswith("exercise ")), near[0])
 
     def action_page_up(self) -> None:
         turn_page(super().action_page_up)
@@ -108,7 +106,7 @@ class CourseList(OptionList):
         turn_page(super().action_page_down)
 
     def visible_rows(self) -> Iterator[tuple[int, Offset]]:
-        """The position of each row in sight, and where on the screen it begins."""
+        """Yield the index of each row in sight, and its position on the screen."""
         region = self.scrollable_content_region
         for index, option in enumerate(self.options):
             y = index - round(self.scroll_y)  # each row is one line
@@ -116,13 +114,9 @@ class CourseList(OptionList):
                 yield index, Offset(region.x, region.y + y)
 
     def pick(self, index: int) -> None:
-        """Choose a row, as Enter does."""
+        """Select a row, as Enter does."""
         self.highlighted = index
         self.action_select()
-
-    def _fits_in_words(self, lesson: LessonRow) -> bool:
-        """Whether there is room for how far a lesson is in words: all say it alike, so all must have it."""
-        return len(_name(lesson)) + len(_passed_words(lesson)) + 3 <= self._width
 
     def _lesson_line(self, lesson: LessonRow, *, in_words: bool) -> Content:
         count = _passed_words(lesson) if in_words else f"{lesson.passed}/{len(lesson.exercises)}"
@@ -134,16 +128,16 @@ class CourseList(OptionList):
         arrow = "▸" if row.key == self._current else " "
         name = f"{arrow} {row.state.glyph} {row.label} {row.title}"
         word = "" if row.state is State.TO_DO else row.state.value
-        if self._width >= _ROOM_FOR_SUMMARIES:
+        if self._width >= _WIDE:
             word = f"{row.minutes} min   {word:>7}"
         elif len(name) + len(word) >= self._width:
-            word = ""  # the title says more, and the glyph the same
+            word = ""  # the title is more useful, and the glyph means the same
         return self._line((name, ""), (word, _COLOURS[row.state]), glyph_colour=_COLOURS[row.state])
 
     def _line(self, left: tuple[str, str], right: tuple[str, str], glyph_colour: str = "") -> Content:
-        """`left` cut to fit, and `right` at the right-hand edge."""
-        room = max(4, self._width - len(right[0]) - (1 if right[0] else 0))
-        text = Content(left[0]).truncate(room, ellipsis=True, pad=True)
+        """Return a line with `left`, cut to fit, and `right` at the right edge."""
+        space = max(4, self._width - len(right[0]) - (1 if right[0] else 0))
+        text = Content(left[0]).truncate(space, ellipsis=True, pad=True)
         line = text.stylize(left[1]) if left[1] else text
         if glyph_colour:
             line = line.stylize(glyph_colour, 2, 3)
@@ -165,11 +159,11 @@ def _passed_words(lesson: LessonRow) -> str:
 
 _VIEWS: tuple[State | None, ...] = (None, State.TO_DO, State.STARTED, State.PASSED)
 KEYS = (("Enter", "Open"), ("Esc", "Show all"), ("↓ ↑", "Choose"))
-"""What the keys do while words are typed."""
+"""Keys of the filter, with what they do."""
 
 
 class CourseFilter(Input):
-    """One line of words. The arrows move the list's cursor meanwhile."""
+    """Input for the filter. Arrows move the list's cursor."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("down", "move('cursor_down')", show=False),
@@ -184,7 +178,7 @@ class CourseFilter(Input):
 
 
 class CoursePane(Vertical):
-    """Narrows the list; says how. Knows nothing of progress."""
+    """The list with its filter and a heading that names the filter."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("slash", "filter", show=False),
@@ -193,7 +187,7 @@ class CoursePane(Vertical):
 
     @dataclass(eq=False, repr=False)
     class Narrowed(Message):
-        """The list shows other exercises, or its line of words got or lost the keys."""
+        """The list shows other exercises, or the filter got or lost the focus."""
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
@@ -206,12 +200,12 @@ class CoursePane(Vertical):
         self._words = ""
 
     def compose(self) -> ComposeResult:
-        self._say()
+        self._show_heading()
         yield self._heading
         yield self.list
 
     def show(self, lessons: tuple[LessonRow, ...], current: str) -> None:
-        """Draw the rows; `current` is the key of the exercise that is open."""
+        """Draw the rows; `current` is the key of the open exercise."""
         self._lessons, self._current = lessons, current
         self._draw()
 
@@ -221,12 +215,10 @@ class CoursePane(Vertical):
 
     @property
     def is_typing(self) -> bool:
-        """Whether the keys go to the line of words."""
         return self.filter is not None and self.filter.has_focus
 
     @property
     def next_view(self) -> str:
-        """What `v` shows next, in words."""
         state = _VIEWS[(_VIEWS.index(self._view) + 1) % len(_VIEWS)]
         return str(state).capitalize() if state is not None else "All"
 
@@ -269,30 +261,30 @@ class CoursePane(Vertical):
     @on(ExerciseChosen)
     @on(LessonChosen)
     def _forget_words(self) -> None:
-        """What was looked for is found: the list is whole when one comes back. Which rows `v` shows stays."""
+        """Clear the filter once a row is chosen, but keep the view of `v`."""
         if self.filter is not None:
             self._close_filter()
             self._draw()
 
     @on(events.DescendantFocus)
     @on(events.DescendantBlur)
-    def _tell(self) -> None:
+    def _focus_changed(self) -> None:
         self.post_message(self.Narrowed())
 
     def _draw(self) -> None:
         rows = filter_rows(self._lessons, self._words, self._view)
         self.list.show(rows, self._lessons, self._current, self._nothing())
-        self._say()
+        self._show_heading()
         self.post_message(self.Narrowed())
 
     def _nothing(self) -> str:
-        """What to say when no row is left."""
+        """Return the text to show without rows."""
         if words := self._words.strip():
             return f"Nothing matches “{words}”. Esc shows all."
         return f"No exercise is {self._view}. Esc shows all." if self._view is not None else "There is no exercise."
 
-    def _say(self) -> None:
-        """Say how the list is narrowed: in the pane's title, and above the list where it has no frame."""
+    def _show_heading(self) -> None:
+        """Show the filter in the pane's title, and above the list if it has no frame."""
         everything = sum(len(lesson.exercises) for lesson in self._lessons)
         shown = sum(len(rows) for _, rows in filter_rows(self._lessons, self._words, self._view))
         how = [str(self._view)] if self._view is not None else []

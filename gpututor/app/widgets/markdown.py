@@ -1,4 +1,4 @@
-"""Markdown as the course writes it: code that is folded instead of cut, links that can be chosen with keys."""
+"""Markdown of the course: code lines are folded, and links can be chosen with keys."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from textual.widgets.markdown import MarkdownBlock, MarkdownFence
 from gpututor.app.textual_private import code_of, content_of, set_code
 
 FOLD = "↪ "
-"""Stands before the rest of a line of code that was too long."""
+"""Prefix of the rest of a line of code that was too long."""
 
 
 @dataclass(frozen=True)
@@ -29,12 +29,12 @@ class Link:
     block: MarkdownBlock
     start: int
     end: int
-    """Its first character within the block's text, and the one after its last."""
+    """First character within the block's text, and the character after the last."""
     target: str
 
 
 def folded(code: Content, width: int) -> list[Content]:
-    """The lines of `code`, each at most `width` columns wide, broken after spaces where that is possible."""
+    """Return the lines of `code`, each at most `width` columns wide, broken after spaces if possible."""
     lines: list[Content] = []
     for line in code.split("\n", allow_blank=True):
         indent = len(line.plain) - len(line.plain.lstrip(" "))
@@ -50,7 +50,7 @@ def folded(code: Content, width: int) -> list[Content]:
 
 
 def _break(text: str, width: int, least: int) -> int:
-    """Where to break the line: after a comma that leaves half of it, else after a space that leaves a third."""
+    """Return the end of a line: after a comma in its second half, else after a space in the last two thirds."""
     end = width
     while Content(text[:end]).cell_length > width:
         end -= 1
@@ -60,10 +60,7 @@ def _break(text: str, width: int, least: int) -> int:
 
 
 class FoldedFence(MarkdownFence):
-    """A block of code. What does not fit goes on below, indented and marked.
-
-    Textual's own has a widget inside and scrolls sideways, which no key does.
-    """
+    """Code block that folds long lines. Textual's own scrolls sideways, which no key does."""
 
     DEFAULT_CSS = "FoldedFence { overflow: hidden hidden; }"
 
@@ -77,7 +74,7 @@ class FoldedFence(MarkdownFence):
     @classmethod
     @lru_cache(maxsize=256)
     def highlight(cls, code: str, language: str, ansi: bool = False, dark: bool = False) -> Content:
-        """Code whose language is not named is Python's. Textual would guess, by 500 imports, and at each new style."""
+        """Highlight code, by default as Python. Textual would guess the language, with 500 imports."""
         return super().highlight(code, language or "python", ansi, dark)
 
     def get_content_width(self, container: Size, viewport: Size) -> int:
@@ -91,9 +88,9 @@ class FoldedFence(MarkdownFence):
 
 
 def _without_own_styles(block: type[MarkdownBlock]) -> type[MarkdownBlock]:
-    """The same block, whose words get their styles from the text that it stands in.
+    """Return a block whose words get their styles from the whole text.
 
-    Textual gives each block styles for bold, slanted, struck and quoted words: five times the work to mount a lesson.
+    Textual gives each block its own styles for bold, italic and other words: five times the work to mount a lesson.
     """
     none: frozenset[str] = frozenset()
     return type(block.__name__, (block,), {"_get_component_classes": classmethod(lambda cls: none)})
@@ -124,16 +121,15 @@ class CourseText(Markdown):
 
     @property
     def links(self) -> list[Link]:
-        """All links, in the order of the text."""
         return [link for block in self.query(MarkdownBlock) for link in _links_of(block)]
 
     @property
     def chosen(self) -> Link | None:
-        """The link that the keys are on."""
+        """The link chosen with keys, if any."""
         return self._chosen if self._chosen is not None and self._chosen.block.is_attached else None
 
     def choose(self, link: Link | None) -> None:
-        """Mark a link; None: none."""
+        """Mark a link, or none."""
         if (before := self.chosen) is not None:
             before.block.update(content_of(before.block))
         if link is not None:
@@ -141,17 +137,17 @@ class CourseText(Markdown):
         self._chosen = link
 
     def block_at(self, line: int) -> MarkdownBlock | None:
-        """The smallest block that a line of the text, from 0, is in; else the last one before it."""
-        found: MarkdownBlock | None = None
+        """Return the smallest block with a line of the text, from 0; else the last block before it."""
+        result: MarkdownBlock | None = None
         for block in self.query(MarkdownBlock):
             start, end = block.source_range
-            if start <= line < end or (start <= line and (found is None or line >= found.source_range[1])):
-                found = block  # what is inside comes after what holds it
-        return found
+            if start <= line < end or (start <= line and (result is None or line >= result.source_range[1])):
+                result = block  # a block comes before the blocks inside it
+        return result
 
     def visible_links(self) -> list[tuple[Link, Offset]]:
-        """The links whose beginning is in sight, and where that is on the screen."""
-        found: list[tuple[Link, Offset]] = []
+        """Return the links whose start is in sight, and its position on the screen."""
+        result: list[tuple[Link, Offset]] = []
         for block in self.query(MarkdownBlock):
             links = list(_links_of(block))
             if not links:
@@ -163,12 +159,12 @@ class CourseText(Markdown):
             origin = block.content_region.offset
             for link, offset in zip(links, _link_starts(block), strict=False):
                 if visible.contains_point(origin + offset):
-                    found.append((link, origin + offset))
-        return found
+                    result.append((link, origin + offset))
+        return result
 
 
 def _link_starts(block: MarkdownBlock) -> Iterator[Offset]:
-    """Where the links of a block begin, as it is wrapped now, from its own corner."""
+    """Yield the start of each link of a block, as it is wrapped now, relative to the block."""
     before = ""
     for row in range(block.content_size.height):
         segments = list(block.render_line(row))
@@ -190,7 +186,7 @@ def _links_of(block: MarkdownBlock) -> Iterator[Link]:
 
 
 def _target(action: object) -> str:
-    """The target in the action that Textual gives a link: `link('lesson.md')`."""
+    """Return the target in the action that Textual gives a link: `link('lesson.md')`."""
     if not isinstance(action, str) or not action.startswith("link("):
         return ""
     return str(ast.literal_eval(action.removeprefix("link")))

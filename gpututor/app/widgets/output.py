@@ -20,12 +20,12 @@ from gpututor.grading.report_text import mark, outcome_line, remarks
 from gpututor.text import escape_control_chars, lines_of
 
 SHOWN_LINES = 200
-"""Of printed text, in the pane."""
+"""Lines of printed text in the results pane."""
 SHOWN_WIDTH = 1000
-"""Characters of a line."""
+"""Characters of a line of printed text."""
 DETAIL_LINES = 12
-"""Of what a check says."""
 DETAIL_CHARACTERS = 700
+"""Size of a detail of a check."""
 
 
 class Section(NamedTuple):
@@ -36,7 +36,7 @@ class Section(NamedTuple):
 
 
 def bounded(text: str, most_lines: int, most_characters: int) -> str:
-    """The text, or its beginning and how much more there is."""
+    """Return the text, or its beginning and the amount that is left out."""
     lines = text.splitlines()
     shown = "\n".join(lines[:most_lines])
     if len(shown) > most_characters:
@@ -48,10 +48,8 @@ def bounded(text: str, most_lines: int, most_characters: int) -> str:
 
 
 def output_blocks(report: Report) -> list[Widget]:
-    """What stands below the checks: why there are none, where the file stopped, what it printed."""
-    blocks: list[Widget] = []
-    for text in remarks(report):
-        blocks.append(PlainText(text, classes="reason"))
+    """Return widgets for below the checks: remarks, tracebacks and printed texts."""
+    blocks: list[Widget] = [PlainText(text, classes="reason") for text in remarks(report)]
     for heading, text in _outputs(report, most_lines=SHOWN_LINES):
         blocks.append(PlainText(heading, classes="heading"))
         blocks.append(PlainText(text, classes="output"))
@@ -59,7 +57,7 @@ def output_blocks(report: Report) -> list[Widget]:
 
 
 def everything(report: Report) -> list[Section]:
-    """All that a run said, a section for each check in the order of the verdicts, then what was printed."""
+    """Return a section for each check in the order of the verdicts, then tracebacks and printed texts."""
     first = "\n".join(remarks(report))
     several = len({verdict.scenario for verdict in report.verdicts}) > 1
     checks = [_check(verdict, several) for verdict in report.verdicts]
@@ -67,7 +65,7 @@ def everything(report: Report) -> list[Section]:
 
 
 def details_of(verdict: Verdict, source_lines: Sequence[str] = ()) -> list[tuple[str, str]]:
-    """(label, text) of what a check says beyond its sentence. `source_lines`: those of the text, where it is known."""
+    """Return (label, text) of a check's details. `source_lines`: lines of the graded text, if it is known."""
     line = "" if verdict.line is None else f"{verdict.line}"
     if verdict.line is not None and 0 < verdict.line <= len(source_lines):
         line = f"{line}  {source_lines[verdict.line - 1].strip()}".rstrip()
@@ -102,7 +100,7 @@ def _outputs(report: Report, most_lines: int | None) -> Iterator[Section]:
 
 
 def printed(run: RunSummary, most_lines: int | None = SHOWN_LINES) -> str:
-    """The printed text; with `most_lines` cut to what a person would scroll through."""
+    """Return the printed text; with `most_lines`, cut to a length for scrolling."""
     lines = run.output.splitlines()
     shown = [line.expandtabs(4) for line in lines[:most_lines]]
     if most_lines is not None:
@@ -114,29 +112,29 @@ def printed(run: RunSummary, most_lines: int | None = SHOWN_LINES) -> str:
     return "\n".join(shown)
 
 
-class _Line(NamedTuple):
-    text: str
-    is_heading: bool
+_SCROLL_KEYS: list[BindingType] = [
+    Binding("j,down", "by(1)", show=False),
+    Binding("k,up", "by(-1)", show=False),
+    Binding("space,pagedown", "page(1)", show=False),
+    Binding("pageup", "page(-1)", show=False),
+    Binding("g,home", "end('home')", show=False),
+    Binding("G,end", "end('end')", show=False),
+]
 
 
 class LongText(ScrollView, can_focus=True):
-    """Sections one below the other, their lines wrapped; `v` and the like are the screen's."""
+    """Sections with wrapped lines, to scroll."""
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {"long-text--heading"}
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("j", "scroll_down", show=False),
-        Binding("k", "scroll_up", show=False),
-        Binding("space", "page_down", show=False),
-        Binding("g", "scroll_home", show=False),
-        Binding("G", "scroll_end", show=False),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = _SCROLL_KEYS
 
     def __init__(self, sections: Sequence[Section], first: int = 0, *, id: str | None = None) -> None:
-        """`first`: the section that it opens at."""
+        """`first`: index of the section to start at."""
         super().__init__(id=id)
         self._sections = sections
         self._first: int | None = first
-        self._lines: list[_Line] = []
+        self._lines: list[tuple[str, bool]] = []
+        """Text, and True for a heading."""
         self._width = 0
 
     def on_resize(self, event: events.Resize) -> None:
@@ -148,10 +146,10 @@ class LongText(ScrollView, can_focus=True):
         self._lines = []
         for section in self._sections:
             starts.append(len(self._lines))
-            self._lines += [_Line(text, True) for text in _wrapped(section.heading, width)]
+            self._lines += [(text, True) for text in _wrapped(section.heading, width)]
             if section.text:
-                self._lines += [_Line(text, False) for text in _wrapped(section.text, width)]
-            self._lines.append(_Line("", False))
+                self._lines += [(text, False) for text in _wrapped(section.text, width)]
+            self._lines.append(("", False))
         self.virtual_size = Size(width, len(self._lines))
         if self._first is not None and starts:
             self.call_after_refresh(self.scroll_to, y=starts[self._first], animate=False)
@@ -163,32 +161,23 @@ class LongText(ScrollView, can_focus=True):
         style = self.rich_style
         if row >= len(self._lines):
             return Strip.blank(self._width, style)
-        line = self._lines[row]
-        if line.is_heading:
+        text, is_heading = self._lines[row]
+        if is_heading:
             style += self.get_component_rich_style("long-text--heading", partial=True)
-        return Strip([Segment(line.text, style)], cell_len(line.text)).adjust_cell_length(self._width, self.rich_style)
+        return Strip([Segment(text, style)], cell_len(text)).adjust_cell_length(self._width, self.rich_style)
 
-    def action_scroll_down(self) -> None:
-        self.scroll_relative(y=1, animate=False)
+    def action_by(self, down: int) -> None:
+        self.scroll_relative(y=down, animate=False)
 
-    def action_scroll_up(self) -> None:
-        self.scroll_relative(y=-1, animate=False)
+    def action_page(self, by: int) -> None:
+        self.scroll_relative(y=by * (self.size.height - 1), animate=False)
 
-    def action_page_down(self) -> None:
-        self.scroll_relative(y=self.size.height - 1, animate=False)
-
-    def action_page_up(self) -> None:
-        self.scroll_relative(y=1 - self.size.height, animate=False)
-
-    def action_scroll_home(self) -> None:
-        self.scroll_home(animate=False)
-
-    def action_scroll_end(self) -> None:
-        self.scroll_end(animate=False)
+    def action_end(self, which: str) -> None:
+        (self.scroll_home if which == "home" else self.scroll_end)(animate=False)
 
 
 def _wrapped(text: str, width: int) -> Iterator[str]:
-    """The lines, none wider than `width` cells; those of a sentence broken between words, with the same indentation."""
+    """Yield the lines, at most `width` cells wide, broken between words and with the same indentation."""
     for line in escape_control_chars(text).split("\n"):
         line = line.expandtabs(4)
         if len(line) <= width and (line.isascii() or cell_len(line) <= width):
@@ -199,34 +188,29 @@ def _wrapped(text: str, width: int) -> Iterator[str]:
 
 def _broken(line: str, width: int) -> Iterator[str]:
     indent = line[: len(line) - len(line.lstrip(" "))][: width // 2]
-    now = ""
+    part = ""
     for word in line[len(indent) :].split(" "):
-        if cell_len(indent) + cell_len(now) + cell_len(word) + (1 if now else 0) <= width:
-            now = f"{now} {word}" if now else word
+        if cell_len(indent) + cell_len(part) + cell_len(word) + (1 if part else 0) <= width:
+            part = f"{part} {word}" if part else word
             continue
-        if now:
-            yield indent + now
-        *whole, now = chop_cells(word, width - len(indent)) or [""]
+        if part:
+            yield indent + part
+        *whole, part = chop_cells(word, width - len(indent)) or [""]
         yield from (indent + piece for piece in whole)
-    yield indent + now
+    yield indent + part
 
 
 _STEP = 8
 
 
 class SubmissionText(ScrollView, can_focus=True):
-    """Told the text, and which lines checks point at."""
+    """A submission with line numbers, and marks at the lines that checks point at."""
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {f"submission-text--{name}" for name in ("number", "marked", "line")}
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("j,down", "by(1)", show=False),
-        Binding("k,up", "by(-1)", show=False),
-        Binding("space,pagedown", "page(1)", show=False),
-        Binding("pageup", "page(-1)", show=False),
+        *_SCROLL_KEYS,
         Binding("l,right", "right(1)", show=False),
         Binding("h,left", "right(-1)", show=False),
-        Binding("g,home", "end('home')", show=False),
-        Binding("G,end", "end('end')", show=False),
     ]
 
     def __init__(self, *, id: str | None = None) -> None:
@@ -236,7 +220,7 @@ class SubmissionText(ScrollView, can_focus=True):
         self._line = 0
 
     def show(self, text: str, marked: Collection[int]) -> None:
-        """Show a text; `marked`: the lines, from 1, that checks point at."""
+        """Show a text; `marked`: lines, from 1, that checks point at."""
         self._lines = [escape_control_chars(line).expandtabs(4) for line in lines_of(text)]
         self._marked, self._line = frozenset(marked), 0
         width = max(map(cell_len, self._lines), default=0) + self._gutter
@@ -245,7 +229,6 @@ class SubmissionText(ScrollView, can_focus=True):
         self.refresh()
 
     def go_to(self, line: int) -> None:
-        """Put a line in sight, and make it stand out."""
         self._line = max(1, min(line, len(self._lines)))
         self.scroll_to(0, max(0, self._line - 1 - self.size.height // 3), animate=False)
         self.refresh()

@@ -1,4 +1,4 @@
-"""Shows one Markdown text: a lesson, a task, or hints."""
+"""Reader of a Markdown text: a lesson, a task, or hints."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Reader(VerticalScroll, can_focus=True):
-    """A scrolling text. Before `start` it shows its text plainly: Markdown costs 40 ms that the first paint has not."""
+    """Scrolling text, plain until `start`: Markdown costs 40 ms, too much for the first paint."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("j", "scroll_down", show=False),
@@ -38,14 +38,16 @@ class Reader(VerticalScroll, can_focus=True):
         super().__init__(id=id)
         self._plain = Static("", markup=False, classes="plain")
         self._markdown: CourseText | None = None
-        self._text = ""
-        self._place = ""
+        self.text = ""
+        """The Markdown that is shown."""
+        self.place = ""
+        """Name of the text that is shown."""
         self._offsets: dict[str, float] = {}
-        """How far each text was scrolled when another one came."""
+        """Scroll position of each text when another text came."""
         self._wanted: tuple[int, bool] | None = None
-        """A line to scroll to as soon as the text stands, and whether to mark it."""
+        """A line to scroll to once the text is drawn, and True to mark it."""
         self._is_drawn = True
-        """Whether the text stands where it was left, or where the learner scrolled it."""
+        """True if the text is drawn at its scroll position."""
 
     def update_node_styles(self, animate: bool = True) -> None:
         restyle(self, (self,), animate=animate)
@@ -53,67 +55,56 @@ class Reader(VerticalScroll, can_focus=True):
     def compose(self) -> ComposeResult:
         yield self._plain
 
-    @property
-    def text(self) -> str:
-        """The Markdown that is shown."""
-        return self._text
-
-    @property
-    def place(self) -> str:
-        """The name of the text that is shown."""
-        return self._place
-
     async def start(self) -> None:
-        """Show Markdown as Markdown from now on."""
         from gpututor.app.widgets.markdown import CourseText  # 40 ms: imported after the first paint
 
         if self._markdown is not None:
             return
-        self._markdown = CourseText(self._text)
+        self._markdown = CourseText(self.text)
         await self.mount(self._markdown)
         self._plain.display = False
 
     def show(self, text: str, place: str = "") -> None:
-        """Show another text, where it was left when it was seen last; `place` is the name to remember it by."""
-        if (text, place) == (self._text, self._place):
+        """Show another text at its last scroll position, which is stored by the name `place`."""
+        if (text, place) == (self.text, self.place):
             return
         if self._is_drawn:
-            self._offsets[self._place] = self.scroll_y
-        is_other, self._text, self._place, self._wanted = place != self._place, text, place, None
+            self._offsets[self.place] = self.scroll_y
+        is_other, self.text, self.place, self._wanted = place != self.place, text, place, None
         if self._markdown is None:
             self._plain.update(reflowed(text))
             return
         if is_other:
-            # Its title changes at once, so that no other text may stand below it until this one is there.
+            # The title changes at once: the old text must not be seen below it.
             self._is_drawn = self._markdown.display = False
         self.call_later(self._draw, text)
 
     async def _draw(self, text: str) -> None:
-        if self._markdown is None or text != self._text:
+        if self._markdown is None or text != self.text:
             return
         self._markdown.choose(None)
         await self._markdown.update(text)
-        if text == self._text:
+        if text == self.text:
             self._markdown.display = True
         self.call_after_refresh(self._scroll_to_place)
 
     def _scroll_to_place(self) -> None:
         if self._markdown is None or not self._markdown.display:
-            return  # another text is on its way
+            return  # another text is about to be drawn
         self._is_drawn = True
         if self._wanted is None:
-            self.scroll_to(y=self._offsets.get(self._place, 0), animate=False)
+            self.scroll_to(y=self._offsets.get(self.place, 0), animate=False)
         else:
             self._scroll_to_line(*self._wanted)
 
     def go_to_line(self, line: int, *, marked: bool = True) -> None:
-        """Scroll to a line of the text, from 0, and mark what stands there."""
+        """Scroll to a line of the text, from 0, and mark its block."""
         self._wanted = (line, marked)
         self.call_later(self.call_after_refresh, self._scroll_to_line, line, marked)
 
     def go_to_top(self) -> None:
-        """Show the text from its beginning, also when it was left elsewhere."""
-        self._offsets[self._place] = 0
+        """Scroll to the start of the text, and forget its last position."""
+        self._offsets[self.place] = 0
         self._wanted = None
         self.scroll_home(animate=False)
 
@@ -131,15 +122,11 @@ class Reader(VerticalScroll, can_focus=True):
 
     @property
     def visible_links(self) -> list[tuple[Link, Offset]]:
-        """The links in sight, and where each begins on the screen."""
+        """Links in sight, and the position of each on the screen."""
         return self._markdown.visible_links() if self._markdown is not None and self.is_on_screen else []
 
-    @property
-    def has_links(self) -> bool:
-        return self._markdown is not None and bool(self._markdown.links)
-
     def action_choose_link(self, by: int) -> None:
-        """Put the keys on the next link, or the one before; first on one in sight."""
+        """Choose the next link or the link before; at first a link in sight."""
         if self._markdown is None or not (links := self._markdown.links):
             return
         chosen = self._markdown.chosen
@@ -153,7 +140,7 @@ class Reader(VerticalScroll, can_focus=True):
             self.scroll_to_widget(link.block, animate=False)
 
     def action_follow_link(self) -> None:
-        """Follow the link that the keys are on; before one was chosen, choose the first in sight."""
+        """Follow the chosen link; without one, choose the first in sight."""
         if self._markdown is None:
             return
         if self._markdown.chosen is None:

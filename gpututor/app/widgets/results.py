@@ -29,7 +29,7 @@ from gpututor.text import lines_of
 
 
 class ScenarioHeadings:
-    """Puts headings into a list of checks.
+    """Headings in a list of checks.
 
     `line` shows the heading of the topmost checks in sight, while the heading itself is out of sight.
     """
@@ -40,12 +40,11 @@ class ScenarioHeadings:
         self._headings: dict[str, PlainText] = {}
 
     def follow_scrolling(self) -> None:
-        """Keep `line` up to date, once it and the list are mounted."""
-        for what in ("scroll_y", "virtual_size"):
-            self.line.watch(self._body, what, self._look_soon, init=False)
+        """Update `line` from now on, when it and the list are mounted."""
+        for name in ("scroll_y", "virtual_size"):
+            self.line.watch(self._body, name, self._look_soon, init=False)
 
     def begin(self, scenario: str, device: str) -> None:
-        """Begin a scenario: its checks come below a heading, where there is more than one scenario."""
         if scenario not in self._headings:
             where = device_words(device)
             text = where if where.startswith(scenario) else f"{scenario}: {where}"
@@ -56,7 +55,7 @@ class ScenarioHeadings:
             heading.display = len(self._headings) > 1
 
     def forget(self) -> None:
-        """Begin anew; the headings are removed with the rest of the list."""
+        """Start over, when the headings have been removed with the rest of the list."""
         self._headings.clear()
         self.line.update("")
 
@@ -76,58 +75,17 @@ class ScenarioHeadings:
 CHANGED = "Your file has changed since this run."
 
 
-class RunNotice:
-    """Words above the checks of a run; `line` is shown only while there are any."""
-
-    def __init__(self) -> None:
-        self.line = PlainText("", classes="news")
-        self._words = ""
-        self._is_older = False
-        self._is_stale = False
-
-    def clear(self) -> None:
-        """Nothing ran yet, or a run begins."""
-        self._words, self._is_older, self._is_stale = "", False, False
-        self.line.display = False
-
-    def tell(self, words: str, *, older: bool) -> None:
-        """Show `words`; `older`: the run is not the newest, and the words say that the file is another one."""
-        self._words, self._is_older = words, older
-        self._show()
-
-    def mark_stale(self, stale: bool) -> None:
-        """Add that the learner's file is another one than that which ran."""
-        if stale != self._is_stale:
-            self._is_stale = stale
-            self._show()
-
-    def _show(self) -> None:
-        stale = self._is_stale and not self._is_older
-        words = " ".join(filter(None, [self._words, CHANGED if stale else ""]))
-        self.line.set_class(stale or self._is_older, "-older")
-        self.line.update(words)
-        self.line.display = bool(words)
-
-
 class CheckRow(Vertical, can_focus=True):
-    """Enter goes to the line; the screen's command opens and closes."""
+    """Row of a check. Enter goes to its line; a command of the screen opens and closes the details."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("enter", "go_to_line", show=False),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "go_to_line", show=False)]
 
     @dataclass(eq=False, repr=False)
     class Opened(Message):
         """The learner opened a check's details, or closed them."""
 
-    @dataclass(eq=False, repr=False)
-    class Chosen(Message):
-        """The learner pressed the letter of a check."""
-
-        row: CheckRow
-
     def __init__(self, verdict: Verdict, source: str = "") -> None:
-        """`source`: the text that was graded; empty where it is not known."""
+        """`source`: the text that was graded; empty if it is not known."""
         super().__init__(classes=f"-{verdict.status.name.lower().replace('_', '-')}")
         self.verdict = verdict
         self._source = source
@@ -160,7 +118,7 @@ class CheckRow(Vertical, can_focus=True):
 
     @property
     def place(self) -> LineChosen | None:
-        """The line that the check points at, of the text that was graded; None where it points at none."""
+        """The line of the graded text that the check points at, if any."""
         return None if self.verdict.line is None else LineChosen(self.verdict.line, self._source or None)
 
     def action_go_to_line(self) -> None:
@@ -178,12 +136,12 @@ _TITLE_STATES = ("-passed", "-failed", "-neutral")
 _TICK_S = 0.5
 _MOUNT_EVERY_S = 0.2
 _MOUNTED_AT_ONCE = 20
-"""Rows. Each time everything is laid out anew, 20 ms: so seldom that a flood of verdicts leaves time for keys."""
+"""Rows to mount together. Each layout takes 20 ms, and a flood of verdicts must leave time for keys."""
 MOST_ROWS = 60
 
 
 class Results(Vertical, can_focus=True):
-    """Results of one run: a headline that stays, and below it what scrolls. Told everything; asks nothing."""
+    """Results of one run: a title that stays, and a list that scrolls."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("j,down", "step(1)", show=False),
@@ -196,20 +154,26 @@ class Results(Vertical, can_focus=True):
         super().__init__(id=id)
         self.body = VerticalScroll(classes="body", can_focus=False)
         self.report: Report | None = None
-        """What is shown, once it is whole."""
+        """The shown report, once it is complete."""
         self._title = PlainText("", classes="title")
         self._device = PlainText("", classes="device")
-        self._news = RunNotice()
+        self._notice = PlainText("", classes="news")
+        """Line above the checks, displayed only if it has words."""
+        self._news = ""
+        self._is_older = False
+        """True if the run is not the newest."""
+        self._is_stale = False
+        """True if the file has another text than the run."""
         self._headings = ScenarioHeadings(self.body)
         self._source = ""
         self._rows: dict[tuple[str, str], CheckRow] = {}
         self._unshown: set[tuple[str, str]] = set()
         """The checks beyond `MOST_ROWS`, which have no row."""
-        self._first_failure: CheckRow | None = None
+        self.first_failure: CheckRow | None = None
+        """Row of the first finding."""
         self._is_new = False
-        """Whether the pane was not looked at since the results came: then it opens at their start."""
+        """True if the pane was not shown since the results came: then it opens at their start."""
         self._progress: RunProgress | None = None
-        """Of the run that is on."""
         self._on_device = ""
         self._ticking: Timer | None = None
         self._waiting: list[CheckRow] = []
@@ -224,36 +188,34 @@ class Results(Vertical, can_focus=True):
         yield self._device
         yield self._headings.line
         with self.body:
-            yield self._news.line
+            yield self._notice
 
     def on_mount(self) -> None:
         self._headings.follow_scrolling()
-        self._ticking = self.set_interval(_TICK_S, self._tell_progress, pause=True)
+        self._ticking = self.set_interval(_TICK_S, self._show_progress, pause=True)
         self._mounting = self.set_interval(_MOUNT_EVERY_S, self._mount_some, pause=True)
 
     def show_nothing(self, title: str, device: str) -> None:
-        """Nothing ran yet."""
         self._clear()
-        self._say(title, "-neutral")
+        self._show_title(title, "-neutral")
         self._device.update(device)
 
     def begin(self, source: str) -> None:
-        """A run begins on the text `source`."""
         self._clear()
         self._source = source
         self._on_device = ""
         self._progress = RunProgress()
         if self._ticking is not None:
             self._ticking.resume()
-        self._say("… Running. Esc stops it.", "-neutral")
+        self._show_title("… Running. Esc stops it.", "-neutral")
         self._device.update("")
 
-    def _tell_progress(self) -> None:
+    def _show_progress(self) -> None:
         if self._progress is not None and self._progress.is_loading:
-            self._title.retell(f"… Loading PyTorch, {self._progress.duration}. Esc stops it.")
+            self._title.update_often(f"… Loading PyTorch, {self._progress.duration}. Esc stops it.")
         elif self._progress is not None and self._progress.is_long:
-            self._title.retell(f"… Running for {self._progress.duration}. Esc stops it.")
-            self._device.retell(" · ".join(filter(None, [self._on_device, self._progress.where])))
+            self._title.update_often(f"… Running for {self._progress.duration}. Esc stops it.")
+            self._device.update_often(" · ".join(filter(None, [self._on_device, self._progress.where])))
 
     def _end_progress(self) -> None:
         self._progress = None
@@ -261,7 +223,6 @@ class Results(Vertical, can_focus=True):
             self._ticking.pause()
 
     def scenario_started(self, scenario: str, device: str, number: int = 1, of: int = 1) -> None:
-        """A machine's turn: the `number`th of so many."""
         if self._progress is not None:
             self._progress.scenario_started(number, of)
         self._on_device = f"On {device_words(device)}"
@@ -269,11 +230,11 @@ class Results(Vertical, can_focus=True):
         self._mount_rows(self._waiting)
         self._headings.begin(scenario, device)
 
-    def device_waited_for(self) -> None:
+    def waiting_for_device(self) -> None:
         if self._progress is not None:
             self._progress.begun()
 
-    def call_began(self, number: int, of: int) -> None:
+    def call_started(self, number: int, of: int) -> None:
         if self._progress is not None:
             self._progress.call_began(number, of)
 
@@ -282,17 +243,17 @@ class Results(Vertical, can_focus=True):
             self._progress.pairs_timed(pairs, most)
 
     def add_verdict(self, verdict: Verdict) -> None:
-        """Show one more verdict; the first one that did not pass is opened."""
+        """Add a verdict, and open the first finding."""
         key = (verdict.scenario, verdict.check)
         if key in self._rows or key in self._unshown:
             return
-        is_first_failure = verdict.status.is_finding and self._first_failure is None
+        is_first_failure = verdict.status.is_finding and self.first_failure is None
         if len(self._rows) >= MOST_ROWS and not is_first_failure:
             self._unshown.add(key)
             return
         row = CheckRow(verdict, self._source)
         if is_first_failure:
-            self._first_failure = row
+            self.first_failure = row
             row.open()
         self._rows[key] = row
         self._waiting.append(row)
@@ -300,7 +261,7 @@ class Results(Vertical, can_focus=True):
             self._mounting.resume()
 
     async def _mount_some(self) -> None:
-        with self.app.batch_update():  # else everything is laid out twice: for the rows, and for what is in them
+        with self.app.batch_update():  # else everything is laid out twice: for the rows, and for their contents
             await self._mount_rows(self._waiting[:_MOUNTED_AT_ONCE])
         if not self._waiting and self._mounting is not None:
             self._mounting.pause()
@@ -310,43 +271,53 @@ class Results(Vertical, can_focus=True):
         return self.body.mount_all(rows)
 
     def stop(self) -> None:
-        """The run was cancelled."""
         self._end_progress()
         self._device.update(self._on_device)
-        self._say("■ Stopped. Nothing was recorded.", "-neutral")
+        self._show_title("■ Stopped. Nothing was recorded.", "-neutral")
 
-    def broke(self) -> None:
+    def fail(self) -> None:
         self._end_progress()
-        self._say("! The grader broke. Nothing was recorded.", "-neutral")
+        self._show_title("! The grader broke. Nothing was recorded.", "-neutral")
 
     def finish(self, report: Report, news: str = "", *, older: bool = False) -> None:
-        """The run ended; `news` is what the learner should know beyond the report; `older`: it is not the newest."""
+        """Show the report and, above it, `news`. `older`: the run is not the newest."""
         self._end_progress()
         self.report = report
-        self._say(outcome_line(report), {0: "-passed", 1: "-failed"}.get(report.outcome.exit_code, "-neutral"))
+        self._show_title(outcome_line(report), {0: "-passed", 1: "-failed"}.get(report.outcome.exit_code, "-neutral"))
         self._device.update(_where(report))
         for verdict in report.verdicts:
             self.add_verdict(verdict)
         self._mount_rows(self._waiting)
         if self._unshown:
             self.body.mount(PlainText(f"… {len(self._unshown):,} more checks: v shows all", classes="reason"))
-        self._news.tell(news, older=older)
+        self._news, self._is_older = news, older
+        self._show_notice()
         self.body.mount_all(output_blocks(report))
         self._is_new = True
         self.call_after_refresh(self._show_start)
 
     def compare_with(self, text: str) -> None:
-        """Say whether the learner's file, which holds `text` now, is another one than that which ran."""
-        self._news.mark_stale(self.report is not None and text != self._source)
+        """Show if the learner's file, which has `text` now, differs from the text that ran."""
+        stale = self.report is not None and text != self._source
+        if stale != self._is_stale:
+            self._is_stale = stale
+            self._show_notice()
+
+    def _show_notice(self) -> None:
+        # The news of an older run say that the file is another one.
+        stale = self._is_stale and not self._is_older
+        words = " ".join(filter(None, [self._news, CHANGED if stale else ""]))
+        self._notice.set_class(stale or self._is_older, "-older")
+        self._notice.update(words)
+        self._notice.display = bool(words)
 
     def offer(self, words: str) -> None:
-        """Say what else there is to see of the run, behind where it was."""
+        """Add words to the line of the device."""
         shown = str(self._device.content)
         if words not in shown:
             self._device.update(f"{shown}. {words}" if shown else words)
 
     def show_report(self, report: Report, source: str, news: str, *, older: bool = False) -> None:
-        """Show a whole report of an earlier run."""
         self.begin(source)
         for run in report.runs:
             self.scenario_started(run.scenario, run.device)
@@ -357,28 +328,23 @@ class Results(Vertical, can_focus=True):
 
     @property
     def rows(self) -> tuple[CheckRow, ...]:
-        """One row a verdict, in the order in which they came, of the first `MOST_ROWS` and the first failure."""
+        """Rows of the first `MOST_ROWS` verdicts, in the order in which they came, and of the first failure."""
         return tuple(self._rows.values())
 
     @property
-    def first_failure(self) -> CheckRow | None:
-        """The first check that did not pass, for whatever reason, and has something to say."""
-        return self._first_failure
-
-    @property
     def sections(self) -> list[Section]:
-        """All that the run said, and not only what there is room for here; empty while it is not over."""
+        """The complete report, without limits on texts; empty until the run is over."""
         return everything(self.report) if self.report is not None else []
 
     @property
     def section(self) -> int:
-        """Which of the sections is that of the check with the cursor; 0 where none has it."""
+        """Index of the section of the focused check; 0 if none has the focus."""
         keys = [(row.verdict.scenario, row.verdict.check) for row in self._rows.values() if row.has_focus]
         verdicts = self.report.verdicts if self.report is not None else ()
-        return next((at for at, one in enumerate(verdicts, 1) if (one.scenario, one.check) in keys), 0)
+        return next((at for at, verdict in enumerate(verdicts, 1) if (verdict.scenario, verdict.check) in keys), 0)
 
     def take_focus(self) -> None:
-        """Let the keys go to a row: to the one that the learner was on, else the first failure, else the first."""
+        """Focus a row, unless one has the focus: the first failure, else the first row."""
         if not any(row.has_focus for row in self._rows.values()):
             self._mount_rows(self._waiting)
             row = self.first_failure or next(iter(self._rows.values()), None)
@@ -388,14 +354,13 @@ class Results(Vertical, can_focus=True):
             self.call_after_refresh(self._show_start)
 
     def look_at(self, row: CheckRow) -> None:
-        """Put the cursor on a check."""
         self._is_new = False
         row.focus()
 
     def _show_start(self) -> None:
-        """Scroll to the top; to the first failure when the whole of it cannot be seen from there."""
+        """Scroll to the top, or to the first failure if it does not fit on the first page."""
         if not all(row.virtual_region.height for row in self._steps()):
-            if self.is_on_screen:  # its rows have no places yet
+            if self.is_on_screen:  # its rows are not laid out yet
                 self.call_after_refresh(self._show_start)
             return
         failure = self.first_failure
@@ -429,26 +394,26 @@ class Results(Vertical, can_focus=True):
     def _steps(self) -> list[Widget]:
         return [widget for widget in self.body.children if isinstance(widget, CheckRow)]
 
-    def _say(self, title: str, state: str) -> None:
+    def _show_title(self, title: str, state: str) -> None:
         self._title.update(title)
-        for other in _TITLE_STATES:
-            self._title.set_class(other == state, other)
+        self._title.update_classes({other: other == state for other in _TITLE_STATES})
 
     def _clear(self) -> None:
         self._end_progress()
         self.report = None
         self._rows.clear()
         self._unshown.clear()
-        self._first_failure = None
+        self.first_failure = None
         self._waiting.clear()
         self._headings.forget()
-        self._news.clear()
-        self.body.remove_children([child for child in self.body.children if child is not self._news.line])
+        self._news, self._is_older, self._is_stale = "", False, False
+        self._notice.display = False
+        self.body.remove_children([child for child in self.body.children if child is not self._notice])
         self.body.scroll_home(animate=False)
 
 
 def _where(report: Report) -> str:
-    """On which device, and how long; several machines are named by the headings above their checks."""
+    """Describe the device and the time; several devices are named by the headings above their checks."""
     match report.runs:
         case ():
             return ""
