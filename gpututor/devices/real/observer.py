@@ -14,7 +14,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from gpututor.devices.real.backends import Backend, backends
-from gpututor.devices.real.timers import DeviceStopwatch, HostStopwatch, Lap, LaunchStopwatch, Stopwatch
+from gpututor.devices.real.timers import DeviceStopwatch, HostStopwatch, Lap, Stopwatch
 from gpututor.devices.recorder import NOWHERE, Place, Recorder
 from gpututor.devices.virtual.execution.prices import flops_of
 from gpututor.devices.virtual.operator_registry import Operator, operator_of
@@ -137,7 +137,7 @@ class Observation:
         backend = self.backends.get(device.type)
         if backend is None and device.type == "meta":
             return None
-        made: Stopwatch = LaunchStopwatch(self.now)
+        made: Stopwatch = Stopwatch(self.now)
         if backend is not None:
             made = DeviceStopwatch(
                 backend, index, self.now, self.recorder.set_times, timed=self._times, is_capturing=self.is_capturing

@@ -18,7 +18,7 @@ from gpututor.devices.virtual.machine import active_machine, is_on, python_devic
 from gpututor.devices.virtual.profiler.session import current
 from gpututor.devices.virtual.tensors.tensor import VirtualTensor
 
-FOR_OPTIMISERS = [torch.Tensor, torch.nn.Parameter, VirtualTensor]
+FOR_OPTIMIZERS = [torch.Tensor, torch.nn.Parameter, VirtualTensor]
 """The types whose parameters an optimiser may update together."""
 FOR_GRADIENTS = [torch.Tensor, VirtualTensor]
 """The types whose gradients may be clipped together."""

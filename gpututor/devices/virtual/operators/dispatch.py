@@ -14,11 +14,10 @@ from gpututor.devices.virtual.execution.prices import tensors_of
 from gpututor.devices.virtual.machine import active_machine, is_on, python_device
 from gpututor.devices.virtual.operator_registry import OPERATORS, RULES, Operator, describe, operator_of
 from gpututor.devices.virtual.operators import custom_operators, fallbacks, graph_replay, operands, shape_only
+from gpututor.devices.virtual.operators.fallbacks import check_dtype, draw, in_cudas_name
 from gpututor.devices.virtual.operators.operands import UnwrappedArguments, bytes_of, follow_host, fresh, resolved, wrap
-from gpututor.devices.virtual.operators.random_numbers import draw
 from gpututor.devices.virtual.operators.shape_only import WIDEST, could_fill, could_grow, forecast
 from gpututor.devices.virtual.operators.sparse import run_sparse
-from gpututor.devices.virtual.operators.unsupported_dtypes import check_dtype, in_cudas_name
 from gpututor.devices.virtual.tensors.moves import pin
 from gpututor.devices.virtual.tensors.tensor import VirtualTensor, on_device
 

@@ -105,10 +105,8 @@ def _at_capture(value: Any, virtual: set[int]) -> Any:
 
 
 def _compute(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any], gpu: VirtualGpu) -> Any:
-    from gpututor.devices.virtual.operators.random_numbers import draw
-
     try:
-        return draw(op, args, kwargs, gpu.generator) if op.random else op.call(*args, **kwargs)
+        return fallbacks.draw(op, args, kwargs, gpu.generator) if op.random else op.call(*args, **kwargs)
     except fallbacks.REFUSALS as error:
         return fallbacks.retry(error, op, list(args), kwargs)
 

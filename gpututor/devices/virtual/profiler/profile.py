@@ -129,7 +129,7 @@ def emit_nvtx(self: Any) -> Any:
     raise cuda_errors.unsupported("torch.autograd.profiler.emit_nvtx", "Use torch.cuda.nvtx.range or record_function.")
 
 
-def stop_what_runs() -> None:
+def stop_active_session() -> None:
     """A profile that was started and not stopped ends with its machine."""
     session = current()
     if session is not None:
