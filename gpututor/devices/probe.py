@@ -1,6 +1,6 @@
 """Prints the devices of this machine as JSON.
 
-Run in a child process, so that the one a person looks at never imports torch.
+Runs in a child process, so that the user interface never imports torch.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import torch
 
 
 def describe_devices() -> list[dict[str, Any]]:
-    """cpu first, then each accelerator: name, kind, description, memory_bytes (None: torch does not tell), uuid."""
+    """Return name, kind, description, memory_bytes (None if unknown) and uuid of the CPU and of each accelerator."""
     devices: list[dict[str, Any]] = [_entry("cpu", "cpu", platform.processor() or platform.machine(), None)]
     for described in (_cuda, _mps, _xpu):
         # A driver that shows a device and then fails has none that anybody could use.
@@ -44,7 +44,7 @@ def _xpu() -> list[dict[str, Any]]:
 
 
 def _uuid(gpu: Any) -> str:
-    """What its maker calls it; empty where this torch does not tell."""
+    """Return the maker's identifier; empty if this torch does not know it."""
     return str(getattr(gpu, "uuid", ""))
 
 
@@ -53,7 +53,7 @@ def _entry(name: str, kind: str, description: str, memory_bytes: int | None, uui
 
 
 def main() -> None:
-    """One JSON object on stdout and nothing else."""
+    """Print one JSON object on stdout and nothing else."""
     print(json.dumps({"torch": torch.__version__, "devices": describe_devices()}))
 
 

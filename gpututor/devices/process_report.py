@@ -1,7 +1,7 @@
-"""What a process's devices did, written to a file when the process ends: what `gpututor trace` tells.
+"""Reports of a process's devices, written to a file when the process ends, for `gpututor trace`.
 
-The program's process makes a report for itself. Processes that it starts find in their environment that one is wanted,
-and write one each, in the same folder.
+The program's process writes a report of itself. Processes that it starts find `TraceRequest` in their environment, and
+write a report each, in the same folder.
 """
 
 from __future__ import annotations
@@ -28,24 +28,24 @@ if TYPE_CHECKING:
     from gpututor.trace.columns import Trace
 
 VARIABLE = "GPUTUTOR_TRACE"
-"""The environment variable that holds `Wish` as JSON, for children."""
+"""The environment variable that holds a `TraceRequest` as JSON, for children."""
 LIMIT = 10_000_000
-"""Events that are kept; 80 bytes each. What comes later is counted."""
+"""Events to store, 80 bytes each. Later events are only counted."""
 _MEETINGS = "gpututor.devices.virtual.distributed.communicator"
-"""Knows of other processes, where it was needed."""
+"""The module that knows of other processes, if it is loaded."""
 FIRST = "program.json"
 """The report of the program's own process."""
 
 
 @dataclass(frozen=True)
 class Wish:
-    """That reports are wanted."""
+    """A request for reports."""
 
     folder: str
-    """Where they are written: `FIRST`, and `PROCESS.json` for each child; for a timeline, `.trace` files beside."""
+    """The folder of the reports: `FIRST`, and `PROCESS.json` for each child; with a timeline, `.trace` files too."""
     learners: Learners
     chrome: bool
-    """Whether a timeline is wanted too."""
+    """True if a timeline is requested too."""
 
     @classmethod
     def from_json(cls, text: str) -> Wish:
@@ -57,7 +57,7 @@ class Wish:
 
 
 def wished() -> Report | None:
-    """This process's report, where whoever started it wants one."""
+    """Return this process's report, if the process that started it requested one."""
     text = os.environ.get(VARIABLE)
     if not text:
         return None
@@ -67,8 +67,6 @@ def wished() -> Report | None:
 
 
 class Report:
-    """One process's report."""
-
     def __init__(self, wish: Wish, name: str = FIRST) -> None:
         self.recorder = Recorder(is_learners=wish.learners, limit=LIMIT)
         self._wish = wish
@@ -81,7 +79,7 @@ class Report:
         self._device: dict[str, Any] = {}
 
     def begin(self, kind: str, name: str, machine: VirtualMachine | None) -> None:
-        """The device is there; from now on this process writes its report when it ends."""
+        """Note the device; from now on this process writes its report when it ends."""
         self._machine = machine
         gpus = () if machine is None else machine.gpus
         self._device = {
@@ -95,16 +93,16 @@ class Report:
         self._began_s = time.perf_counter()
 
     def _forked(self) -> None:
-        """A child that reports nothing is on its way, such as a worker of a DataLoader."""
+        """Note a child that writes no report, such as a worker of a DataLoader."""
         self._has_forked = True
 
     def failed(self, error: BaseException) -> None:
-        """Remember what is shown to the person, in one line."""
+        """Remember the error that the user sees, in one line."""
         with contextlib.suppress(Exception):  # its message is the program's code
             self._error = traceback.format_exception_only(error)[-1].strip().partition("\n")[0]
 
     def end(self) -> None:
-        """Write down what was seen. A forked child does not."""
+        """Write the report, except in a forked child."""
         if os.getpid() != self._process:
             return
         with contextlib.suppress(ValueError):  # not the main thread
@@ -118,7 +116,7 @@ class Report:
             write(self._path, found)
 
     def _found(self) -> dict[str, Any]:
-        """The device, the times, the summary, and the summary in words."""
+        """Return the device, the times, the summary, and the summary in words."""
         import torch
 
         from gpututor.trace.export import ENDING
@@ -150,7 +148,7 @@ class Report:
         }
 
     def _rates(self) -> Mapping[str, Rates]:
-        """For advice on tensor cores."""
+        """Return the GPUs' rates, for advice on tensor cores."""
         from gpututor.trace.advice_rules import Rates
 
         gpus = () if self._machine is None else self._machine.gpus
@@ -158,7 +156,7 @@ class Report:
 
 
 def _rank() -> int | None:
-    """This process's number in torch.distributed, where it has one."""
+    """Return this process's rank in torch.distributed, or None."""
     rank = os.environ.get("RANK", "")
     if rank.isdecimal():
         return int(rank)
@@ -167,7 +165,7 @@ def _rank() -> int | None:
 
 
 def _waited_ns(trace: Trace) -> int:
-    """How long its GPUs did nothing but wait for those of other processes, in collectives."""
+    """Return the nanoseconds that this process's GPUs idled in collectives, waiting for other processes."""
     from gpututor.trace.export import idle_in
 
     meetings = sys.modules.get(_MEETINGS)

@@ -26,16 +26,16 @@ _UNITS = {"bytes": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40}
 
 
 def asked_for(message: str) -> int:
-    """Bytes that an out-of-memory error says were asked for, as exactly as it says it; 0 where it does not."""
+    """Return the bytes that an out-of-memory error names, as exactly as it does; 0 if it names none."""
     found = _ASKED.search(message)
     return round(float(found[1]) * _UNITS[found[2]]) if found else 0
 
 
 class Memory:
-    """Writes down the storages that operators make, and their end.
+    """Records the storages that operators make, and their end.
 
-    What is allocated after a storage was made is the allocator's own figure, which counts workspaces too; after one
-    went, it is that figure less the storage's bytes, as no allocator can be asked in a destructor.
+    An allocation's total is the allocator's own figure, which counts workspaces too. After a storage is freed, the
+    total is that figure less the storage's bytes, as a destructor cannot call the allocator.
     """
 
     def __init__(self, recorder: Recorder, now: Callable[[], int]) -> None:
@@ -46,7 +46,7 @@ class Memory:
         self._allocated: dict[str, int] = {}
 
     def made(self, backend: Backend, index: int, device: str, tensor: Any, stream: int, place: Place | None) -> None:
-        """An operator gave this tensor: a new one, or another view of a storage that is known."""
+        """Record a tensor of an operator, unless it views a known storage."""
         storage = tensor.untyped_storage()
         if id(storage) in self._known or not storage.nbytes():
             return
@@ -67,21 +67,20 @@ class Memory:
     def lacked(
         self, backend: Backend, index: int, device: str, error: BaseException, stream: int, place: Place | None
     ) -> None:
-        """An operator was refused memory."""
         asked, allocated, now = asked_for(str(error)), backend.allocated(index), self._now()
         self._recorder.memory(Kind.OUT_OF_MEMORY, device, asked, allocated, launched=now, stream=stream, place=place)
 
     def forget(self) -> None:
-        """What goes from now on is not written down."""
+        """Record nothing that is freed from now on."""
         self._known.clear()
 
 
 GRAPH = "cuda graph"
-"""The name of a replay: one kernel, as no event can look into a graph."""
+"""The name of a replay: one kernel, as events cannot look into a graph."""
 
 
 class Captured:
-    """What one graph does, as far as one can see when it is captured."""
+    """The bytes and FLOPs of a graph, as seen during its capture."""
 
     __slots__ = ("device", "flops", "size_bytes")
 
@@ -92,7 +91,7 @@ class Captured:
 
 
 class Observation:
-    """What watching shares between the mode and the watched calls."""
+    """State that the mode and the watched calls share."""
 
     def __init__(
         self,
@@ -115,21 +114,21 @@ class Observation:
         self._graphs: weakref.WeakKeyDictionary[Any, Captured] = weakref.WeakKeyDictionary()
 
     def now(self) -> int:
-        """The host's time, in nanoseconds since the recording began."""
+        """Return the host's time, in nanoseconds since the recording began."""
         return self._clock_ns() - self._began
 
     def index_of(self, device: torch.device) -> int:
-        """The device's number; a device without one is its kind's current one."""
+        """Return the device's number; a device without a number is its kind's current device."""
         index: int | None = device.index
         backend = self.backends.get(device.type)
         return backend.current() if index is None and backend is not None else index or 0
 
     def name_of(self, device: torch.device) -> str:
-        """`cpu`, or such as `cuda:0`."""
+        """Return `cpu`, or a name such as `cuda:0`."""
         return "cpu" if device.type == "cpu" else f"{device.type}:{self.index_of(device)}"
 
     def watch_of(self, device: torch.device) -> Stopwatch | None:
-        """The device's stopwatch; None for the meta device, where nothing is done."""
+        """Return the device's stopwatch; None for the meta device, which does no work."""
         index = 0 if device.type == "cpu" else self.index_of(device)
         found = self._watches.get((device.type, index))
         if found is not None:
@@ -145,7 +144,7 @@ class Observation:
         return self._watches.setdefault((device.type, index), made)
 
     def waited(self, name: str, device: torch.device, stream: int, began: int) -> None:
-        """The host waited for the device since `began`."""
+        """Record that the host waited for the device since `began`."""
         place = self.name_of(device)
         self.recorder.synchronise(name, place, stream=stream, launched=began, start=began, end=self.now())
         watch = self.watch_of(device)
@@ -153,20 +152,20 @@ class Observation:
             watch.rest()
 
     def is_capturing(self) -> bool:
-        """Whether a graph is being captured, in any thread."""
+        """Return True if any thread captures a graph."""
         return self._open is not None
 
     def capture_began(self, device: torch.device) -> None:
         self._open = Captured(device)
 
     def capture_ended(self, graph: Any) -> None:
-        """`graph` is None where the capture failed."""
+        """Store the capture as that of `graph`; None if the capture failed."""
         if self._open is not None and graph is not None:
             self._graphs[graph] = self._open
         self._open = None
 
     def captured(self, device: torch.device, size_bytes: int, flops: float) -> bool:
-        """Whether what was just launched became part of a graph, and did not run."""
+        """Return True if the last launch became part of a graph, and did not run."""
         graph, backend = self._open, self.backends.get(device.type)
         if graph is None or backend is None or not backend.is_capturing():
             return False
@@ -175,7 +174,7 @@ class Observation:
         return True
 
     def replay(self, graph: Any, device: torch.device, run: Callable[[], Any]) -> Any:
-        """Run a graph once: one kernel."""
+        """Run a graph once, and record it as one kernel."""
         known = self._graphs.get(graph) or Captured(device)
         watch = self.watch_of(known.device)
         if watch is None or not self.recorder.enabled:
@@ -195,25 +194,25 @@ class Observation:
         return out
 
     def made(self, tensor: torch.Tensor, stream: int, place: Place | None) -> None:
-        """An operator gave a tensor of its own."""
+        """Record a new tensor of an operator."""
         backend = self.backends.get(tensor.device.type)
         if self._memory is not None and backend is not None and tensor.layout is torch.strided:
             index = self.index_of(tensor.device)
             self._memory.made(backend, index, self.name_of(tensor.device), tensor, stream, place)
 
     def lacked(self, device: torch.device, error: BaseException, stream: int, place: Place | None) -> None:
-        """An operator was refused memory."""
+        """Record that an operator ran out of memory."""
         backend = self.backends.get(device.type)
         if self._memory is not None and backend is not None:
             self._memory.lacked(backend, self.index_of(device), self.name_of(device), error, stream, place)
 
     def settle(self) -> None:
-        """Wait for the devices that have worked, and find out when."""
+        """Wait for the devices that have worked, and read their times."""
         for watch in list(self._watches.values()):
             watch.settle()
 
     def end(self) -> None:
-        """The last times are found out; what memory does from now on is not written down."""
+        """Read the last times; record nothing that is freed from now on."""
         self.settle()
         if self._memory is not None:
             self._memory.forget()
@@ -238,7 +237,7 @@ def _dtypes(values: Any) -> Iterator[str]:
 
 
 def _at(places: Iterable[int | str], args: Any, kwargs: Any) -> Iterator[Any]:
-    """The arguments at these positions and of these names, as far as the call has them."""
+    """Yield the arguments at these positions and with these names, if the call has them."""
     for place in places:
         if isinstance(place, str):
             yield kwargs.get(place)
@@ -247,7 +246,7 @@ def _at(places: Iterable[int | str], args: Any, kwargs: Any) -> Iterator[Any]:
 
 
 def _device_of(args: Any, kwargs: Any) -> torch.device:
-    """Where an operator works: on the accelerator that one of its tensors is on, or that it is told."""
+    """Return the accelerator of one of the tensors or of the `device` argument; else the CPU."""
     for one in (*_tensors(args), *_tensors(kwargs.values())):
         if one.device.type != "cpu":
             return one.device
@@ -258,7 +257,7 @@ def _device_of(args: Any, kwargs: Any) -> torch.device:
 class ObservingMode(TorchDispatchMode):
     """Sees each operator after autograd, as a device does.
 
-    Autograd's own threads have it too: what they do is put down to the line at which this mode's thread waits for them.
+    Autograd's own threads have it too: their work counts for the line at which this mode's thread waits for them.
     """
 
     def __init__(self, observation: Observation) -> None:
@@ -301,7 +300,7 @@ class ObservingMode(TorchDispatchMode):
         return out
 
     def _write(self, func: Any, op: Operator, call: Any, out: Any, launch: tuple[torch.device, Stopwatch, Lap]) -> None:
-        """An operator was launched, and gave `out`."""
+        """Record an operator that was launched, and returned `out`."""
         (args, kwargs), (device, watch, lap) = call, launch
         if func is aten._to_copy.default:
             non_blocking = bool(kwargs.get("non_blocking", False))
@@ -357,7 +356,7 @@ class ObservingMode(TorchDispatchMode):
             self._waited(name, op.name, watch, lap, place)
 
     def _copy(self, source: Tensor, target: Tensor, non_blocking: bool, name: str, watch: Stopwatch, lap: Lap) -> None:
-        """As CUDA copies; see `gpututor.devices.virtual.tensors.moves`."""
+        """Record a copy as CUDA does it; see `gpututor.devices.virtual.tensors.moves`."""
         recorder, place = self._recorder, self._place()
         start, end = self._observation.name_of(source.device), self._observation.name_of(target.device)
         count = target.numel()
@@ -388,7 +387,7 @@ class ObservingMode(TorchDispatchMode):
             self._to_host(start, target_bytes if non_blocking else source_bytes, name, watch, lap)
 
     def _to_host(self, device: str, size_bytes: int, name: str, watch: Stopwatch, lap: Lap) -> None:
-        """A copy to the host, which waited for it."""
+        """Record a copy to the host, which waited for it."""
         place = self._place()
         row = self._recorder.transfer(
             device, "cpu", size_bytes, name=name, stream=lap.stream, launched=lap.launched, place=place
@@ -403,7 +402,7 @@ class ObservingMode(TorchDispatchMode):
         watch.rest()
 
     def _memory(self, device: torch.device, out: Any, stream: int) -> None:
-        """New tensors are new memory of an accelerator; the CPU's is not watched."""
+        """Record new memory of an accelerator; the CPU's is not recorded."""
         if device.type == "cpu":
             return
         for one in _tensors([out]):
@@ -411,7 +410,7 @@ class ObservingMode(TorchDispatchMode):
                 self._observation.made(one, stream, self._place())
 
     def _place(self) -> Place | None:
-        """The line to put it down to; None for the one that runs now."""
+        """Return the line that launched the work; None for the line that runs now."""
         if threading.get_ident() == self._thread:
             return None
         place = self._recorder.place()

@@ -1,7 +1,7 @@
 """TorchScript on the virtual GPU.
 
-C++ would read the memory of virtual tensors, which have none, when it saves. So a file holds the values as CPU
-tensors, and beside them a small extra file that names their devices. Every PyTorch can read it.
+C++ would read the memory of virtual tensors, which have none, when it saves. So a file holds the values as CPU tensors,
+and a small extra file with their devices. Every PyTorch can read it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _TRANSPOSED_NAMES = ("input", "weight", "bias", "stride", "padding", "output_pad
 
 
 class ForTracing(TorchFunctionMode):
-    """Makes the call that is traced: `aten::convolution` itself is not (torchgen's DONT_RECORD_TRACE)."""
+    """Replaces convolutions by a call that is traced, unlike `aten::convolution` (torchgen's DONT_RECORD_TRACE)."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if func in _CONVOLUTIONS:
@@ -83,7 +83,7 @@ _NO_CUDA = (
     # What a CUDA build says without a GPU.
     *("CUDA driver version is insufficient", "Found no NVIDIA driver on your system"),
 )
-"""What C++ says when a script moves a tensor: it looks for a real GPU, and no mode sees it."""
+"""C++'s messages if a script moves a tensor: it looks for a real GPU, and no mode sees it."""
 _GPU_NAME = re.compile(rb"cuda:\d+")
 _real_trace: Any = torch.jit.trace
 _real_trace_module: Any = torch.jit.trace_module
@@ -98,13 +98,11 @@ _WITHOUT_INPUTS = {"_store_inputs": False}
 
 
 def trace(*args: Any, **kwargs: Any) -> Any:
-    """Stands in for `torch.jit.trace`."""
     with ForTracing():
         return _real_trace(*args, **{**kwargs, **_WITHOUT_INPUTS})
 
 
 def trace_module(*args: Any, **kwargs: Any) -> Any:
-    """Stands in for `torch.jit.trace_module`."""
     with ForTracing():
         return _real_trace_module(*args, **{**kwargs, **_WITHOUT_INPUTS})
 
@@ -117,13 +115,13 @@ def _nodes(block: Any) -> Iterator[Any]:
 
 
 def _tensor_constants(graph: Any) -> list[Any]:
-    """The nodes of a graph that are tensors."""
+    """Return the nodes of a graph that are tensors."""
     found = [node for node in _nodes(graph) if node.kind() == "prim::Constant" and node.hasAttribute("value")]
     return [node for node in found if node.kindOf("value") == "t"]
 
 
 def _device_constants(graph: Any) -> list[Any]:
-    """The nodes of a graph that are devices named as C++ names those of virtual tensors."""
+    """Return the nodes of a graph that are devices, with C++'s names of virtual GPUs."""
     found = [node for node in _nodes(graph) if node.kind() == "prim::Constant" and node.hasAttribute("value")]
     return [node for node in found if node.kindOf("value") == "s" and re.fullmatch(r"meta:\d", node.s("value"))]
 
@@ -137,7 +135,7 @@ def _graphs(program: Any) -> list[Any]:
 
 @dataclass(frozen=True)
 class _Slot:
-    """One tensor that a scripted module holds."""
+    """A tensor that a scripted module holds."""
 
     full_name: str
     owner: Any
@@ -150,7 +148,7 @@ class _Slot:
         self.owner.setattr(self.name, value)
 
     def like(self, value: torch.Tensor) -> torch.Tensor:
-        """`value` as a parameter, if it is to be one: C++ forgets the Python class of what it reads."""
+        """Return `value` as a parameter, if this is one: C++ forgets the Python class of what it reads."""
         return torch.nn.Parameter(value, self.value.requires_grad) if self.is_parameter else value
 
 
@@ -168,7 +166,7 @@ def _slots(program: Any) -> list[_Slot]:
 
 @contextmanager
 def _values_on_host(program: Any) -> Iterator[dict[str, str]]:
-    """The program with CPU tensors in the place of virtual ones; gives the device of each by its name."""
+    """Put CPU tensors in place of virtual ones inside the block; yield the device of each by name."""
     devices: dict[str, str] = {}
     undo: list[Any] = []
     twins: dict[int, torch.Tensor] = {}
@@ -256,7 +254,7 @@ def _holds_virtual(program: Any) -> bool:
 
 
 def _refusing(real: Any, call: str) -> Any:
-    """It works on the tensors' memory in C++, so it is refused for virtual ones."""
+    """Refuse virtual tensors: the real function works on their memory in C++."""
 
     def refuse(program: Any, *args: Any, **kwargs: Any) -> Any:
         if _holds_virtual(program):
@@ -272,7 +270,7 @@ save_for_mobile = _refusing(_ScriptModule._save_for_lite_interpreter, "saving a 
 
 
 def load(f: Any, map_location: Any = None, _extra_files: Any = None, _restore_shapes: bool = False) -> Any:
-    """Stands in for `torch.jit.load`: read on the CPU, then put where `map_location` or the file says."""
+    """Read a file on the CPU, then move it to the devices of `map_location` or of the file."""
     wanted = None if map_location is None else meant_device(map_location)
     written = "" if wanted is not None else _location_in_file(f)
     extra = {**(_extra_files or {}), DEVICES_FILE: ""}
@@ -295,7 +293,7 @@ def load(f: Any, map_location: Any = None, _extra_files: Any = None, _restore_sh
 
 
 def _location_in_file(f: Any) -> str:
-    """The GPU that a file of a CUDA machine names for its tensors; empty if it names none."""
+    """Return the GPU that a file of a CUDA machine names for its tensors; empty if it names none."""
     is_path = isinstance(f, str | os.PathLike)
     start = None if is_path else f.tell()
     try:

@@ -1,6 +1,6 @@
-"""What `torch.cuda` says about memory while the virtual GPU is on.
+"""Memory functions of `torch.cuda`.
 
-Most of it is torch's own Python (`memory_stats`, `memory_summary`): it reaches these functions by their C++ names.
+Most of them are torch's own Python (`memory_stats`, `memory_summary`), which calls these functions by their C++ names.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from gpututor.devices.virtual.memory.pool import Block, Pool
 
 
 def _asked(device: Any) -> CachingAllocator | None:
-    """The memory that a question is about; None before CUDA has started, when every answer is 0."""
+    """Return the memory of a device; None before CUDA has started, when every figure is 0."""
     if not is_initialized():
         return None
     index = active_machine().current.index if device is None else torch_private.cuda_device_index(device, optional=True)
@@ -23,7 +23,7 @@ def _asked(device: Any) -> CachingAllocator | None:
 
 
 def _memory_of(index: int) -> CachingAllocator:
-    """Raises the allocator's own error for a number that it has no GPU for."""
+    """Return a GPU's memory. Raises the allocator's own error for a number without a GPU."""
     gpus = active_machine().gpus
     if not 0 <= index < len(gpus):
         raise cuda_errors.invalid_device_argument(index)
@@ -51,18 +51,18 @@ def max_memory_reserved(device: Any = None) -> int:
 
 
 def mem_get_info(device: Any = None) -> tuple[int, int]:
-    """(free, total) bytes, as the driver sees them."""
+    """Return (free, total) bytes, as the driver sees them."""
     memory = gpu_of(device).memory
     return memory.free, memory.total
 
 
 def nested_statistics(index: int) -> dict[str, Any]:
-    """All figures of a GPU's allocator: figure, pool, metric."""
+    """Return all figures of a GPU's allocator: figure, pool, metric."""
     return _memory_of(index).figures()
 
 
 def _to_reset(index: Any, call: str) -> CachingAllocator:
-    """Before CUDA has started, its allocator knows of no GPU at all, not even of number 0."""
+    """Return a GPU's memory; before CUDA has started, its allocator knows of no GPU at all, not even number 0."""
     if not isinstance(index, int):
         raise RuntimeError(f"invalid argument to {call}")  # torch/csrc/cuda/Module.cpp
     if not is_initialized():
@@ -96,7 +96,7 @@ def allocator_backend() -> str:
 
 
 def snapshot(mempool: Any = None) -> dict[str, Any]:
-    """Every segment with its blocks; no history is kept, so there are no traces."""
+    """Return every segment with its blocks; there is no history, so there are no traces."""
     segments = []
     for gpu in active_machine().gpus:
         gpu.memory.settle()

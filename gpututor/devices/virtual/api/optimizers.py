@@ -19,13 +19,13 @@ from gpututor.devices.virtual.profiler.session import current
 from gpututor.devices.virtual.tensors.tensor import VirtualTensor
 
 FOR_OPTIMIZERS = [torch.Tensor, torch.nn.Parameter, VirtualTensor]
-"""The types whose parameters an optimiser may update together."""
+"""The types whose parameters an optimizer may update together."""
 FOR_GRADIENTS = [torch.Tensor, VirtualTensor]
 """The types whose gradients may be clipped together."""
 
 
 def group_by_device_and_dtype(*args: Any, **kwargs: Any) -> dict[tuple[torch.device, torch.dtype], Any]:
-    """Stands in for C++'s grouping, which names the devices of virtual tensors in C++'s way."""
+    """Group tensors as C++ does, with Python's names of the devices of virtual tensors."""
     groups = torch_private.group_tensors(*args, **kwargs)
     return {
         (python_device(device) if device.type == "meta" else device, *rest): group
@@ -38,11 +38,11 @@ _real_enter: Any = _profiler.record_function.__enter__
 _real_exit: Any = _profiler.record_function.__exit__
 _RANGE = "_range_of_virtual_gpu"
 _TORCHS_OWN = ("Optimizer.", "enumerate(DataLoader)#", "DistributedDataParallel.")
-"""How the names of ranges begin that no program wrote: they are for profiles, and would fill a trace."""
+"""Prefixes of ranges that no program wrote: they are for profiles, and would fill a trace."""
 
 
 def enter_range(self: Any) -> Any:
-    """Stands in for `record_function.__enter__`, which every optimiser step calls: an operator, for nobody's use."""
+    """Enter a range without running an operator if no profiler listens: every optimizer step calls this."""
     session = None
     if _profiler._is_profiler_enabled:
         session = current()
@@ -56,7 +56,6 @@ def enter_range(self: Any) -> Any:
 
 
 def leave_range(self: Any, *exception: Any) -> None:
-    """Stands in for `record_function.__exit__`."""
     if self.record is not None:
         _real_exit(self, *exception)
         return
@@ -78,13 +77,13 @@ _attend = TransformerEncoderLayer._sa_block
 
 
 def attend(self: Any, x: torch.Tensor, attn_mask: Any, key_padding_mask: Any, is_causal: bool = False) -> torch.Tensor:
-    """The layer's attention, x (n, steps, width), by `attn_mask` alone where CUDA's layer is fused."""
+    """Run the layer's attention, x (n, steps, width), by `attn_mask` alone if CUDA's layer is fused."""
     hinted = is_causal and not _is_fused_on_cuda(self, x)
     return _attend(self, x, attn_mask, key_padding_mask, is_causal=hinted)
 
 
 def _is_fused_on_cuda(layer: Any, x: torch.Tensor) -> bool:
-    """What `TransformerEncoderLayer.forward` asks, but for what is so of every virtual tensor."""
+    """Return the decision of `TransformerEncoderLayer.forward`, without conditions that every virtual tensor meets."""
     attention = layer.self_attn
     return bool(
         torch.backends.mha.get_fastpath_enabled()

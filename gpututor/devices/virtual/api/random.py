@@ -1,4 +1,4 @@
-"""Random numbers: one generator for each virtual GPU, and `torch.Generator` on a device."""
+"""Random numbers: a generator for each virtual GPU, and `torch.Generator` on a device."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class _Kind(type(_RealGenerator)):  # type: ignore[misc]
 
 
 class DeviceGenerator(_RealGenerator, metaclass=_Kind):  # type: ignore[misc]
-    """Stands in for `torch.Generator`: it draws on the CPU for whichever device it is for."""
+    """`torch.Generator` that draws on the CPU for any device."""
 
     _python_device: torch.device
 
@@ -33,7 +33,7 @@ class DeviceGenerator(_RealGenerator, metaclass=_Kind):  # type: ignore[misc]
 
     @classmethod
     def on(cls, device: torch.device) -> DeviceGenerator:
-        """A generator for a device that is known; asks for no machine and starts none."""
+        """Return a generator for a known device, without starting a machine."""
         self = _RealGenerator.__new__(cls, "cpu")
         self._python_device = device
         return cast(DeviceGenerator, self)
@@ -43,13 +43,12 @@ class DeviceGenerator(_RealGenerator, metaclass=_Kind):  # type: ignore[misc]
         return self._python_device
 
     def clone_state(self) -> DeviceGenerator:
-        """Another generator for the same device, in the same state."""
+        """Return another generator for the same device, in the same state."""
         clone = type(self).on(self._python_device)
         clone.set_state(self.get_state())
         return clone
 
     def get_offset(self) -> int:
-        """How far CUDA's generator has counted; one that draws on the CPU counts otherwise."""
         self._refuse("get_offset")
         return int(super().get_offset())
 
@@ -82,7 +81,7 @@ DeviceGenerator.__module__, DeviceGenerator.__name__, DeviceGenerator.__qualname
 
 
 def generator_kind(generator: Any) -> str:
-    """The kind of device that a generator was made for; torch's own are the CPU's."""
+    """Return the kind of device that a generator was made for; torch's own are the CPU's."""
     device: torch.device = getattr(generator, "_python_device", CPU)
     return device.type
 
@@ -94,7 +93,7 @@ def _rebuilt(device: str, state: torch.Tensor) -> DeviceGenerator:
 
 
 class DefaultGenerators(Sequence[torch.Generator]):
-    """Stands in for `torch.cuda.default_generators`: each GPU's own."""
+    """`torch.cuda.default_generators`: each GPU's own."""
 
     def __len__(self) -> int:
         return len(active_machine().gpus)
@@ -105,14 +104,14 @@ class DefaultGenerators(Sequence[torch.Generator]):
 
 
 def _gpu(device: Any) -> VirtualGpu:
-    """As torch.cuda.random reads its argument: `cuda` is the current GPU, -1 too."""
+    """Return the GPU as torch.cuda.random reads its argument: `cuda` is the current GPU, -1 too."""
     machine = active_machine()
     machine.start()
     return machine.gpus[python_device("cuda" if device in (None, -1) else device).index]
 
 
 def _put_off() -> bool:
-    """Whether CUDA would keep a seed for its start, which never comes: without GPUs, and in a forked child."""
+    """Return True if CUDA would queue a seed for its start, which never comes: without GPUs, and in a forked child."""
     machine = active_machine()
     return machine.in_bad_fork or not machine.gpus
 

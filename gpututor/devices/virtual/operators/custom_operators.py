@@ -39,7 +39,7 @@ def run(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 
 
 def _backend(given: list[Any]) -> str:
-    """The dispatch key of the device that the tensors, or else a `device` argument, are on."""
+    """Return the dispatch key of the device of the tensors, or else of a `device` argument."""
     kinds = {one.device.type for one in given if isinstance(one, torch.Tensor)}
     kinds = kinds or {one.type for one in given if isinstance(one, torch.device)}
     if "cuda" in kinds or (kinds == {"meta"} and any(_is_virtual(one) for one in given)):
@@ -48,7 +48,7 @@ def _backend(given: list[Any]) -> str:
 
 
 def _is_virtual(value: Any) -> bool:
-    """C++ calls a virtual GPU meta:0."""
+    """Return True for a virtual GPU, which C++ calls meta:0."""
     return isinstance(value, torch.device) and value.index is not None
 
 
@@ -82,7 +82,7 @@ def py_impl(self: Any, k: Any) -> Any:
 
 
 def _torch_asks(frame: FrameType | None) -> bool:
-    """Say if torch, which imports some modules late, or the virtual GPU registers for itself."""
+    """Return True if torch, which imports some modules late, or the virtual GPU itself registers."""
     while frame is not None:
         module = str(frame.f_globals.get("__name__"))
         if module not in ("torch.library", "torch._ops") and not module.startswith("torch._library."):

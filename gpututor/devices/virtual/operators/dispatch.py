@@ -1,4 +1,4 @@
-"""Dispatch: runs one operator on the virtual GPU."""
+"""Dispatch: runs an operator on the virtual GPU."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from gpututor.devices.virtual.tensors.tensor import VirtualTensor, on_device
 
 
 def numbers_as_tensors(func: Any, args: tuple[Any, ...]) -> tuple[Any, ...] | None:
-    """The arguments with a CPU tensor in the place of each number that the operator takes as a tensor; None if none."""
+    """Return the arguments with CPU tensors for numbers that the operator takes as tensors; None if there are none."""
     declared = func._schema.arguments
     found = False
     settled = []
@@ -43,7 +43,7 @@ Tensor = torch.Tensor
 _STRIDED = torch.strided
 _TO_COPY = torch.ops.aten._to_copy.default
 _READ_ON_HOST = (torch.ops.aten._local_scalar_dense.default, torch.ops.aten._is_all_true.default)
-"""No kernels, but the host reads values; views and the like do not."""
+"""Operators that are no kernels, but read values on the host; views and the like do not."""
 _ZERO_TENSOR = torch.ops.aten._efficientzerotensor.default
 
 
@@ -117,7 +117,7 @@ class DeviceMode(TorchDispatchMode):
 
 
 def _with_memory(value: Any) -> Any:
-    """One made before the virtual GPU was entered may have none, and a list may hold such."""
+    """Give memory to a tensor, or the tensors of a list, from before the virtual GPU was entered."""
     if type(value) is Tensor:
         return torch_private.with_memory(value)
     if type(value) is list and value and isinstance(value[0], Tensor):
@@ -126,14 +126,14 @@ def _with_memory(value: Any) -> Any:
 
 
 def _make_pinned(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """A factory of page-locked memory that no function mode saw, such as that of `save_on_cpu`."""
+    """Run a factory of page-locked memory that no function mode saw, such as that of `save_on_cpu`."""
     out = func(*args, **{**kwargs, "pin_memory": False})
     pin(out)
     return out
 
 
 def is_virtual_device(device: torch.device) -> bool:
-    """Whether C++ means a virtual GPU: it calls them meta:0, and cuda only where a default device says so."""
+    """Return True for a virtual GPU: C++ calls it meta:0, and cuda only for a default device."""
     if device.type == "meta":
         return device.index is not None
     # Beside a real GPU, a kernel of a real tensor, such as those of its backward pass, asks for scratch memory on cuda.
@@ -151,7 +151,7 @@ def _device_of(out: Any, args: tuple[Any, ...]) -> str:
 
 
 def _composed(func: Any, op: Operator, args: Any, kwargs: dict[str, Any]) -> Any:
-    """Run an operator that calls others: the calls are seen, and this one is no kernel."""
+    """Run an operator that calls others: the calls are seen, and this operator is no kernel."""
     if op.custom:
         return custom_operators.run(func, tuple(args), kwargs)
     with DeviceMode():
@@ -159,7 +159,7 @@ def _composed(func: Any, op: Operator, args: Any, kwargs: dict[str, Any]) -> Any
 
 
 def run(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """One operator that has at least one virtual tensor among its arguments."""
+    """Run an operator that has at least one virtual tensor among its arguments."""
     op = OPERATORS.get(id(func)) or describe(func)
     if op.rule is not None:
         for value in args:
@@ -244,7 +244,7 @@ def run(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 def _on_its_device(
     op: Operator, inputs: UnwrappedArguments, args: tuple[Any, ...], out: Any, device: torch.device
 ) -> Any:
-    """What the CPU gave, as the operator gives it on `device`."""
+    """Return the CPU's result as the operator returns it on `device`."""
     if op.returns_nothing:
         return None
     if op.is_fresh:
@@ -260,7 +260,7 @@ def _on_its_device(
 def _run_mixed(
     func: Any, op: Operator, inputs: UnwrappedArguments, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> Any:
-    """Tensors on several devices: CUDA moves indices and the values that they are given, and refuses the rest."""
+    """Run an operator on several devices: CUDA moves indices and the values put at them, and refuses the rest."""
     for wrapper in inputs.wrappers:
         active_machine().home(wrapper._device)
     if op.puts_at_indices and operands.has_strays(args):
@@ -273,7 +273,7 @@ def _run_mixed(
 
 
 def _put_with_strays(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """An assignment whose indices, or whose one value, are elsewhere than what it writes to: CUDA moves them there."""
+    """Run an assignment whose indices, or whose single value, are on another device: CUDA moves them to the target."""
     target, indices, value, *rest = args
     device = target.device
 
@@ -292,7 +292,7 @@ def _put_with_strays(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -
 
 
 def make(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """One operator that makes a tensor on a virtual GPU from none."""
+    """Run an operator that makes a tensor on a virtual GPU from none."""
     op = OPERATORS.get(id(func)) or describe(func)
     if op.rule is not None:
         return op.rule(func, args, kwargs)

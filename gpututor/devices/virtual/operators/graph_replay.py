@@ -1,7 +1,7 @@
-"""The values of a CUDA graph: each captured operator is computed again, into the tensors that it gave then.
+"""The values of a CUDA graph: each captured operator is computed again, into the tensors that it returned then.
 
-CUDA runs nothing during a capture. Here operators are computed, as their outputs are needed for what comes next; what
-they wrote to that was there before is put back at the end.
+CUDA runs nothing during a capture. Here operators are computed, as later operators need their outputs; earlier tensors
+that they wrote to are restored at the end.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _COPIES = ("aten::copy_", "aten::_to_copy")
 
 
 def _capture(machine: VirtualMachine, gpu: VirtualGpu) -> GraphCapture | None:
-    """The capture that takes what this thread does on `gpu`; raises CUDA's error where it has failed."""
+    """Return the capture that takes this thread's work on `gpu`, or None. Raises CUDA's error if it has failed."""
     capture = machine.capture
     if capture is None or not capture.takes(gpu.index, machine.stream_of(gpu)):
         return None
@@ -33,7 +33,7 @@ def _capture(machine: VirtualMachine, gpu: VirtualGpu) -> GraphCapture | None:
 
 
 def save_before(machine: VirtualMachine, gpu: VirtualGpu, op: Operator, args: Sequence[Any], kwargs: Any) -> None:
-    """An operator is about to be called on the CPU: what it writes to is put back when the capture ends."""
+    """Save what an operator is about to write to, for the end of the capture."""
     capture = _capture(machine, gpu)
     if capture is not None:
         unsaid = (args[place] for place in op.facts.writes if place < len(args))
@@ -42,7 +42,7 @@ def save_before(machine: VirtualMachine, gpu: VirtualGpu, op: Operator, args: Se
 
 
 def save_before_copy(machine: VirtualMachine, devices: tuple[torch.device, ...], target: Tensor) -> None:
-    """The same for a copy between `devices`."""
+    """Save the target of a copy between `devices`."""
     capture = _capture_of_copy(machine, devices)
     if capture is not None:
         _save(capture, target)
@@ -63,7 +63,7 @@ def _restore(storage: torch.UntypedStorage, saved: torch.UntypedStorage) -> None
 
 
 def forget_effects(capture: GraphCapture) -> None:
-    """Put everything back that the capture wrote to: on CUDA nothing has run so far."""
+    """Restore everything that the capture wrote to: on CUDA nothing has run so far."""
     with torch_private.host_only():
         for undo in capture.undo.values():
             undo()
@@ -72,9 +72,9 @@ def forget_effects(capture: GraphCapture) -> None:
 def capture_operator(
     machine: VirtualMachine, gpu: VirtualGpu, op: Operator, wrappers: Sequence[VirtualTensor], call: Any, out: Any
 ) -> Any:
-    """Remember an operator that was called on the CPU with `call`, as (arguments, keywords), and gave `out`.
+    """Remember an operator that was called on the CPU with `call`, as (arguments, keywords), and returned `out`.
 
-    `wrappers` are its virtual tensors. Returns what it gave, as the tensors that replays write to.
+    `wrappers` are its virtual tensors. Returns the results, as the tensors that replays write to.
     """
     capture = _capture(machine, gpu)
     if capture is None:
@@ -96,11 +96,11 @@ def capture_operator(
 
 
 def _nothing() -> None:
-    """What a replay computes without values."""
+    """Compute nothing, for a replay without values."""
 
 
 def _at_capture(value: Any, virtual: set[int]) -> Any:
-    """What a graph keeps of an argument: of a tensor that stands for a number, on the CPU, its value at that time."""
+    """Return what a graph stores of an argument: of a CPU tensor that stands for a number, its value at that time."""
     return value.clone() if isinstance(value, Tensor) and id(value) not in virtual else value
 
 
@@ -124,13 +124,13 @@ def _capture_of_copy(machine: VirtualMachine, devices: tuple[torch.device, ...])
 
 
 def refuse_sparse(machine: VirtualMachine, gpu: VirtualGpu) -> None:
-    """Raises `NotImplementedError` in a capture."""
+    """Raise `NotImplementedError` in a capture."""
     if _capture(machine, gpu) is not None:
         raise cuda_errors.unsupported("sparse tensors in CUDA graphs")
 
 
 def replay(steps: tuple[Callable[[], None], ...]) -> None:
-    """Compute everything again, in order; nothing of it is put on the clock."""
+    """Compute everything again, in order, without advancing the clock."""
     with torch.no_grad(), torch_private.host_only():
         for step in steps:
             step()
@@ -149,7 +149,7 @@ def _resolved(out: Any) -> Any:
 
 
 def _write(new: Any, old: Any, known: set[int]) -> None:
-    """New values into the tensors of the capture; those that share memory with an input have them already."""
+    """Write new values into the tensors of the capture; those that share memory with an input have them already."""
     if isinstance(old, Tensor):
         if torch_private.storage_id(old) not in known:
             old.copy_(new)

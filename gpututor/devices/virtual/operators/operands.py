@@ -22,7 +22,7 @@ _LEAVES = frozenset({int, float, bool, type(None), str, torch.dtype, torch.devic
 
 
 def bytes_of(value: Any) -> int:
-    """The bytes of the tensors in `value`, lists within lists included."""
+    """Return the bytes of the tensors in `value`, lists within lists included."""
     if isinstance(value, Tensor):
         return value.nbytes if value.layout is torch.strided else 0
     if type(value) is tuple or type(value) is list:
@@ -31,21 +31,21 @@ def bytes_of(value: Any) -> int:
 
 
 class UnwrappedArguments:
-    """What was found while the arguments were unwrapped."""
+    """Unwraps the arguments of an operator, and describes them."""
 
     __slots__ = ("device", "lazy", "mixed", "size_bytes", "sparse", "wrappers")
 
     def __init__(self) -> None:
         self.device: torch.device | None = None
         self.lazy = False
-        """Whether one of them has a conjugate or negative bit."""
+        """True if any of them has a conjugate or negative bit."""
         self.mixed = False
         self.size_bytes = 0
         self.sparse = False
         self.wrappers: list[VirtualTensor] = []
 
     def unwrap_all(self, args: Any, op: Operator) -> list[Any]:
-        """The positional arguments with CPU tensors in the place of virtual ones."""
+        """Return the positional arguments with CPU tensors in place of virtual ones."""
         hosts = list(args)
         for position, value in enumerate(args):
             kind = type(value)
@@ -73,7 +73,7 @@ class UnwrappedArguments:
         return host
 
     def unwrap(self, value: Any, op: Operator, where: int | str) -> Any:
-        """`value` with CPU tensors in the place of virtual ones."""
+        """Return `value` with CPU tensors in place of virtual ones."""
         kind = type(value)
         if kind is VirtualTensor:
             return self._enter(value)
@@ -93,7 +93,7 @@ class UnwrappedArguments:
 
 
 def resolved(host: Tensor) -> Tensor:
-    """A new tensor has no conjugate or negative bit, though a CPU kernel may give it one; only complex ones do."""
+    """Resolve conjugate and negative bits, which a new tensor lacks, though a CPU kernel may set them."""
     if not host.dtype.is_complex and not host.is_neg():
         return host
     if host.is_conj():
@@ -102,14 +102,14 @@ def resolved(host: Tensor) -> Tensor:
 
 
 def fresh(out: Any, device: torch.device) -> Any:
-    """New tensors, each with a block of its own, on `device`."""
+    """Return new tensors, each with a block of its own, on `device`."""
     if type(out) is Tensor:
         return on_device(resolved(out), device)
     return [on_device(resolved(one), device) for one in out]
 
 
 def wrap(out: Any, wrappers: list[VirtualTensor], device: torch.device) -> Any:
-    """What the CPU gave, on `device`: an argument comes back as itself, a view shares its block."""
+    """Return the CPU's results on `device`: an argument is returned itself, a view shares its block."""
     if isinstance(out, Tensor):
         if type(out) is VirtualTensor:
             return out
@@ -129,7 +129,7 @@ def wrap(out: Any, wrappers: list[VirtualTensor], device: torch.device) -> Any:
 
 
 def follow_host(wrapper: VirtualTensor) -> None:
-    """An operator changed the shape of the values in place: the wrapper follows, and its block grows."""
+    """Adapt the wrapper to values whose shape changed in place; its block grows."""
     host = wrapper._host
     wrapper._block.grow(host.untyped_storage().nbytes())
     if wrapper.size() != host.size() or wrapper.stride() != host.stride():
@@ -137,12 +137,12 @@ def follow_host(wrapper: VirtualTensor) -> None:
 
 
 def is_on_other_device(index: Any, device: torch.device) -> bool:
-    """Whether an index tensor is on a GPU other than `device`; CPU index tensors may stand anywhere."""
+    """Return True for an index tensor on a GPU other than `device`; CPU index tensors are allowed anywhere."""
     return isinstance(index, torch.Tensor) and index.is_cuda and index.device != device
 
 
 def has_strays(args: tuple[Any, ...]) -> bool:
-    """Whether the indices of an `index_put`, or its single value, are elsewhere than the tensor that it writes to."""
+    """Return True if indices of an `index_put`, or its single value, are on another GPU than the target."""
     target, indices, value = args[:3]
     device = target.device
     return any(is_on_other_device(one, device) for one in indices) or (
@@ -171,7 +171,7 @@ def _tensors(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> lis
 
 
 def _wrapper_name(op: Operator, kernel: str, tensors: list[tuple[str, torch.Tensor]], of_operator: bool) -> str | None:
-    """What PyTorch's generator calls the C++ function that compares devices; None where no such one does.
+    """Return the name that PyTorch's generator gives the C++ function that compares devices, or None.
 
     A structured kernel's name ends with its overload's, another's begins with it
     (torchgen/dest/register_dispatch_key.py).
@@ -196,9 +196,9 @@ def _is_pointwise(op: Operator) -> bool:
 
 
 def device_mismatch_error(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> RuntimeError | None:
-    """The error for an operator whose tensors are on more than one device.
+    """Return the error for an operator whose tensors are on more than one device.
 
-    None for one that compares no devices itself: those that it is made of do.
+    Returns None for an operator that compares no devices itself, as it is composed of others that do.
     """
     tensors = _tensors(op, args, kwargs)
     short = op.func.overloadpacket.__name__
@@ -240,7 +240,7 @@ def device_mismatch_error(op: Operator, args: tuple[Any, ...], kwargs: dict[str,
 
 
 def _two_devices(tensors: list[tuple[str, torch.Tensor]]) -> RuntimeError:
-    """TensorIterator's words: it takes the first GPU that it meets as the common device, wherever the CPU's stands."""
+    """Return TensorIterator's error: its common device is the first GPU among the tensors, even after a CPU tensor."""
     devices = list(dict.fromkeys(one.device for _, one in tensors))
     devices.sort(key=lambda device: device.type == "cpu")
     return RuntimeError(

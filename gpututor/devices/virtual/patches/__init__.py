@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gpututor.devices.virtual.patches import cuda, torch
 from gpututor.devices.virtual.patches.cuda import CUDA_BUILD
-from gpututor.devices.virtual.patches.patch import Patch
+from gpututor.devices.virtual.patches.patch import Patch, unsupported_calls
 from gpututor.devices.virtual.patches.torch import TIME
 
 __all__ = ["CUDA_BUILD", "PATCHES", "TIME"]
@@ -19,4 +19,5 @@ PATCHES: tuple[Patch, ...] = (
     *torch.SAVING,
     *torch.DISTRIBUTED,
     *torch.THREADS,
+    *unsupported_calls(),
 )

@@ -2,25 +2,11 @@
 
 from __future__ import annotations
 
-import torch
-
 from gpututor.devices.virtual import threads
 from gpututor.devices.virtual.api import accelerator, devices, graphs, memory, nvtx, random, streams, tensor_types
 from gpututor.devices.virtual.api.unsupported import refused_function
-from gpututor.devices.virtual.patches.patch import Patch, patch_all, refuse, refuse_classes
+from gpututor.devices.virtual.patches.patch import Patch, patch_all
 from gpututor.devices.virtual.profiler import profile
-
-_CUDA_AND_STREAMS = ("torch.cuda", "torch.cuda.streams")
-_CUDA_AND_GRAPHS = ("torch.cuda", "torch.cuda.graphs")
-_CUDA_AND_MEMORY = ("torch.cuda", "torch.cuda.memory")
-_TUNABLE = (
-    "enable tuning_enable tuning_is_enabled record_untuned_enable record_untuned_is_enabled set_max_tuning_duration "
-    "get_max_tuning_duration set_max_tuning_iterations get_max_tuning_iterations set_filename get_filename get_results "
-    "get_validators read_file tune_gemm_in_file mgpu_tune_gemm_in_file set_rotating_buffer_size "
-    "get_rotating_buffer_size set_numerical_check_tolerances"
-    # torch 2.9 has these too.
-    + "".join(f" {name}" for name in ("write_file", "write_file_on_exit") if hasattr(torch.cuda.tunable, name))
-)
 
 CUDA: tuple[Patch, ...] = (
     *patch_all(
@@ -58,7 +44,7 @@ CUDA: tuple[Patch, ...] = (
         _maybe_exchange_device=devices.maybe_exchange_device,
     ),
     *patch_all(
-        _CUDA_AND_STREAMS,
+        ("torch.cuda", "torch.cuda.streams"),
         "streams and events are on the machine's clock",
         Stream=streams.CudaStream,
         Event=streams.CudaEvent,
@@ -88,7 +74,7 @@ CUDA: tuple[Patch, ...] = (
         _cuda_isCurrentStreamCapturing=streams.is_current_stream_capturing,
     ),
     *patch_all(
-        _CUDA_AND_GRAPHS,
+        ("torch.cuda", "torch.cuda.graphs"),
         "graphs are captured and replayed in Python; torch's own `graph` would store a stream of this machine",
         is_current_stream_capturing=streams.is_current_stream_capturing,
         CUDAGraph=graphs.CUDAGraph,
@@ -96,29 +82,13 @@ CUDA: tuple[Patch, ...] = (
     ),
     *patch_all("torch.cuda.graphs", "torch's own functions call it", _graph_pool_handle=graphs.new_pool),
     *patch_all("torch._C", "torch.cuda.graph calls it before a capture", _host_emptyCache=graphs.empty_host_memory),
-    *refuse_classes("torch.cuda", "MemPool GreenContext CUDAPluggableAllocator ExternalStream CudaError"),
-    *refuse_classes("torch.cuda", " ".join(tensor_types.STORAGE_TYPES)),
-    *refuse_classes("torch.cuda.streams", "ExternalStream"),
-    *refuse_classes("torch.cuda.memory", "MemPool CUDAPluggableAllocator"),
-    *refuse_classes("torch.cuda.green_contexts", "GreenContext"),
-    *refuse_classes("torch.cuda.gds", "GdsFile"),
-    *refuse("torch.cuda.gds", "gds_register_buffer gds_deregister_buffer"),
-    *refuse(
-        "torch.cuda",
-        "get_stream_from_external _busy_wait_for_flag cudart check_error _compile_kernel use_mem_pool "
-        "current_blas_handle current_solver_handle",
-    ),
-    *refuse("torch.cuda.memory", "use_mem_pool"),
-    *refuse("torch.cuda.jiterator", "_create_jit_fn _create_multi_output_jit_fn"),
     *patch_all(
         "torch.cuda.profiler",
         "a range of the trace; torch's own `profile` calls them",
         start=nvtx.start_capture,
         stop=nvtx.stop_capture,
     ),
-    *refuse("torch.cuda.profiler", "init cudart check_error"),
     *patch_all("torch.cuda.tunable", "nothing is tuned: no GEMM has two kernels here", is_enabled=lambda: False),
-    *refuse("torch.cuda.tunable", _TUNABLE),
     *patch_all(
         "torch.cuda.nvtx",
         "ranges nest, and are recorded in the trace",
@@ -128,7 +98,6 @@ CUDA: tuple[Patch, ...] = (
         range_end=nvtx.range_end,
         mark=nvtx.mark,
     ),
-    *refuse("torch.cuda.nvtx", "_device_range_start _device_range_end"),
     *patch_all("torch.cuda", "tensor types of a device", **tensor_types.TENSOR_TYPES),
     *patch_all("torch.cuda.sparse", "tensor types of a device", **tensor_types.SPARSE_TENSOR_TYPES),
     *patch_all("torch.cuda", "its length depends on the machine", default_generators=random.DefaultGenerators()),
@@ -139,7 +108,6 @@ CUDA: tuple[Patch, ...] = (
         is_available=devices.has_cudnn,
         version=devices.cudnn_version,
     ),
-    *refuse("torch.backends.cuda", "blas_workspace_size cublas_workspace_size cublaslt_workspace_size"),
 )
 
 CUDA_BUILD: tuple[Patch, ...] = (
@@ -172,8 +140,6 @@ ACCELERATOR: tuple[Patch, ...] = (
         _accelerator_resetAccumulatedStats=memory.reset_accumulated,
         _accelerator_emptyHostCache=accelerator.empty_host_cache,
     ),
-    *refuse_classes("torch.accelerator", "Graph"),
-    *refuse_classes("torch.accelerator.graphs", "Graph"),
     *patch_all(
         "torch",
         "a virtual GPU's are on its clock; C++ would make the CPU's",
@@ -199,7 +165,10 @@ ACCELERATOR: tuple[Patch, ...] = (
     *patch_all(
         "torch._C",
         "called before a program is run again under valgrind; torch.utils.benchmark itself is rarely imported",
-        _valgrind_supported_platform=refused_function("torch.utils.benchmark.Timer.collect_callgrind"),
+        _valgrind_supported_platform=refused_function(
+            "torch.utils.benchmark.Timer.collect_callgrind",
+            "It counts a real CPU's instructions: use timeit() or blocked_autorange().",
+        ),
     ),
     *patch_all("torch", "its first result is remembered", get_device_module=accelerator.get_device_module),
     *patch_all(
@@ -216,15 +185,9 @@ ACCELERATOR: tuple[Patch, ...] = (
 )
 
 
-_NO_HISTORY = (
-    "list_gpu_processes caching_allocator_alloc caching_allocator_delete caching_allocator_enable "
-    "change_current_allocator host_memory_stats reset_accumulated_host_memory_stats reset_peak_host_memory_stats "
-    "host_memory_stats_as_nested_dict"
-)
-
 MEMORY: tuple[Patch, ...] = (
     *patch_all(
-        _CUDA_AND_MEMORY,
+        ("torch.cuda", "torch.cuda.memory"),
         "called often: without the detour through all figures",
         memory_allocated=memory.memory_allocated,
         max_memory_allocated=memory.max_memory_allocated,
@@ -250,9 +213,6 @@ MEMORY: tuple[Patch, ...] = (
         is_initialized=devices.is_initialized,
         _lazy_init=devices.lazy_init,
     ),
-    *refuse("torch.cuda", _NO_HISTORY),
-    *refuse("torch.cuda.memory", _NO_HISTORY + " _record_memory_history"),
-    *refuse("torch.cuda", "utilization temperature power_draw clock_rate memory_usage device_memory_used"),
 )
 
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
+import tomllib
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import reduce
+from pathlib import Path
 from types import FunctionType
 from typing import Any
 
@@ -34,13 +36,12 @@ class Patch:
                 owner = reduce(getattr, parts, sys.modules[package])
         return owner
 
-    def has_owner(self) -> bool:
-        """Return True if this torch has the owner."""
+    def is_in_torch(self) -> bool:
+        """Return True if this torch has the attribute."""
         try:
-            self.owner_object()
+            return hasattr(self.owner_object(), self.name)
         except options.TorchNotSupported:
             return False
-        return True
 
 
 _ABSENT = object()
@@ -90,18 +91,15 @@ def patch_all(owners: str | tuple[str, ...], why: str, **replacements: Any) -> l
     return [Patch(owner, name, new, why) for owner in owners for name, new in replacements.items()]
 
 
-def refuse_classes(owner: str, names: str) -> list[Patch]:
-    """Return rows that replace classes, whose names are separated by spaces, with unsupported ones."""
-    return _refused(owner, names, unsupported_stub)
-
-
-def refuse(owner: str, names: str) -> list[Patch]:
-    """Return rows that replace functions, whose names are separated by spaces, with unsupported ones."""
-    return _refused(owner, names, refused_function)
-
-
-def _refused(owner: str, names: str, stub: Callable[[str], Any]) -> list[Patch]:
+def unsupported_calls() -> Iterator[Patch]:
+    """Yield the rows of `unsupported.toml` that this torch has; an older torch needs no refusal of later features."""
+    with Path(__file__).with_name("unsupported.toml").open("rb") as file:
+        table = tomllib.load(file)
     why = "not built: fails here, with its name, instead of somewhere inside torch"
-    rows = [Patch(owner, name, stub(f"{owner}.{name}"), why) for name in names.split()]
-    # An older torch needs no refusal of later features.
-    return [row for row in rows if row.has_owner()]
+    for calls in table["calls"]:
+        for kind, stub in (("functions", refused_function), ("classes", unsupported_stub)):
+            for owner, names in calls.get(kind, {}).items():
+                for name in names.split():
+                    patch = Patch(owner, name, stub(f"{owner}.{name}", calls["instead"]), why)
+                    if patch.is_in_torch():
+                        yield patch

@@ -17,7 +17,7 @@ from gpututor.devices.virtual.clock import python_time
 from gpututor.devices.virtual.clock.python_time import FUNCTIONS, PERF_COUNTER
 from gpututor.devices.virtual.distributed import child_processes, comm, communicator
 from gpututor.devices.virtual.operators import autocast, custom_operators, special
-from gpututor.devices.virtual.patches.patch import Patch, patch_all, refuse
+from gpututor.devices.virtual.patches.patch import Patch, patch_all
 from gpututor.devices.virtual.tensors import module_to, serialization, storage, tensor
 from gpututor.devices.virtual.threads import real_wait as _wait
 
@@ -144,7 +144,6 @@ DISTRIBUTED: tuple[Patch, ...] = (
     *patch_all(
         "torch.cuda.nccl", "a CPU build warns that it has no NCCL", is_available=communicator.has_nccl_functions
     ),
-    *refuse("torch.cuda.nccl", "all_gather all_reduce broadcast init_rank reduce reduce_scatter unique_id"),
     *patch_all(
         "torch.nn.parallel._functions",
         "it remembers streams for the life of the process",
@@ -243,7 +242,6 @@ TENSORS: tuple[Patch, ...] = (
         fallback=custom_operators.fallback,
     ),
     *patch_all("torch._ops.OperatorBase", "the same by its other name", py_impl=custom_operators.py_impl),
-    *refuse("torch.func", "linearize"),
     *patch_all(
         "torch.autograd", "device names in hooks and custom Functions", _engine_run_backward=unsupported.run_backward
     ),

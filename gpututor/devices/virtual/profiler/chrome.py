@@ -19,7 +19,7 @@ _CATEGORIES = {"operator": "cpu_op", "range": "user_annotation", "call": "cuda_r
 
 
 def save(path: str, results: Any, tree: Tree, machine: VirtualMachine, *, with_cpu: bool, memory: bool) -> None:
-    """Write the profile. Everything but the events, such as metadata, is what torch's own profile of the CPU has."""
+    """Write the profile. All but the events, such as metadata, comes from torch's own profile of the CPU."""
     with TemporaryDirectory() as folder:
         draft = Path(folder, "trace.json")
         results.save(str(draft))
@@ -31,7 +31,7 @@ def save(path: str, results: Any, tree: Tree, machine: VirtualMachine, *, with_c
 
 
 def _heading(text: str) -> Json:
-    """What stands before the events, a line for each; Kineto escapes nothing in keys, so some may be no JSON."""
+    """Return the entries before the events, one a line; Kineto escapes nothing in keys, so some may be no JSON."""
     found: Json = {}
     for line in text.partition('"traceEvents"')[0].splitlines():
         try:
@@ -149,7 +149,6 @@ class _Lanes:
         self._found.append({"ph": "i", "s": "t", "cat": "cpu_instant_event", "name": "[memory]", **where, "args": args})
 
     def _labels(self) -> list[Json]:
-        """Names of the lanes."""
         found = [
             self._label("process_name", self._process, 0, name="python"),
             self._label("process_labels", self._process, 0, labels="CPU"),

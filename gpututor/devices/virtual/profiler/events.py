@@ -1,4 +1,4 @@
-"""The `FunctionEvent`s of a profile, of which torch makes its tables."""
+"""The `FunctionEvent`s of a profile, from which torch makes its tables."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ DeviceType: Any = torch.autograd.DeviceType  # type: ignore[attr-defined]
 
 
 class Events(EventList):
-    """A list of torch's whose events are in their tree already: zero-length ones cannot be told from their times."""
+    """A list whose events are in their tree already: times cannot tell the order of zero-length events."""
 
     def build(self) -> None:
-        """What torch does with its own lists, which are flat."""
+        """Build the tree as torch does for its own lists, which are flat."""
         super()._build_tree()  # type: ignore[no-untyped-call]
 
     def _populate_cpu_children(self) -> None:
-        """Nothing is left to do."""
+        """Do nothing: the events have their children."""
 
 
 class Maker:
@@ -41,7 +41,7 @@ class Maker:
         self._made: dict[Node, Any] = {}
 
     def events(self) -> list[Any]:
-        """All events, in the order in which they began."""
+        """Return all events, in the order in which they began."""
         found: list[Any] = []
         for node in self._tree.nodes():
             if not self._with_cpu and node.what != "call":
@@ -126,7 +126,7 @@ class Maker:
         return self._event(name, begin, end, device_type=DeviceType.CUDA, **place, **details)
 
     def _on_devices(self, node: Node) -> Iterator[Any]:
-        """What a range of the program started, as one range on each stream."""
+        """Yield a range of the program as one range on each stream."""
         for (index, stream), (begin, end) in spread_of(node).items():
             yield self._on_device(node.name, begin, end, index, stream, is_user_annotation=True)
 
@@ -142,7 +142,7 @@ class Maker:
 
 
 def works_of(node: Node) -> Iterator[Call]:
-    """Everything that was started on a device in it, or in what is in it."""
+    """Yield all work that was started on a device in a node and its children."""
     if node.what == "call":
         yield from (call for call in node.calls if call.work)
     for child in node.children:
@@ -150,7 +150,7 @@ def works_of(node: Node) -> Iterator[Call]:
 
 
 def spread_of(node: Node) -> dict[tuple[int, int], tuple[int, int]]:
-    """When the work that was started in it ran, for each (GPU, stream)."""
+    """Return the time in which the work of a node ran, for each (GPU, stream)."""
     found: dict[tuple[int, int], tuple[int, int]] = {}
     for call in works_of(node):
         row = call.row
@@ -162,7 +162,7 @@ def spread_of(node: Node) -> dict[tuple[int, int], tuple[int, int]]:
 
 
 def stack_of(seen: Any) -> list[str]:
-    """The program's lines that called an operator, the innermost first; those of the virtual GPU are left out."""
+    """Return the program's lines that called an operator, the innermost first, without the virtual GPU's."""
     return [
         entry
         for entry in seen.stack()
