@@ -31,14 +31,14 @@ VARIABLE = "GPUTUTOR_TRACE"
 """The environment variable that holds a `TraceRequest` as JSON, for children."""
 LIMIT = 10_000_000
 """Events to store, 80 bytes each. Later events are only counted."""
-_MEETINGS = "gpututor.devices.virtual.distributed.communicator"
+_COMMUNICATOR = "gpututor.devices.virtual.distributed.communicator"
 """The module that knows of other processes, if it is loaded."""
 FIRST = "program.json"
 """The report of the program's own process."""
 
 
 @dataclass(frozen=True)
-class Wish:
+class TraceRequest:
     """A request for reports."""
 
     folder: str
@@ -48,29 +48,29 @@ class Wish:
     """True if a timeline is requested too."""
 
     @classmethod
-    def from_json(cls, text: str) -> Wish:
-        found = json.loads(text)
-        return cls(found["folder"], Learners(**found["learners"]), found["chrome"])
+    def from_json(cls, text: str) -> TraceRequest:
+        fields = json.loads(text)
+        return cls(**{**fields, "learners": Learners(**fields["learners"])})
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))
 
 
-def wished() -> Report | None:
+def requested() -> Report | None:
     """Return this process's report, if the process that started it requested one."""
     text = os.environ.get(VARIABLE)
     if not text:
         return None
-    wish = Wish.from_json(text)
+    request = TraceRequest.from_json(text)
     # Fork servers and their like: two processes that were one share a number no more.
-    return Report(wish, f"{os.getpid()}.json") if os.path.isdir(wish.folder) else None
+    return Report(request, f"{os.getpid()}.json") if os.path.isdir(request.folder) else None
 
 
 class Report:
-    def __init__(self, wish: Wish, name: str = FIRST) -> None:
-        self.recorder = Recorder(is_learners=wish.learners, limit=LIMIT)
-        self._wish = wish
-        self._path = os.path.join(wish.folder, name)
+    def __init__(self, request: TraceRequest, name: str = FIRST) -> None:
+        self.recorder = Recorder(is_learners=request.learners, limit=LIMIT)
+        self._request = request
+        self._path = os.path.join(request.folder, name)
         self._process = os.getpid()
         self._began_s = time.perf_counter()
         self._error = ""
@@ -109,13 +109,13 @@ class Report:
             for number in (signal.SIGINT, signal.SIGTERM):
                 signal.signal(number, signal.SIG_IGN)  # what is being written is what they would ask for
         try:
-            found = self._found()
+            report = self._report()
         except Exception:
-            found = {"broken": traceback.format_exc()}
+            report = {"broken": traceback.format_exc()}
         with contextlib.suppress(FileNotFoundError):  # a child that outlived who wanted to know
-            write(self._path, found)
+            write(self._path, report)
 
-    def _found(self) -> dict[str, Any]:
+    def _report(self) -> dict[str, Any]:
         """Return the device, the times, the summary, and the summary in words."""
         import torch
 
@@ -129,8 +129,8 @@ class Report:
         trace = self.recorder.complete()
         self.recorder.enabled = False
         time_ns = None if host_ns is None else max(host_ns, max(trace.column("end"), default=0))
-        told = summary(trace, self._rates(), whole=None if time_ns is None else (0, time_ns))
-        if self._wish.chrome:
+        totals = summary(trace, self._rates(), whole=None if time_ns is None else (0, time_ns))
+        if self._request.chrome:
             write_trace(trace, self._path + ENDING)
         modelled = machine is not None
         return {
@@ -143,8 +143,8 @@ class Report:
             "real_s": real_s,
             "error": self._error,
             "has_forked": self._has_forked,
-            "summary": told.to_json(),
-            "words": describe(told, modelled=modelled) if told.events else "",
+            "summary": totals.to_json(),
+            "words": describe(totals, modelled=modelled) if totals.events else "",
         }
 
     def _rates(self) -> Mapping[str, Rates]:
@@ -160,20 +160,20 @@ def _rank() -> int | None:
     rank = os.environ.get("RANK", "")
     if rank.isdecimal():
         return int(rank)
-    meetings = sys.modules.get(_MEETINGS)
-    return None if meetings is None else meetings.known_rank()
+    communicator = sys.modules.get(_COMMUNICATOR)
+    return None if communicator is None else communicator.known_rank()
 
 
 def _waited_ns(trace: Trace) -> int:
     """Return the nanoseconds that this process's GPUs idled in collectives, waiting for other processes."""
     from gpututor.trace.export import idle_in
 
-    meetings = sys.modules.get(_MEETINGS)
-    return 0 if meetings is None else idle_in(trace, meetings.waits_for_others())
+    communicator = sys.modules.get(_COMMUNICATOR)
+    return 0 if communicator is None else idle_in(trace, communicator.waits_for_others())
 
 
-def write(path: str, found: dict[str, Any]) -> None:
+def write(path: str, report: dict[str, Any]) -> None:
     """Write a report, whole or not at all."""
     part = Path(path + ".part")
-    part.write_text(json.dumps(found), encoding="utf-8")
+    part.write_text(json.dumps(report), encoding="utf-8")
     part.replace(path)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import warnings
-from argparse import ArgumentTypeError
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -34,22 +33,6 @@ def bytes_in(word: object) -> int:
     if size < 1:
         raise ValueError(f"{text!r} is no size of memory: say 512MiB or 16GiB")
     return int(size)
-
-
-def gpus_option(word: str) -> int:
-    """`count_in` for argparse."""
-    try:
-        return count_in(word)
-    except ValueError as error:
-        raise ArgumentTypeError(str(error)) from None
-
-
-def memory_option(word: str) -> int:
-    """`bytes_in` for argparse."""
-    try:
-        return bytes_in(word)
-    except ValueError as error:
-        raise ArgumentTypeError(str(error)) from None
 
 
 def check_arguments(count: object, model: object, memory_bytes: object) -> None:
@@ -96,18 +79,18 @@ def lookups_in_words() -> Iterator[None]:
     try:
         yield
     except AttributeError as error:
-        lacks: Any = error.obj
-        where = f"{lacks.__module__}.{lacks.__name__}" if isinstance(lacks, type) else getattr(lacks, "__name__", "")
+        owner: Any = error.obj
+        where = f"{owner.__module__}.{owner.__name__}" if isinstance(owner, type) else getattr(owner, "__name__", "")
         if not where.startswith("torch"):
             raise
-        raise lacking(f"{where}.{error.name}") from error
+        raise _lacking(f"{where}.{error.name}") from error
     except ImportError as error:
         if not (error.name or "").startswith("torch."):
             raise
-        raise lacking(f"{error.name}: {error.msg}") from error
+        raise _lacking(f"{error.name}: {error.msg}") from error
 
 
-def lacking(name: str) -> TorchNotSupported:
+def _lacking(name: str) -> TorchNotSupported:
     """Return the error for a `name` that this torch lacks."""
     import torch
 

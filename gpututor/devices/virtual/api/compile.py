@@ -19,7 +19,7 @@ _SIGNATURE = inspect.signature(torch.compile)
 REGION = "Torch-Compiled Region"
 """The name of a call of compiled code, in traces and profiles. Torch appends a number."""
 _real_export: Any = torch.export.export
-_told: weakref.WeakSet[VirtualMachine] = weakref.WeakSet()
+_warned: weakref.WeakSet[VirtualMachine] = weakref.WeakSet()
 """The machines on which the warning was shown."""
 
 
@@ -33,19 +33,18 @@ def compile(*args: Any, **kwargs: Any) -> Any:
         return lambda decorated: compile(decorated, **kwargs)
     if getattr(model, "__name__", "") == "_flex_attention_hop_wrapper":
         return _flex_attention
-    enter = _unchanged if given.get("disable") else _in_region
-    if not given.get("disable"):
-        _tell()
+    is_disabled = bool(given.get("disable"))
+    machine = active_machine()
+    if not is_disabled and machine not in _warned:
+        _warned.add(machine)
+        warnings.warn("torch.compile runs eagerly on the virtual GPU.", stacklevel=2)
+    enter: Callable[[Any], Any] = (lambda function: function) if is_disabled else _in_region
     if not isinstance(model, torch.nn.Module):
         return enter(model) if callable(model) else model
     # Imported here: it takes about a second.
     from torch._dynamo.eval_frame import OptimizedModule
 
     return OptimizedModule(model, enter)  # type: ignore[arg-type]
-
-
-def _unchanged(function: Any) -> Any:
-    return function
 
 
 def _in_region(function: Any) -> Any:
@@ -64,13 +63,6 @@ def _flex_attention(*args: Any, **kwargs: Any) -> Any:
     return torch_private.eager_kernel(torch.ops.higher_order.flex_attention)(*args, **kwargs)
 
 
-def _tell() -> None:
-    machine = active_machine()
-    if machine not in _told:
-        _told.add(machine)
-        warnings.warn("torch.compile runs eagerly on the virtual GPU.", stacklevel=3)
-
-
 def reset() -> None:
     """Do nothing: nothing was compiled."""
 
@@ -83,7 +75,7 @@ def export(mod: Any, args: Any = (), kwargs: Any = None, **options: Any) -> Any:
     """Refuse tensors on a device: torch would look into the memory of its constants."""
     held = [*mod.parameters(), *mod.buffers()] if isinstance(mod, torch.nn.Module) else []
     given = torch_private.tree_leaves((args, kwargs))
-    if any(type(one) is VirtualTensor for one in (*held, *given)):
+    if any(type(value) is VirtualTensor for value in (*held, *given)):
         raise cuda_errors.unsupported("torch.export.export on a device", "Export on the CPU.")
     return _real_export(mod, args, kwargs, **options)
 
@@ -103,6 +95,6 @@ def while_loop(cond_fn: Callable[..., Any], body_fn: Callable[..., Any], carried
         raise RuntimeError("Expect cond_fn and body_fn to be callable.")  # torch/_higher_order_ops/while_loop.py
     carried = carried_inputs
     while bool(cond_fn(*carried)):
-        found = body_fn(*carried)
-        carried = found if isinstance(found, tuple | list) else (found,)
+        results = body_fn(*carried)
+        carried = results if isinstance(results, tuple | list) else (results,)
     return tuple(carried)

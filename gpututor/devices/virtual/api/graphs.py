@@ -15,13 +15,13 @@ import torch
 
 from gpututor.devices.virtual import cuda_errors
 from gpututor.devices.virtual.api.streams import CudaStream
+from gpututor.devices.virtual.api.unsupported import refused_function
 from gpututor.devices.virtual.execution import waits
 from gpututor.devices.virtual.execution.graph_capture import Capture, CapturedWork
 from gpututor.devices.virtual.machine import VirtualMachine, active_machine
 from gpututor.devices.virtual.memory.allocator import CachingAllocator
 from gpututor.devices.virtual.operators.graph_replay import forget_effects, replay
 
-_ADVICE = "It needs CUDA's own graph, which is not there."
 _EMPTY = (
     "The CUDA Graph is empty. This usually means that the graph was attempted to be captured on wrong device or stream."
 )
@@ -143,17 +143,10 @@ class CUDAGraph:
     def enable_debug_mode(self) -> None:
         """Do nothing: the graph has no text to store."""
 
-    def debug_dump(self, debug_path: str) -> None:
-        raise cuda_errors.unsupported("torch.cuda.CUDAGraph.debug_dump", _ADVICE)
-
-    def raw_cuda_graph(self) -> int:
-        raise cuda_errors.unsupported("torch.cuda.CUDAGraph.raw_cuda_graph", _ADVICE)
-
-    def raw_cuda_graph_exec(self) -> int:
-        raise cuda_errors.unsupported("torch.cuda.CUDAGraph.raw_cuda_graph_exec", _ADVICE)
-
-    def get_graph_data(self) -> Any:
-        raise cuda_errors.unsupported("torch.cuda.CUDAGraph.get_graph_data", _ADVICE)
+    debug_dump, raw_cuda_graph, raw_cuda_graph_exec, get_graph_data = (
+        staticmethod(refused_function(f"torch.cuda.CUDAGraph.{name}", "It needs CUDA's own graph, which is not there."))
+        for name in ("debug_dump", "raw_cuda_graph", "raw_cuda_graph_exec", "get_graph_data")
+    )
 
     def register_generator_state(self, generator: Any) -> None:
         """Do nothing: each replay draws new numbers from whichever generator was used."""

@@ -14,7 +14,7 @@ from gpututor.devices.virtual.memory.allocator import CachingAllocator
 from gpututor.devices.virtual.memory.pool import Block, Pool
 
 
-def _asked(device: Any) -> CachingAllocator | None:
+def _started_memory(device: Any) -> CachingAllocator | None:
     """Return the memory of a device; None before CUDA has started, when every figure is 0."""
     if not is_initialized():
         return None
@@ -31,22 +31,22 @@ def _memory_of(index: int) -> CachingAllocator:
 
 
 def memory_allocated(device: Any = None) -> int:
-    memory = _asked(device)
+    memory = _started_memory(device)
     return 0 if memory is None else memory.allocated
 
 
 def max_memory_allocated(device: Any = None) -> int:
-    memory = _asked(device)
+    memory = _started_memory(device)
     return 0 if memory is None else memory.peak_allocated
 
 
 def memory_reserved(device: Any = None) -> int:
-    memory = _asked(device)
+    memory = _started_memory(device)
     return 0 if memory is None else memory.reserved
 
 
 def max_memory_reserved(device: Any = None) -> int:
-    memory = _asked(device)
+    memory = _started_memory(device)
     return 0 if memory is None else memory.statistics.peak_reserved
 
 
@@ -103,7 +103,7 @@ def snapshot(mempool: Any = None) -> dict[str, Any]:
         for pool in gpu.memory.pools:
             segments += [_segment(gpu.index, pool, address, first) for address, first in pool.segments.items()]
     return {
-        "segments": sorted(segments, key=lambda one: int(one["address"])),
+        "segments": sorted(segments, key=lambda segment: int(segment["address"])),
         "device_traces": [[] for _ in active_machine().gpus],
         "allocator_settings": {},
         "external_annotations": [],
@@ -112,26 +112,20 @@ def snapshot(mempool: Any = None) -> dict[str, Any]:
 
 def _segment(index: int, pool: Pool, address: int, first: Block) -> dict[str, Any]:
     blocks: list[dict[str, Any]] = []
-    span: Block | None = first
-    while span is not None:
-        blocks.append(
-            {
-                "address": span.address,
-                "size": span.size,
-                "requested_size": span.requested,
-                "state": "inactive" if span.is_free else "active_allocated",
-                "frames": [],
-            }
-        )
-        span = span.after
-    in_use = [block for block in blocks if block["state"] != "inactive"]
+    block: Block | None = first
+    while block is not None:
+        state = "inactive" if block.is_free else "active_allocated"
+        sizes = {"address": block.address, "size": block.size, "requested_size": block.requested}
+        blocks.append({**sizes, "state": state, "frames": []})
+        block = block.after
+    in_use = [entry for entry in blocks if entry["state"] != "inactive"]
     return {
         "device": index,
         "address": address,
-        "total_size": sum(block["size"] for block in blocks),
-        "allocated_size": sum(block["size"] for block in in_use),
-        "active_size": sum(block["size"] for block in in_use),
-        "requested_size": sum(block["requested_size"] for block in in_use),
+        "total_size": sum(entry["size"] for entry in blocks),
+        "allocated_size": sum(entry["size"] for entry in in_use),
+        "active_size": sum(entry["size"] for entry in in_use),
+        "requested_size": sum(entry["requested_size"] for entry in in_use),
         "stream": 0,
         "segment_type": "small" if pool.is_small else "large",
         "segment_pool_id": (0, 0),

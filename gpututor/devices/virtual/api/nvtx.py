@@ -45,16 +45,9 @@ class _Ranges(threading.local):
         self.open: list[Open] = []
 
 
-class _Shared:
-    """State of all threads."""
-
-    def __init__(self) -> None:
-        self.by_identity: dict[int, Open] = {}
-        self.capture: Open | None = None
-
-
 _of_thread = _Ranges()
-_shared = _Shared()
+_shared: dict[int | str, Open] = {}
+"""The ranges of `range_start` by identity, and the capture's, of all threads."""
 _identities = itertools.count(1)
 
 
@@ -75,13 +68,13 @@ def range_pop() -> int:
 def range_start(msg: Any) -> int:
     """Open a range that need not nest, and may end in another thread; return its identity for `range_end`."""
     identity = next(_identities)
-    _shared.by_identity[identity] = Open.now(_text("rangeStartA", msg))
+    _shared[identity] = Open.now(_text("rangeStartA", msg))
     return identity
 
 
 def range_end(range_id: Any) -> None:
     """Close a range of `range_start`; a range that is not open is no error, as in NVTX."""
-    opened = _shared.by_identity.pop(range_id, None)
+    opened = _shared.pop(range_id, None)
     if opened is not None:
         opened.end()
 
@@ -92,21 +85,18 @@ def mark(msg: Any) -> None:
 
 def start_capture() -> None:
     """Open the capture's range, unless it is open."""
-    if _shared.capture is None:
-        _shared.capture = Open.now(CAPTURE)
+    if CAPTURE not in _shared:
+        _shared[CAPTURE] = Open.now(CAPTURE)
 
 
 def stop_capture() -> None:
-    if _shared.capture is not None:
-        _shared.capture.end()
-        _shared.capture = None
+    range_end(CAPTURE)
 
 
 def forget() -> None:
     """Forget all open ranges: they end with their machine, and are not recorded."""
     _of_thread.open.clear()
-    _shared.by_identity.clear()
-    _shared.capture = None
+    _shared.clear()
 
 
 def _text(function: str, msg: Any) -> str:

@@ -18,6 +18,17 @@ class _Kind(type(_RealGenerator)):  # type: ignore[misc]
         return isinstance(instance, _RealGenerator)
 
 
+def _cpu_only(name: str) -> Any:
+    """Return the real method of that name, which refuses generators of a GPU."""
+
+    def method(self: DeviceGenerator, *args: Any) -> Any:
+        if self._python_device.type == "cuda":
+            raise cuda_errors.unsupported(f"Generator.{name}", "Use get_state and set_state.")
+        return getattr(_RealGenerator, name)(self, *args)
+
+    return method
+
+
 class DeviceGenerator(_RealGenerator, metaclass=_Kind):  # type: ignore[misc]
     """`torch.Generator` that draws on the CPU for any device."""
 
@@ -48,36 +59,18 @@ class DeviceGenerator(_RealGenerator, metaclass=_Kind):  # type: ignore[misc]
         clone.set_state(self.get_state())
         return clone
 
-    def get_offset(self) -> int:
-        self._refuse("get_offset")
-        return int(super().get_offset())
-
-    def set_offset(self, offset: int) -> torch.Generator:
-        self._refuse("set_offset")
-        return cast(torch.Generator, super().set_offset(offset))
-
-    def graphsafe_get_state(self) -> torch.Generator:
-        self._refuse("graphsafe_get_state")
-        return cast(torch.Generator, super().graphsafe_get_state())
-
-    def graphsafe_set_state(self, state: torch.Generator) -> torch.Generator:
-        self._refuse("graphsafe_set_state")
-        return cast(torch.Generator, super().graphsafe_set_state(state))
-
-    def _refuse(self, name: str) -> None:
-        if self._python_device.type == "cuda":
-            raise cuda_errors.unsupported(f"Generator.{name}", "Use get_state and set_state.")
+    # CUDA's generator counts otherwise than one that draws on the CPU.
+    get_offset = _cpu_only("get_offset")
+    set_offset = _cpu_only("set_offset")
+    graphsafe_get_state = _cpu_only("graphsafe_get_state")
+    graphsafe_set_state = _cpu_only("graphsafe_set_state")
 
     def __reduce__(self) -> Any:
         return _rebuilt, (str(self._python_device), self.get_state())
 
 
-# A learner who prints one sees what torch shows.
-DeviceGenerator.__module__, DeviceGenerator.__name__, DeviceGenerator.__qualname__ = (
-    "torch._C",
-    "Generator",
-    "Generator",
-)
+DeviceGenerator.__module__ = "torch._C"
+DeviceGenerator.__name__ = DeviceGenerator.__qualname__ = "Generator"
 
 
 def generator_kind(generator: Any) -> str:
@@ -110,31 +103,31 @@ def _gpu(device: Any) -> VirtualGpu:
     return machine.gpus[python_device("cuda" if device in (None, -1) else device).index]
 
 
-def _put_off() -> bool:
+def _is_queued() -> bool:
     """Return True if CUDA would queue a seed for its start, which never comes: without GPUs, and in a forked child."""
     machine = active_machine()
     return machine.in_bad_fork or not machine.gpus
 
 
 def manual_seed(seed: int) -> None:
-    if not _put_off():
+    if not _is_queued():
         active_machine().current.generator.manual_seed(int(seed))
 
 
 def manual_seed_all(seed: int) -> None:
-    if not _put_off():
+    if not _is_queued():
         for gpu in active_machine().gpus:
             gpu.generator.manual_seed(int(seed))
 
 
 def seed() -> None:
-    if not _put_off():
+    if not _is_queued():
         active_machine().current.generator.seed()
 
 
 def seed_all() -> None:
     gpus = active_machine().gpus
-    if not _put_off():
+    if not _is_queued():
         manual_seed_all(gpus[0].generator.seed())
 
 
@@ -151,7 +144,7 @@ def get_rng_state_all() -> list[torch.Tensor]:
 
 
 def set_rng_state(new_state: torch.Tensor, device: Any = "cuda") -> None:
-    if not _put_off():
+    if not _is_queued():
         _gpu(device).generator.set_state(new_state)
 
 
