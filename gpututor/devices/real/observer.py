@@ -21,58 +21,14 @@ from gpututor.devices.virtual.operator_registry import Operator, operator_of
 from gpututor.devices.virtual.operators.operands import bytes_of
 from gpututor.trace.events import Kind, compute_dtype
 
-_ASKED = re.compile(r"Tried to allocate ([\d.]+) (bytes|[KMGT]iB)")
+_REQUESTED = re.compile(r"Tried to allocate ([\d.]+) (bytes|[KMGT]iB)")
 _UNITS = {"bytes": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40}
 
 
-def asked_for(message: str) -> int:
+def requested_bytes(message: str) -> int:
     """Return the bytes that an out-of-memory error names, as exactly as it does; 0 if it names none."""
-    found = _ASKED.search(message)
-    return round(float(found[1]) * _UNITS[found[2]]) if found else 0
-
-
-class Memory:
-    """Records the storages that operators make, and their end.
-
-    An allocation's total is the allocator's own figure, which counts workspaces too. After a storage is freed, the
-    total is that figure less the storage's bytes, as a destructor cannot call the allocator.
-    """
-
-    def __init__(self, recorder: Recorder, now: Callable[[], int]) -> None:
-        self._recorder = recorder
-        self._now = now
-        # By the identity of the storage's Python object, which lives as long as the storage does.
-        self._known: dict[int, weakref.ref[Any]] = {}
-        self._allocated: dict[str, int] = {}
-
-    def made(self, backend: Backend, index: int, device: str, tensor: Any, stream: int, place: Place | None) -> None:
-        """Record a tensor of an operator, unless it views a known storage."""
-        storage = tensor.untyped_storage()
-        if id(storage) in self._known or not storage.nbytes():
-            return
-        size = -(-storage.nbytes() // backend.granule) * backend.granule
-        identity = id(storage)
-
-        def gone(_: object) -> None:
-            if self._known.pop(identity, None) is not None and self._recorder.enabled:
-                self._allocated[device] = left = max(0, self._allocated[device] - size)
-                self._recorder.memory(Kind.FREE, device, size, left, launched=self._now(), stream=stream, partner=taken)
-
-        self._known[identity] = weakref.ref(storage, gone)
-        allocated = self._allocated[device] = backend.allocated(index)
-        taken = self._recorder.memory(
-            Kind.ALLOCATE, device, size, allocated, launched=self._now(), stream=stream, place=place
-        )
-
-    def lacked(
-        self, backend: Backend, index: int, device: str, error: BaseException, stream: int, place: Place | None
-    ) -> None:
-        asked, allocated, now = asked_for(str(error)), backend.allocated(index), self._now()
-        self._recorder.memory(Kind.OUT_OF_MEMORY, device, asked, allocated, launched=now, stream=stream, place=place)
-
-    def forget(self) -> None:
-        """Record nothing that is freed from now on."""
-        self._known.clear()
+    match = _REQUESTED.search(message)
+    return round(float(match[1]) * _UNITS[match[2]]) if match else 0
 
 
 GRAPH = "cuda graph"
@@ -108,7 +64,10 @@ class Observation:
         self._times = times
         self._clock_ns = clock_ns
         self._began = clock_ns()
-        self._memory = Memory(recorder, self.now) if memory else None
+        self._records_memory = memory
+        # By the identity of the storage's Python object, which lives as long as the storage does.
+        self._storages: dict[int, weakref.ref[Any]] = {}
+        self._allocated: dict[str, int] = {}
         self._watches: dict[tuple[str, int], Stopwatch] = {("cpu", 0): HostStopwatch(self.now)}
         self._open: Captured | None = None
         self._graphs: weakref.WeakKeyDictionary[Any, Captured] = weakref.WeakKeyDictionary()
@@ -130,18 +89,18 @@ class Observation:
     def watch_of(self, device: torch.device) -> Stopwatch | None:
         """Return the device's stopwatch; None for the meta device, which does no work."""
         index = 0 if device.type == "cpu" else self.index_of(device)
-        found = self._watches.get((device.type, index))
-        if found is not None:
-            return found
+        watch = self._watches.get((device.type, index))
+        if watch is not None:
+            return watch
         backend = self.backends.get(device.type)
         if backend is None and device.type == "meta":
             return None
-        made: Stopwatch = Stopwatch(self.now)
+        watch = Stopwatch(self.now)
         if backend is not None:
-            made = DeviceStopwatch(
+            watch = DeviceStopwatch(
                 backend, index, self.now, self.recorder.set_times, timed=self._times, is_capturing=self.is_capturing
             )
-        return self._watches.setdefault((device.type, index), made)
+        return self._watches.setdefault((device.type, index), watch)
 
     def waited(self, name: str, device: torch.device, stream: int, began: int) -> None:
         """Record that the host waited for the device since `began`."""
@@ -194,17 +153,44 @@ class Observation:
         return out
 
     def made(self, tensor: torch.Tensor, stream: int, place: Place | None) -> None:
-        """Record a new tensor of an operator."""
+        """Record the memory of a new tensor, and its end, unless it views a known storage.
+
+        The total after an allocation is the allocator's own figure, which counts workspaces too. The total after an
+        end is that figure less the storage's bytes, as a destructor cannot call the allocator.
+        """
         backend = self.backends.get(tensor.device.type)
-        if self._memory is not None and backend is not None and tensor.layout is torch.strided:
-            index = self.index_of(tensor.device)
-            self._memory.made(backend, index, self.name_of(tensor.device), tensor, stream, place)
+        if not self._records_memory or backend is None or tensor.layout is not torch.strided:
+            return
+        storage = tensor.untyped_storage()
+        identity, recorder = id(storage), self.recorder
+        if identity in self._storages or not storage.nbytes():
+            return
+        device = self.name_of(tensor.device)
+        size = -(-storage.nbytes() // backend.granule) * backend.granule
+
+        def freed(_: object) -> None:
+            if self._storages.pop(identity, None) is not None and recorder.enabled:
+                self._allocated[device] = left = max(0, self._allocated[device] - size)
+                recorder.memory(Kind.FREE, device, size, left, launched=self.now(), stream=stream, partner=row)
+
+        self._storages[identity] = weakref.ref(storage, freed)
+        allocated = self._allocated[device] = backend.allocated(self.index_of(tensor.device))
+        row = recorder.memory(Kind.ALLOCATE, device, size, allocated, launched=self.now(), stream=stream, place=place)
 
     def lacked(self, device: torch.device, error: BaseException, stream: int, place: Place | None) -> None:
         """Record that an operator ran out of memory."""
         backend = self.backends.get(device.type)
-        if self._memory is not None and backend is not None:
-            self._memory.lacked(backend, self.index_of(device), self.name_of(device), error, stream, place)
+        if self._records_memory and backend is not None:
+            size, allocated = requested_bytes(str(error)), backend.allocated(self.index_of(device))
+            self.recorder.memory(
+                Kind.OUT_OF_MEMORY,
+                self.name_of(device),
+                size,
+                allocated,
+                launched=self.now(),
+                stream=stream,
+                place=place,
+            )
 
     def settle(self) -> None:
         """Wait for the devices that have worked, and read their times."""
@@ -214,8 +200,7 @@ class Observation:
     def end(self) -> None:
         """Read the last times; record nothing that is freed from now on."""
         self.settle()
-        if self._memory is not None:
-            self._memory.forget()
+        self._storages.clear()
 
 
 aten = torch.ops.aten
@@ -233,7 +218,7 @@ def _tensors(values: Any) -> Iterator[Tensor]:
 
 
 def _dtypes(values: Any) -> Iterator[str]:
-    return (str(one.dtype)[6:] for one in _tensors(values))
+    return (str(tensor.dtype)[6:] for tensor in _tensors(values))
 
 
 def _at(places: Iterable[int | str], args: Any, kwargs: Any) -> Iterator[Any]:
@@ -247,11 +232,11 @@ def _at(places: Iterable[int | str], args: Any, kwargs: Any) -> Iterator[Any]:
 
 def _device_of(args: Any, kwargs: Any) -> torch.device:
     """Return the accelerator of one of the tensors or of the `device` argument; else the CPU."""
-    for one in (*_tensors(args), *_tensors(kwargs.values())):
-        if one.device.type != "cpu":
-            return one.device
-    told = kwargs.get("device")
-    return _CPU if told is None else torch.device(told)
+    for tensor in (*_tensors(args), *_tensors(kwargs.values())):
+        if tensor.device.type != "cpu":
+            return tensor.device
+    device = kwargs.get("device")
+    return _CPU if device is None else torch.device(device)
 
 
 class ObservingMode(TorchDispatchMode):
@@ -405,9 +390,9 @@ class ObservingMode(TorchDispatchMode):
         """Record new memory of an accelerator; the CPU's is not recorded."""
         if device.type == "cpu":
             return
-        for one in _tensors([out]):
-            if one.device.type != "cpu":
-                self._observation.made(one, stream, self._place())
+        for tensor in _tensors([out]):
+            if tensor.device.type != "cpu":
+                self._observation.made(tensor, stream, self._place())
 
     def _place(self) -> Place | None:
         """Return the line that launched the work; None for the line that runs now."""

@@ -150,7 +150,10 @@ class VirtualMachine:
         """True if tensors of a real GPU may exist, which this machine leaves alone."""
 
         self.recorder: Recorder
-        self.record_with(recorder if recorder is not None else _silent())
+        if recorder is None:
+            recorder = Recorder()
+            recorder.enabled = False
+        self.record_with(recorder)
 
     def record_with(self, recorder: Recorder) -> None:
         """Record to another recorder from now on; work that was launched before goes to the old one."""
@@ -203,12 +206,6 @@ class VirtualMachine:
 
     def set_current(self, index: int) -> None:
         self.per_thread.device_index = self.gpu(index).index
-
-
-def _silent() -> Recorder:
-    recorder = Recorder()
-    recorder.enabled = False
-    return recorder
 
 
 class _Active:

@@ -231,12 +231,6 @@ function_modes_seen: Any = torch._C._EnableTorchFunction
 
 
 _count_function_modes: Any = torch._C._len_torch_function_stack
-_count_dispatch_modes: Any = torch._C._len_torch_dispatch_stack
-
-
-def active_modes() -> tuple[int, int]:
-    """Return how many function modes and dispatch modes are on in this thread."""
-    return _count_function_modes(), _count_dispatch_modes()
 
 
 _pop_function_mode: Any = torch._C._pop_torch_function_stack

@@ -60,8 +60,8 @@ def _call_switched_off(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     try:
         return func(*args, **kwargs)
     except (RuntimeError, TypeError) as error:
-        places = [torch_private.device_of.__get__(one) for one in args if isinstance(one, Tensor)]
-        if "meta tensor" in str(error) and any(one.index is not None for one in places):
+        devices = [torch_private.device_of.__get__(value) for value in args if isinstance(value, Tensor)]
+        if "meta tensor" in str(error) and any(device.index is not None for device in devices):
             raise cuda_errors.switched_off() from None
         raise
 
@@ -103,12 +103,12 @@ def _check_generator(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     if device is None:
         tensor = args[0] if args else None
         device = tensor.device if isinstance(tensor, Tensor) else torch_private.default_device() or "cpu"
-    expected, found = meant_device(device).type, generator_kind(kwargs["generator"])
-    if expected != found:
-        raise cuda_errors.wrong_generator(expected, found)
+    expected, kind = meant_device(device).type, generator_kind(kwargs["generator"])
+    if expected != kind:
+        raise cuda_errors.wrong_generator(expected, kind)
 
 
-_SAID_AS = {
+_CALLS_IN_WORDS = {
     "__bool__": "bool(tensor), as in `if tensor:`,",
     "__int__": "int(tensor)",
     "__float__": "float(tensor)",
@@ -122,13 +122,12 @@ _SAID_AS = {
 def _call_in_words(func: Any) -> str:
     """Return a call of torch as users write it: `Tensor.item()`."""
     name = getattr(func, "__name__", "")
-    if name in _SAID_AS:
-        return _SAID_AS[name]
-    found: str = resolve_name(func)
-    if not found or found.endswith(("backward", "autograd.grad")):
-        # Of a backward pass, the operator says more.
-        return ""
-    return (found.removeprefix("torch.") if found.startswith("torch.Tensor.") else found) + "()"
+    if name in _CALLS_IN_WORDS:
+        return _CALLS_IN_WORDS[name]
+    call: str = resolve_name(func)
+    if not call or call.endswith(("backward", "autograd.grad")):
+        return ""  # the operator's name says more about a backward pass
+    return (call.removeprefix("torch.") if call.startswith("torch.Tensor.") else call) + "()"
 
 
 def pin_memory(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -146,10 +145,6 @@ def pin_memory(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     return copy
 
 
-def is_pinned(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-    return pinned(args[0])
-
-
 def make_pinned(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], device: Any) -> Any:
     """Make a tensor with `pin_memory=True`, on `device` in a user's words; None is the CPU.
 
@@ -160,11 +155,6 @@ def make_pinned(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], device
     made = func(*args, **kwargs)
     pin(made)
     return made
-
-
-def _names_device(value: Any) -> bool:
-    kind = type(value)
-    return kind is str or kind is torch.device or (kind is int)
 
 
 def _with_cpp_device(kwargs: dict[str, Any]) -> dict[str, Any]:
@@ -205,18 +195,18 @@ def _follows_data(func: Any, args: tuple[Any, ...]) -> bool:
 
 def _without_device_scalars(values: Any) -> Any:
     """Read scalars on a device back to the host, one at a time, as CUDA does to make a new tensor of them."""
-    if not any(type(one) in (list, tuple, VirtualTensor) for one in values):
+    if not any(type(value) in (list, tuple, VirtualTensor) for value in values):
         return values
     return [
-        _without_device_scalars(one)
-        if type(one) in (list, tuple)
-        else (one.item() if type(one) is VirtualTensor and one.numel() == 1 else one)
-        for one in values
+        _without_device_scalars(value)
+        if type(value) in (list, tuple)
+        else (value.item() if type(value) is VirtualTensor and value.numel() == 1 else value)
+        for value in values
     ]
 
 
 def _to(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    if len(args) > 1 and _names_device(args[1]):
+    if len(args) > 1 and type(args[1]) in (str, int, torch.device):
         args = (args[0], cpp_device(args[1]), *args[2:])
     return func(*args, **_with_cpp_device(kwargs))
 
@@ -254,9 +244,12 @@ def _read_on_host(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> A
 
 def _ctc_loss(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Read lengths on the host, wherever they are, as on CUDA (LossCTC.cpp)."""
-    names = ("input_lengths", "target_lengths")
-    before, lengths, after = args[:2], [_listed(one) for one in args[2:4]], args[4:]
-    return func(*before, *lengths, *after, **{k: _listed(v) if k in names else v for k, v in kwargs.items()})
+
+    def to_list(lengths: Any) -> Any:
+        return lengths.reshape(-1).tolist() if isinstance(lengths, Tensor) else lengths
+
+    lengths = {name: to_list(kwargs[name]) for name in ("input_lengths", "target_lengths") if name in kwargs}
+    return func(*args[:2], *map(to_list, args[2:4]), *args[4:], **(kwargs | lengths))
 
 
 def _one_hot(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -270,12 +263,6 @@ def _one_hot(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
             if most >= count:
                 raise RuntimeError("Class values must be smaller than num_classes.")
     return func(*args, **kwargs)
-
-
-def _listed(lengths: Any) -> Any:
-    if not isinstance(lengths, Tensor):
-        return lengths
-    return lengths.reshape(-1).tolist()
 
 
 def _set_gradient(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -310,7 +297,7 @@ def _sparse_coo_tensor(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any])
     """Make a tensor without values, for which C++ forgets the number of the device."""
     size = args[0] if args else kwargs.get("size")
     device = kwargs.get("device") or torch_private.default_device()
-    sizes_only = len(args) == 1 and isinstance(size, tuple | list) and all(type(one) is int for one in size)
+    sizes_only = len(args) == 1 and isinstance(size, tuple | list) and all(type(length) is int for length in size)
     if device is None or not sizes_only or meant_device(device).type != "cuda":
         return _factory(func, args, kwargs)
     device = cpp_device(device)
@@ -365,7 +352,7 @@ def fill_handlers() -> None:
             Tensor.type: convert_type,
             torch.nn.functional.one_hot: _one_hot,
             Tensor.pin_memory: pin_memory,
-            Tensor.is_pinned: is_pinned,
+            Tensor.is_pinned: lambda func, args, kwargs: pinned(args[0]),
             torch.device: _device,
             Tensor.get_device: get_device,
             torch.get_device: get_device,
@@ -388,7 +375,7 @@ def fill_handlers() -> None:
     for name in _CRASHING:
         packet = getattr(torch.ops.aten, name)
         handlers.update(
-            dict.fromkeys((packet, *(getattr(packet, one) for one in packet.overloads())), _refuse_crashing)
+            dict.fromkeys((packet, *(getattr(packet, overload) for overload in packet.overloads())), _refuse_crashing)
         )
     to = torch.ops.aten.to
     handlers.update(dict.fromkeys((to.prim_dtype, to.prim_Device, to.prim_other), _refuse_crashing))

@@ -10,6 +10,7 @@ import threading
 import warnings
 import weakref
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
@@ -104,14 +105,6 @@ def _cast_all(op: Any, args: Any, kwargs: dict[str, Any], dtype: torch.dtype) ->
     return op(*[cast(value, dtype) for value in args], **{name: cast(value, dtype) for name, value in kwargs.items()})
 
 
-def _lower_precision(op: Any, args: Any, kwargs: dict[str, Any]) -> Any:
-    return _cast_all(op, args, kwargs, torch.get_autocast_dtype("cuda"))
-
-
-def _float32(op: Any, args: Any, kwargs: dict[str, Any]) -> Any:
-    return _cast_all(op, args, kwargs, torch.float32)
-
-
 def _float32_result(op: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     if not _eligible(args[0]):
         return op(*args, **kwargs)
@@ -142,18 +135,22 @@ def _widest(op: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     return _cast_all(op, args, kwargs, torch.float32 if torch.float32 in dtypes else lower)
 
 
-def _banned(op: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+def _refuse(op: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     raise RuntimeError(_UNSAFE)
+
+
+def _lower_precision(op: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+    return _cast_all(op, args, kwargs, torch.get_autocast_dtype("cuda"))
 
 
 Policy = Callable[[Any, Any, dict[str, Any]], Any]
 _POLICIES: dict[str, Policy] = {
     "lower_precision": _lower_precision,
     "recurrent": _lower_precision,
-    "float32": _float32,
+    "float32": partial(_cast_all, dtype=torch.float32),
     "float32_result": _float32_result,
     "widest": _widest,
-    "banned": _banned,
+    "banned": _refuse,
 }
 
 

@@ -36,9 +36,9 @@ def save_before(machine: VirtualMachine, gpu: VirtualGpu, op: Operator, args: Se
     """Save what an operator is about to write to, for the end of the capture."""
     capture = _capture(machine, gpu)
     if capture is not None:
-        unsaid = (args[place] for place in op.facts.writes if place < len(args))
-        for one in (*op.written_among(args, kwargs), *unsaid):
-            _save(capture, one)
+        undeclared = (args[place] for place in op.facts.writes if place < len(args))
+        for tensor in (*op.written_among(args, kwargs), *undeclared):
+            _save(capture, tensor)
 
 
 def save_before_copy(machine: VirtualMachine, devices: tuple[torch.device, ...], target: Tensor) -> None:
@@ -80,28 +80,23 @@ def capture_operator(
     if capture is None:
         return out
     if not machine.values:
-        capture.add(_nothing, (op.name,))
+        capture.add(lambda: None, (op.name,))
         return out
-    virtual = {id(one._host) for one in wrappers}
-    args, kwargs = torch_private.tree_map(lambda one: _at_capture(one, virtual), (tuple(call[0]), call[1]))
-    known = {
-        torch_private.storage_id(one) for one in torch_private.tree_leaves((args, kwargs)) if isinstance(one, Tensor)
-    }
+    virtual = {id(wrapper._host) for wrapper in wrappers}
+    # Of a CPU tensor that stands for a number, the graph stores its value at this time.
+    args, kwargs = torch_private.tree_map(
+        lambda value: value.clone() if isinstance(value, Tensor) and id(value) not in virtual else value,
+        (tuple(call[0]), call[1]),
+    )
+    known = _storages((args, kwargs))
     out = _resolved(out)
-    capture.own |= {
-        torch_private.storage_id(one) for one in torch_private.tree_leaves(out) if isinstance(one, Tensor)
-    } - known
+    capture.own |= _storages(out) - known
     capture.add(lambda: _write(_compute(op, args, kwargs, gpu), out, known), (op.name,))
     return out
 
 
-def _nothing() -> None:
-    """Compute nothing, for a replay without values."""
-
-
-def _at_capture(value: Any, virtual: set[int]) -> Any:
-    """Return what a graph stores of an argument: of a CPU tensor that stands for a number, its value at that time."""
-    return value.clone() if isinstance(value, Tensor) and id(value) not in virtual else value
+def _storages(values: Any) -> set[int]:
+    return {torch_private.storage_id(leaf) for leaf in torch_private.tree_leaves(values) if isinstance(leaf, Tensor)}
 
 
 def _compute(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any], gpu: VirtualGpu) -> Any:
@@ -115,11 +110,11 @@ def keep_copy(machine: VirtualMachine, devices: tuple[torch.device, ...], target
     """Remember a copy between `devices`, from one CPU tensor to another."""
     capture = _capture_of_copy(machine, devices)
     if capture is not None:
-        capture.add(partial(_overwrite, target, source) if machine.values else _nothing, _COPIES)
+        capture.add(partial(_overwrite, target, source) if machine.values else lambda: None, _COPIES)
 
 
 def _capture_of_copy(machine: VirtualMachine, devices: tuple[torch.device, ...]) -> GraphCapture | None:
-    device = next((one for one in devices if one.type == "cuda"), None)
+    device = next((device for device in devices if device.type == "cuda"), None)
     return None if device is None else _capture(machine, machine.gpus[device.index])
 
 
@@ -144,7 +139,7 @@ def _resolved(out: Any) -> Any:
     if type(out) is Tensor:
         return resolved(out)
     if type(out) in (list, tuple):
-        return type(out)(_resolved(one) for one in out)
+        return type(out)(_resolved(part) for part in out)
     return out
 
 
@@ -154,5 +149,5 @@ def _write(new: Any, old: Any, known: set[int]) -> None:
         if torch_private.storage_id(old) not in known:
             old.copy_(new)
     elif type(old) in (list, tuple):
-        for one_new, one_old in zip(new, old, strict=True):
-            _write(one_new, one_old, known)
+        for new_part, old_part in zip(new, old, strict=True):
+            _write(new_part, old_part, known)
