@@ -26,8 +26,8 @@ def describe_devices() -> list[dict[str, Any]]:
 def _cuda() -> list[dict[str, Any]]:
     if not torch.cuda.is_available():
         return []
-    found = [torch.cuda.get_device_properties(index) for index in range(torch.cuda.device_count())]
-    return [_entry(f"cuda:{index}", "cuda", gpu.name, gpu.total_memory, _uuid(gpu)) for index, gpu in enumerate(found)]
+    gpus = [torch.cuda.get_device_properties(index) for index in range(torch.cuda.device_count())]
+    return [_entry(f"cuda:{index}", "cuda", gpu.name, gpu.total_memory, _uuid(gpu)) for index, gpu in enumerate(gpus)]
 
 
 def _mps() -> list[dict[str, Any]]:
@@ -39,8 +39,8 @@ def _mps() -> list[dict[str, Any]]:
 def _xpu() -> list[dict[str, Any]]:
     if not torch.xpu.is_available():
         return []
-    found = [torch.xpu.get_device_properties(index) for index in range(torch.xpu.device_count())]
-    return [_entry(f"xpu:{index}", "xpu", gpu.name, gpu.total_memory, _uuid(gpu)) for index, gpu in enumerate(found)]
+    gpus = [torch.xpu.get_device_properties(index) for index in range(torch.xpu.device_count())]
+    return [_entry(f"xpu:{index}", "xpu", gpu.name, gpu.total_memory, _uuid(gpu)) for index, gpu in enumerate(gpus)]
 
 
 def _uuid(gpu: Any) -> str:

@@ -150,8 +150,8 @@ def run_on(
 
 def show(error: BaseException) -> None:
     """Show an uncaught error by the program's own `sys.excepthook`, without the frames of gpututor."""
-    for one in _with_causes(error):
-        one.__traceback__ = _theirs(one.__traceback__)
+    for each in _with_causes(error):
+        each.__traceback__ = _theirs(each.__traceback__)
     sys.excepthook(type(error), error, error.__traceback__)
 
 
@@ -159,26 +159,26 @@ def _with_causes(error: BaseException) -> Iterator[BaseException]:
     waiting: list[BaseException | None] = [error]
     seen: set[int] = set()
     while waiting:
-        one = waiting.pop()
-        if one is None or id(one) in seen:
+        cause = waiting.pop()
+        if cause is None or id(cause) in seen:
             continue
-        seen.add(id(one))
-        waiting += [one.__cause__, one.__context__]
-        if isinstance(one, BaseExceptionGroup):
-            waiting += one.exceptions
-        yield one
+        seen.add(id(cause))
+        waiting += [cause.__cause__, cause.__context__]
+        if isinstance(cause, BaseExceptionGroup):
+            waiting += cause.exceptions
+        yield cause
 
 
 def _theirs(traceback: TracebackType | None) -> TracebackType | None:
-    kept: list[TracebackType] = []
+    frames: list[TracebackType] = []
     while traceback is not None:
         file = traceback.tb_frame.f_code.co_filename
         if not file.startswith((_OURS, "<frozen runpy>")) or file.startswith(_EXERCISES):
-            kept.append(traceback)
+            frames.append(traceback)
         traceback = traceback.tb_next
-    for at, one in enumerate(kept):
-        one.tb_next = kept[at + 1] if at + 1 < len(kept) else None
-    return kept[0] if kept else None
+    for index, frame in enumerate(frames):
+        frame.tb_next = frames[index + 1] if index + 1 < len(frames) else None
+    return frames[0] if frames else None
 
 
 @dataclass(frozen=True)
@@ -213,8 +213,8 @@ def whose(program: Program) -> Learners:
     if program.is_module:
         inside = _package_folders(program.name.split(".")[0])
     else:
-        below += [os.path.dirname(one(program.name)) for one in (os.path.realpath, os.path.abspath)]
-    return Learners(os.getcwd(), *([os.path.join(one, "") for one in folders] for folders in (below, inside)))
+        below += [os.path.dirname(path(program.name)) for path in (os.path.realpath, os.path.abspath)]
+    return Learners(os.getcwd(), *([os.path.join(folder, "") for folder in folders] for folders in (below, inside)))
 
 
 def _package_folders(name: str) -> list[str]:
@@ -223,9 +223,9 @@ def _package_folders(name: str) -> list[str]:
         return []
     sys.path.insert(0, os.getcwd())
     try:
-        found = importlib.util.find_spec(name)
+        spec = importlib.util.find_spec(name)
     except (ImportError, ValueError):
-        found = None
+        spec = None
     finally:
         del sys.path[0]
-    return [os.path.abspath(one) for one in found.submodule_search_locations or ()] if found is not None else []
+    return [os.path.abspath(folder) for folder in spec.submodule_search_locations or ()] if spec is not None else []

@@ -31,10 +31,6 @@ def _mask_among(indices: Any) -> bool:
     return any(isinstance(index, torch.Tensor) and index.dtype in (torch.bool, torch.uint8) for index in indices or ())
 
 
-def _index_waits(args: tuple[Any, ...]) -> bool:
-    return _mask_among(args[1])
-
-
 def _index_put_waits(args: tuple[Any, ...]) -> bool:
     """Return True unless a single mask with a single value becomes `masked_fill_` (TensorAdvancedIndexing.cpp)."""
     indices, values = args[1], args[2]
@@ -45,11 +41,12 @@ def _index_put_waits(args: tuple[Any, ...]) -> bool:
     return accumulates or not single_mask or values.numel() != 1
 
 
-def _always(args: tuple[Any, ...]) -> bool:
-    return True
-
-
-WAITS: dict[str, Waits] = {"always": _always, "mask": _index_waits, "put": _index_put_waits, "lengths": _always}
+WAITS: dict[str, Waits] = {
+    "always": lambda args: True,
+    "lengths": lambda args: True,
+    "mask": lambda args: _mask_among(args[1]),
+    "put": _index_put_waits,
+}
 """Tests of a call's arguments, by the fact `waits`: True if the host waits."""
 _INDICES: frozenset[int | str] = frozenset((1, "indices"))
 

@@ -1,8 +1,8 @@
 """Optimizers and encoder layers that choose other kernels on CUDA.
 
-PyTorch has two ways through an encoder's layer. The fused one, for inference, reads the mask and never looks at
-`is_causal`; the other one, for training, takes `is_causal=True` at its word and never looks at the mask. The fused
-operator refuses virtual tensors, so the other way runs here; it gets what gives the fused one's values.
+PyTorch has two paths through an encoder's layer. The fused path, for inference, reads the mask and ignores `is_causal`;
+the other path, for training, trusts `is_causal=True` and ignores the mask. The fused operator refuses virtual tensors,
+so the other path runs here, with arguments that give the fused path's values.
 """
 
 from __future__ import annotations
@@ -97,5 +97,5 @@ def _is_fused_on_cuda(layer: Any, x: torch.Tensor) -> bool:
         and attention.num_heads % 2 == 0
         and not torch.is_autocast_enabled()
         and not any(part._forward_hooks or part._forward_pre_hooks for part in layer.modules())
-        and not (torch.is_grad_enabled() and any(one.requires_grad for one in (x, *layer.parameters())))
+        and not (torch.is_grad_enabled() and any(tensor.requires_grad for tensor in (x, *layer.parameters())))
     )

@@ -15,12 +15,10 @@ _real_nested: Any = torch.nested.nested_tensor
 
 
 def _holds_virtual(value: Any) -> bool:
-    if isinstance(value, torch.nn.Module):
-        return any(type(one) is VirtualTensor for one in (*value.parameters(), *value.buffers()))
     if isinstance(value, list | tuple):
-        return any(_holds_virtual(one) for one in value)
+        return any(_holds_virtual(part) for part in value)
     if isinstance(value, dict):
-        return any(_holds_virtual(one) for one in value.values())
+        return any(_holds_virtual(part) for part in value.values())
     return type(value) is VirtualTensor
 
 
@@ -35,9 +33,9 @@ def to_dlpack(tensor: Any) -> Any:
 
 
 def to_dlpack_versioned(tensor: Any, **options: Any) -> Any:
-    return (
-        tensor.__dlpack__() if type(tensor) is VirtualTensor else torch_private.to_dlpack_versioned(tensor, **options)
-    )
+    if type(tensor) is VirtualTensor:
+        return tensor.__dlpack__()
+    return torch_private.to_dlpack_versioned(tensor, **options)
 
 
 def nested_tensor(tensor_list: Any, *args: Any, **kwargs: Any) -> Any:

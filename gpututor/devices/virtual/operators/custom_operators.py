@@ -74,11 +74,7 @@ def fallback(self: Any, fn: Any, dispatch_key: str = "", **options: Any) -> Any:
 
 def py_impl(self: Any, k: Any) -> Any:
     """Stand in for `OpOverload.py_impl`, which could replace the CPU's kernels too."""
-    if (
-        isinstance(self, torch_private.OPERATOR)
-        and self.namespace in TORCHS_OWN
-        and not _is_own_call(sys._getframe(1))
-    ):
+    if isinstance(self, torch_private.OPERATOR) and self.namespace in TORCHS_OWN and not _is_own_call(sys._getframe(1)):
         raise cuda_errors.unsupported(f"py_impl of torch.ops.{self}", "Define an operator in a namespace of your own.")
     return _real_py_impl(self, k)
 

@@ -60,7 +60,7 @@ def all_bytes(value: Any) -> int:
     """Return the bytes of CPU tensors, sparse ones by their parts, lists included."""
     if isinstance(value, Tensor):
         return sparse_bytes(value) if is_sparse(value) else value.nbytes
-    return sum(all_bytes(one) for one in value) if type(value) in (list, tuple) else 0
+    return sum(all_bytes(part) for part in value) if type(value) in (list, tuple) else 0
 
 
 def wrap_parts(out: Any, wrappers: list[VirtualTensor], device: torch.device) -> Any:
@@ -76,7 +76,7 @@ def wrap_parts(out: Any, wrappers: list[VirtualTensor], device: torch.device) ->
             return sparse_on_device(VirtualTensor, out, device, blocks_for(out, device, known))
         return on_device(out, device, known.get(out.untyped_storage()._cdata))
     if type(out) in (list, tuple):
-        return type(out)(wrap_parts(one, wrappers, device) for one in out)
+        return type(out)(wrap_parts(part, wrappers, device) for part in out)
     return out
 
 

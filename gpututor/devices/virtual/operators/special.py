@@ -151,10 +151,6 @@ def _set_source(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any
     return target
 
 
-def _same_metadata(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    return func(*[one._host if type(one) is VirtualTensor else one for one in args], **kwargs)
-
-
 def _pack_padded(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Pack values on the GPU; lengths come from the host and batch sizes stay there (PackedSequence.cpp)."""
     source, lengths, *rest = args
@@ -185,7 +181,7 @@ def _between_tensors(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -
 
     device = kwargs.get("device")
     if not active_machine().values and device is not None and is_virtual_device(device):
-        args = tuple(_end(one) if type(one) is VirtualTensor else one for one in args)
+        args = tuple(_end(value) if type(value) is VirtualTensor else value for value in args)
     with DeviceMode():
         return operator_of(func).made_of_others(*args, **kwargs)
 
@@ -209,12 +205,12 @@ def special_rules() -> dict[Any, Rule]:
         aten._to_copy.default: _to_copy,
         aten.copy_.default: _copy_in_place,
         aten._local_scalar_dense.default: _scalar,
-        aten.is_same_size.default: _same_metadata,
+        aten.is_same_size.default: lambda func, args, kwargs: func(*[_device_and_host(value)[1] for value in args]),
         aten._conj.default: _lazy_view,
         aten._neg_view.default: _lazy_view,
         aten._pack_padded_sequence.default: _pack_padded,
         aten.set_.source_Tensor: _set_source,
-        **{getattr(one, ends): _between_tensors for one in (aten.linspace, aten.logspace) for ends in _ENDS},
+        **{getattr(packet, ends): _between_tensors for packet in (aten.linspace, aten.logspace) for ends in _ENDS},
         **dict.fromkeys(_RESHAPING, _reshape_in_place),
         **refusing_rules(),
     }
@@ -263,11 +259,13 @@ def attention(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     given: dict[str, Any] = {**dict(zip(names, args, strict=False)), **kwargs}
     tensors: list[Any] = [given.get(name) for name in names[:3]]
     mask: Any = given.get("attn_mask")
-    if not all(type(one) is VirtualTensor for one in tensors) or not (mask is None or type(mask) is VirtualTensor):
+    if not all(type(tensor) is VirtualTensor for tensor in tensors) or not (
+        mask is None or type(mask) is VirtualTensor
+    ):
         return func(*args, **kwargs)
     if torch.is_autocast_enabled("cuda"):
         dtype = torch.get_autocast_dtype("cuda")
-        tensors = [autocast.cast(one, dtype) for one in tensors]
+        tensors = [autocast.cast(tensor, dtype) for tensor in tensors]
         mask = autocast.cast(mask, dtype)
     if not _is_fused(tensors, mask, given):
         return func(*args, **kwargs)
@@ -279,7 +277,7 @@ def attention(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 
 def _is_fused(tensors: list[Any], mask: Any, given: dict[str, Any]) -> bool:
     query, key, value = tensors
-    shapes = [one.shape for one in tensors]
+    shapes = [tensor.shape for tensor in tensors]
     settings = torch.backends.cuda
     half = query.dtype in _HALF
     allowed = (settings.flash_sdp_enabled() and half and mask is None) or settings.mem_efficient_sdp_enabled()
@@ -295,7 +293,7 @@ def _is_fused(tensors: list[Any], mask: Any, given: dict[str, Any]) -> bool:
         and shapes[0][:2] == shapes[1][:2] == shapes[2][:2]
         and shapes[1][2] == shapes[2][2]
         and shapes[0][3] == shapes[1][3] == shapes[2][3] <= 256
-        and all(one.stride(-1) == 1 for one in tensors)
+        and all(tensor.stride(-1) == 1 for tensor in tensors)
         and _mask_fits(query, key, mask, given)
     )
 
@@ -326,10 +324,10 @@ def set_source(
     target: VirtualTensor, source: Any = None, storage_offset: int | None = None, size: Any = None, stride: Any = None
 ) -> VirtualTensor:
     """Run `target.set_(...)`. Raises CUDA's error for a source on another device."""
-    geometry = [one for one in (storage_offset, size, stride) if one is not None]
-    there: torch.device = target.device if source is None else source.device
-    if there != target.device:
-        raise cuda_errors.wrong_storage(target.device, there)
+    geometry = [value for value in (storage_offset, size, stride) if value is not None]
+    source_device: torch.device = target.device if source is None else source.device
+    if source_device != target.device:
+        raise cuda_errors.wrong_storage(target.device, source_device)
     memory = active_machine().home(target._device).memory
     with torch_private.host_only():
         if source is None:

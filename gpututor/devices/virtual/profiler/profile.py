@@ -61,12 +61,12 @@ class CudaProfile(_OldProfiler):  # type: ignore[misc]
         self._put_together()  # torch calls this within `__exit__` where events of several cycles are kept
         maker = None if self._tree is None else Maker(self._tree, with_cpu=self.use_cpu, memory=self.profile_memory)
         made = [] if maker is None else maker.events()
-        found: Any = _Events(made, use_device="cuda", profile_memory=self.profile_memory, with_flops=self.with_flops)
-        found.build()
+        events: Any = _Events(made, use_device="cuda", profile_memory=self.profile_memory, with_flops=self.with_flops)
+        events.build()
         if self._old_function_events and self.acc_events:
-            found.extend(self._old_function_events)
+            events.extend(self._old_function_events)
             self._old_function_events = None
-        self._function_events = found
+        self._function_events = events
 
     def export_chrome_trace(self, path: str, *args: Any, **options: Any) -> Any:
         """Write the file that Perfetto and chrome://tracing show."""

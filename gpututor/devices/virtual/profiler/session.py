@@ -37,7 +37,7 @@ class Row:
     kind: Kind
     name: str
     device: str
-    told: int
+    recorded: int
     """The host's time when it was recorded: before the host paid for the launch."""
     stream: int = 0
     source: str = ""
@@ -104,13 +104,13 @@ class _Tap(Trace):
         index = super().add(kind, name, device, **details)
         if index < 0:
             index = self._session.beyond()
-        self._session.told(index, kind, name, device, details)
+        self._session.add(index, kind, name, device, details)
         return index
 
     def set_times(self, index: int, start: int, end: int) -> None:
         if self.limit is None or index < self.limit:
             super().set_times(index, start, end)
-        self._session.played(index, start, end)
+        self._session.set_times(index, start, end)
 
 
 class Session:
@@ -203,13 +203,13 @@ class Session:
         type(host).sleep(host, nanoseconds)
         self.close(span)
 
-    def told(self, index: int, kind: Kind, name: str, device: str, details: dict[str, Any]) -> None:
+    def add(self, index: int, kind: Kind, name: str, device: str, details: dict[str, Any]) -> None:
         """Add an event that was recorded."""
         row = Row(kind, name, device, self.machine.clock.host.now, **details)
         if index >= 0:
             self._rows[index] = row
         if row.launched < 0:
-            row.launched = row.told
+            row.launched = row.recorded
         if kind is Kind.COLLECTIVE:
             self.has_collectives = True
         if kind is Kind.FREE:
@@ -231,7 +231,7 @@ class Session:
         if row.launched >= 0:
             span.begin, span.end = min(row.launched, span.begin), max(row.launched, row.end, span.begin)
 
-    def played(self, index: int, start: int, end: int) -> None:
+    def set_times(self, index: int, start: int, end: int) -> None:
         row = self._rows.get(index)
         if row is not None:
             row.start, row.end = start, end

@@ -15,7 +15,6 @@ from typing import Any
 
 from gpututor.devices.virtual.machine import VirtualMachine
 from gpututor.devices.virtual.profiler import session
-from gpututor.devices.virtual.profiler import session as names
 from gpututor.devices.virtual.profiler.session import MARKER, Row, Session, Span
 from gpututor.trace.events import Kind
 
@@ -39,33 +38,33 @@ class Call:
 
 def calls_of(rows: Sequence[Row], span: Span | None, machine: VirtualMachine, end: int) -> list[Call]:
     """Return the calls of an operator's events, which was done at `end`; without a `span`, of a single event."""
-    found: list[Call] = []
+    calls: list[Call] = []
     for place, row in enumerate(rows):
         if row.kind is Kind.SYNCHRONISE:
-            found.append(Call(session.of_call(row, ""), row.start, row.end))
+            calls.append(Call(session.of_call(row, ""), row.start, row.end))
         elif row.kind in _ON_DEVICE and row.device != "cpu":
             after = rows[place + 1] if place + 1 < len(rows) else None
-            until = end if after is None else after.start if after.kind is Kind.SYNCHRONISE else after.told
-            found += _launch(row, span, machine, until, waits_later=_waits(after))
-    return found
+            until = end if after is None else after.start if after.kind is Kind.SYNCHRONISE else after.recorded
+            calls += _launch(row, span, machine, until, waits_later=_waits(after))
+    return calls
 
 
 def _launch(row: Row, span: Span | None, machine: VirtualMachine, until: int, *, waits_later: bool) -> list[Call]:
     gpu = machine.gpus[int(row.device.removeprefix("cuda:"))]
     work = session.of_device_work(row, span, gpu.spec)
     name = session.of_call(row, work)
-    if span is None and row.launched == row.told:
+    if span is None and row.launched == row.recorded:
         # The launch of a whole graph has been paid for.
         return [Call(session.GRAPH_LAUNCH, row.launched - gpu.launch_ns, row.launched, work, row, gpu.index)]
-    begin = row.launched - (row.launched - row.told) // _CALL_SHARE
+    begin = row.launched - (row.launched - row.recorded) // _CALL_SHARE
     blocks = session.is_copy(work) and not row.asynchronous and not waits_later and until > row.launched
     # A call ends late where the queue of launches is full.
     done = row.launched if session.is_copy(work) else max(row.launched, until)
-    found = [Call(name, begin, done, work, row, gpu.index)]
+    calls = [Call(name, begin, done, work, row, gpu.index)]
     if blocks:
         # `memcpy_and_sync`, which is what torch calls for every copy that blocks.
-        found.append(Call("cudaStreamSynchronize", row.launched, until))
-    return found
+        calls.append(Call("cudaStreamSynchronize", row.launched, until))
+    return calls
 
 
 def _waits(row: Row | None) -> bool:
@@ -124,8 +123,8 @@ class Tree:
         for thread, seen in _nested(_counted(events, session), session.spans).items():
             children = self._visible(seen, thread, within=False)
             _give_times(children, session.begin)
-            for one in children:
-                _add_up(one)
+            for child in children:
+                _add_up(child)
             self.roots += _without_pieces(children, None)
         self.loose: list[Call] = [call for row in session.loose for call in calls_of([row], None, session.machine, -1)]
         """Launches of threads that torch's profiler does not watch."""
@@ -134,29 +133,29 @@ class Tree:
 
     def nodes(self) -> list[Node]:
         """Return all nodes, each before its children."""
-        found, waiting = [], list(reversed(self.roots))
+        nodes, waiting = [], list(reversed(self.roots))
         while waiting:
             node = waiting.pop()
-            found.append(node)
+            nodes.append(node)
             waiting += reversed(node.children)
-        return found
+        return nodes
 
     def _visible(self, seen: list[Seen], thread: int, *, within: bool, as_is: bool = False) -> list[Node]:
         """Return the nodes for torch's events; `within` an operator's handling only those with markers count."""
-        found: list[Node] = []
-        for one in seen:
-            span = one.span
+        nodes: list[Node] = []
+        for each in seen:
+            span = each.span
             if span is None:
-                if one.marked or as_is or not within:
-                    found.append(self._operator(one, thread, as_is))
+                if each.marked or as_is or not within:
+                    nodes.append(self._operator(each, thread, as_is))
             elif span.what == "range":
                 node = Node(span.name, "range", thread, begin=span.begin, end=span.end)
-                found.append(_with(node, self._visible(one.children, thread, within=False)))
+                nodes.append(_with(node, self._visible(each.children, thread, within=False)))
             elif span.what == "event":
-                found += self._outside(one, thread)
+                nodes += self._outside(each, thread)
             else:
-                found.append(self._piece(one, span, thread))
-        return _graphs_joined(found)
+                nodes.append(self._piece(each, span, thread))
+        return _graphs_joined(nodes)
 
     def _operator(self, seen: Seen, thread: int, as_is: bool) -> Node:
         """Return an operator of torch; if the machine ran it, it contains a marker, and maybe others."""
@@ -200,7 +199,7 @@ class Tree:
         within = False
         nodes = self.roots
         while True:
-            inner = next((one for one in nodes if one.begin < row.launched < one.end and one.what != "call"), None)
+            inner = next((node for node in nodes if node.begin < row.launched < node.end and node.what != "call"), None)
             if inner is None:
                 return within
             inner.device_bytes -= row.size_bytes
@@ -237,23 +236,23 @@ def _nested(events: list[Any], spans: list[Span]) -> dict[int, list[Seen]]:
     roots: dict[int, list[Seen]] = {}
     open_of: dict[int, list[Seen]] = {}
     # Where an event and one in it begin and end together, the outer one has the smaller number.
-    for event in sorted(events, key=lambda one: (one.start_ns(), -one.end_ns(), one.correlation_id())):
+    for event in sorted(events, key=lambda each: (each.start_ns(), -each.end_ns(), each.correlation_id())):
         name = event.name()
         thread = event.start_thread_id()
-        around = open_of.setdefault(thread, [])
-        while around and (event.start_ns() >= around[-1].end_ns or event.end_ns() > around[-1].end_ns):
-            around.pop()
+        outer = open_of.setdefault(thread, [])
+        while outer and (event.start_ns() >= outer[-1].end_ns or event.end_ns() > outer[-1].end_ns):
+            outer.pop()
         if name in (MEMORY, OUT_OF_MEMORY):
-            if around and name == MEMORY:
-                around[-1].taken += event.nbytes()
+            if outer and name == MEMORY:
+                outer[-1].taken += event.nbytes()
             continue
         span = spans[int(name.removeprefix(MARKER))] if name.startswith(MARKER) else None
         seen = Seen(event, name, event.end_ns(), span)
-        (around[-1].children if around else roots.setdefault(thread, [])).append(seen)
-        around.append(seen)
+        (outer[-1].children if outer else roots.setdefault(thread, [])).append(seen)
+        outer.append(seen)
         if span is not None:
-            for one in around:
-                one.marked = True
+            for each in outer:
+                each.marked = True
     return roots
 
 
@@ -274,14 +273,14 @@ def _node_of(call: Call, thread: int) -> Node:
 
 def _graphs_joined(nodes: list[Node]) -> list[Node]:
     """Join the kernels of one graph, which one call launched."""
-    found: list[Node] = []
+    joined: list[Node] = []
     for node in nodes:
-        last = found[-1] if found else None
-        if last is not None and last.name == node.name == names.GRAPH_LAUNCH and last.end == node.end:
+        last = joined[-1] if joined else None
+        if last is not None and last.name == node.name == session.GRAPH_LAUNCH and last.end == node.end:
             last.calls += node.calls
         else:
-            found.append(node)
-    return found
+            joined.append(node)
+    return joined
 
 
 def _give_times(nodes: list[Node], now: int) -> int:
@@ -299,18 +298,18 @@ def _give_times(nodes: list[Node], now: int) -> int:
 
 def _without_pieces(nodes: list[Node], parent: Node | None) -> list[Node]:
     """Merge pieces into `parent`; without a parent, a piece with calls is an operator that torch did not see."""
-    found: list[Node] = []
+    merged: list[Node] = []
     for node in nodes:
         if node.what != "piece":
             node.parent = parent
             node.children = _without_pieces(node.children, node)
-            found.append(node)
+            merged.append(node)
         elif parent is None and any(child.what == "call" for child in node.children):
             node.what = "operator"
-            found += _without_pieces([node], None)
+            merged += _without_pieces([node], None)
         else:
-            found += _without_pieces(node.children, parent)
-    return found
+            merged += _without_pieces(node.children, parent)
+    return merged
 
 
 def _add_up(node: Node) -> None:
