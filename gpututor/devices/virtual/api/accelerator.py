@@ -98,26 +98,9 @@ def exchange_accelerator(index: int) -> int:
     return before
 
 
-def maybe_exchange_accelerator(index: int) -> int:
-    """Do the same; torch._dynamo wants a function of its own for each name."""
-    return exchange_accelerator(index)
-
-
-def device_capability(index: int) -> Any:
-    return devices.get_device_capability(index)
-
-
 def has_mps() -> bool:
     return "mps" in active_machine().backends
 
 
 def has_xpu() -> bool:
     return "xpu" in active_machine().backends
-
-
-def mps_count() -> int:
-    return int(has_mps())
-
-
-def xpu_count() -> int:
-    return int(has_xpu())

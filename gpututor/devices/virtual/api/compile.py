@@ -63,14 +63,6 @@ def _flex_attention(*args: Any, **kwargs: Any) -> Any:
     return torch_private.eager_kernel(torch.ops.higher_order.flex_attention)(*args, **kwargs)
 
 
-def reset() -> None:
-    """Do nothing: nothing was compiled."""
-
-
-def mark_step_begin() -> None:
-    """Do nothing: there are no graphs of compiled code."""
-
-
 def export(mod: Any, args: Any = (), kwargs: Any = None, **options: Any) -> Any:
     """Refuse tensors on a device: torch would look into the memory of its constants."""
     held = [*mod.parameters(), *mod.buffers()] if isinstance(mod, torch.nn.Module) else []

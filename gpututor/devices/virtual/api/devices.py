@@ -151,11 +151,6 @@ def exchange_device(index: int) -> int:
     return before
 
 
-def maybe_exchange_device(index: int) -> int:
-    """Do the same; torch._dynamo wants a function of its own for each name."""
-    return exchange_device(index)
-
-
 def lazy_init() -> None:
     """Start CUDA, which fails without a GPU."""
     active_machine().start()
@@ -260,16 +255,6 @@ def set_sync_debug_mode(debug_mode: int | str) -> None:
     if debug_mode not in _SYNC_DEBUG.values():
         raise RuntimeError("invalid value of debug_mode, expected one of 0,1,2")
     machine.sync_debug = debug_mode
-
-
-def cudnn_is_acceptable(tensor: Any) -> bool:
-    """Return False: no layer runs through cuDNN, as values are computed on the CPU."""
-    return False
-
-
-def ipc_collect() -> None:
-    """Only start CUDA: no other process holds virtual memory."""
-    active_machine().start()
 
 
 CUDA_VERSION: str = torch.version.cuda or "12.8"

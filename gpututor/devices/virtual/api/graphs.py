@@ -168,7 +168,3 @@ class CaptureBlock(_real_block):  # type: ignore[misc]
 
 
 CaptureBlock.__module__, CaptureBlock.__name__, CaptureBlock.__qualname__ = "torch.cuda.graphs", "graph", "graph"
-
-
-def empty_host_memory() -> None:
-    """Do nothing: page-locked memory is not cached."""

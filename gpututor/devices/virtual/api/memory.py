@@ -91,10 +91,6 @@ def empty_cache() -> None:
         gpu.memory.empty_cache()
 
 
-def allocator_backend() -> str:
-    return "native"
-
-
 def snapshot(mempool: Any = None) -> dict[str, Any]:
     """Return every segment with its blocks; there is no history, so there are no traces."""
     segments = []

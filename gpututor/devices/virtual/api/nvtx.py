@@ -89,10 +89,6 @@ def start_capture() -> None:
         _shared[CAPTURE] = Open.now(CAPTURE)
 
 
-def stop_capture() -> None:
-    range_end(CAPTURE)
-
-
 def forget() -> None:
     """Forget all open ranges: they end with their machine, and are not recorded."""
     _of_thread.open.clear()

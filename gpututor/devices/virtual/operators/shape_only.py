@@ -158,18 +158,10 @@ def _batch_norm(op: Operator, args: list[Any], named: dict[str, Any]) -> Any:
     return (out, *(torch.empty((count,), dtype=dtype, device=out.device) for _ in range(2)), *rest[2:])
 
 
-def _layer_norm(op: Operator, args: list[Any], named: dict[str, Any]) -> Any:
-    return _with_statistics(op.call(*args, **named), _wide(_given(op, args, named)))
-
-
-def _group_norm(op: Operator, args: list[Any], named: dict[str, Any]) -> Any:
-    given = _given(op, args, named)
-    return _with_statistics(op.call(*args, **named), _wide({"input": given["input"], "weight": given["weight"]}))
-
-
-def _with_statistics(outs: Any, dtype: torch.dtype) -> Any:
-    out, *rest = outs
-    return (out, *(value if value.dtype is dtype else value.to(dtype) for value in rest))
+def _norm(op: Operator, args: list[Any], named: dict[str, Any]) -> Any:
+    out, *statistics = op.call(*args, **named)
+    dtype = _wide(_given(op, args, named))
+    return (out, *(value if value.dtype is dtype else value.to(dtype) for value in statistics))
 
 
 def _convolution(op: Operator, args: list[Any], named: dict[str, Any]) -> Any:
@@ -233,8 +225,8 @@ CPU_SHAPE_RULES: dict[Any, ShapeRule] = {
     aten.native_batch_norm.default: _batch_norm,
     aten._native_batch_norm_legit.default: _batch_norm,
     aten._native_batch_norm_legit.no_stats: _batch_norm,
-    aten.native_layer_norm.default: _layer_norm,
-    aten.native_group_norm.default: _group_norm,
+    aten.native_layer_norm.default: _norm,
+    aten.native_group_norm.default: _norm,
     aten.convolution.default: _convolution,
     aten._embedding_bag.default: _bags,
     aten.binary_cross_entropy.default: _in_first_buffer("self"),

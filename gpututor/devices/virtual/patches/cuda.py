@@ -8,6 +8,7 @@ from gpututor.devices.virtual.api.unsupported import refused_function
 from gpututor.devices.virtual.patches.patch import Patch, patch_all
 from gpututor.devices.virtual.profiler import profile
 
+# A lambda that only calls another replacement is there for torch._dynamo, which wants a function for each name.
 CUDA: tuple[Patch, ...] = (
     *patch_all(
         "torch.cuda",
@@ -30,7 +31,7 @@ CUDA: tuple[Patch, ...] = (
         _lazy_call=devices.lazy_call,
         is_initialized=devices.is_initialized,
         _is_in_bad_fork=devices.is_in_bad_fork,
-        ipc_collect=devices.ipc_collect,
+        ipc_collect=lambda: devices.lazy_init(),
     ),
     *patch_all(
         "torch.cuda", "checkpointing stores the random state of a device only if this is true", _initialized=True
@@ -41,7 +42,7 @@ CUDA: tuple[Patch, ...] = (
         current_device=devices.current_device,
         set_device=devices.set_device,
         _exchange_device=devices.exchange_device,
-        _maybe_exchange_device=devices.maybe_exchange_device,
+        _maybe_exchange_device=lambda index: devices.exchange_device(index),
     ),
     *patch_all(
         ("torch.cuda", "torch.cuda.streams"),
@@ -81,12 +82,14 @@ CUDA: tuple[Patch, ...] = (
         graph=graphs.CaptureBlock,
     ),
     *patch_all("torch.cuda.graphs", "torch's own functions call it", _graph_pool_handle=graphs.new_pool),
-    *patch_all("torch._C", "torch.cuda.graph calls it before a capture", _host_emptyCache=graphs.empty_host_memory),
+    *patch_all(
+        "torch._C", "torch.cuda.graph calls it; page-locked memory is not cached", _host_emptyCache=lambda: None
+    ),
     *patch_all(
         "torch.cuda.profiler",
         "a range of the trace; torch's own `profile` calls them",
         start=nvtx.start_capture,
-        stop=nvtx.stop_capture,
+        stop=lambda: nvtx.range_end(nvtx.CAPTURE),
     ),
     *patch_all("torch.cuda.tunable", "nothing is tuned: no GEMM has two kernels here", is_enabled=lambda: False),
     *patch_all(
@@ -127,11 +130,11 @@ ACCELERATOR: tuple[Patch, ...] = (
         _accelerator_getDeviceIndex=accelerator.current_index,
         _accelerator_setDeviceIndex=accelerator.set_index,
         _accelerator_exchangeDevice=accelerator.exchange_accelerator,
-        _accelerator_maybeExchangeDevice=accelerator.maybe_exchange_accelerator,
+        _accelerator_maybeExchangeDevice=lambda index: accelerator.exchange_accelerator(index),
         _accelerator_getStream=accelerator.get_stream,
         _accelerator_setStream=accelerator.set_stream,
         _accelerator_synchronizeDevice=accelerator.synchronize_device,
-        _accelerator_getDeviceCapability=accelerator.device_capability,
+        _accelerator_getDeviceCapability=lambda index: devices.get_device_capability(index),
         _accelerator_isAllocatorInitialized=devices.is_initialized,
         _accelerator_emptyCache=memory.empty_cache,
         _accelerator_getDeviceStats=memory.nested_statistics,
@@ -174,12 +177,17 @@ ACCELERATOR: tuple[Patch, ...] = (
     *patch_all(
         "torch.backends.mps", "availability only", is_available=accelerator.has_mps, is_built=accelerator.has_mps
     ),
-    *patch_all("torch.mps", "availability only", is_available=accelerator.has_mps, device_count=accelerator.mps_count),
+    *patch_all(
+        "torch.mps",
+        "availability only",
+        is_available=accelerator.has_mps,
+        device_count=lambda: int(accelerator.has_mps()),
+    ),
     *patch_all(
         "torch.xpu",
         "availability only; torch 2.12's optimizers call the last",
         is_available=accelerator.has_xpu,
-        device_count=accelerator.xpu_count,
+        device_count=lambda: int(accelerator.has_xpu()),
         is_current_stream_capturing=streams.is_current_stream_capturing,
     ),
 )
@@ -205,7 +213,7 @@ MEMORY: tuple[Patch, ...] = (
         _cuda_getMemoryFraction=memory.fraction,
         _cuda_emptyCache=memory.empty_cache,
         _cuda_memorySnapshot=memory.snapshot,
-        _cuda_getAllocatorBackend=memory.allocator_backend,
+        _cuda_getAllocatorBackend=lambda: "native",
     ),
     *patch_all(
         "torch.cuda.memory",

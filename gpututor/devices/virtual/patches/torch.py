@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from gpututor.devices.virtual import cuda_errors, threads, torch_private
-from gpututor.devices.virtual.api import compile, devices, jit, optimizers, streams, tensor_types, unsupported
+from gpututor.devices.virtual.api import compile, jit, optimizers, streams, tensor_types, unsupported
 from gpututor.devices.virtual.api.unsupported import unsupported_stub
 from gpututor.devices.virtual.clock import python_time
 from gpututor.devices.virtual.clock.python_time import FUNCTIONS, PERF_COUNTER
@@ -78,8 +78,8 @@ MODULES: tuple[Patch, ...] = (
     *patch_all(
         "torch.compiler",
         "nothing is compiled, and they would look for CUDA graphs",
-        reset=compile.reset,
-        cudagraph_mark_step_begin=compile.mark_step_begin,
+        reset=lambda: None,
+        cudagraph_mark_step_begin=lambda: None,
     ),
     *patch_all("torch.export", "would look into the memory of constants", export=compile.export),
     *patch_all(
@@ -90,7 +90,7 @@ MODULES: tuple[Patch, ...] = (
     *patch_all(
         "torch.backends.cudnn",
         "recurrent layers would tell the learner to rebuild PyTorch",
-        is_acceptable=devices.cudnn_is_acceptable,
+        is_acceptable=lambda tensor: False,
     ),
     *patch_all(
         "torch._C._nn", "a number as a device needs a build with an accelerator", _parse_to=unsupported.parse_to
