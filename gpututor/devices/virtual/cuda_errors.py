@@ -154,7 +154,7 @@ class NoValues(RuntimeError):
 
 
 def backend_without_tensors(kind: str) -> NotImplementedError:
-    """A tensor was wanted on a device that only reports itself available."""
+    """Return the error for a tensor on a device that only reports itself available."""
     return NotImplementedError(
         f"This practice machine reports that {kind} is available, but it cannot compute on {kind}: "
         "only choose the device here."

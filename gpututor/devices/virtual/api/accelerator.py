@@ -1,4 +1,4 @@
-"""What `torch.accelerator`, `torch.mps` and `torch.xpu` say while the virtual GPU is on."""
+"""Replacements of `torch.accelerator`, `torch.mps` and `torch.xpu` while the virtual GPU is on."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ class DeviceGenerator(_RealGenerator, metaclass=_Kind):  # type: ignore[misc]
         clone.set_state(self.get_state())
         return clone
 
-    # CUDA's generator counts otherwise than one that draws on the CPU.
+    # CUDA's generator counts in another way than the CPU's.
     get_offset = _cpu_only("get_offset")
     set_offset = _cpu_only("set_offset")
     graphsafe_get_state = _cpu_only("graphsafe_get_state")

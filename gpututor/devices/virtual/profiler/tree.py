@@ -108,7 +108,7 @@ class Node:
     parent: Node | None = None
     children: list[Node] = field(default_factory=list)
     calls: list[Call] = field(default_factory=list)
-    """For a call: itself, once for each kernel that it started."""
+    """The call itself, once for each kernel that it started; empty for other nodes."""
     device_bytes: int = 0
     """Bytes of GPUs that were allocated in it, less those that were freed, children included."""
     host_bytes: int = 0
