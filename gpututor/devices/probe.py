@@ -1,6 +1,6 @@
 """Prints the devices of this machine as JSON.
 
-Run in a child process, so that the one a person looks at never imports torch.
+Runs in a child process, so that the user interface never imports torch.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import torch
 
 
 def describe_devices() -> list[dict[str, Any]]:
-    """cpu first, then each accelerator: name, kind, description, memory_bytes (None: torch does not tell), uuid."""
+    """Return name, kind, description, memory_bytes (None if unknown) and uuid of the CPU and of each accelerator."""
     devices: list[dict[str, Any]] = [_entry("cpu", "cpu", platform.processor() or platform.machine(), None)]
     for described in (_cuda, _mps, _xpu):
         # A driver that shows a device and then fails has none that anybody could use.
@@ -26,8 +26,8 @@ def describe_devices() -> list[dict[str, Any]]:
 def _cuda() -> list[dict[str, Any]]:
     if not torch.cuda.is_available():
         return []
-    found = [torch.cuda.get_device_properties(index) for index in range(torch.cuda.device_count())]
-    return [_entry(f"cuda:{index}", "cuda", gpu.name, gpu.total_memory, _uuid(gpu)) for index, gpu in enumerate(found)]
+    gpus = [torch.cuda.get_device_properties(index) for index in range(torch.cuda.device_count())]
+    return [_entry(f"cuda:{index}", "cuda", gpu.name, gpu.total_memory, _uuid(gpu)) for index, gpu in enumerate(gpus)]
 
 
 def _mps() -> list[dict[str, Any]]:
@@ -39,12 +39,12 @@ def _mps() -> list[dict[str, Any]]:
 def _xpu() -> list[dict[str, Any]]:
     if not torch.xpu.is_available():
         return []
-    found = [torch.xpu.get_device_properties(index) for index in range(torch.xpu.device_count())]
-    return [_entry(f"xpu:{index}", "xpu", gpu.name, gpu.total_memory, _uuid(gpu)) for index, gpu in enumerate(found)]
+    gpus = [torch.xpu.get_device_properties(index) for index in range(torch.xpu.device_count())]
+    return [_entry(f"xpu:{index}", "xpu", gpu.name, gpu.total_memory, _uuid(gpu)) for index, gpu in enumerate(gpus)]
 
 
 def _uuid(gpu: Any) -> str:
-    """What its maker calls it; empty where this torch does not tell."""
+    """Return the maker's identifier; empty if this torch does not know it."""
     return str(getattr(gpu, "uuid", ""))
 
 
@@ -53,7 +53,7 @@ def _entry(name: str, kind: str, description: str, memory_bytes: int | None, uui
 
 
 def main() -> None:
-    """One JSON object on stdout and nothing else."""
+    """Print one JSON object on stdout and nothing else."""
     print(json.dumps({"torch": torch.__version__, "devices": describe_devices()}))
 
 

@@ -1,7 +1,7 @@
-"""What a process's devices did, written to a file when the process ends: what `gpututor trace` tells.
+"""Reports of a process's devices, written to a file when the process ends, for `gpututor trace`.
 
-The program's process makes a report for itself. Processes that it starts find in their environment that one is wanted,
-and write one each, in the same folder.
+The program's process writes a report of itself. Processes that it starts find `TraceRequest` in their environment, and
+write a report each, in the same folder.
 """
 
 from __future__ import annotations
@@ -28,51 +28,49 @@ if TYPE_CHECKING:
     from gpututor.trace.columns import Trace
 
 VARIABLE = "GPUTUTOR_TRACE"
-"""The environment variable that holds `Wish` as JSON, for children."""
+"""The environment variable that holds a `TraceRequest` as JSON, for children."""
 LIMIT = 10_000_000
-"""Events that are kept; 80 bytes each. What comes later is counted."""
-_MEETINGS = "gpututor.devices.virtual.distributed.communicator"
-"""Knows of other processes, where it was needed."""
+"""Events to store, 80 bytes each. Later events are only counted."""
+_COMMUNICATOR = "gpututor.devices.virtual.distributed.communicator"
+"""The module that knows of other processes, if it is loaded."""
 FIRST = "program.json"
 """The report of the program's own process."""
 
 
 @dataclass(frozen=True)
-class Wish:
-    """That reports are wanted."""
+class TraceRequest:
+    """A request for reports."""
 
     folder: str
-    """Where they are written: `FIRST`, and `PROCESS.json` for each child; for a timeline, `.trace` files beside."""
+    """The folder of the reports: `FIRST`, and `PROCESS.json` for each child; with a timeline, `.trace` files too."""
     learners: Learners
     chrome: bool
-    """Whether a timeline is wanted too."""
+    """True if a timeline is requested too."""
 
     @classmethod
-    def from_json(cls, text: str) -> Wish:
-        found = json.loads(text)
-        return cls(found["folder"], Learners(**found["learners"]), found["chrome"])
+    def from_json(cls, text: str) -> TraceRequest:
+        fields = json.loads(text)
+        return cls(**{**fields, "learners": Learners(**fields["learners"])})
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))
 
 
-def wished() -> Report | None:
-    """This process's report, where whoever started it wants one."""
+def requested() -> Report | None:
+    """Return this process's report, if the process that started it requested one."""
     text = os.environ.get(VARIABLE)
     if not text:
         return None
-    wish = Wish.from_json(text)
+    request = TraceRequest.from_json(text)
     # Fork servers and their like: two processes that were one share a number no more.
-    return Report(wish, f"{os.getpid()}.json") if os.path.isdir(wish.folder) else None
+    return Report(request, f"{os.getpid()}.json") if os.path.isdir(request.folder) else None
 
 
 class Report:
-    """One process's report."""
-
-    def __init__(self, wish: Wish, name: str = FIRST) -> None:
-        self.recorder = Recorder(is_learners=wish.learners, limit=LIMIT)
-        self._wish = wish
-        self._path = os.path.join(wish.folder, name)
+    def __init__(self, request: TraceRequest, name: str = FIRST) -> None:
+        self.recorder = Recorder(is_learners=request.learners, limit=LIMIT)
+        self._request = request
+        self._path = os.path.join(request.folder, name)
         self._process = os.getpid()
         self._began_s = time.perf_counter()
         self._error = ""
@@ -81,7 +79,7 @@ class Report:
         self._device: dict[str, Any] = {}
 
     def begin(self, kind: str, name: str, machine: VirtualMachine | None) -> None:
-        """The device is there; from now on this process writes its report when it ends."""
+        """Note the device; from now on this process writes its report when it ends."""
         self._machine = machine
         gpus = () if machine is None else machine.gpus
         self._device = {
@@ -95,30 +93,30 @@ class Report:
         self._began_s = time.perf_counter()
 
     def _forked(self) -> None:
-        """A child that reports nothing is on its way, such as a worker of a DataLoader."""
+        """Note a child that writes no report, such as a worker of a DataLoader."""
         self._has_forked = True
 
     def failed(self, error: BaseException) -> None:
-        """Remember what is shown to the person, in one line."""
+        """Remember the error that the user sees, in one line."""
         with contextlib.suppress(Exception):  # its message is the program's code
             self._error = traceback.format_exception_only(error)[-1].strip().partition("\n")[0]
 
     def end(self) -> None:
-        """Write down what was seen. A forked child does not."""
+        """Write the report, except in a forked child."""
         if os.getpid() != self._process:
             return
         with contextlib.suppress(ValueError):  # not the main thread
             for number in (signal.SIGINT, signal.SIGTERM):
                 signal.signal(number, signal.SIG_IGN)  # what is being written is what they would ask for
         try:
-            found = self._found()
+            report = self._report()
         except Exception:
-            found = {"broken": traceback.format_exc()}
+            report = {"broken": traceback.format_exc()}
         with contextlib.suppress(FileNotFoundError):  # a child that outlived who wanted to know
-            write(self._path, found)
+            write(self._path, report)
 
-    def _found(self) -> dict[str, Any]:
-        """The device, the times, the summary, and the summary in words."""
+    def _report(self) -> dict[str, Any]:
+        """Return the device, the times, the summary, and the summary in words."""
         import torch
 
         from gpututor.trace.export import ENDING
@@ -131,8 +129,8 @@ class Report:
         trace = self.recorder.complete()
         self.recorder.enabled = False
         time_ns = None if host_ns is None else max(host_ns, max(trace.column("end"), default=0))
-        told = summary(trace, self._rates(), whole=None if time_ns is None else (0, time_ns))
-        if self._wish.chrome:
+        totals = summary(trace, self._rates(), whole=None if time_ns is None else (0, time_ns))
+        if self._request.chrome:
             write_trace(trace, self._path + ENDING)
         modelled = machine is not None
         return {
@@ -145,12 +143,12 @@ class Report:
             "real_s": real_s,
             "error": self._error,
             "has_forked": self._has_forked,
-            "summary": told.to_json(),
-            "words": describe(told, modelled=modelled) if told.events else "",
+            "summary": totals.to_json(),
+            "words": describe(totals, modelled=modelled) if totals.events else "",
         }
 
     def _rates(self) -> Mapping[str, Rates]:
-        """For advice on tensor cores."""
+        """Return the GPUs' rates, for advice on tensor cores."""
         from gpututor.trace.advice_rules import Rates
 
         gpus = () if self._machine is None else self._machine.gpus
@@ -158,24 +156,24 @@ class Report:
 
 
 def _rank() -> int | None:
-    """This process's number in torch.distributed, where it has one."""
+    """Return this process's rank in torch.distributed, or None."""
     rank = os.environ.get("RANK", "")
     if rank.isdecimal():
         return int(rank)
-    meetings = sys.modules.get(_MEETINGS)
-    return None if meetings is None else meetings.known_rank()
+    communicator = sys.modules.get(_COMMUNICATOR)
+    return None if communicator is None else communicator.known_rank()
 
 
 def _waited_ns(trace: Trace) -> int:
-    """How long its GPUs did nothing but wait for those of other processes, in collectives."""
+    """Return the nanoseconds that this process's GPUs idled in collectives, waiting for other processes."""
     from gpututor.trace.export import idle_in
 
-    meetings = sys.modules.get(_MEETINGS)
-    return 0 if meetings is None else idle_in(trace, meetings.waits_for_others())
+    communicator = sys.modules.get(_COMMUNICATOR)
+    return 0 if communicator is None else idle_in(trace, communicator.waits_for_others())
 
 
-def write(path: str, found: dict[str, Any]) -> None:
+def write(path: str, report: dict[str, Any]) -> None:
     """Write a report, whole or not at all."""
     part = Path(path + ".part")
-    part.write_text(json.dumps(found), encoding="utf-8")
+    part.write_text(json.dumps(report), encoding="utf-8")
     part.replace(path)

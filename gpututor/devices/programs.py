@@ -1,4 +1,4 @@
-"""Running a program in this process as `python FILE` or `python -m MODULE` runs it. Imports no torch."""
+"""Programs: run one in this process as `python FILE` or `python -m MODULE` runs it. Imports no torch."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from gpututor.paths import PACKAGE
 
 Entered = TypeVar("Entered")
 _MODULES = {"torchrun": "torch.distributed.run", "accelerate": "accelerate.commands.launch", "pytest": "pytest"}
-"""What is behind commands that start CUDA programs."""
+"""Modules behind the commands that start CUDA programs."""
 _OURS = str(PACKAGE) + os.sep
 _EXERCISES = os.path.join(_OURS, "exercises", "")
 
 
 @dataclass(frozen=True)
 class Program:
-    """What is to be run, and the words that it gets."""
+    """A program and its arguments."""
 
     name: str
     """A file, a folder or zip file with a `__main__.py`, or the name of a module."""
@@ -40,12 +40,12 @@ class Program:
 
     @property
     def words(self) -> str:
-        """What it is called: `train.py`, `-m package.train`."""
+        """Return its short name: `train.py`, `-m package.train`."""
         return f"-m {self.name}" if self.is_module else os.path.basename(os.path.abspath(self.name))
 
 
 def check(program: Program) -> None:
-    """Raises `UsageError` for a program that is not there. Nothing of it is run."""
+    """Raise `UsageError` for a program that does not exist, without running any of it."""
     if not program.is_module:
         if not os.path.exists(program.name):
             raise UsageError(*_no_script(program.name, program.arguments))
@@ -72,7 +72,7 @@ def check(program: Program) -> None:
 
 
 def _no_script(name: str, arguments: tuple[str, ...]) -> tuple[str, str]:
-    """What to say of a script that is no file: many mean a command."""
+    """Return title and advice for a script that is no file; it is often a command."""
     if re.fullmatch(r"python[\d.]*", name):
         rest = " ".join(arguments) or "SCRIPT"
         return f"{name} is a command, and this runs Python already.", f"Say {rest!r} without it."
@@ -84,10 +84,10 @@ def _no_script(name: str, arguments: tuple[str, ...]) -> tuple[str, str]:
 
 
 def run(program: Program) -> None:
-    """Run it as `__main__`, which it stays afterwards: what it leaves for the end of Python belongs to it.
+    """Run the program as `__main__`, which it stays afterwards, for its exit handlers.
 
-    `sys.argv`, `sys.path[0]` and `__file__` are as Python has them; so child processes find the program again.
-    Whatever it raises is raised, `SystemExit` included.
+    `sys.argv`, `sys.path[0]` and `__file__` are as Python has them; so child processes find the program again. Raises
+    whatever it raises, `SystemExit` included.
     """
     main = ModuleType("__main__")
     main.__dict__["__builtins__"] = builtins
@@ -130,11 +130,10 @@ def run_on(
     began: Callable[[Entered], object] = lambda _: None,
     failed: Callable[[BaseException], object] = lambda _: None,
 ) -> None:
-    """Run the program inside `machine`, which is left when Python ends: after the program's threads and after what it
-    registered with `atexit`. `began` is called inside, before the program.
+    """Run the program inside `machine`, and leave it when Python ends, after the program's threads and exit handlers.
 
-    What nobody caught is told to `failed`, and shown as Python does, without our frames. Raises `SystemExit` with
-    Python's exit code then, 130 for Ctrl-C.
+    `began` is called inside, before the program. An uncaught error goes to `failed`, and is shown as Python does,
+    without gpututor's frames. Raises `SystemExit` with Python's exit code then, 130 for Ctrl-C.
     """
     stack = ExitStack()
     atexit.register(stack.close)
@@ -150,9 +149,9 @@ def run_on(
 
 
 def show(error: BaseException) -> None:
-    """As Python shows what nobody caught, by the program's own `sys.excepthook`, without the frames of gpututor."""
-    for one in _with_causes(error):
-        one.__traceback__ = _theirs(one.__traceback__)
+    """Show an uncaught error by the program's own `sys.excepthook`, without the frames of gpututor."""
+    for each in _with_causes(error):
+        each.__traceback__ = _theirs(each.__traceback__)
     sys.excepthook(type(error), error, error.__traceback__)
 
 
@@ -160,33 +159,33 @@ def _with_causes(error: BaseException) -> Iterator[BaseException]:
     waiting: list[BaseException | None] = [error]
     seen: set[int] = set()
     while waiting:
-        one = waiting.pop()
-        if one is None or id(one) in seen:
+        cause = waiting.pop()
+        if cause is None or id(cause) in seen:
             continue
-        seen.add(id(one))
-        waiting += [one.__cause__, one.__context__]
-        if isinstance(one, BaseExceptionGroup):
-            waiting += one.exceptions
-        yield one
+        seen.add(id(cause))
+        waiting += [cause.__cause__, cause.__context__]
+        if isinstance(cause, BaseExceptionGroup):
+            waiting += cause.exceptions
+        yield cause
 
 
 def _theirs(traceback: TracebackType | None) -> TracebackType | None:
-    kept: list[TracebackType] = []
+    frames: list[TracebackType] = []
     while traceback is not None:
         file = traceback.tb_frame.f_code.co_filename
         if not file.startswith((_OURS, "<frozen runpy>")) or file.startswith(_EXERCISES):
-            kept.append(traceback)
+            frames.append(traceback)
         traceback = traceback.tb_next
-    for at, one in enumerate(kept):
-        one.tb_next = kept[at + 1] if at + 1 < len(kept) else None
-    return kept[0] if kept else None
+    for index, frame in enumerate(frames):
+        frame.tb_next = frames[index + 1] if index + 1 < len(frames) else None
+    return frames[0] if frames else None
 
 
 @dataclass(frozen=True)
 class Learners:
-    """Which files are the learner's own: those in `below` that are not installed, and all in `inside`.
+    """Decides which files are the learner's: those in `below` that are not installed, and all in `inside`.
 
-    Folders end in a separator. Relative names of files are meant from `here`.
+    Folders end in a separator. Relative names of files are relative to `here`.
     """
 
     here: str
@@ -206,27 +205,27 @@ _NOT_THEIRS = re.compile(r"[/\\](site|dist)-packages[/\\]")
 
 
 def whose(program: Program) -> Learners:
-    """Files below the program's folder or the current one are the learner's.
+    """Return the learner's files: those below the program's folder or the current one.
 
-    Of an installed module that is run with -m, the files of its own package are too.
+    If an installed module is run with -m, the files of its own package count too.
     """
     below, inside = [os.getcwd()], []
     if program.is_module:
         inside = _package_folders(program.name.split(".")[0])
     else:
-        below += [os.path.dirname(one(program.name)) for one in (os.path.realpath, os.path.abspath)]
-    return Learners(os.getcwd(), *([os.path.join(one, "") for one in folders] for folders in (below, inside)))
+        below += [os.path.dirname(path(program.name)) for path in (os.path.realpath, os.path.abspath)]
+    return Learners(os.getcwd(), *([os.path.join(folder, "") for folder in folders] for folders in (below, inside)))
 
 
 def _package_folders(name: str) -> list[str]:
-    """Where an installed package is; nowhere for Python's own modules, for torch and for ours."""
+    """Return the folders of an installed package; none for Python's own modules, torch and gpututor."""
     if name in ("torch", PACKAGE.name) or name in sys.stdlib_module_names:
         return []
     sys.path.insert(0, os.getcwd())
     try:
-        found = importlib.util.find_spec(name)
+        spec = importlib.util.find_spec(name)
     except (ImportError, ValueError):
-        found = None
+        spec = None
     finally:
         del sys.path[0]
-    return [os.path.abspath(one) for one in found.submodule_search_locations or ()] if found is not None else []
+    return [os.path.abspath(folder) for folder in spec.submodule_search_locations or ()] if spec is not None else []

@@ -53,11 +53,11 @@ def main() -> None:
         for name in task.others:
             gpu_spec(name)
         check(program)
-        wish = process_report.Wish(task.folder, whose(program), task.chrome)
-        report = process_report.Report(wish)
+        request = process_report.TraceRequest(task.folder, whose(program), task.chrome)
+        report = process_report.Report(request)
 
         def began(device: SelectedDevice) -> None:
-            os.environ[process_report.VARIABLE] = wish.to_json()
+            os.environ[process_report.VARIABLE] = request.to_json()
             report.begin(device.kind, device.words if device.machine is None else asked.gpu.name, device.machine)
             _end_on_sigterm()
 

@@ -1,7 +1,4 @@
-"""Real devices under observation.
-
-How times are found out, and what that costs: docs/real-devices.md.
-"""
+"""Observation of real devices. docs/real-devices.md explains how times are measured, and their cost."""
 
 from __future__ import annotations
 
@@ -24,12 +21,12 @@ def observe(
     backends: Mapping[str, Backend] | None = None,
     clock_ns: Callable[[], int] = perf_counter_ns,
 ) -> Iterator[None]:
-    """Record what real devices do in this thread, for the time of the block; the virtual GPU records by itself.
+    """Record what real devices do in this thread inside the block; the virtual GPU records by itself.
 
-    A dispatch mode, and wrappers of the calls that do not dispatch; all are gone after the block. `times=False` puts no
-    events into the device's streams, and leaves the times of kernels and copies on accelerators unknown; `memory=False`
-    records no allocations. The end of the block waits for the devices, to find out the last times. `backends` are the
-    kinds of devices, those of this machine by default; `clock_ns` is the host's clock.
+    Enters a dispatch mode, and wraps the calls that do not dispatch. `times=False` puts no events into the device's
+    streams, and leaves the times of kernels and copies on accelerators unknown; `memory=False` records no allocations.
+    The end of the block waits for the devices, to read the last times. `backends` are the kinds of devices, those of
+    this machine by default; `clock_ns` is the host's clock.
     """
     seen = Observation(recorder, times=times, memory=memory, known=backends, clock_ns=clock_ns)
     finish = recorder.finish

@@ -1,6 +1,6 @@
-"""What a kind of real device offers for watching it: events with a clock, streams, waits, memory.
+"""Backends: real devices' events with a clock, streams, waits and memory, by the modules of torch.
 
-Whatever a version of torch lacks is simply not known: no function here fails for that.
+A function that this version of torch lacks counts as unavailable; nothing here fails because of it.
 """
 
 from __future__ import annotations
@@ -8,101 +8,72 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from itertools import count
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 
-KINDS = ("cuda", "xpu", "mps")
+from gpututor.hardware.scenario import ACCELERATORS
+
 _LACKING = (AttributeError, NotImplementedError, RuntimeError, TypeError, AssertionError)
-"""What torch raises for a function that this version, build or machine does not have."""
+"""Errors that torch raises for a function that this version, build or machine does not have."""
 
 
-class Backend(Protocol):
-    """One kind of device. `index` is the number of a device of that kind."""
+class Backend:
+    """A kind of device, by its module `torch.cuda` or `torch.xpu`, which are alike; a base class for other kinds.
 
-    kind: str
-    """`cuda`, `xpu` or `mps`."""
-    granule: int
-    """Its allocator gives multiples of so many bytes; 1 where that is not known."""
-    elapsed_waits: bool
-    """Reading an event's time waits for the device, so that it is done only when the host waits anyway."""
-
-    def current(self) -> int:
-        """The number of this thread's current device."""
-
-    def event(self) -> Any | None:
-        """A new event with a clock; None where there are none."""
-
-    def record(self, event: Any, stream: Any) -> None:
-        """Put the event into a stream."""
-
-    def is_reached(self, event: Any) -> bool:
-        """Whether the device has come past the event."""
-
-    def wait_for(self, event: Any) -> None:
-        """The host waits until the device has come past the event."""
-
-    def elapsed_ms(self, earlier: Any, later: Any) -> float:
-        """Milliseconds on the device's clock from one event to another, both reached; negative if turned round."""
-
-    def stream(self, index: int) -> tuple[Any, int]:
-        """This thread's current stream, and its number, 0 for the default one."""
-
-    def number_of(self, index: int, stream: Any) -> int:
-        """The number of a stream; 0 for what is none."""
-
-    def synchronise(self, index: int) -> None:
-        """The host waits for all work of the device."""
-
-    def is_capturing(self) -> bool:
-        """Whether what is launched now becomes part of a graph, and does not run."""
-
-    def allocated(self, index: int) -> int:
-        """Bytes that tensors have on the device, as its allocator counts them; 0 where it does not tell."""
-
-
-class TorchBackend:
-    """A kind of device by its module, `torch.cuda` or `torch.xpu`, which are alike."""
+    `index` is the number of a device of that kind.
+    """
 
     granule = 512
+    """The allocator's sizes are multiples of so many bytes; 1 if that is not known."""
     elapsed_waits = False
+    """True if reading an event's time waits for the device: it is then read only when the host waits anyway."""
 
     def __init__(self, kind: str) -> None:
         self.kind = kind
+        """`cuda`, `xpu` or `mps`."""
         self._module = getattr(torch, kind)
         self._event = getattr(self._module, "Event", None)
-        # Bound before they are watched: what the recorder does for itself is not written down.
-        self._synchronise = _own(self._module, "synchronize")
-        self._wait_for = _own(self._event, "synchronize")
+        # Bound before they are watched: the recorder's own waits are not recorded.
+        self._synchronise = _unwrapped(self._module, "synchronize")
+        self._wait_for = _unwrapped(self._event, "synchronize")
         self._numbers: dict[tuple[int, int], int] = {}
         self._next = count(1)
 
     def current(self) -> int:
+        """Return the number of this thread's current device."""
         return int(self._module.current_device())
 
     def event(self) -> Any | None:
+        """Return a new event with a clock; None if there are none."""
         try:
             return self._event(enable_timing=True) if self._event is not None else None
         except _LACKING:
             return None
 
     def record(self, event: Any, stream: Any) -> None:
+        """Put the event into a stream."""
         event.record(stream)
 
     def is_reached(self, event: Any) -> bool:
+        """Return True if the device has passed the event."""
         return bool(event.query())
 
     def wait_for(self, event: Any) -> None:
+        """Wait until the device has passed the event."""
         self._wait_for(event)
 
     def elapsed_ms(self, earlier: Any, later: Any) -> float:
+        """Return the milliseconds on the device's clock between two reached events; negative if swapped."""
         return float(earlier.elapsed_time(later))
 
     def stream(self, index: int) -> tuple[Any, int]:
+        """Return this thread's current stream and its number, 0 for the default stream."""
         stream = self._module.current_stream(index)
         return stream, self.number_of(index, stream)
 
     def number_of(self, index: int, stream: Any) -> int:
+        """Return the number of a stream; 0 if it is no stream."""
         identity = getattr(stream, "stream_id", 0)
         if not identity:
             return 0
@@ -112,16 +83,19 @@ class TorchBackend:
         return known
 
     def synchronise(self, index: int) -> None:
+        """Wait for all work of the device."""
         self._synchronise(index)
 
     def is_capturing(self) -> bool:
-        asked = getattr(self._module, "is_current_stream_capturing", None)
+        """Return True if launches become part of a graph now, instead of running."""
+        is_capturing = getattr(self._module, "is_current_stream_capturing", None)
         try:
-            return asked is not None and bool(asked())
+            return is_capturing is not None and bool(is_capturing())
         except _LACKING:
             return False
 
     def allocated(self, index: int) -> int:
+        """Return the bytes of tensors on the device, by its allocator; 0 if unknown."""
         # A tenth of the time of `memory_allocated`, which flattens and sorts all figures for one of them.
         try:
             return int(self._module.memory_stats_as_nested_dict(index)["allocated_bytes"]["all"]["current"])
@@ -133,50 +107,26 @@ class TorchBackend:
             return 0
 
 
-class MpsBackend:
+class MpsBackend(Backend):
     """Apple's GPU: one device, one stream. Its clock is read when the host waits."""
 
-    kind = "mps"
     granule = 1
     elapsed_waits = True
 
     def __init__(self) -> None:
-        self._event = getattr(torch.mps, "Event", None)
-        self._synchronise = _own(torch.mps, "synchronize")
-        self._wait_for = _own(self._event, "synchronize")
+        super().__init__("mps")
 
     def current(self) -> int:
         return 0
 
-    def event(self) -> Any | None:
-        try:
-            return self._event(enable_timing=True) if self._event is not None else None
-        except _LACKING:
-            return None
-
     def record(self, event: Any, stream: Any) -> None:
         event.record()
-
-    def is_reached(self, event: Any) -> bool:
-        return bool(event.query())
-
-    def wait_for(self, event: Any) -> None:
-        self._wait_for(event)
-
-    def elapsed_ms(self, earlier: Any, later: Any) -> float:
-        return float(earlier.elapsed_time(later))
 
     def stream(self, index: int) -> tuple[Any, int]:
         return None, 0
 
-    def number_of(self, index: int, stream: Any) -> int:
-        return 0
-
     def synchronise(self, index: int) -> None:
         self._synchronise()
-
-    def is_capturing(self) -> bool:
-        return False
 
     def allocated(self, index: int) -> int:
         try:
@@ -186,28 +136,18 @@ class MpsBackend:
 
 
 def backends() -> dict[str, Backend]:
-    """Those of this machine, by kind."""
-    found: dict[str, Backend] = {}
-    for kind in ("cuda", "xpu"):
-        if _is_there(getattr(torch, kind, None)):
-            found[kind] = TorchBackend(kind)
-    if _is_there(getattr(torch, "mps", None)):
-        found["mps"] = MpsBackend()
-    return found
+    """Return the backends of this machine, by kind."""
+    return {kind: MpsBackend() if kind == "mps" else Backend(kind) for kind in ACCELERATORS if _is_available(kind)}
 
 
-def _is_there(module: Any) -> bool:
+def _is_available(kind: str) -> bool:
     try:
-        return module is not None and bool(module.is_available())
+        return bool(getattr(torch, kind).is_available())
     except _LACKING:
         return False
 
 
-def _own(owner: Any, name: str) -> Callable[..., Any]:
-    """A function as torch has it, below whatever watches it."""
-
-    def lacking(*_: Any) -> None:
-        """This torch has no such function: there is nothing to wait for."""
-
-    found: Callable[..., Any] = inspect.unwrap(getattr(owner, name, lacking))
-    return found
+def _unwrapped(owner: Any, name: str) -> Callable[..., Any]:
+    """Return a function as torch has it, without the observer's wrapper; a function that does nothing if missing."""
+    function: Callable[..., Any] = inspect.unwrap(getattr(owner, name, lambda *_: None))
+    return function

@@ -14,74 +14,29 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from gpututor.devices.real.backends import Backend, backends
-from gpututor.devices.real.timers import DeviceStopwatch, HostStopwatch, Lap, LaunchStopwatch, Stopwatch
+from gpututor.devices.real.timers import DeviceStopwatch, HostStopwatch, Lap, Stopwatch
 from gpututor.devices.recorder import NOWHERE, Place, Recorder
 from gpututor.devices.virtual.execution.prices import flops_of
 from gpututor.devices.virtual.operator_registry import Operator, operator_of
 from gpututor.devices.virtual.operators.operands import bytes_of
 from gpututor.trace.events import Kind, compute_dtype
 
-_ASKED = re.compile(r"Tried to allocate ([\d.]+) (bytes|[KMGT]iB)")
+_REQUESTED = re.compile(r"Tried to allocate ([\d.]+) (bytes|[KMGT]iB)")
 _UNITS = {"bytes": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40}
 
 
-def asked_for(message: str) -> int:
-    """Bytes that an out-of-memory error says were asked for, as exactly as it says it; 0 where it does not."""
-    found = _ASKED.search(message)
-    return round(float(found[1]) * _UNITS[found[2]]) if found else 0
-
-
-class Memory:
-    """Writes down the storages that operators make, and their end.
-
-    What is allocated after a storage was made is the allocator's own figure, which counts workspaces too; after one
-    went, it is that figure less the storage's bytes, as no allocator can be asked in a destructor.
-    """
-
-    def __init__(self, recorder: Recorder, now: Callable[[], int]) -> None:
-        self._recorder = recorder
-        self._now = now
-        # By the identity of the storage's Python object, which lives as long as the storage does.
-        self._known: dict[int, weakref.ref[Any]] = {}
-        self._allocated: dict[str, int] = {}
-
-    def made(self, backend: Backend, index: int, device: str, tensor: Any, stream: int, place: Place | None) -> None:
-        """An operator gave this tensor: a new one, or another view of a storage that is known."""
-        storage = tensor.untyped_storage()
-        if id(storage) in self._known or not storage.nbytes():
-            return
-        size = -(-storage.nbytes() // backend.granule) * backend.granule
-        identity = id(storage)
-
-        def gone(_: object) -> None:
-            if self._known.pop(identity, None) is not None and self._recorder.enabled:
-                self._allocated[device] = left = max(0, self._allocated[device] - size)
-                self._recorder.memory(Kind.FREE, device, size, left, launched=self._now(), stream=stream, partner=taken)
-
-        self._known[identity] = weakref.ref(storage, gone)
-        allocated = self._allocated[device] = backend.allocated(index)
-        taken = self._recorder.memory(
-            Kind.ALLOCATE, device, size, allocated, launched=self._now(), stream=stream, place=place
-        )
-
-    def lacked(
-        self, backend: Backend, index: int, device: str, error: BaseException, stream: int, place: Place | None
-    ) -> None:
-        """An operator was refused memory."""
-        asked, allocated, now = asked_for(str(error)), backend.allocated(index), self._now()
-        self._recorder.memory(Kind.OUT_OF_MEMORY, device, asked, allocated, launched=now, stream=stream, place=place)
-
-    def forget(self) -> None:
-        """What goes from now on is not written down."""
-        self._known.clear()
+def requested_bytes(message: str) -> int:
+    """Return the bytes that an out-of-memory error names, as exactly as it does; 0 if it names none."""
+    match = _REQUESTED.search(message)
+    return round(float(match[1]) * _UNITS[match[2]]) if match else 0
 
 
 GRAPH = "cuda graph"
-"""The name of a replay: one kernel, as no event can look into a graph."""
+"""The name of a replay: one kernel, as events cannot look into a graph."""
 
 
 class Captured:
-    """What one graph does, as far as one can see when it is captured."""
+    """The bytes and FLOPs of a graph, as seen during its capture."""
 
     __slots__ = ("device", "flops", "size_bytes")
 
@@ -92,7 +47,7 @@ class Captured:
 
 
 class Observation:
-    """What watching shares between the mode and the watched calls."""
+    """State that the mode and the watched calls share."""
 
     def __init__(
         self,
@@ -109,43 +64,46 @@ class Observation:
         self._times = times
         self._clock_ns = clock_ns
         self._began = clock_ns()
-        self._memory = Memory(recorder, self.now) if memory else None
+        self._records_memory = memory
+        # By the identity of the storage's Python object, which lives as long as the storage does.
+        self._storages: dict[int, weakref.ref[Any]] = {}
+        self._allocated: dict[str, int] = {}
         self._watches: dict[tuple[str, int], Stopwatch] = {("cpu", 0): HostStopwatch(self.now)}
         self._open: Captured | None = None
         self._graphs: weakref.WeakKeyDictionary[Any, Captured] = weakref.WeakKeyDictionary()
 
     def now(self) -> int:
-        """The host's time, in nanoseconds since the recording began."""
+        """Return the host's time, in nanoseconds since the recording began."""
         return self._clock_ns() - self._began
 
     def index_of(self, device: torch.device) -> int:
-        """The device's number; a device without one is its kind's current one."""
+        """Return the device's number; a device without a number is its kind's current device."""
         index: int | None = device.index
         backend = self.backends.get(device.type)
         return backend.current() if index is None and backend is not None else index or 0
 
     def name_of(self, device: torch.device) -> str:
-        """`cpu`, or such as `cuda:0`."""
+        """Return `cpu`, or a name such as `cuda:0`."""
         return "cpu" if device.type == "cpu" else f"{device.type}:{self.index_of(device)}"
 
     def watch_of(self, device: torch.device) -> Stopwatch | None:
-        """The device's stopwatch; None for the meta device, where nothing is done."""
+        """Return the device's stopwatch; None for the meta device, which does no work."""
         index = 0 if device.type == "cpu" else self.index_of(device)
-        found = self._watches.get((device.type, index))
-        if found is not None:
-            return found
+        watch = self._watches.get((device.type, index))
+        if watch is not None:
+            return watch
         backend = self.backends.get(device.type)
         if backend is None and device.type == "meta":
             return None
-        made: Stopwatch = LaunchStopwatch(self.now)
+        watch = Stopwatch(self.now)
         if backend is not None:
-            made = DeviceStopwatch(
+            watch = DeviceStopwatch(
                 backend, index, self.now, self.recorder.set_times, timed=self._times, is_capturing=self.is_capturing
             )
-        return self._watches.setdefault((device.type, index), made)
+        return self._watches.setdefault((device.type, index), watch)
 
     def waited(self, name: str, device: torch.device, stream: int, began: int) -> None:
-        """The host waited for the device since `began`."""
+        """Record that the host waited for the device since `began`."""
         place = self.name_of(device)
         self.recorder.synchronise(name, place, stream=stream, launched=began, start=began, end=self.now())
         watch = self.watch_of(device)
@@ -153,20 +111,20 @@ class Observation:
             watch.rest()
 
     def is_capturing(self) -> bool:
-        """Whether a graph is being captured, in any thread."""
+        """Return True if any thread captures a graph."""
         return self._open is not None
 
     def capture_began(self, device: torch.device) -> None:
         self._open = Captured(device)
 
     def capture_ended(self, graph: Any) -> None:
-        """`graph` is None where the capture failed."""
+        """Store the capture as that of `graph`; None if the capture failed."""
         if self._open is not None and graph is not None:
             self._graphs[graph] = self._open
         self._open = None
 
     def captured(self, device: torch.device, size_bytes: int, flops: float) -> bool:
-        """Whether what was just launched became part of a graph, and did not run."""
+        """Return True if the last launch became part of a graph, and did not run."""
         graph, backend = self._open, self.backends.get(device.type)
         if graph is None or backend is None or not backend.is_capturing():
             return False
@@ -175,7 +133,7 @@ class Observation:
         return True
 
     def replay(self, graph: Any, device: torch.device, run: Callable[[], Any]) -> Any:
-        """Run a graph once: one kernel."""
+        """Run a graph once, and record it as one kernel."""
         known = self._graphs.get(graph) or Captured(device)
         watch = self.watch_of(known.device)
         if watch is None or not self.recorder.enabled:
@@ -195,28 +153,54 @@ class Observation:
         return out
 
     def made(self, tensor: torch.Tensor, stream: int, place: Place | None) -> None:
-        """An operator gave a tensor of its own."""
+        """Record the memory of a new tensor, and its end, unless it views a known storage.
+
+        The total after an allocation is the allocator's own figure, which counts workspaces too. The total after an
+        end is that figure less the storage's bytes, as a destructor cannot call the allocator.
+        """
         backend = self.backends.get(tensor.device.type)
-        if self._memory is not None and backend is not None and tensor.layout is torch.strided:
-            index = self.index_of(tensor.device)
-            self._memory.made(backend, index, self.name_of(tensor.device), tensor, stream, place)
+        if not self._records_memory or backend is None or tensor.layout is not torch.strided:
+            return
+        storage = tensor.untyped_storage()
+        identity, recorder = id(storage), self.recorder
+        if identity in self._storages or not storage.nbytes():
+            return
+        device = self.name_of(tensor.device)
+        size = -(-storage.nbytes() // backend.granule) * backend.granule
+
+        def freed(_: object) -> None:
+            if self._storages.pop(identity, None) is not None and recorder.enabled:
+                self._allocated[device] = left = max(0, self._allocated[device] - size)
+                recorder.memory(Kind.FREE, device, size, left, launched=self.now(), stream=stream, partner=row)
+
+        self._storages[identity] = weakref.ref(storage, freed)
+        allocated = self._allocated[device] = backend.allocated(self.index_of(tensor.device))
+        row = recorder.memory(Kind.ALLOCATE, device, size, allocated, launched=self.now(), stream=stream, place=place)
 
     def lacked(self, device: torch.device, error: BaseException, stream: int, place: Place | None) -> None:
-        """An operator was refused memory."""
+        """Record that an operator ran out of memory."""
         backend = self.backends.get(device.type)
-        if self._memory is not None and backend is not None:
-            self._memory.lacked(backend, self.index_of(device), self.name_of(device), error, stream, place)
+        if self._records_memory and backend is not None:
+            size, allocated = requested_bytes(str(error)), backend.allocated(self.index_of(device))
+            self.recorder.memory(
+                Kind.OUT_OF_MEMORY,
+                self.name_of(device),
+                size,
+                allocated,
+                launched=self.now(),
+                stream=stream,
+                place=place,
+            )
 
     def settle(self) -> None:
-        """Wait for the devices that have worked, and find out when."""
+        """Wait for the devices that have worked, and read their times."""
         for watch in list(self._watches.values()):
             watch.settle()
 
     def end(self) -> None:
-        """The last times are found out; what memory does from now on is not written down."""
+        """Read the last times; record nothing that is freed from now on."""
         self.settle()
-        if self._memory is not None:
-            self._memory.forget()
+        self._storages.clear()
 
 
 aten = torch.ops.aten
@@ -234,11 +218,11 @@ def _tensors(values: Any) -> Iterator[Tensor]:
 
 
 def _dtypes(values: Any) -> Iterator[str]:
-    return (str(one.dtype)[6:] for one in _tensors(values))
+    return (str(tensor.dtype)[6:] for tensor in _tensors(values))
 
 
 def _at(places: Iterable[int | str], args: Any, kwargs: Any) -> Iterator[Any]:
-    """The arguments at these positions and of these names, as far as the call has them."""
+    """Yield the arguments at these positions and with these names, if the call has them."""
     for place in places:
         if isinstance(place, str):
             yield kwargs.get(place)
@@ -247,18 +231,18 @@ def _at(places: Iterable[int | str], args: Any, kwargs: Any) -> Iterator[Any]:
 
 
 def _device_of(args: Any, kwargs: Any) -> torch.device:
-    """Where an operator works: on the accelerator that one of its tensors is on, or that it is told."""
-    for one in (*_tensors(args), *_tensors(kwargs.values())):
-        if one.device.type != "cpu":
-            return one.device
-    told = kwargs.get("device")
-    return _CPU if told is None else torch.device(told)
+    """Return the accelerator of one of the tensors or of the `device` argument; else the CPU."""
+    for tensor in (*_tensors(args), *_tensors(kwargs.values())):
+        if tensor.device.type != "cpu":
+            return tensor.device
+    device = kwargs.get("device")
+    return _CPU if device is None else torch.device(device)
 
 
 class ObservingMode(TorchDispatchMode):
     """Sees each operator after autograd, as a device does.
 
-    Autograd's own threads have it too: what they do is put down to the line at which this mode's thread waits for them.
+    Autograd's own threads have it too: their work counts for the line at which this mode's thread waits for them.
     """
 
     def __init__(self, observation: Observation) -> None:
@@ -301,7 +285,7 @@ class ObservingMode(TorchDispatchMode):
         return out
 
     def _write(self, func: Any, op: Operator, call: Any, out: Any, launch: tuple[torch.device, Stopwatch, Lap]) -> None:
-        """An operator was launched, and gave `out`."""
+        """Record an operator that was launched, and returned `out`."""
         (args, kwargs), (device, watch, lap) = call, launch
         if func is aten._to_copy.default:
             non_blocking = bool(kwargs.get("non_blocking", False))
@@ -357,7 +341,7 @@ class ObservingMode(TorchDispatchMode):
             self._waited(name, op.name, watch, lap, place)
 
     def _copy(self, source: Tensor, target: Tensor, non_blocking: bool, name: str, watch: Stopwatch, lap: Lap) -> None:
-        """As CUDA copies; see `gpututor.devices.virtual.tensors.moves`."""
+        """Record a copy as CUDA does it; see `gpututor.devices.virtual.tensors.moves`."""
         recorder, place = self._recorder, self._place()
         start, end = self._observation.name_of(source.device), self._observation.name_of(target.device)
         count = target.numel()
@@ -388,7 +372,7 @@ class ObservingMode(TorchDispatchMode):
             self._to_host(start, target_bytes if non_blocking else source_bytes, name, watch, lap)
 
     def _to_host(self, device: str, size_bytes: int, name: str, watch: Stopwatch, lap: Lap) -> None:
-        """A copy to the host, which waited for it."""
+        """Record a copy to the host, which waited for it."""
         place = self._place()
         row = self._recorder.transfer(
             device, "cpu", size_bytes, name=name, stream=lap.stream, launched=lap.launched, place=place
@@ -403,15 +387,15 @@ class ObservingMode(TorchDispatchMode):
         watch.rest()
 
     def _memory(self, device: torch.device, out: Any, stream: int) -> None:
-        """New tensors are new memory of an accelerator; the CPU's is not watched."""
+        """Record new memory of an accelerator; the CPU's is not recorded."""
         if device.type == "cpu":
             return
-        for one in _tensors([out]):
-            if one.device.type != "cpu":
-                self._observation.made(one, stream, self._place())
+        for tensor in _tensors([out]):
+            if tensor.device.type != "cpu":
+                self._observation.made(tensor, stream, self._place())
 
     def _place(self) -> Place | None:
-        """The line to put it down to; None for the one that runs now."""
+        """Return the line that launched the work; None for the line that runs now."""
         if threading.get_ident() == self._thread:
             return None
         place = self._recorder.place()

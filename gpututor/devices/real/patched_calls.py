@@ -1,4 +1,4 @@
-"""The calls of torch that do not come by a dispatch mode: waits, graphs, ranges, printing. One table names them."""
+"""Patched calls: functions of torch that no dispatch mode sees. Waits, graphs, ranges and printing, in one table."""
 
 from __future__ import annotations
 
@@ -16,79 +16,71 @@ from gpututor.devices.virtual.operators.operands import bytes_of
 
 Real = Callable[..., Any]
 Open = tuple[str, int, Place | None]
-"""A range that has begun: its name, when, and the line that began it."""
+"""A range that has begun: its name, its time, and the line that began it."""
+
+
+Watch = Callable[[Observation, Real, str], Real]
+"""Wraps a real function, given the observation and the function's full name."""
 
 
 class Row(NamedTuple):
-    """One call that is watched while devices are."""
+    """A call that is watched while devices are."""
 
     owner: str
     """The module or class below torch that has it, such as `cuda.Stream`."""
     name: str
-    watch: Callable[[Observation, Real, str], Real]
-    """Given the observation, the real function and its full name: what stands in its place."""
+    watch: Watch
 
 
-def _device_wait(kind: str) -> Callable[[Observation, Real, str], Real]:
-    """`synchronize(device=None)` of a module."""
+def _waiting(waits_for: Callable[..., tuple[torch.device | None, int]]) -> Watch:
+    """Record a call as a wait for the device and stream that `waits_for(observation, *args, **kwargs)` returns."""
 
     def watch(seen: Observation, real: Real, name: str) -> Real:
         @wraps(real)
         def synchronize(*args: Any, **kwargs: Any) -> Any:
-            told = args[0] if args else kwargs.get("device")
-            device = torch.device(kind, told) if isinstance(told, int) else torch.device(told or kind)
             began = seen.now()
             real(*args, **kwargs)
-            seen.waited(name, device, 0, began)
+            device, stream = waits_for(seen, *args, **kwargs)
+            if device is not None:
+                seen.waited(name, device, stream, began)
 
         return synchronize
 
     return watch
 
 
-def _accelerator_wait(seen: Observation, real: Real, name: str) -> Real:
-    @wraps(real)
-    def synchronize(*args: Any, **kwargs: Any) -> Any:
-        began = seen.now()
-        real(*args, **kwargs)
-        accelerator = torch.accelerator.current_accelerator()
-        if accelerator is not None:
-            told = args[0] if args else kwargs.get("device")
-            index = told if isinstance(told, int) else None if told is None else torch.device(told).index
-            seen.waited(name, torch.device(accelerator.type, index) if index is not None else accelerator, 0, began)
+def _device_wait(kind: str) -> Watch:
+    """Watch `synchronize(device=None)` of a module."""
 
-    return synchronize
+    def waits_for(seen: Observation, device: Any = None) -> tuple[torch.device, int]:
+        return torch.device(kind, device) if isinstance(device, int) else torch.device(device or kind), 0
+
+    return _waiting(waits_for)
 
 
-def _stream_wait(seen: Observation, real: Real, name: str) -> Real:
-    @wraps(real)
-    def synchronize(self: Any) -> Any:
-        began = seen.now()
-        real(self)
-        device = self.device
-        backend = seen.backends.get(device.type)
-        number = 0 if backend is None else backend.number_of(seen.index_of(device), self)
-        seen.waited(name, device, number, began)
-
-    return synchronize
+@_waiting
+def _accelerator_wait(seen: Observation, device: Any = None) -> tuple[torch.device | None, int]:
+    accelerator = torch.accelerator.current_accelerator()
+    index = device if isinstance(device, int) else None if device is None else torch.device(device).index
+    if accelerator is not None and index is not None:
+        accelerator = torch.device(accelerator.type, index)
+    return accelerator, 0
 
 
-def _event_wait(kind: str) -> Callable[[Observation, Real, str], Real]:
-    def watch(seen: Observation, real: Real, name: str) -> Real:
-        @wraps(real)
-        def synchronize(self: Any) -> Any:
-            began = seen.now()
-            real(self)
-            # Which stream it was recorded in, no event tells; one that was not recorded has no device.
-            seen.waited(name, getattr(self, "device", None) or torch.device(kind), 0, began)
+@_waiting
+def _stream_wait(seen: Observation, stream: Any) -> tuple[torch.device, int]:
+    device = stream.device
+    backend = seen.backends.get(device.type)
+    return device, 0 if backend is None else backend.number_of(seen.index_of(device), stream)
 
-        return synchronize
 
-    return watch
+def _event_wait(kind: str) -> Watch:
+    # An event does not tell the stream that it was recorded in; if it was not recorded, it has no device either.
+    return _waiting(lambda seen, event: (getattr(event, "device", None) or torch.device(kind), 0))
 
 
 def _printing(seen: Observation, real: Real, name: str) -> Real:
-    """Printing reads elements one by one: written down as one copy and one wait, as for the virtual GPU."""
+    """Record printing, which reads elements one by one, as one copy and one wait, as for the virtual GPU."""
 
     @wraps(real)
     def __repr__(self: Any, **kwargs: Any) -> Any:
@@ -109,7 +101,7 @@ def _printing(seen: Observation, real: Real, name: str) -> Real:
 
 
 def _graphs_device() -> torch.device:
-    """Where a graph is captured."""
+    """Return the device on which a graph is captured."""
     return torch.device("cuda", torch.cuda.current_device())
 
 
@@ -157,7 +149,7 @@ class _Ranges(threading.local):
 
 _ranges = _Ranges()
 _by_identity: dict[object, Open] = {}
-"""Those that `range_start` opened."""
+"""The ranges that `range_start` opened."""
 
 
 def _opened(seen: Observation, message: object) -> Open:
@@ -170,58 +162,48 @@ def _closed(seen: Observation, opened: Open) -> None:
     seen.recorder.range(title, launched=began, end=seen.now(), place=place)
 
 
-def _push(seen: Observation, real: Real, name: str) -> Real:
-    @wraps(real)
-    def range_push(msg: Any) -> Any:
-        depth = real(msg)
-        _ranges.open.append(_opened(seen, msg))
-        return depth
+def _then(record: Callable[..., None]) -> Watch:
+    """Call `record(observation, result, *args, **kwargs)` after the real function."""
 
-    return range_push
+    def watch(seen: Observation, real: Real, name: str) -> Real:
+        @wraps(real)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            result = real(*args, **kwargs)
+            record(seen, result, *args, **kwargs)
+            return result
 
+        return call
 
-def _pop(seen: Observation, real: Real, name: str) -> Real:
-    @wraps(real)
-    def range_pop() -> Any:
-        depth = real()
-        if _ranges.open:
-            _closed(seen, _ranges.open.pop())
-        return depth
-
-    return range_pop
+    return watch
 
 
-def _start(seen: Observation, real: Real, name: str) -> Real:
-    @wraps(real)
-    def range_start(msg: Any) -> Any:
-        identity = real(msg)
-        _by_identity[identity] = _opened(seen, msg)
-        return identity
-
-    return range_start
+@_then
+def _push(seen: Observation, depth: Any, msg: Any) -> None:
+    _ranges.open.append(_opened(seen, msg))
 
 
-def _end(seen: Observation, real: Real, name: str) -> Real:
-    @wraps(real)
-    def range_end(range_id: Any) -> Any:
-        out = real(range_id)
-        opened = _by_identity.pop(range_id, None)
-        if opened is not None:
-            _closed(seen, opened)
-        return out
-
-    return range_end
+@_then
+def _pop(seen: Observation, depth: Any) -> None:
+    if _ranges.open:
+        _closed(seen, _ranges.open.pop())
 
 
-def _mark(seen: Observation, real: Real, name: str) -> Real:
-    @wraps(real)
-    def mark(msg: Any) -> Any:
-        out = real(msg)
-        now = seen.now()
-        seen.recorder.range(str(msg), launched=now, end=now)
-        return out
+@_then
+def _start(seen: Observation, identity: Any, msg: Any) -> None:
+    _by_identity[identity] = _opened(seen, msg)
 
-    return mark
+
+@_then
+def _end(seen: Observation, result: Any, range_id: Any) -> None:
+    opened = _by_identity.pop(range_id, None)
+    if opened is not None:
+        _closed(seen, opened)
+
+
+@_then
+def _mark(seen: Observation, result: Any, msg: Any) -> None:
+    now = seen.now()
+    seen.recorder.range(str(msg), launched=now, end=now)
 
 
 TABLE = (
@@ -244,14 +226,14 @@ TABLE = (
     Row("cuda.nvtx", "range_end", _end),
     Row("cuda.nvtx", "mark", _mark),
 )
-"""What the host waits in, and what no operator tells of. Rows of a torch that lacks them are left out."""
+"""Waits of the host, and calls without an operator. Rows of a torch that lacks them are left out."""
 
 
 @contextmanager
 def watched(seen: Observation) -> Iterator[None]:
-    """Watch the calls of the table, for the time of the block."""
+    """Watch the calls of the table inside the block."""
     before: list[tuple[Any, str, Any]] = []
-    _ranges.open.clear()  # what an earlier observation left open has times of its own
+    _ranges.open.clear()  # ranges that an earlier observation left open have other times
     _by_identity.clear()
     try:
         for row in TABLE:

@@ -1,7 +1,7 @@
-"""When work ran on a real device: before it ran, nobody knows; events around it tell afterwards.
+"""Timers: find out afterwards when work ran on a real device, by events around each launch.
 
-A device works behind the host. Around each launch an event is put into its stream; once the device has come past it,
-its time can be read, on the device's clock. That clock is tied to the host's by an event that the host waits for.
+A device works behind the host. An event goes into the stream before and after each launch. Once the device has passed
+an event, its time can be read, on the device's clock. An event that the host waits for ties that clock to the host's.
 
 All times are whole nanoseconds since the recording began.
 """
@@ -11,20 +11,20 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 from gpututor.devices.real.backends import Backend
 
 SWEEP = 1024
-"""So many launches later it is looked which ones have run."""
+"""Launches between two looks at which ones have run."""
 AT_MOST = 16 * SWEEP
-"""Launches whose events are kept at once: with more, the host waits for the oldest. Drivers queue about a thousand."""
+"""Launches whose events are stored at once; then the host waits for the oldest. Drivers queue about a thousand."""
 _TIES = 5
-"""The clocks are compared so often, and the quickest comparison is believed."""
+"""Comparisons of the clocks, of which the quickest counts."""
 _TIE_AGAIN_NS = 1_000_000_000
-"""After so long the clocks are compared again, where the host has waited anyway: they drift some millionths."""
+"""Age of a comparison after which the next wait repeats it: the clocks drift some millionths."""
 _TIE_REACHES_NS = 8_000_000_000
-"""Events tell milliseconds as float32, whose step is a microsecond from 8 s on."""
+"""Time after which the tie moves on: events give milliseconds as float32, whose step is a microsecond from 8 s on."""
 Now = Callable[[], int]
 SetTimes = Callable[[int, int, int], None]
 
@@ -39,69 +39,49 @@ class Lap:
         self.stream = stream
         self.start = -1
         self.end = -1
-        """When the host was done with it; for the host's own work, when the work was done."""
+        """The time at which the host was done with it; for the host's own work, the end of the work."""
         self.opened: Any = None
         self.closed: Any = None
 
 
-class Stopwatch(Protocol):
-    """Finds out when the work of one device ran."""
-
-    def start(self) -> Lap:
-        """Work is about to be launched on this thread's current stream."""
-
-    def stop(self, lap: Lap, *, waited: bool = False) -> None:
-        """It was launched; `waited` says that the host has waited for it, so that it is done."""
-
-    def drop(self, lap: Lap) -> None:
-        """It could not be launched."""
-
-    def keep(self, lap: Lap, row: int) -> None:
-        """Its times belong to that row of the trace, when they are known."""
-
-    def rest(self) -> None:
-        """The host has just waited for the device."""
-
-    def settle(self) -> None:
-        """Wait for the device, and find out all times."""
-
-
-class LaunchStopwatch:
-    """Of a device whose times nobody can tell; the host's are known."""
+class Stopwatch:
+    """Finds out when the work of one device ran; a base class. By itself it knows the host's times only."""
 
     def __init__(self, now: Now) -> None:
         self._now = now
 
     def start(self) -> Lap:
+        """Start a lap: work is about to be launched on this thread's current stream."""
         return Lap(self._now())
 
     def stop(self, lap: Lap, *, waited: bool = False) -> None:
+        """Stop a lap: the work was launched, and is done if the host has `waited` for it."""
         lap.end = self._now()
 
     def drop(self, lap: Lap) -> None:
-        """Nothing is kept of it."""
+        """Forget a lap whose work could not be launched."""
 
     def keep(self, lap: Lap, row: int) -> None:
-        """No times will be known."""
+        """Store the lap's times in row `row` of the trace, once they are known."""
 
     def rest(self) -> None:
-        """Nothing is to be found out."""
+        """Use the moment after the host has waited for the device."""
 
     def settle(self) -> None:
-        """Nothing is to be found out."""
+        """Wait for the device, and find out all times."""
 
 
-class HostStopwatch(LaunchStopwatch):
-    """Of the CPU, which is done when the call returns."""
+class HostStopwatch(Stopwatch):
+    """The stopwatch of the CPU, which is done when the call returns."""
 
     def stop(self, lap: Lap, *, waited: bool = False) -> None:
         lap.start, lap.end = lap.launched, self._now()
 
 
-class DeviceStopwatch:
-    """Of a device with events.
+class DeviceStopwatch(Stopwatch):
+    """The stopwatch of a device with events.
 
-    After an error of the device, which CUDA then gives for every call, no more times are known; the program gets the
+    After an error of the device, which CUDA then raises for every call, no more times are known; the program gets the
     error from its own next call.
     """
 
@@ -116,10 +96,10 @@ class DeviceStopwatch:
         is_capturing: Callable[[], bool] = lambda: False,
         at_most: int = AT_MOST,
     ) -> None:
-        """`is_capturing` tells of captures in any thread: no event may then be asked for its time."""
+        """`is_capturing` reports captures in any thread, during which no event's time may be read."""
+        super().__init__(now)
         self._backend = backend
         self._index = index
-        self._now = now
         self._set_times = set_times
         self._timed = timed
         self._is_capturing = is_capturing
@@ -148,7 +128,7 @@ class DeviceStopwatch:
                 self.drop(lap)
 
     def drop(self, lap: Lap) -> None:
-        self._spare += [one for one in (lap.opened, lap.closed) if one is not None]
+        self._spare += [event for event in (lap.opened, lap.closed) if event is not None]
         lap.opened = lap.closed = None
 
     def keep(self, lap: Lap, row: int) -> None:
@@ -177,7 +157,7 @@ class DeviceStopwatch:
         self._sweep(wait=True)
 
     def _recorded(self, stream: Any) -> Any | None:
-        """An event in that stream; None where no times are to be had."""
+        """Return an event in that stream; None if no times are known."""
         if not self._timed or self._is_capturing():
             return None
         if self._tie is None:
@@ -194,7 +174,7 @@ class DeviceStopwatch:
         return event if self._timed else None
 
     def _tie_clocks(self) -> None:
-        """Compare the clocks: an event on an idle device happens between the host's two looks at its own clock."""
+        """Compare the clocks: an event on an idle device happens between two readings of the host's clock."""
         backend = self._backend
         backend.synchronise(self._index)
         stream, _ = backend.stream(self._index)
@@ -220,9 +200,9 @@ class DeviceStopwatch:
         self._sweep_at = len(self._pending) + SWEEP
 
     def _sweep(self, *, wait: bool = False) -> None:
-        """Write down the times of what has run, in the order of the launches, up to the first that has not.
+        """Store the times of the work that has run, in the order of the launches, up to the first that has not.
 
-        Where another thread is at it, leave it to that one, or `wait`.
+        If another thread does so already, return, or `wait` for it.
         """
         if self._is_capturing() or not self._lock.acquire(blocking=wait):
             return
@@ -243,15 +223,15 @@ class DeviceStopwatch:
     def _finish(self, row: int, lap: Lap) -> None:
         start = self._time_of(lap.opened)
         end = lap.end if lap.closed is None else self._time_of(lap.closed)
-        kept = None
+        in_use = None
         if start is not None and end is not None:
             if lap.closed is not None and self._tie is not None and end - self._tie[1] > _TIE_REACHES_NS:
-                self._tie, kept = (lap.closed, end), lap.closed
+                self._tie, in_use = (lap.closed, end), lap.closed
             # On an idle device the first event passes before the launch; and the tie is good to some microseconds only.
             start = max(start, lap.launched, self._busy_until.get(lap.stream, 0))
             end = self._busy_until[lap.stream] = max(start, end)
             self._set_times(row, start, end)
-        self._spare += [one for one in (lap.opened, lap.closed) if one is not None and one is not kept]
+        self._spare += [event for event in (lap.opened, lap.closed) if event is not None and event is not in_use]
 
     def _time_of(self, event: Any) -> int | None:
         assert self._tie is not None
@@ -261,18 +241,15 @@ class DeviceStopwatch:
             return None  # this backend's events have no clock after all
 
     def _guarded(self, call: Callable[[], object]) -> None:
-        """Call the device; after an error there are no more times, and the program hears of it by its own calls."""
+        """Call the device; after an error no more times are known, and the program's own calls raise it."""
         try:
             call()
-        except (
-            RuntimeError,
-            IndexError,
-        ):  # the second where another thread met the error, and dropped what was pending
+        except (RuntimeError, IndexError):  # IndexError: another thread had the error, and cleared `_pending`
             self._timed = False
             self._pending.clear()
             self._spare.clear()
 
 
 def _last(lap: Lap) -> Any:
-    """The event that says that its times are known."""
+    """Return the event after which all times of the lap are known."""
     return lap.opened if lap.closed is None else lap.closed

@@ -39,11 +39,11 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    home = _HOMES.get(name)
-    if home is None:
+    module = _HOMES.get(name)
+    if module is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     with options.lookups_in_words():
-        found = getattr(import_module(f"{__name__}.{home}"), name)
+        value = getattr(import_module(f"{__name__}.{module}"), name)
     # "virtual_gpu" and the like are found at once from now on.
-    globals()[name] = found
-    return found
+    globals()[name] = value
+    return value

@@ -7,9 +7,10 @@ Runs a script or a module, and all processes that it starts, on virtual GPUs:
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
 
 from gpututor.devices.programs import Program, check, run_on
-from gpututor.devices.virtual.options import DEFAULT_MODEL, MAX_GPUS, gpus_option, memory_option
+from gpututor.devices.virtual.options import DEFAULT_MODEL, MAX_GPUS, bytes_in, count_in
 from gpututor.errors import UsageError
 from gpututor.hardware.gpus import gpu_spec
 
@@ -17,14 +18,14 @@ from gpututor.hardware.gpus import gpu_spec
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m gpututor.devices.virtual", allow_abbrev=False)
     parser.add_argument(
-        "--gpus", type=gpus_option, default=1, metavar="N", help=f"how many GPUs, 0 to {MAX_GPUS} (default: 1)"
+        "--gpus", type=_option(count_in), default=1, metavar="N", help=f"how many GPUs, 0 to {MAX_GPUS} (default: 1)"
     )
     parser.add_argument(
         "--model", default=DEFAULT_MODEL, metavar="NAME", help=f"which GPU, such as H100 (default: {DEFAULT_MODEL})"
     )
     memory = parser.add_mutually_exclusive_group()
     memory.add_argument(
-        "--memory", type=memory_option, metavar="SIZE", help="the memory of each, such as 512MiB (default: its own)"
+        "--memory", type=_option(bytes_in), metavar="SIZE", help="the memory of each, such as 512MiB (default: its own)"
     )
     memory.add_argument(
         "--memory-mib", type=_mebibytes, dest="memory", metavar="N", help="the same in MiB: 512 is 512MiB"
@@ -64,10 +65,22 @@ def main() -> None:
     run_on(machine, program)
 
 
+def _option(parse: Callable[[str], int]) -> Callable[[str], int]:
+    """Return `parse` for argparse, which shows the words of an `ArgumentTypeError` only."""
+
+    def convert(word: str) -> int:
+        try:
+            return parse(word)
+        except ValueError as error:
+            raise argparse.ArgumentTypeError(str(error)) from None
+
+    return convert
+
+
 def _mebibytes(word: str) -> int:
     if not (word.isascii() and word.isdigit()):
         raise argparse.ArgumentTypeError(f"a whole number, not {word!r}")
-    return memory_option(word + "MiB")
+    return _option(bytes_in)(word + "MiB")
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sys
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -20,22 +21,22 @@ _ASYNCHRONOUS = (
 
 
 def invalid_ordinal() -> Exception:
-    """What a device number beyond the last GPU raises (c10/cuda/CUDAException.cpp)."""
+    """Return the error for a device number beyond the last GPU (c10/cuda/CUDAException.cpp)."""
     return torch.AcceleratorError(
         "CUDA error: invalid device ordinal\nGPU device may be out of range, do you have enough GPUs?" + _ASYNCHRONOUS
     )
 
 
 def invalid_device_argument(index: int) -> RuntimeError:
-    """What CUDA's allocator says to a number without a GPU (c10/cuda/CUDACachingAllocator.cpp, assertValidDevice).
+    """Return the allocator's error for a number without a GPU (c10/cuda/CUDACachingAllocator.cpp, assertValidDevice).
 
-    Its device numbers are of a type of C++ that is printed as a character: 9 is a tabulator.
+    C++'s type of device numbers is printed as a character: 9 is a tabulator.
     """
     return RuntimeError(f"Invalid device argument {chr(index % 256)}: did you call init?")
 
 
 def bad_fork() -> RuntimeError:
-    """CUDA's start in a forked child of a process that had started it (torch/cuda/__init__.py)."""
+    """Return the error of CUDA's start in a forked child of a process that had started it (torch/cuda/__init__.py)."""
     return RuntimeError(
         "Cannot re-initialize CUDA in forked subprocess. To use CUDA with multiprocessing, you must use the 'spawn' "
         "start method"
@@ -43,100 +44,65 @@ def bad_fork() -> RuntimeError:
 
 
 def forked_tensor() -> Exception:
-    """Work on a tensor that a forked child inherited."""
+    """Return the error for work on a tensor that a forked child inherited."""
     return torch.AcceleratorError("CUDA error: initialization error" + _ASYNCHRONOUS)
 
 
-def device_assert() -> Exception:
-    """A failed assertion in a kernel, such as an index out of range (c10/cuda/CUDAMiscFunctions.cpp)."""
-    return torch.AcceleratorError(
-        "CUDA error: device-side assert triggered\nSearch for `cudaErrorAssert' in "
-        "https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__TYPES.html for more information." + _ASYNCHRONOUS
-    )
-
-
-def _named_in_cudas_list(name: str, words: str) -> Exception:
-    """An error of CUDA with the place where it is described (c10/cuda/CUDAMiscFunctions.cpp)."""
-    return torch.AcceleratorError(
+def _cuda_error(name: str, words: str) -> Callable[[], Exception]:
+    """Return a function that makes an error with a link to its description (c10/cuda/CUDAMiscFunctions.cpp)."""
+    return lambda: torch.AcceleratorError(
         f"CUDA error: {words}\nSearch for `{name}' in https://docs.nvidia.com/cuda/cuda-runtime-api/"
         "group__CUDART__TYPES.html for more information." + _ASYNCHRONOUS
     )
 
 
-def invalid_resource_handle() -> Exception:
-    """The time between events of two GPUs."""
-    return _named_in_cudas_list("cudaErrorInvalidResourceHandle", "invalid resource handle")
-
-
-def while_capturing() -> Exception:
-    """A wait, or a question about one, while a graph is captured."""
-    return _named_in_cudas_list("cudaErrorStreamCaptureUnsupported", "operation not permitted when stream is capturing")
-
-
-def capture_failed() -> Exception:
-    """Whatever comes after an error in a capture."""
-    return _named_in_cudas_list(
-        "cudaErrorStreamCaptureInvalidated", "operation failed due to a previous error during capture"
-    )
-
-
-def capture_unjoined() -> Exception:
-    """The end of a capture with work on another stream that the first one did not wait for."""
-    return _named_in_cudas_list("cudaErrorStreamCaptureUnjoined", "capturing stream has unjoined work")
-
-
-def capture_of_uncaptured() -> Exception:
-    """A wait, in a capture, for an event that was recorded outside of it."""
-    return _named_in_cudas_list(
-        "cudaErrorStreamCaptureIsolation", "dependency created on uncaptured work in another stream"
-    )
+device_assert = _cuda_error("cudaErrorAssert", "device-side assert triggered")
+invalid_resource_handle = _cuda_error("cudaErrorInvalidResourceHandle", "invalid resource handle")
+"""The time between events of two GPUs."""
+while_capturing = _cuda_error("cudaErrorStreamCaptureUnsupported", "operation not permitted when stream is capturing")
+"""A wait, or a question about a wait."""
+capture_failed = _cuda_error(
+    "cudaErrorStreamCaptureInvalidated", "operation failed due to a previous error during capture"
+)
+capture_unjoined = _cuda_error("cudaErrorStreamCaptureUnjoined", "capturing stream has unjoined work")
+"""The end of a capture with work on another stream that the first stream did not wait for."""
+capture_of_uncaptured = _cuda_error(
+    "cudaErrorStreamCaptureIsolation", "dependency created on uncaptured work in another stream"
+)
+"""A wait, in a capture, for an event that was recorded outside of it."""
+capture_of_default_stream = _cuda_error(
+    "cudaErrorStreamCaptureImplicit", "operation would make the legacy stream depend on a capturing blocking stream"
+)
+nothing_captured = _cuda_error("cudaErrorIllegalState", "the operation cannot be performed in the present state")
+"""The end of a capture that did not begin."""
+captured_event = _cuda_error(
+    "cudaErrorCapturedEvent", "operation not permitted on an event last recorded in a capturing stream"
+)
 
 
 def capture_of_pageable() -> RuntimeError:
-    """A copy of memory that is not page-locked, in a capture (aten/src/ATen/native/cuda/Copy.cu)."""
+    """Return the error for a copy of pageable memory in a capture (aten/src/ATen/native/cuda/Copy.cu)."""
     return RuntimeError(
         "Cannot copy between CPU and CUDA tensors during CUDA graph capture unless the CPU tensor is pinned. "
         "Please use tensor.pin_memory() or allocate the tensor with pin_memory=True."
     )
 
 
-def capture_of_default_stream() -> Exception:
-    """The default stream was to wait for an event of a capture."""
-    return _named_in_cudas_list(
-        "cudaErrorStreamCaptureImplicit",
-        "operation would make the legacy stream depend on a capturing blocking stream",
-    )
-
-
-def nothing_captured() -> Exception:
-    """The end of a capture that was not begun."""
-    return _named_in_cudas_list("cudaErrorIllegalState", "the operation cannot be performed in the present state")
-
-
-def captured_event() -> Exception:
-    """A question about an event that is part of a graph."""
-    return _named_in_cudas_list(
-        "cudaErrorCapturedEvent", "operation not permitted on an event last recorded in a capturing stream"
-    )
-
-
 def event_of_another_device(event: int, stream: int) -> RuntimeError:
-    """Recording an event on two GPUs (c10/cuda/CUDAEvent.h), whose numbers are printed as characters there."""
+    """Return the error for recording an event on two GPUs (c10/cuda/CUDAEvent.h), printed as characters there."""
     return RuntimeError(f"Event device {chr(event)} does not match recording stream's device {chr(stream)}.")
 
 
 def left_over_event() -> RuntimeError:
-    """An event of an earlier machine, whose times mean nothing on a later one."""
     return RuntimeError("This event was recorded on a virtual GPU that is switched off: record it again.")
 
 
 def left_over_graph() -> RuntimeError:
-    """A graph of an earlier machine, whose tensors are gone."""
     return RuntimeError("This graph was captured on a virtual GPU that is switched off: capture it again.")
 
 
 def no_gpus() -> RuntimeError:
-    """What a CUDA build says on a machine whose driver shows no GPU.
+    """Return the error of a CUDA build on a machine whose driver shows no GPU.
 
     The other message, "Found no NVIDIA driver on your system", sends people to install one, which would not help here.
     """
@@ -144,12 +110,12 @@ def no_gpus() -> RuntimeError:
 
 
 def switched_off() -> RuntimeError:
-    """Work of a thread that outlived the machine that it was started on."""
+    """Return the error for work of a thread that outlived its machine."""
     return RuntimeError("The virtual GPU that this thread works on is switched off.")
 
 
 def left_over() -> RuntimeError:
-    """A tensor of an earlier machine, used on a later one: as if the process had been started anew."""
+    """Return the error for a tensor of an earlier machine on a later one, which is like a new process."""
     return RuntimeError(
         "This tensor lives on a virtual GPU that is switched off. Another one is on now, with its own memory: "
         "make the tensor again."
@@ -157,12 +123,11 @@ def left_over() -> RuntimeError:
 
 
 def unsupported(call: str, instead: str = "") -> NotImplementedError:
-    """A call that the virtual GPU knows that it cannot do."""
     return NotImplementedError(f"The virtual GPU does not support {call}." + (f" {instead}" if instead else ""))
 
 
 def no_kernel(operator: str, backend: str) -> NotImplementedError:
-    """Say that an operator has no kernel for a backend, as the dispatcher does (OperatorEntry.cpp)."""
+    """Return the dispatcher's error for an operator without a kernel for a backend (OperatorEntry.cpp)."""
     return NotImplementedError(
         f"Could not run '{operator}' with arguments from the '{backend}' backend. This could be because the operator "
         "doesn't exist for this backend, or was omitted during the selective/custom build process (if using custom "
@@ -171,7 +136,7 @@ def no_kernel(operator: str, backend: str) -> NotImplementedError:
 
 
 class NoValues(RuntimeError):
-    """A value was wanted of a tensor on a virtual GPU without values (`virtual_gpu(values=False)`)."""
+    """An operation needs a value on a virtual GPU without values (`virtual_gpu(values=False)`)."""
 
     def __init__(self, call: str, instead: str = "") -> None:
         self.instead = instead
@@ -179,7 +144,7 @@ class NoValues(RuntimeError):
         self.say(call)
 
     def say(self, call: str) -> None:
-        """Name the call that a person made, where what was found first is only a part of it."""
+        """Name the user's call, of which the first name may be only a part."""
         if not call:
             return
         instead = self.instead or "Leave it out, or run with values, on smaller sizes."
@@ -189,7 +154,7 @@ class NoValues(RuntimeError):
 
 
 def backend_without_tensors(kind: str) -> NotImplementedError:
-    """A tensor was wanted on a device that only reports itself available."""
+    """Return the error for a tensor on a device that only reports itself available."""
     return NotImplementedError(
         f"This practice machine reports that {kind} is available, but it cannot compute on {kind}: "
         "only choose the device here."
@@ -197,7 +162,7 @@ def backend_without_tensors(kind: str) -> NotImplementedError:
 
 
 def _size(size_bytes: int) -> str:
-    """As CUDA's allocator writes a size: `20.00 GiB` (format_size)."""
+    """Format a size as CUDA's allocator does: `20.00 GiB` (format_size)."""
     for unit, size in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
         if size_bytes >= size:
             return f"{size_bytes / size:.2f} {unit}"
@@ -210,9 +175,9 @@ _EXABYTE = 1 << 60
 def out_of_memory(
     index: int, *, wanted: int, total: int, free: int, allowed: int | None, reserved: int, allocated: int
 ) -> torch.OutOfMemoryError:
-    """CUDA's out-of-memory error (c10/cuda/CUDACachingAllocator.cpp); all sizes in bytes.
+    """Return CUDA's out-of-memory error (c10/cuda/CUDACachingAllocator.cpp); all sizes in bytes.
 
-    `wanted` is the segment that the driver was asked for, `allowed` this process's share where one was set.
+    `wanted` is the size of the new segment, `allowed` this process's share, if it is limited.
     """
     if wanted >= _EXABYTE:
         return torch.OutOfMemoryError("CUDA out of memory. Tried to allocate more than 1EB memory.")
@@ -228,7 +193,7 @@ def out_of_memory(
 
 
 def host_out_of_memory(size_bytes: int, left: int) -> MemoryError:
-    """The virtual GPU has room where the machine that keeps its values has none."""
+    """Return the error if the virtual GPU has memory left, and the machine with its values has not."""
     return MemoryError(
         f"This machine has {_size(left)} of memory left, too little for {_size(size_bytes)} more. The values of a "
         "virtual GPU's tensors are kept there, however large the GPU is that it stands for: use smaller tensors."
@@ -246,7 +211,7 @@ def cannot_pin(kind: str) -> RuntimeError:
 
 
 def wrong_storage(tensor: torch.device, storage: torch.device) -> RuntimeError:
-    """`tensor.set_` with a source on another device (aten/src/ATen/native/Resize.cpp)."""
+    """Return the error for `tensor.set_` with a source on another device (aten/src/ATen/native/Resize.cpp)."""
     return RuntimeError(
         f'Attempted to set the storage of a tensor on device "{tensor}" to a storage on different device "{storage}".  '
         "This is no longer allowed; the devices must match."
@@ -254,26 +219,26 @@ def wrong_storage(tensor: torch.device, storage: torch.device) -> RuntimeError:
 
 
 def wrong_generator(expected: str, found: str) -> RuntimeError:
-    """A generator of another kind of device (aten/src/ATen/core/Generator.h)."""
+    """Return the error for a generator of another kind of device (aten/src/ATen/core/Generator.h)."""
     return RuntimeError(f"Expected a '{expected}' device type for generator but found '{found}'")
 
 
 def wrong_gradient(tensor: torch.device, gradient: torch.device) -> RuntimeError:
-    """`tensor.grad = gradient` across devices (torch/csrc/autograd/python_variable.cpp)."""
+    """Return the error for `tensor.grad = gradient` across devices (torch/csrc/autograd/python_variable.cpp)."""
     if tensor.type != gradient.type:
-        found = f"with device type '{gradient.type}' to a tensor with device type '{tensor.type}'"
+        places = f"with device type '{gradient.type}' to a tensor with device type '{tensor.type}'"
     else:
-        found = (
+        places = (
             f"located on device with index '{gradient.index}' to a tensor located on device with index '{tensor.index}'"
         )
     return RuntimeError(
-        f"attempting to assign a gradient {found}. "
+        f"attempting to assign a gradient {places}. "
         "Please ensure that the gradient and the tensor are on the same device"
     )
 
 
 def invalid_gradient(function: str, position: int, expected: torch.device, got: torch.device) -> RuntimeError:
-    """A gradient on another device than its tensor (torch/csrc/autograd/engine.cpp)."""
+    """Return the error for a gradient on another device than its tensor (torch/csrc/autograd/engine.cpp)."""
     return RuntimeError(
         f"Function {function} returned an invalid gradient at index {position} - expected device "
         f"{expected} but got {got}"
@@ -289,30 +254,30 @@ _CPP_NAMES = (
 
 
 def in_cudas_words(message: str) -> str:
-    """C++ believes that a virtual GPU is called meta: says cuda instead."""
+    """Replace meta, which is C++'s name of a virtual GPU, by cuda."""
     if "eta" not in message:
         return message
-    for name, said in _CPP_NAMES:
-        message = name.sub(said, message)
+    for cpp_name, cuda_name in _CPP_NAMES:
+        message = cpp_name.sub(cuda_name, message)
     return message.replace("type meta", "type cuda").replace("meta DeviceType", "cuda DeviceType")
 
 
 _OURS = str(Path(__file__).parent)
-_PASSED_OVER = (_OURS, str(Path(torch.__file__).parent), warnings.__file__)
-# What C++ and `warnings.warn` call to show a warning that no filter stopped.
+_SKIPPED = (_OURS, str(Path(torch.__file__).parent), warnings.__file__)
+# C++ and `warnings.warn` call it to show a warning that no filter stopped.
 _real_show: Any = warnings._showwarnmsg  # type: ignore[attr-defined]
 
 
 def nearest_outside() -> FrameType | None:
-    """The nearest frame outside of this package and torch."""
+    """Return the nearest frame outside of this package and torch."""
     frame: FrameType | None = sys._getframe(1)
-    while frame is not None and frame.f_code.co_filename.startswith(_PASSED_OVER):
+    while frame is not None and frame.f_code.co_filename.startswith(_SKIPPED):
         frame = frame.f_back
     return frame
 
 
 def show_warning(message: Any) -> None:
-    """Stands in for `warnings._showwarnmsg`: a line of this package becomes the nearest line outside it and torch."""
+    """Show a warning: a line of this package becomes the nearest line outside it and torch."""
     if message.filename.startswith(_OURS):
         frame = nearest_outside()
         if frame is not None:

@@ -1,4 +1,4 @@
-"""The machine that torch sees while the virtual GPU is on: its GPUs, which of them is current, who records."""
+"""The machine that torch sees while the virtual GPU is on: its GPUs, the current one, the recorder."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from gpututor.hardware.gpus import GpuSpec
 
 CPU = torch.device("cpu")
 NOWHERE = torch.device("meta")
-"""Where tensors have a shape only."""
+"""The device of tensors that have a shape only."""
 META = tuple(torch.device("meta", index) for index in range(MAX_GPUS))
 """The devices that C++ sees. A learner's own meta tensors have no index."""
 CUDA_DEFAULT_SEED = 67280421310721
-"""The seed of a CUDA generator that nobody seeded (c10/core/GeneratorImpl.h)."""
+"""The default seed of a CUDA generator (c10/core/GeneratorImpl.h)."""
 
 
 class _PerThread(threading.local):
@@ -37,12 +37,12 @@ class _PerThread(threading.local):
 
     def __init__(self) -> None:
         self.streams: dict[int, int] = {}
-        """The current stream of each GPU, by its index; the default stream, 0, of those that are not in it."""
+        """The current stream of each GPU, by its index; the default stream, 0, for GPUs that are missing here."""
 
 
 @dataclass(frozen=True, slots=True)
 class UploadedBytes:
-    """A copy to a GPU: the storage of the host, its version then, the view of it, and the event of the trace."""
+    """A copy to a GPU: the host's storage and its version then, the view of it, and the event of the trace."""
 
     storage: weakref.ref[torch.UntypedStorage]
     version: int
@@ -51,7 +51,7 @@ class UploadedBytes:
 
 
 class GraphCapture(Protocol):
-    """The graph that is being captured: see `work.captures`."""
+    """The graph that is being captured: see `execution.graph_capture`."""
 
     failed: bool
     gpu: VirtualGpu
@@ -73,7 +73,7 @@ class GraphCapture(Protocol):
 
 
 class VirtualGpu:
-    """One GPU: what it is, its memory and its random generator."""
+    """One GPU: its properties, its memory and its random generator."""
 
     def __init__(
         self,
@@ -86,22 +86,22 @@ class VirtualGpu:
     ) -> None:
         self.index = index
         self.slot = index if slot is None else slot
-        """Its number in the box, which `CUDA_VISIBLE_DEVICES` can make another than its index."""
+        """The GPU's number on the machine; `CUDA_VISIBLE_DEVICES` can give it another index."""
         self.spec = spec
         self.device = torch.device("cuda", index)
-        """What Python sees. One object for each GPU of each machine: devices, and machines, are told apart by it."""
+        """The device object in Python: its identity tells the GPUs of all machines apart."""
         self.name = str(self.device)
         self.memory = CachingAllocator(index, memory_bytes)
         self.launch_ns = round(spec.launch_s * 1e9)
-        """What a launch costs the host, in nanoseconds."""
+        """Nanoseconds that a launch costs the host."""
         self.view_ns = round(spec.launch_s * cost.launches("aten::view") * 1e9)
-        """What an operator costs the host that launches nothing."""
+        """Nanoseconds that an operator without a launch costs the host."""
         self._new_generator = new_generator
         self._generator: torch.Generator | None = None
 
     @property
     def generator(self) -> torch.Generator:
-        """A generator that only this GPU draws from; it draws on the CPU."""
+        """The generator of this GPU alone; it draws on the CPU."""
         if self._generator is None:
             self._generator = self._new_generator(self.device)
             self._generator.manual_seed(CUDA_DEFAULT_SEED)
@@ -109,7 +109,7 @@ class VirtualGpu:
 
 
 class VirtualMachine:
-    """What `virtual_gpu()` gives: the GPUs, the backends that report themselves available, and the recorder."""
+    """The machine that `virtual_gpu()` enters: GPUs, backends that report themselves available, recorder."""
 
     def __init__(
         self,
@@ -120,40 +120,43 @@ class VirtualMachine:
     ) -> None:
         self.gpus = gpus
         self.values = values
-        """Whether tensors have values; without, they have shapes only, and nothing is computed."""
+        """True if tensors have values; without, they have shapes only, and nothing is computed."""
         self.host_device = CPU if values else NOWHERE
-        """Where what is behind the virtual tensors is kept."""
+        """The device of the tensors behind the virtual ones."""
         self.by_device = {id(gpu.device): gpu for gpu in gpus}
         """Each GPU by the identity of its device object, which no tensor of another machine has."""
         self.backends = backends
         self.per_thread = _PerThread()
         self.clock = MachineClock(len(gpus))
         self.pending_copies = PendingCopies()
-        """Asynchronous copies of page-locked memory of which the host does not know yet that they are done."""
+        """Asynchronous copies of page-locked memory whose end the host has not waited for yet."""
         self.brought: dict[tuple[int, int], UploadedBytes] = {}
-        """By storage of the host and GPU: what was copied there last (see `work.repeats`)."""
+        """The last copy of each host storage to each GPU (see `execution.copies`)."""
         self.capture: GraphCapture | None = None
-        """The graph that is being captured, if one is."""
+        """The graph that is being captured; None if no graph is."""
         self.sync_debug = 0
-        """What `torch.cuda.set_sync_debug_mode` chose: 1 warns of waits, 2 forbids them."""
+        """The mode that `torch.cuda.set_sync_debug_mode` chose: 1 warns of waits, 2 forbids them."""
         self.waits_in_real_time = False
-        """Learner code has waited for a thread in a way that the clock does not follow; the trace says so once."""
+        """True once learner code has waited in a way that the clock does not follow; the trace names the first wait."""
         for gpu in gpus:
             gpu.memory.values_on_host = values
         self.started = False
-        """Whether anything needed a GPU so far; asking how many there are does not."""
+        """True if anything needed a GPU so far; counting GPUs does not."""
         self.gives_way = False
-        """Whether `virtual_gpu()` may put another in its place, as tests do with that of their session."""
+        """True if `virtual_gpu()` may replace it, as the machine of a test session."""
         self.in_bad_fork = False
-        """Whether this is a forked child of a process whose GPUs had started: CUDA does not survive a fork."""
+        """True in a forked child of a process whose GPUs had started: CUDA does not survive a fork."""
         self.beside_real_gpu = torch_private.real_cuda_has_started()
-        """Whether tensors of a real GPU may be about, which are none of this machine's business."""
+        """True if tensors of a real GPU may exist, which this machine leaves alone."""
 
         self.recorder: Recorder
-        self.record_with(recorder if recorder is not None else _silent())
+        if recorder is None:
+            recorder = Recorder()
+            recorder.enabled = False
+        self.record_with(recorder)
 
     def record_with(self, recorder: Recorder) -> None:
-        """Write all that is done from now on to another recorder; what was done is finished in the one before."""
+        """Record to another recorder from now on; work that was launched before goes to the old one."""
         self.finish()
         self.recorder = recorder
         recorder.finish = self.finish
@@ -163,7 +166,7 @@ class VirtualMachine:
             gpu.memory.watch = AllocationLog(gpu.index, gpu.name, self.clock, recorder, self.per_thread)
 
     def start(self) -> None:
-        """What CUDA does at its first use; raises its errors when that cannot be."""
+        """Start CUDA at its first use; raise its errors if that is impossible."""
         if self.in_bad_fork:
             raise cuda_errors.bad_fork()
         if not self.gpus:
@@ -177,21 +180,21 @@ class VirtualMachine:
         return self.gpus[self.per_thread.device_index]
 
     def gpu(self, index: int) -> VirtualGpu:
-        """GPU number `index`; raises CUDA's error when there is no such one."""
+        """Return GPU number `index`, or raise CUDA's error for a missing GPU."""
         self.start()
         if not 0 <= index < len(self.gpus):
             raise cuda_errors.invalid_ordinal()
         return self.gpus[index]
 
     def home(self, device: torch.device) -> VirtualGpu:
-        """The GPU of a virtual tensor's device; raises `RuntimeError` for a tensor of another machine."""
+        """Return the GPU of a virtual tensor's device; raise `RuntimeError` for a tensor of another machine."""
         gpu = self.by_device.get(id(device))
         if gpu is None:
             raise cuda_errors.forked_tensor() if self.in_bad_fork else cuda_errors.left_over()
         return gpu
 
     def stream_of(self, gpu: VirtualGpu) -> int:
-        """The number of this thread's current stream on that GPU; 0 is the default stream."""
+        """Return the number of this thread's current stream on that GPU; 0 is the default stream."""
         streams = self.per_thread.streams
         return streams.get(gpu.index, 0) if streams else 0
 
@@ -203,12 +206,6 @@ class VirtualMachine:
 
     def set_current(self, index: int) -> None:
         self.per_thread.device_index = self.gpu(index).index
-
-
-def _silent() -> Recorder:
-    recorder = Recorder()
-    recorder.enabled = False
-    return recorder
 
 
 class _Active:
@@ -233,7 +230,7 @@ def set_active_machine(machine: VirtualMachine | None) -> None:
 
 
 def active_machine(what: str = "tensor") -> VirtualMachine:
-    """The machine that is on; raises `RuntimeError` when none is, about `what` was left of an earlier one."""
+    """Return the active machine. Raises `RuntimeError` if none is, about `what`, which an earlier machine left."""
     machine = _Active.machine
     if machine is None:
         raise RuntimeError(f"This {what} lives on a virtual GPU that is switched off.")
@@ -245,9 +242,9 @@ def is_on() -> bool:
 
 
 def python_device(value: Any) -> torch.device:
-    """The device that a device, a name or a number means: `cuda` gets its number, which is checked.
+    """Return the device that a device, a name or a number means: `cuda` gets its number, which is checked.
 
-    As C++ names devices: `meta` with a number is a virtual GPU. What a person wrote goes through `meant_device`.
+    Devices are as C++ names them: `meta` with a number is a virtual GPU. For a user's words, see `meant_device`.
     """
     if type(value) is int:
         if value < 0:
@@ -266,7 +263,7 @@ def python_device(value: Any) -> torch.device:
 
 
 def meant_device(value: Any) -> torch.device:
-    """As `python_device`, for what a person wrote: there is one meta device, whatever its number."""
+    """Return the device that a user's words mean: there is one meta device, whatever its number."""
     device = value if type(value) is int or type(value) is torch.device else torch.device(value)
     if type(device) is torch.device and device.type == "meta":
         return torch.device("meta")
@@ -274,6 +271,6 @@ def meant_device(value: Any) -> torch.device:
 
 
 def cpp_device(value: Any) -> torch.device:
-    """The device that C++ is told for what a person means by `value`."""
+    """Return the device that C++ gets for a user's `value`."""
     device = meant_device(value)
     return META[device.index] if device.type == "cuda" else device

@@ -35,7 +35,7 @@ class OperatorFacts:
     half_on_cuda: bool = False
     kernel: str = ""
     refusal: str = ""
-    """CUDA's words for a dtype that it lacks, where they do not name the kernel."""
+    """CUDA's words for a dtype that it lacks, if they do not name the kernel."""
     lacks: tuple[str, ...] = ()
     below_capability: tuple[int, ...] = ()
     reductions: tuple[str, ...] = ()
@@ -54,7 +54,7 @@ def tables() -> dict[str, Any]:
 
 
 def short_name(name: str) -> str:
-    """`mm` for `aten.mm.default`, `aten::mm` and `mm`; `add` for `aten.add_.Tensor`."""
+    """Return `mm` for `aten.mm.default`, `aten::mm` and `mm`; `add` for `aten.add_.Tensor`."""
     parts = name.replace("::", ".").split(".")
     bare = parts[1] if len(parts) > 1 else parts[0]
     return bare.removesuffix("_") if not bare.endswith("__") else bare
@@ -77,7 +77,7 @@ def facts_of(name: str) -> OperatorFacts:
 
 
 def sized_by_numbers(name: str) -> bool:
-    """Say whether a number among an operator's arguments decides how large the result is."""
+    """Return True if a number among an operator's arguments determines the size of the result."""
     return _sized_by_numbers().match(name) is not None
 
 

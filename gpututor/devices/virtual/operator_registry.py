@@ -1,4 +1,4 @@
-"""The record of each operator overload: its facts, looked up once and kept for the life of the process."""
+"""The record of each operator overload: its facts, looked up once and stored for the life of the process."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ _aten = torch.ops.aten
 Waits = Callable[[tuple[Any, ...]], bool]
 Rule = Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]
 RULES: dict[Any, Rule] = {}
-"""Operators, or whole namespaces of them, that are not simply run on the CPU; filled by `add_rules`."""
+"""Operators, or whole namespaces of them, that do not simply run on the CPU; filled by `add_rules`."""
 
 
 def _growth(short: str, pointwise: bool) -> str:
-    """Say how much larger than its inputs a result can be; see `forecast.could_grow`."""
+    """Return how much larger than its inputs a result can be; see `shape_only.could_grow`."""
     if sized_by_numbers(short):
         return "always"
     if short.startswith("_foreach"):
@@ -31,12 +31,8 @@ def _mask_among(indices: Any) -> bool:
     return any(isinstance(index, torch.Tensor) and index.dtype in (torch.bool, torch.uint8) for index in indices or ())
 
 
-def _index_waits(args: tuple[Any, ...]) -> bool:
-    return _mask_among(args[1])
-
-
 def _index_put_waits(args: tuple[Any, ...]) -> bool:
-    """A single mask with a single value becomes `masked_fill_`, which does not wait (TensorAdvancedIndexing.cpp)."""
+    """Return True unless a single mask with a single value becomes `masked_fill_` (TensorAdvancedIndexing.cpp)."""
     indices, values = args[1], args[2]
     if not _mask_among(indices):
         return False
@@ -45,30 +41,30 @@ def _index_put_waits(args: tuple[Any, ...]) -> bool:
     return accumulates or not single_mask or values.numel() != 1
 
 
-def _always(args: tuple[Any, ...]) -> bool:
-    return True
-
-
-WAITS: dict[str, Waits] = {"always": _always, "mask": _index_waits, "put": _index_put_waits, "lengths": _always}
-"""Tests of the arguments of a call, by the fact `waits`: say whether the host waits."""
+WAITS: dict[str, Waits] = {
+    "always": lambda args: True,
+    "lengths": lambda args: True,
+    "mask": lambda args: _mask_among(args[1]),
+    "put": _index_put_waits,
+}
+"""Tests of a call's arguments, by the fact `waits`: True if the host waits."""
 _INDICES: frozenset[int | str] = frozenset((1, "indices"))
 
 
 @dataclass(frozen=True, slots=True)
 class CudaKernel:
-    """The CUDA kernel of an operator: the dtypes that it lacks where the CPU's has them."""
+    """The CUDA kernel of an operator: the dtypes that it lacks and the CPU's kernel has."""
 
     message: str
-    """Its words for a dtype that it lacks."""
+    """CUDA's message for a dtype that it lacks."""
     error: type[RuntimeError]
     lacks: frozenset[torch.dtype]
-    """The dtypes that it lacks and the CPU has."""
     reductions: frozenset[str]
-    """Lacks them for these values of `reduce` alone; empty: for all."""
+    """The values of `reduce` for which it lacks them; empty for all."""
     below_capability: tuple[int, ...] | None
-    """Lacks them on GPUs of a lower compute capability alone; None: on all."""
+    """The compute capability from which it has them; None if it lacks them on all GPUs."""
     skips_empty: bool
-    """Whether it is done with tensors without elements before it looks at the dtype."""
+    """True if it returns for tensors without elements before it checks the dtype."""
 
     def refusal(self, op: Operator, dtype_name: str) -> RuntimeError:
         """Return CUDA's error for a dtype, given C++'s name for it."""
@@ -91,14 +87,14 @@ def cuda_kernel(facts: OperatorFacts) -> CudaKernel | None:
 
 
 _FACTORS = {"mm": ("self", "mat2"), "addmm": ("mat1", "mat2"), "bmm": ("self", "mat2"), "baddbmm": ("batch1", "batch2")}
-"""The factors of each product, by their names."""
+"""The parameters that are factors, by product."""
 _HALVES = (torch.float16, torch.bfloat16)
 
 
 def _wider_products() -> dict[Any, Callable[..., Any]]:
-    """Return how the CPU computes each overload with an `out_dtype`, such as `torch.mm(a, b, out_dtype=torch.float32)`.
+    """Return functions that compute each overload with an `out_dtype`, such as `torch.mm(a, b, out_dtype=float32)`.
 
-    CUDA alone has these. Its kernels add up in float32 anyway, and leave out the rounding at the end; here the CPU
+    Only CUDA has these. Its kernels add up in float32 anyway, and leave out the rounding at the end; here the CPU
     computes in float32, in which products of two halves are exact. The rules for dtypes, and CUDA's words for them, are
     those of aten/src/ATen/native/cuda/Blas.cpp. Autograd has no formula for them: `backward` raises PyTorch's error.
     """
@@ -112,27 +108,25 @@ def _wider_products() -> dict[Any, Callable[..., Any]]:
 
 
 def _in_out_dtype(func: Any, packet: Any) -> Callable[..., Any]:
-    names = [one.name for one in func._schema.arguments if not one.kwarg_only]
+    names = [argument.name for argument in func._schema.arguments if not argument.kwarg_only]
     factors = _FACTORS[packet.__name__]
 
     def call(*args: Any, **kwargs: Any) -> Any:
         given = dict(zip(names, args, strict=False)) | kwargs
         dtype, out = given.pop("out_dtype"), given.pop("out", None)
         _check_factors(given, factors, dtype, out)
-        made = packet(**{name: _as(value, dtype) for name, value in given.items()})
-        return made if out is None else out.resize_(made.shape).copy_(made)
+        result = packet(
+            **{name: value.to(dtype) if isinstance(value, torch.Tensor) else value for name, value in given.items()}
+        )
+        return result if out is None else out.resize_(result.shape).copy_(result)
 
     return call
-
-
-def _as(value: Any, dtype: torch.dtype) -> Any:
-    return value.to(dtype) if isinstance(value, torch.Tensor) else value
 
 
 def _check_factors(
     given: dict[str, Any], factors: tuple[str, str], dtype: torch.dtype, out: torch.Tensor | None
 ) -> None:
-    """Raises CUDA's error for dtypes that do not go together."""
+    """Raise CUDA's error for dtypes that do not go together."""
     left, right = (given[name] for name in factors)
     if out is not None and out.dtype is not dtype:
         raise RuntimeError("out_dtype must be the same as the dtype of the provided out tensor")
@@ -144,7 +138,7 @@ def _check_factors(
         raise RuntimeError(f"self dtype must match either out_dtype or {factors[0]} dtype")
 
 
-# Where torch's own function reads its arguments faster than the overload does: a third of a small operator's time.
+# torch's own functions that read their arguments faster than the overload: a third of a small operator's time.
 _Tensor = torch.Tensor
 # fmt: off
 _QUICK: dict[Any, Any] = {
@@ -162,8 +156,8 @@ _QUICK: dict[Any, Any] = {
     _aten._foreach_div_.ScalarList: torch._foreach_div_, _aten._foreach_addcdiv_.ScalarList: torch._foreach_addcdiv_,
 }
 # fmt: on
-_OTHERWISE = _wider_products()
-"""Operators that the CPU does not have and others of it give."""
+_COMPOSED = _wider_products()
+"""Operators that the CPU composes of others."""
 _MULTIPLYING = frozenset(
     {"matmul", "convolution", "convolution_backward", "attention", "attention_backward", "contraction"}
 )
@@ -180,7 +174,7 @@ _COLLECTIVES = frozenset({"c10d", "_c10d_functional"})
 
 
 def _collective(func: Any) -> Callable[..., Any]:
-    """A collective that keeps no mode: gloo's threads may let go of it as Python ends, and could not free a mode."""
+    """Return a collective without modes: gloo's threads may release it as Python ends, and could not free a mode."""
 
     def call(*args: Any, **kwargs: Any) -> Any:
         with torch_private.function_modes_aside():
@@ -189,111 +183,85 @@ def _collective(func: Any) -> Callable[..., Any]:
     return call
 
 
-class Operator:
-    """One overload: what it does to its arguments and how it is recorded."""
+def _is_written(argument: Any) -> bool:
+    return argument.alias_info is not None and bool(argument.alias_info.is_write)
 
+
+class Operator:
+    """An operator overload: its effect on its arguments, and how it is recorded."""
+
+    # fmt: off
     __slots__ = (
-        "call",
-        "composite",
-        "cuda_kernel",
-        "custom",
-        "facts",
-        "func",
-        "growth",
-        "hidden_view",
-        "host_places",
-        "is_fresh",
-        "is_kernel",
-        "is_plain",
-        "is_view",
-        "made_of_others",
-        "may_resize",
-        "multiplies",
-        "name",
-        "out_names",
-        "puts_at_indices",
-        "random",
-        "reads_at_indices",
-        "returns_first",
-        "returns_nothing",
-        "rule",
-        "scans",
-        "takes_generator",
-        "waits",
-        "writes",
-        "written_places",
+        "call", "composite", "cuda_kernel", "custom", "facts", "func", "growth", "hidden_view", "host_places",
+        "is_fresh", "is_kernel", "is_plain", "is_view", "made_of_others", "may_resize", "multiplies", "name",
+        "out_names", "puts_at_indices", "random", "reads_at_indices", "returns_first", "returns_nothing", "rule",
+        "scans", "takes_generator", "waits", "writes", "written_places",
     )
+    # fmt: on
 
     def __init__(self, func: Any) -> None:
         schema = func._schema
         short = func.overloadpacket.__name__
-        writes = [one for one in schema.arguments if one.alias_info is not None and one.alias_info.is_write]
-        is_view = any(one.alias_info is not None and not one.alias_info.is_write for one in schema.returns)
-        aliases = [one.alias_info for one in schema.returns]
+        writes = [(position, value) for position, value in enumerate(schema.arguments) if _is_written(value)]
+        is_view = any(value.alias_info is not None and not value.alias_info.is_write for value in schema.returns)
         kind = kind_of(schema.name)
         self.func = func
         facts = self.facts = facts_of(short)
-        own = _QUICK.get(func) or _OTHERWISE.get(func, func._op)
-        self.call = _collective(func) if func.namespace in _COLLECTIVES else own
-        """The operator by its shortest way from Python."""
+        call = _QUICK.get(func) or _COMPOSED.get(func, func._op)
+        self.call = _collective(func) if func.namespace in _COLLECTIVES else call
+        """The operator by its shortest path from Python."""
         self.rule = RULES.get(func) or RULES.get(func.namespace)
         self.name = f"aten::{facts.cuda_name}" if facts.cuda_name and func.namespace == "aten" else schema.name
         self.multiplies = kind in _MULTIPLYING
-        """It multiplies matrices in some form, so that its FLOPs count, and TF32 matters."""
+        """True if it multiplies matrices in some form: its FLOPs count, and TF32 matters."""
         self.scans = kind == "scan"
-        """Its price depends on the dimension that it goes along."""
+        """True if its price depends on the dimension that it goes along."""
         self.cuda_kernel = cuda_kernel(facts) if func.namespace == "aten" else None
-        """The kernel of CUDA, where it lacks dtypes; None for most."""
+        """CUDA's kernel, if it lacks dtypes; None for most."""
         self.hidden_view = facts.hidden_view
         self.is_plain = not writes and not is_view and not self.hidden_view
-        """Its results are new tensors."""
-        one_tensor = [str(one.type) for one in schema.returns] == ["Tensor"]
-        self.is_fresh = self.is_plain and (one_tensor or [str(one.type) for one in schema.returns] == ["List[Tensor]"])
-        """It gives one new tensor, or a list of such."""
+        """True if its results are new tensors."""
+        returned = [str(value.type) for value in schema.returns]
+        one_tensor = returned == ["Tensor"]
+        self.is_fresh = self.is_plain and (one_tensor or returned == ["List[Tensor]"])
+        """True if it returns a new tensor, or a list of new tensors."""
         self.is_view = one_tensor and is_view and not writes and str(schema.arguments[0].type) == "Tensor"
-        """Its result is a view of its first argument."""
-        self.writes = [
-            (position, one.name)
-            for position, one in enumerate(schema.arguments)
-            if one.alias_info is not None and one.alias_info.is_write
-        ]
+        """True if its result is a view of its first argument."""
+        self.writes = [(position, argument.name) for position, argument in writes]
         """Positions and names of the arguments that it writes to."""
         written = self.writes if torch.Tag.pointwise in func.tags else []
         self.written_places = frozenset(place for pair in written for place in pair)
-        """Where a CPU tensor without dimensions would be written, which is as wrong as any: TensorIterator.cpp."""
+        """Places at which a CPU tensor without dimensions is an error, as it would be written (TensorIterator.cpp)."""
         self.returns_nothing = not schema.returns
         self.returns_first = (
             one_tensor
-            and len(writes) == 1
-            and schema.arguments[0].alias_info is not None
-            and schema.arguments[0].alias_info.is_write
-            and aliases[0] is not None
+            and [position for position, _ in writes] == [0]
+            and schema.returns[0].alias_info is not None
             and not self.hidden_view
         )
-        """It writes to its first argument, and gives that back."""
-        self.out_names = [one.name for one in writes if one.kwarg_only]
-        """The names of its `out` arguments."""
+        """True if it writes to its first argument, and returns it."""
+        self.out_names = [argument.name for _, argument in writes if argument.kwarg_only]
         self.may_resize = bool(self.out_names)
         self.is_kernel = not is_view and kind != NO_COST and func.namespace != "profiler"
         self.random = torch.Tag.nondeterministic_seeded in func.tags
-        self.takes_generator = any(one.name == "generator" for one in schema.arguments)
+        self.takes_generator = any(argument.name == "generator" for argument in schema.arguments)
         self.reads_at_indices = facts.indices == "read"
         self.puts_at_indices = facts.indices == "put"
         self.host_places = _INDICES if self.reads_at_indices or self.puts_at_indices else frozenset()
-        """Where a CPU tensor may stand beside device tensors: positions and names of arguments."""
+        """Positions and names of arguments that may be CPU tensors beside device tensors."""
         self.growth = _growth(short, torch.Tag.pointwise in func.tags) if self.is_kernel and not writes else ""
-        """How far its results can outgrow its arguments; empty for one that makes no tensor."""
+        """The bound of its results' size; empty for an operator that makes no tensor."""
         waits = facts.waits != "lengths" or func._overloadname == "Tensor"
         self.waits = WAITS.get(facts.waits) if waits else None
         self.custom = func.namespace not in TORCHS_OWN and self.rule is None
-        """It comes from outside of torch: `custom` runs its body."""
+        """True if it comes from outside of torch: `custom_operators` runs its body."""
         self.composite = self.custom or (func.namespace == "aten" and torch_private.has_composite_kernel(func.name()))
-        """It calls other operators, each of which is recorded."""
+        """True if it calls other operators, each of which is recorded."""
         self.made_of_others = torch_private.explicit_composite(func)
-        """Runs one that PyTorch writes in terms of others with a gradient of its own; None for a kernel."""
+        """The function that composes it of others, if it has a gradient of its own; None for a kernel."""
 
     def written_among(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Iterator[Any]:
-        """The tensors among the arguments that it writes to."""
+        """Yield the tensors among the arguments that it writes to."""
         for position, name in self.writes:
             value = args[position] if position < len(args) else kwargs.get(name)
             if type(value) is list or type(value) is tuple:
@@ -302,27 +270,26 @@ class Operator:
                 yield value
 
     def argument(self, where: int | str) -> str:
-        """The name of an argument, given its position or its name."""
+        """Return the name of an argument, given its position or its name."""
         return where if isinstance(where, str) else str(self.func._schema.arguments[where].name)
 
 
 OPERATORS: dict[int, Operator] = {}
-"""By the overload's id: torch keeps overloads for ever, and to hash one takes as long as half an operator."""
+"""Operators by the overload's id: torch never frees overloads, and hashing one takes as long as half an operator."""
 
 
 def describe(func: Any) -> Operator:
-    """The record of an overload, made at its first use."""
-    found = OPERATORS[id(func)] = Operator(func)
-    return found
+    """Return the record of an overload, made at its first use."""
+    operator = OPERATORS[id(func)] = Operator(func)
+    return operator
 
 
 def operator_of(func: Any) -> Operator:
-    """The record of an overload."""
     return OPERATORS.get(id(func)) or describe(func)
 
 
 def add_rules(rules: dict[Any, Rule]) -> None:
-    """Say how special operators are run; what was described before is described anew."""
+    """Add the functions that run special operators; discard the records of all operators."""
     if not rules.items() <= RULES.items():
         RULES.update(rules)
         OPERATORS.clear()

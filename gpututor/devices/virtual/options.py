@@ -1,10 +1,9 @@
-"""Options of the virtual GPU, and the versions it supports. Imports no torch."""
+"""Options of the virtual GPU, and the versions of torch that it supports. Imports no torch."""
 
 from __future__ import annotations
 
 import re
 import warnings
-from argparse import ArgumentTypeError
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -17,7 +16,7 @@ _BYTES = {"B": 1, "KB": 10**3, "KIB": 2**10, "MB": 10**6, "MIB": 2**20, "GB": 10
 
 
 def count_in(word: object) -> int:
-    """The number of GPUs that an option names; raises `ValueError`, in words, for what is none."""
+    """Return the number of GPUs that an option names. Raises `ValueError` for an invalid one."""
     number = str(word).strip()
     if not (number.isascii() and number.isdigit() and int(number) <= MAX_GPUS):
         raise ValueError(f"a machine has 0 to {MAX_GPUS} virtual GPUs, not {word}")
@@ -25,7 +24,7 @@ def count_in(word: object) -> int:
 
 
 def bytes_in(word: object) -> int:
-    """The bytes of `512MiB` or `16 GB`; raises `ValueError`, in words, for anything else."""
+    """Return the bytes of `512MiB` or `16 GB`. Raises `ValueError` for anything else."""
     text = str(word).strip()
     parts = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([a-zA-Z]*)", text)
     if parts is not None and not parts[2]:
@@ -36,24 +35,8 @@ def bytes_in(word: object) -> int:
     return int(size)
 
 
-def gpus_option(word: str) -> int:
-    """`count_in` for argparse."""
-    try:
-        return count_in(word)
-    except ValueError as error:
-        raise ArgumentTypeError(str(error)) from None
-
-
-def memory_option(word: str) -> int:
-    """`bytes_in` for argparse."""
-    try:
-        return bytes_in(word)
-    except ValueError as error:
-        raise ArgumentTypeError(str(error)) from None
-
-
 def check_arguments(count: object, model: object, memory_bytes: object) -> None:
-    """Raises `TypeError` or `ValueError`, naming the argument, for what `virtual_gpu` cannot be called with."""
+    """Raise `TypeError` or `ValueError`, naming the argument, for invalid arguments of `virtual_gpu`."""
     if type(count) is not int:
         hint = f" The model is another argument: virtual_gpu(model={count!r})." if isinstance(count, str) else ""
         raise TypeError(f"count says how many GPUs there are: an int from 0 to {MAX_GPUS}, not {count!r}.{hint}")
@@ -72,7 +55,7 @@ def check_arguments(count: object, model: object, memory_bytes: object) -> None:
 
 
 OLDEST, NEWEST = "2.9", "2.13"
-"""Tried with these and with every version between them; docs/virtual-gpu.md has the outcomes."""
+"""The range of tested versions of torch; docs/virtual-gpu.md has the outcomes."""
 
 
 class UntestedTorch(UserWarning):
@@ -84,7 +67,7 @@ class TorchNotSupported(TutorError):
 
 
 def warn_of(version: str) -> None:
-    """Warns `UntestedTorch` for a version, such as `2.14.1+cpu`, outside the tested range."""
+    """Warn `UntestedTorch` for a version, such as `2.14.1+cpu`, outside the tested range."""
     if not _numbers(OLDEST) <= _numbers(version) <= _numbers(NEWEST):
         words = f"gpututor's virtual GPU was tested with torch {OLDEST} to {NEWEST}, and this is torch {version}."
         warnings.warn(f"{words} It may do something else than CUDA there.", UntestedTorch, stacklevel=4)
@@ -92,23 +75,23 @@ def warn_of(version: str) -> None:
 
 @contextmanager
 def lookups_in_words() -> Iterator[None]:
-    """A name that this torch does not have becomes `TorchNotSupported`, which says its name."""
+    """Turn a lookup of a name that this torch lacks into `TorchNotSupported`, which says its name."""
     try:
         yield
     except AttributeError as error:
-        lacks: Any = error.obj
-        where = f"{lacks.__module__}.{lacks.__name__}" if isinstance(lacks, type) else getattr(lacks, "__name__", "")
+        owner: Any = error.obj
+        where = f"{owner.__module__}.{owner.__name__}" if isinstance(owner, type) else getattr(owner, "__name__", "")
         if not where.startswith("torch"):
             raise
-        raise lacking(f"{where}.{error.name}") from error
+        raise _lacking(f"{where}.{error.name}") from error
     except ImportError as error:
         if not (error.name or "").startswith("torch."):
             raise
-        raise lacking(f"{error.name}: {error.msg}") from error
+        raise _lacking(f"{error.name}: {error.msg}") from error
 
 
-def lacking(name: str) -> TorchNotSupported:
-    """This torch has no `name`."""
+def _lacking(name: str) -> TorchNotSupported:
+    """Return the error for a `name` that this torch lacks."""
     import torch
 
     return TorchNotSupported(

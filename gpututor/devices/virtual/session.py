@@ -1,4 +1,4 @@
-"""`virtual_gpu()`: switches the virtual GPU on for a block of code, and leaves torch as it was."""
+"""`virtual_gpu()`: switches the virtual GPU on for a block of code, and restores torch afterwards."""
 
 from __future__ import annotations
 
@@ -28,6 +28,7 @@ from gpututor.devices.virtual.profiler import profile
 from gpututor.devices.virtual.tensors import module_to, moves, serialization, tensor
 from gpututor.devices.virtual.tensors.tensor import Hooks
 from gpututor.hardware.gpus import gpu_spec
+from gpututor.hardware.scenario import ACCELERATORS
 
 Hooks.run = dispatch.run
 Hooks.set_data_across_devices = module_to.set_data_across_devices
@@ -37,7 +38,6 @@ Hooks.deep_copy = serialization.deep_copy
 Hooks.reduce = serialization.reduce
 Hooks.set_source = special.set_source
 Hooks.thread_modes = ThreadModes
-BACKENDS = ("cuda", "mps", "xpu")
 _lock = threading.Lock()
 
 
@@ -53,21 +53,21 @@ def virtual_gpu(
     values: bool = True,
     recorder: Recorder | None = None,
 ) -> Iterator[VirtualMachine]:
-    """A machine with `count` GPUs of that model, for the time of the block.
+    """Enter a machine with `count` GPUs of that model for the block.
 
-    `CUDA_VISIBLE_DEVICES`, read on entering, says which of them the process sees, unless `obey_environment` is False.
-    `memory_bytes` replaces the model's own memory. `backends` says which of cuda, mps and xpu report themselves
-    available: without `cuda` there are no GPUs, and mps and xpu can be asked about but not computed on. With
-    `virtual_time`, `time` and its like read the machine's clock in learner code, and `time.sleep` moves it. Without
-    `values` its tensors have shapes only: nothing is computed, and what needs a value raises `NoValues`. Raises
-    `ValueError` for a count or backend that cannot be, `TutorError` for an unknown model, `RuntimeError` when a
-    virtual GPU is on already. Only that of a pytest session gives way to another for the time of the block.
+    The process sees the GPUs that `CUDA_VISIBLE_DEVICES` names on entering, unless `obey_environment` is False.
+    `memory_bytes` replaces the model's own memory. `backends` are those of cuda, mps and xpu that report themselves
+    available: without `cuda` there are no GPUs, and nothing computes on mps or xpu. With `virtual_time`, `time` and its
+    like read the machine's clock in learner code, and `time.sleep` moves it. Without `values` the tensors have shapes
+    only: nothing is computed, and an operation that needs a value raises `NoValues`. Raises `ValueError` for an
+    impossible count or backend, `TutorError` for an unknown model, `RuntimeError` if a virtual GPU is on already. Only
+    the virtual GPU of a pytest session gives way to another for the block.
     """
     options.warn_of(torch.__version__)
-    machine = _built(count, model, memory_bytes, backends, recorder, obey_environment, values)
     settings = MachineSettings(count, model, memory_bytes, tuple(backends), obey_environment, virtual_time, values)
+    machine = _build(settings, recorder)
     if is_on() and active_machine().gives_way:
-        with _in_its_place(machine, settings):
+        with _replacing(machine, settings):
             yield machine
         return
     add_rules({**special_rules(), **shape_only.guarded(collective_rules()), **special.dropout_rules()})
@@ -82,7 +82,7 @@ def virtual_gpu(
         table = (*PATCHES, *(CUDA_BUILD if "cuda" in machine.backends else ()))
         with (
             patch.apply_patches(table),
-            _time_of(machine, virtual_time),
+            _on_clock(machine, virtual_time),
             child_processes.inherited_settings(settings, enter_inherited),
             special.fused(),
             ThreadModes(),
@@ -90,8 +90,9 @@ def virtual_gpu(
             try:
                 yield machine
             finally:
-                _leave_all_places()
-                profile.stop_what_runs()
+                while _replacements:
+                    _replacements.pop().undo.close()
+                profile.stop_active_session()
                 if torch_private.global_device_context() is not context_before:
                     torch.set_default_device(None if context_before is None else context_before.device)
                     torch_private.forget_global_device_context()
@@ -103,25 +104,15 @@ def virtual_gpu(
 
 
 def enter_inherited(settings: MachineSettings) -> None:
-    """Be on a machine like the parent's until the process ends; nothing where a virtual GPU is on already."""
-    from gpututor.devices import process_report  # only where a program is traced
+    """Enter a machine like the parent's until the process ends, unless a virtual GPU is on already."""
+    from gpututor.devices import process_report  # only if a program is traced
 
     if is_on():
         return
-    report = process_report.wished()
+    report = process_report.requested()
     stack = ExitStack()
-    machine = stack.enter_context(
-        virtual_gpu(
-            settings.count,
-            settings.model,
-            memory_bytes=settings.memory_bytes,
-            backends=settings.backends,
-            obey_environment=settings.obey_environment,
-            virtual_time=settings.virtual_time,
-            values=settings.values,
-            recorder=None if report is None else report.recorder,
-        )
-    )
+    recorder = None if report is None else report.recorder
+    machine = stack.enter_context(virtual_gpu(**vars(settings), recorder=recorder))
     child_processes.keep_open(stack)
     if report is not None:
         report.begin("virtual", settings.model, machine)
@@ -131,14 +122,15 @@ def enter_inherited(settings: MachineSettings) -> None:
 def virtual_gpu_or_another(
     count: int = 1, model: str = DEFAULT_MODEL, *, memory_bytes: int | None = None
 ) -> Iterator[VirtualMachine]:
-    """As `virtual_gpu`, for a test or a session of tests: it takes the place of one that is on, and gives way.
+    """Enter a machine, as `virtual_gpu`, for a test or a session of tests: it replaces an active one, and gives way.
 
     Time is real: tests have durations and limits of their own.
     """
     if is_on():
-        machine = _built(count, model, memory_bytes, ("cuda",), None, True)
+        settings = MachineSettings(count, model, memory_bytes, ("cuda",), virtual_time=False)
+        machine = _build(settings, None)
         machine.gives_way = True
-        with _in_its_place(machine, MachineSettings(count, model, memory_bytes, ("cuda",), virtual_time=False)):
+        with _replacing(machine, settings):
             yield machine
         return
     with virtual_gpu(count, model, memory_bytes=memory_bytes, virtual_time=False) as machine:
@@ -147,73 +139,61 @@ def virtual_gpu_or_another(
 
 
 @contextmanager
-def _time_of(machine: VirtualMachine, virtual: bool) -> Iterator[None]:
-    """This thread is on the machine, and `time` reads its clock, if time is virtual, for the block."""
+def _on_clock(machine: VirtualMachine, virtual: bool) -> Iterator[None]:
+    """Put this thread on the machine's clock inside the block; `time` reads that clock if time is virtual."""
     host = machine.clock.host
     host.begin(None)
     with patch.original_of(TIME if virtual else ()), virtual_time_of(host if virtual else None):
         yield
 
 
-class _Place:
-    """A machine that stands in the place of another, and what puts that one back."""
+class _Replacement:
+    """A machine that replaces the active one; `undo` restores that one."""
 
     def __init__(self, machine: VirtualMachine, settings: MachineSettings) -> None:
         before = active_machine()
         machine.beside_real_gpu = before.beside_real_gpu
-        self.left = False
+        self.has_ended = False
         self.undo = ExitStack()
         set_active_machine(machine)
         self.undo.callback(set_active_machine, before)
-        self.undo.enter_context(_time_of(machine, settings.virtual_time))
+        self.undo.enter_context(_on_clock(machine, settings.virtual_time))
         self.undo.enter_context(child_processes.inherited_settings(settings, enter_inherited))
-        self.undo.callback(profile.stop_what_runs)
+        self.undo.callback(profile.stop_active_session)
 
 
-_places: list[_Place] = []
+_replacements: list[_Replacement] = []
 
 
 @contextmanager
-def _in_its_place(machine: VirtualMachine, settings: MachineSettings) -> Iterator[None]:
-    """Another machine in the place of the one that is on, for the time of the block.
+def _replacing(machine: VirtualMachine, settings: MachineSettings) -> Iterator[None]:
+    """Replace the active machine inside the block.
 
     Blocks may end in another order than they began: pytest ends a module's fixture before its last test's machine.
     """
-    place = _Place(machine, settings)
-    _places.append(place)
+    replacement = _Replacement(machine, settings)
+    _replacements.append(replacement)
     try:
         yield
     finally:
-        place.left = True
-        while _places and _places[-1].left:
-            _places.pop().undo.close()
+        replacement.has_ended = True
+        while _replacements and _replacements[-1].has_ended:
+            _replacements.pop().undo.close()
 
 
-def _leave_all_places() -> None:
-    while _places:
-        _places.pop().undo.close()
-
-
-def _built(
-    count: int,
-    model: str,
-    memory_bytes: int | None,
-    backends: Sequence[str],
-    recorder: Recorder | None,
-    obey_environment: bool,
-    values: bool = True,
-) -> VirtualMachine:
-    check_arguments(count, model, memory_bytes)
-    unknown = set(backends) - set(BACKENDS)
+def _build(settings: MachineSettings, recorder: Recorder | None) -> VirtualMachine:
+    check_arguments(settings.count, settings.model, settings.memory_bytes)
+    unknown = set(settings.backends) - set(ACCELERATORS)
     if unknown:
-        raise ValueError(f"unknown backends {sorted(unknown)}: choose from {', '.join(BACKENDS)}")
-    chosen = gpu_spec(model)
-    total = chosen.memory_bytes if memory_bytes is None else memory_bytes
-    in_box = count if "cuda" in backends else 0
-    if not values:
+        raise ValueError(f"unknown backends {sorted(unknown)}: choose from {', '.join(ACCELERATORS)}")
+    spec = gpu_spec(settings.model)
+    memory_bytes = spec.memory_bytes if settings.memory_bytes is None else settings.memory_bytes
+    count = settings.count if "cuda" in settings.backends else 0
+    if not settings.values:
         torch_private.load_shape_rules()
-    slots = visible_slots(in_box) if obey_environment else list(range(in_box))
+    slots = visible_slots(count) if settings.obey_environment else list(range(count))
     gpus = tuple(
-        VirtualGpu(index, chosen, total, slot, new_generator=DeviceGenerator.on) for index, slot in enumerate(slots)
+        VirtualGpu(index, spec, memory_bytes, slot, new_generator=DeviceGenerator.on)
+        for index, slot in enumerate(slots)
     )
-    return VirtualMachine(gpus, frozenset(backends), recorder, values)
+    return VirtualMachine(gpus, frozenset(settings.backends), recorder, settings.values)

@@ -1,13 +1,13 @@
 """Threads on the modelled clock: start and join, locks, events, queues and executors.
 
-The thread that makes something ready leaves the time there; learner code that got it moves on to that time. Waits
+Whoever makes an object ready leaves the time in it; learner code that gets the object moves on to that time. Waits
 inside libraries change no clock: they often wait for files and processes, in no fixed order. The same holds for
 locks: the computer decides which of two threads comes first. Other waits take real time, and the trace names the first.
 
-A thread begins at the time of the thread that started it; who joins it goes on no earlier than it ended.
+A thread begins at the time of the thread that started it; a thread that joins it continues no earlier than its end.
 
-Which thread takes a job really, and whether another one is done by then, depends on the computer. So a pool has as many
-places as workers, and each job takes the place that is free first on the virtual clock.
+The computer decides which thread really takes a job, and whether another job has ended by then. So a pool has as many
+slots as workers, and each job takes the slot that is free first on the virtual clock.
 """
 
 from __future__ import annotations
@@ -36,13 +36,11 @@ from gpututor.devices.virtual.clock.python_time import is_learners, on_behalf, v
 from gpututor.devices.virtual.machine import active_machine, is_on
 
 UNFOLLOWED = "threads wait here by means the clock does not follow"
-"""The range in the trace where learner code first waits in real time."""
-_Event: Any = threading.Event
-_event_set, _event_wait, _event_is_set = _Event.set, _Event.wait, _Event.is_set
+"""The name of the range in the trace at which learner code first waits in real time."""
 
 
 def thread_clock() -> HostClocks | None:
-    """Return the clocks of the machine, for a thread that is on it."""
+    """Return the machine's clocks if this thread is on the machine."""
     if not is_on():
         return None
     host = active_machine().clock.host
@@ -50,7 +48,7 @@ def thread_clock() -> HostClocks | None:
 
 
 def current_timestamp() -> Stamp | None:
-    """Return this thread's time, to be left where others wait."""
+    """Return this thread's time, for an object that other threads wait for."""
     host = thread_clock()
     return None if host is None else host.stamp()
 
@@ -69,26 +67,30 @@ def wait_timed_out(frame: FrameType, timeout: float | None) -> None:
         host.sleep(round(timeout * 1e9))
 
 
+_Event: Any = threading.Event
+_real_event_set, _real_event_wait, _real_event_is_set = _Event.set, _Event.wait, _Event.is_set
+
+
 def event_set(self: Any) -> None:
-    if not _event_is_set(self):
+    if not _real_event_is_set(self):
         self.virtual_ready = current_timestamp()
-    _event_set(self)
+    _real_event_set(self)
 
 
 def event_wait(self: Any, timeout: float | None = None) -> bool:
-    done = bool(_event_wait(self, timeout))
-    if done:
+    is_set = bool(_real_event_wait(self, timeout))
+    if is_set:
         acquire_after(sys._getframe(1), getattr(self, "virtual_ready", None))
     else:
         wait_timed_out(sys._getframe(1), timeout)
-    return done
+    return is_set
 
 
 def event_is_set(self: Any) -> bool:
-    done = bool(_event_is_set(self))
-    if done:
+    is_set = bool(_real_event_is_set(self))
+    if is_set:
         acquire_after(sys._getframe(1), getattr(self, "virtual_ready", None))
-    return done
+    return is_set
 
 
 def real_wait(real: Callable[..., Any], learners_only: bool = True) -> Callable[..., Any]:
@@ -98,14 +100,14 @@ def real_wait(real: Callable[..., Any], learners_only: bool = True) -> Callable[
     """
 
     @wraps(real)
-    def wait(*arguments: Any, **named: Any) -> Any:
+    def wait(*args: Any, **kwargs: Any) -> Any:
         host = thread_clock()
         if host is not None and (not learners_only or is_learners(sys._getframe(1).f_code)):
             machine = active_machine()
             if not machine.waits_in_real_time:
                 machine.waits_in_real_time = True
                 machine.recorder.range(UNFOLLOWED, launched=host.now, end=host.now)
-        return real(*arguments, **named)
+        return real(*args, **kwargs)
 
     return wait
 
@@ -116,13 +118,12 @@ _real_start: Any = _thread.start_new_thread
 
 
 def thread_start(self: Any) -> None:
-    """Stands in for `threading.Thread.start`."""
     self.virtual_start = current_timestamp()
     _real_thread_start(self)
 
 
 def thread_bootstrap(self: Any) -> None:
-    """Stands in for the start of every `threading.Thread`, those of pools included, in the new thread."""
+    """Stand in for the start of every `threading.Thread`, those of pools included, in the new thread."""
     if not is_on():
         _real_bootstrap(self)
         return
@@ -136,7 +137,6 @@ def thread_bootstrap(self: Any) -> None:
 
 
 def thread_join(self: Any, timeout: float | None = None) -> None:
-    """Stands in for `threading.Thread.join`."""
     _real_join(self, timeout)
     host = thread_clock()
     if host is not None and not self.is_alive():
@@ -146,10 +146,9 @@ def thread_join(self: Any, timeout: float | None = None) -> None:
 
 
 def start_new_thread(function: Callable[..., object], args: tuple[Any, ...], kwargs: Any = None, /) -> int:
-    """Stands in for `_thread.start_new_thread`."""
-    started: Stamp | None = current_timestamp()
+    started = current_timestamp()
 
-    def on_the_machine() -> None:
+    def run_on_machine() -> None:
         if not is_on():
             function(*args, **(kwargs or {}))
             return
@@ -157,18 +156,17 @@ def start_new_thread(function: Callable[..., object], args: tuple[Any, ...], kwa
         with ThreadModes():
             function(*args, **(kwargs or {}))
 
-    # With wrong arguments Python's own function says what is wrong, before a thread starts.
-    right = callable(function) and isinstance(args, tuple) and isinstance(kwargs, dict | None)
-    return int(
-        _real_start(on_the_machine, ()) if right else _real_start(function, args, *([] if kwargs is None else [kwargs]))
-    )
+    if callable(function) and isinstance(args, tuple) and isinstance(kwargs, dict | None):
+        return int(_real_start(run_on_machine, ()))
+    # Python's own function names the wrong argument, before a thread starts.
+    return int(_real_start(function, args, *([] if kwargs is None else [kwargs])))
 
 
 def start_cuda() -> None:
-    """Stands in for `torch.cuda._lazy_init`, which C++ calls where no function mode has seen the device's name.
+    """Stand in for `torch.cuda._lazy_init`, which C++ calls if no function mode has seen the device's name.
 
-    Raises `RuntimeError` in a thread without the modes: what it asks for would be looked for on a real GPU. C++ calls
-    until it has succeeded once in a process; from then on torch itself says that there is no such kernel.
+    Raises `RuntimeError` in a thread without the modes: C++ would look for a real GPU. C++ calls until it has succeeded
+    once in a process; from then on torch itself says that there is no such kernel.
     """
     lazy_init()
     if not thread_has_modes():
@@ -182,100 +180,96 @@ _real_get: Any = queue.Queue.get
 _real_put: Any = queue.Queue.put
 _real_task_done: Any = queue.Queue.task_done
 _real_queue_join: Any = queue.Queue.join
-_ON_THE_WAY = (queue.__file__, __file__)
 
 
-class _Ledger:
-    """When the items of a queue were put and its slots were free. Used while the queue's own lock is held."""
+class _QueueTimes:
+    """Times at which the items of a queue were put and its slots became free. Used under the queue's own lock."""
 
     def __init__(self, items: list[Any], maxsize: int) -> None:
         self.put: dict[int, deque[Stamp | None]] = {}
-        """By the identity of the item: a queue may have any order."""
+        """Times by the identity of the item, as a queue may have any order."""
         for item in items:
             self.put.setdefault(id(item), deque()).append(None)
         self.freed: deque[Stamp | None] = deque([None] * max(0, maxsize - len(items)))
         self.done: Stamp | None = None
 
-    def taken(self, item: Any) -> Stamp | None:
-        """When `item` had been put."""
+    def pop(self, item: Any) -> Stamp | None:
+        """Remove `item`; return the time at which it was put."""
         stamps = self.put.get(id(item))
         if not stamps:
             return None
-        found = stamps.popleft()
+        stamp = stamps.popleft()
         if not stamps:
             del self.put[id(item)]
-        return found
+        return stamp
 
 
-def _ledger(self: Any) -> _Ledger:
-    found: _Ledger | None = self.__dict__.get("virtual_ledger")
-    if found is None:
-        found = self.virtual_ledger = _Ledger(list(self.queue), self.maxsize)
-    return found
+def _times_of(self: Any) -> _QueueTimes:
+    times: _QueueTimes | None = self.__dict__.get("virtual_times")
+    if times is None:
+        times = self.virtual_times = _QueueTimes(list(self.queue), self.maxsize)
+    return times
 
 
-def _asker() -> FrameType:
-    """The code that uses the queue."""
+def _queue_user() -> FrameType:
+    """Return the nearest frame outside of this module and `queue`."""
     frame = sys._getframe(1)
-    while frame.f_code.co_filename in _ON_THE_WAY and frame.f_back is not None:
+    while frame.f_code.co_filename in (queue.__file__, __file__) and frame.f_back is not None:
         frame = frame.f_back
     return frame
 
 
 def with_times(kind: type[queue.Queue[Any]]) -> dict[str, Any]:
-    """What stands in for `_put` and `_get` of a class of queues."""
+    """Return the replacements of `_put` and `_get` of a class of queues."""
     real_put: Any = kind._put
     real_get: Any = kind._get
 
     def put(self: Any, item: Any) -> None:
-        ledger = _ledger(self)
-        if self.maxsize > 0 and ledger.freed:
-            acquire_after(_asker(), ledger.freed.popleft())
+        times = _times_of(self)
+        if self.maxsize > 0 and times.freed:
+            acquire_after(_queue_user(), times.freed.popleft())
         real_put(self, item)
-        ledger.put.setdefault(id(item), deque()).append(current_timestamp())
+        times.put.setdefault(id(item), deque()).append(current_timestamp())
 
     def get(self: Any) -> Any:
-        ledger = _ledger(self)
+        times = _times_of(self)
         item = real_get(self)
-        acquire_after(_asker(), ledger.taken(item))
+        acquire_after(_queue_user(), times.pop(item))
         if self.maxsize > 0:
-            ledger.freed.append(current_timestamp())
+            times.freed.append(current_timestamp())
         return item
 
     return {"_put": put, "_get": get}
 
 
 def queue_get(self: Any, block: bool = True, timeout: float | None = None) -> Any:
-    """Stands in for `Queue.get`: to wait in vain takes its time."""
     try:
         return _real_get(self, block, timeout)
     except queue.Empty:
-        wait_timed_out(_asker(), timeout if block else None)
+        wait_timed_out(_queue_user(), timeout if block else None)
         raise
 
 
 def queue_put(self: Any, item: Any, block: bool = True, timeout: float | None = None) -> None:
-    """Stands in for `Queue.put`: to wait in vain takes its time."""
     try:
         _real_put(self, item, block, timeout)
     except queue.Full:
-        wait_timed_out(_asker(), timeout if block else None)
+        wait_timed_out(_queue_user(), timeout if block else None)
         raise
 
 
 def task_done(self: Any) -> None:
-    mine = current_timestamp()
+    now = current_timestamp()
     with self.mutex:
-        ledger = _ledger(self)
-        if mine is not None and (ledger.done is None or mine.time > ledger.done.time):
-            ledger.done = mine
+        times = _times_of(self)
+        if now is not None and (times.done is None or now.time > times.done.time):
+            times.done = now
     _real_task_done(self)
 
 
 def queue_join(self: Any) -> None:
-    """Who waits for all tasks goes on at the end of the last."""
     _real_queue_join(self)
-    acquire_after(_asker(), _ledger(self).done)
+    acquire_after(_queue_user(), _times_of(self).done)
 
 
 class SimpleQueue(_queue.SimpleQueue):  # type: ignore[type-arg]
@@ -285,15 +279,15 @@ class SimpleQueue(_queue.SimpleQueue):  # type: ignore[type-arg]
         super().put((current_timestamp(), item), block, timeout)
 
     def put_nowait(self, item: Any) -> None:
-        super().put((current_timestamp(), item))
+        self.put(item)
 
     def get(self, block: bool = True, timeout: float | None = None) -> Any:
         try:
             ready, item = super().get(block, timeout)
         except queue.Empty:
-            wait_timed_out(_asker(), timeout if block else None)
+            wait_timed_out(_queue_user(), timeout if block else None)
             raise
-        acquire_after(_asker(), ready)
+        acquire_after(_queue_user(), ready)
         return item
 
     def get_nowait(self) -> Any:
@@ -303,35 +297,31 @@ class SimpleQueue(_queue.SimpleQueue):  # type: ignore[type-arg]
 SimpleQueue.__module__ = "queue"
 
 
-_real_item: Any = concurrent.futures.thread._WorkItem.run
+_real_run_item: Any = concurrent.futures.thread._WorkItem.run
 _real_submit: Any = ThreadPoolExecutor.submit
-_real_result: Any = Future.result
-_real_exception: Any = Future.exception
-_real_set_result: Any = Future.set_result
-_real_set_exception: Any = Future.set_exception
 _numbers = itertools.count()
 PATIENCE_S = 5.0
-"""How long a job waits, for real, until it is certain when its turn is."""
+"""Real seconds that a job waits until its turn on the clock is certain."""
 
 
-def _modes() -> AbstractContextManager[Any]:
-    """For a piece of work in a thread that may have been started before the machine was entered."""
+def _with_modes() -> AbstractContextManager[Any]:
+    """Turn the modes on in a thread that may have been started before the machine was entered."""
     return ThreadModes() if is_on() and not thread_has_modes() else nullcontext()
 
 
-class _Places:
-    """When each of a pool's workers is free, on one machine's clock.
+class _Slots:
+    """Times at which each of a pool's workers is free, on one machine's clock.
 
-    Which is free first is certain when no job that runs can end before; until then the next job waits for real.
+    The slot that is free first is certain if no running job can end before; until then the next job waits for real.
     """
 
     def __init__(self, clocks: HostClocks, workers: int) -> None:
         self.clocks = clocks
         self._free = [0] * max(1, workers)
         self._began: list[int] = []
-        """When the jobs that run began."""
+        """Times at which the running jobs began."""
         self._waiting: set[int] = set()
-        """The numbers of the jobs that were given and have not begun."""
+        """Numbers of the jobs that were submitted and have not begun."""
         self._changed = threading.Condition()
         self._patient = True
 
@@ -339,31 +329,28 @@ class _Places:
         with self._changed:
             self._waiting.add(number)
 
-    def take(self, given: int, number: int) -> int:
-        """When a job begins that was given at that time; its place is taken from then on."""
+    def acquire(self, submitted: int, number: int) -> int:
+        """Take a slot for a job that was submitted at that time; return the time at which the job begins."""
         with self._changed:
             if self._patient:
-                # A job may wait for one that waits here.
+                # A job may wait for another job that waits here.
                 self._patient = self._changed.wait_for(lambda: self._is_next(number), PATIENCE_S)
-            began = max(given, heapq.heappop(self._free) if self._free else 0)
+            began = max(submitted, heapq.heappop(self._free) if self._free else 0)
             self._began.append(began)
-            self._remove(number)
+            self.forget(number)
             return began
 
-    def leave(self, began: int, moment: int) -> None:
+    def release(self, began: int, ended: int) -> None:
         with self._changed:
             self._began.remove(began)
-            heapq.heappush(self._free, moment)
+            heapq.heappush(self._free, ended)
             self._changed.notify_all()
 
     def forget(self, number: int) -> None:
-        """Remove a job that will not run, or has."""
+        """Remove a job that no longer waits."""
         with self._changed:
-            self._remove(number)
-
-    def _remove(self, number: int) -> None:
-        self._waiting.discard(number)
-        self._changed.notify_all()
+            self._waiting.discard(number)
+            self._changed.notify_all()
 
     def _is_next(self, number: int) -> bool:
         if self._waiting and min(self._waiting) < number:
@@ -371,103 +358,101 @@ class _Places:
         return bool(self._free) and all(self._free[0] <= began for began in self._began)
 
 
-def _places_of(pool: Any, workers: int) -> _Places | None:
+def _slots_of(pool: Any, workers: int) -> _Slots | None:
     host = thread_clock()
     if host is None:
         return None
-    places: _Places | None = pool.__dict__.get("virtual_places")
-    if places is None or places.clocks is not host:
-        places = pool.virtual_places = _Places(host, workers)
-    return places
+    slots: _Slots | None = pool.__dict__.get("virtual_slots")
+    if slots is None or slots.clocks is not host:
+        slots = pool.virtual_slots = _Slots(host, workers)
+    return slots
 
 
 class _Job:
-    """A function that was given to a pool, with all that it is called with later."""
+    """A function that was submitted to a pool."""
 
-    def __init__(self, function: Callable[..., Any], places: _Places | None) -> None:
+    def __init__(self, function: Callable[..., Any], slots: _Slots | None) -> None:
         self._function = function
-        self._places = places
-        self._given = current_timestamp()
+        self._slots = slots
+        self._submitted = current_timestamp()
         self._number = next(_numbers)
-        if places is not None:
-            places.expect(self._number)
+        if slots is not None:
+            slots.expect(self._number)
 
     @on_behalf
-    def __call__(self, *arguments: Any, **named: Any) -> Any:
-        with _modes():
-            places = self._places
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        with _with_modes():
+            slots = self._slots
             host = active_machine().clock.host if is_on() else None
-            if places is None or host is not places.clocks or self._given is None:
-                return self._function(*arguments, **named)
+            if slots is None or host is not slots.clocks or self._submitted is None:
+                return self._function(*args, **kwargs)
             host.latest = max(host.latest, host.now)
             host.running = True
-            began = host.now = places.take(self._given.time, self._number)
+            began = host.now = slots.acquire(self._submitted.time, self._number)
             try:
-                return self._function(*arguments, **named)
+                return self._function(*args, **kwargs)
             finally:
-                places.leave(began, host.now)
+                slots.release(began, host.now)
 
     def forget(self) -> None:
         """Remove it from its pool: it has run, or was cancelled."""
-        if self._places is not None:
-            self._places.forget(self._number)
+        if self._slots is not None:
+            self._slots.forget(self._number)
 
 
 def submit(self: Any, fn: Any, /, *args: Any, **kwargs: Any) -> Any:
-    """Stands in for `ThreadPoolExecutor.submit`."""
-    if not callable(fn):
-        return _real_submit(self, fn, *args, **kwargs)
-    return _real_submit(self, _Job(fn, _places_of(self, self._max_workers)), *args, **kwargs)
+    job = _Job(fn, _slots_of(self, self._max_workers)) if callable(fn) else fn
+    return _real_submit(self, job, *args, **kwargs)
 
 
 def run_item(self: Any, *context: Any) -> None:
-    """Stands in for what a `ThreadPoolExecutor` runs for each call that it was given."""
-    # 3.14 keeps the call as a tuple.
+    """Stand in for the method with which a `ThreadPoolExecutor` runs each submitted call."""
+    # Python 3.14 stores the call as a tuple.
     job = getattr(self, "fn", None) or getattr(self, "task", (None,))[0]
     try:
-        with _modes():
-            _real_item(self, *context)
+        with _with_modes():
+            _real_run_item(self, *context)
     finally:
         if isinstance(job, _Job):
             job.forget()
 
 
-def future_set_result(self: Any, result: Any) -> None:
-    self.virtual_ready = current_timestamp()
-    _real_set_result(self, result)
+def _makes_ready(real: Any) -> Any:
+    """Wrap a method that sets what a future's other methods wait for."""
+
+    @wraps(real)
+    def set_ready(self: Any, value: Any) -> None:
+        self.virtual_ready = current_timestamp()
+        real(self, value)
+
+    return set_ready
 
 
-def future_set_exception(self: Any, exception: Any) -> None:
-    self.virtual_ready = current_timestamp()
-    _real_set_exception(self, exception)
+def _waits_for_ready(real: Any) -> Any:
+    """Wrap a method that waits for a future: its thread continues no earlier than the future was ready."""
+
+    @wraps(real)
+    def wait(self: Any, timeout: float | None = None) -> Any:
+        try:
+            return real(self, timeout)
+        finally:
+            host = thread_clock()
+            if host is not None and self.done():
+                host.meet(getattr(self, "virtual_ready", None))
+            else:
+                wait_timed_out(sys._getframe(1), timeout)
+
+    return wait
 
 
-def future_result(self: Any, timeout: float | None = None) -> Any:
-    """Stands in for `Future.result`: who has it goes on no earlier than it was there."""
-    try:
-        return _real_result(self, timeout)
-    finally:
-        _has_waited(self, timeout, sys._getframe(1))
+FUTURE_METHODS = {
+    **{name: _makes_ready(getattr(Future, name)) for name in ("set_result", "set_exception")},
+    **{name: _waits_for_ready(getattr(Future, name)) for name in ("result", "exception")},
+}
 
 
-def future_exception(self: Any, timeout: float | None = None) -> Any:
-    try:
-        return _real_exception(self, timeout)
-    finally:
-        _has_waited(self, timeout, sys._getframe(1))
-
-
-def _has_waited(future: Any, timeout: float | None, frame: Any) -> None:
-    host = thread_clock()
-    if host is not None and future.done():
-        host.meet(getattr(future, "virtual_ready", None))
-    else:
-        wait_timed_out(frame, timeout)
-
-
-def pool_method(name: str) -> Any:
-    """Stand in for a method of `multiprocessing.pool.ThreadPool`: the function that it is given runs on the machine."""
-    real: Any = getattr(ThreadPool, name)
+def _submits(real: Any) -> Any:
+    """Wrap a method of `multiprocessing.pool.ThreadPool`: the function that it is given runs on the machine."""
 
     @wraps(real)
     def submit_to_pool(self: Any, func: Any, *args: Any, **options: Any) -> Any:
@@ -476,10 +461,15 @@ def pool_method(name: str) -> Any:
     return submit_to_pool
 
 
-def _on_the_machine(function: Callable[..., Any]) -> Callable[..., Any]:
-    def call(*arguments: Any, **named: Any) -> Any:
-        with _modes():
-            return function(*arguments, **named)
+def _on_the_machine(function: Any) -> Any:
+    @on_behalf
+    def call(*args: Any, **kwargs: Any) -> Any:
+        with _with_modes():
+            return function(*args, **kwargs)
 
-    on_behalf(call)
     return call
+
+
+POOL_METHODS = {
+    name: _submits(getattr(ThreadPool, name)) for name in ("apply_async", "_map_async", "imap", "imap_unordered")
+}

@@ -1,7 +1,7 @@
 """Private names of PyTorch, all in one place, so that a new version breaks one file.
 
-Each name says what it is for; when another version of torch is supported, this room is what to check. All names are
-looked up at import, so that one that is missing is known, and named, before anything runs (`versions`).
+To support another version of torch, check this file. All names are looked up at import, so that a missing name is
+known, and reported, before anything runs (`options.lookups_in_words`).
 """
 
 from __future__ import annotations
@@ -28,28 +28,27 @@ make_subclass: Any = torch.Tensor._make_subclass
 """Makes a tensor of another class that shares its memory."""
 
 plain_function: Any = torch._C._disabled_torch_function_impl
-"""As a class's `__torch_function__`: results do not become that class."""
+"""A `__torch_function__` with which results do not become that class."""
 
 OPERATOR_BASE: Any = torch._ops.OperatorBase
 """The class that `py_impl` belongs to."""
 
 OPERATOR: Any = torch._ops.OpOverload
-"""The class of one overload of an operator."""
 
 set_only_lift_cpu_tensors = torch._C._set_only_lift_cpu_tensors
-"""With True, `torch.tensor(values, device=...)` builds on the CPU and moves, as CUDA does."""
+"""A switch: if True, `torch.tensor(values, device=...)` builds on the CPU and moves, as CUDA does."""
 
 CUDA_AUTOCAST_KEY = "AutocastCUDA"
 CUDA_AUTOCAST = torch._C.DispatchKeySet(torch._C.DispatchKey.AutocastCUDA)
-"""What `make_wrapper` gives a tensor so that autocast for CUDA sees it."""
+"""The keys that `make_wrapper` gives a tensor so that autocast for CUDA sees it."""
 
 
 AUTOGRAD_KEY = "AutogradMeta"
-"""Where C++ looks for what an operator does above autograd, on the device that it takes a virtual GPU for."""
+"""The key under which C++ looks up an operator above autograd, on the device that a virtual GPU is to it."""
 
 
 def without_cuda_autocast() -> Any:
-    """A block in which autocast for CUDA does nothing."""
+    """Return a block in which autocast for CUDA does nothing."""
     return torch._C._ExcludeDispatchKeyGuard(CUDA_AUTOCAST)
 
 
@@ -63,7 +62,7 @@ _LAZY_KEYS = torch._C.DispatchKeySet(torch._C.DispatchKey.Conjugate).add(torch._
 
 
 def follow_bits(tensor: torch.Tensor, host: torch.Tensor) -> None:
-    """Give a tensor the conjugate and negative bits of another: the values are there, and not conjugated yet."""
+    """Copy the conjugate and negative bits of `host`, whose values are not conjugated yet, to a tensor."""
     if tensor.is_conj() != host.is_conj():
         _set_conj(tensor, host.is_conj())
     if tensor.is_neg() != host.is_neg():
@@ -71,7 +70,7 @@ def follow_bits(tensor: torch.Tensor, host: torch.Tensor) -> None:
 
 
 def bits_respected() -> Any:
-    """A block in which C++ sees conjugate and negative bits: below a mode, kernels would read the bare values."""
+    """Return a block in which C++ sees conjugate and negative bits: below a mode, kernels read the bare values."""
     return _with_keys(_included_keys(), _excluded_keys() - _LAZY_KEYS)
 
 
@@ -82,19 +81,19 @@ get_data = _data.__get__
 """The C++ half of `tensor.data`."""
 _grad: Any = torch._C.TensorBase.grad
 set_grad = _grad.__set__
-"""As the function modes see `tensor.grad = ...`."""
+"""The function that function modes see for `tensor.grad = ...`."""
 
 format_values: Any = torch._tensor_str._tensor_str
 join_suffixes: Any = torch._tensor_str._add_suffixes
 
 
 def eager_kernel(operator: Any) -> Any:
-    """What computes a higher-order operator from plain ones; None for one that only a compiler knows."""
+    """Return the function that computes a higher-order operator from plain ones; None if only a compiler can."""
     return operator.py_kernels.get(torch._C.DispatchKey.CompositeExplicitAutograd)
 
 
 set_metadata: Any = torch._utils.set_tensor_metadata
-"""Gives a tensor the conjugate and negative bits that a file tells of."""
+"""Gives a tensor the conjugate and negative bits of a file."""
 
 storage_loaders = torch.serialization._package_registry
 """(priority, tagger, loader) of each device, tried in order by `torch.save` and `torch.load`."""
@@ -112,12 +111,12 @@ _FakeTensor: Any = torch._subclasses.FakeTensor
 
 
 def is_fake(tensor: torch.Tensor) -> bool:
-    """Whether it has a shape only, and maybe one that is not known: `torch.export` looks at a program with such."""
+    """Return True if it has a shape only, maybe an unknown one: `torch.export` runs programs with such tensors."""
     return isinstance(tensor, _FakeTensor)
 
 
 def decomposition(operator: Any) -> Any:
-    """Runs what PyTorch writes for compilers in the place of an operator; None where it has nothing."""
+    """Return PyTorch's decomposition of an operator for compilers, or None."""
     return torch._decomp.decomposition_table.get(operator)
 
 
@@ -125,7 +124,7 @@ _has_kernel: Any = torch._C._dispatch_has_kernel_for_dispatch_key
 
 
 def has_composite_kernel(operator: str) -> bool:
-    """Whether PyTorch itself writes this operator in terms of others."""
+    """Return True if PyTorch itself composes this operator of others."""
     return bool(_has_kernel(operator, "CompositeImplicitAutograd"))
 
 
@@ -136,7 +135,7 @@ _EXPLICIT_COMPOSITES = (
 
 
 def explicit_composite(operator: Any) -> Any:
-    """Runs the others that PyTorch writes this operator in terms of, below autograd; None for one with a kernel."""
+    """Return the function that composes this operator of others, below autograd; None for an operator with a kernel."""
     for key in _EXPLICIT_COMPOSITES:
         if operator.namespace == "aten" and _has_kernel(operator.name(), key.name):
             return partial(operator._op_dk, key)
@@ -144,7 +143,7 @@ def explicit_composite(operator: Any) -> Any:
 
 
 def run_composite(operator: Any, *args: Any) -> Any:
-    """The operator as C++ composes it of others; `decompose` prefers ways written in Python, for compilers."""
+    """Run the operator as C++ composes it of others; `decompose` prefers Python code for compilers."""
     return operator._op_dk(torch._C.DispatchKey.CompositeImplicitAutograd, *args)
 
 
@@ -155,36 +154,35 @@ _dispatch_keys: Any = torch._C.DispatchKey
 
 
 def kernel_of(operator: Any, key: str) -> Any:
-    """The kernel that torch runs for tensors of that backend; None where it has none."""
+    """Return the kernel that torch runs for tensors of that backend, or None."""
     if not _has_computed_kernel(operator.name(), key):
         return None
     return _get_kernel(operator, key)
 
 
 def keys(key: str) -> Any:
-    """The set of that one dispatch key."""
     return _key_set(getattr(_dispatch_keys, key))
 
 
 def below_autograd_of(operator: Any) -> Any:
-    """A block in which autograd does not see a kernel's calls, if the operator has a gradient of its own."""
+    """Return a block in which autograd does not see a kernel's calls, if the operator has a gradient of its own."""
     return _below_autograd() if _has_kernel(operator.name(), "Autograd") else nullcontext()
 
 
 def with_memory(tensor: torch.Tensor) -> torch.Tensor:
-    """A tensor of zeros that has no memory, given memory: below a mode, kernels would read address 0."""
+    """Return a tensor of zeros with memory: below a mode, kernels would read address 0."""
     if not tensor._is_zerotensor():
         return tensor
     return torch.zeros(tensor.size(), dtype=tensor.dtype, device=tensor.device)
 
 
 def storage_id(tensor: torch.Tensor) -> int:
-    """Equal for two CPU tensors that share memory, while either lives."""
+    """Return a number that is equal for two CPU tensors that share memory, while either lives."""
     return int(tensor.untyped_storage()._cdata)
 
 
 def default_device() -> torch.device | None:
-    """What `torch.set_default_device` or `with torch.device(...)` chose; None for neither."""
+    """Return the device of `torch.set_default_device` or `with torch.device(...)`, or None."""
     return torch.utils._device.CURRENT_DEVICE
 
 
@@ -192,21 +190,21 @@ _device_constructors: Any = torch.utils._device._device_constructors
 
 
 def device_constructors() -> set[Any]:
-    """The functions that make a tensor from a `device` argument."""
+    """Return the functions that make a tensor from a `device` argument."""
     return set(_device_constructors())
 
 
 def global_device_context() -> Any:
-    """What `torch.set_default_device` keeps for this thread, or None."""
+    """Return the context of `torch.set_default_device` for this thread, or None."""
     return getattr(torch._GLOBAL_DEVICE_CONTEXT, "device_context", None)
 
 
 warn_typed_storage: Any = torch.storage._warn_typed_storage_removal
-"""What `tensor.storage()` says before it answers."""
+"""Warns as `tensor.storage()` does."""
 
 
 def forget_global_device_context() -> None:
-    """As if `torch.set_default_device` had never been called: torch 2.9 fails on the None that it keeps otherwise."""
+    """Undo `torch.set_default_device`: torch 2.9 fails on the None that it stores otherwise."""
     if getattr(torch._GLOBAL_DEVICE_CONTEXT, "device_context", False) is None:
         del torch._GLOBAL_DEVICE_CONTEXT.device_context
 
@@ -215,30 +213,24 @@ _real_initialised: Any = torch.cuda.is_initialized
 
 
 def real_cuda_has_started() -> bool:
-    """Whether this process uses a real GPU; asks nothing of CUDA itself. Not to be asked while patches are on."""
+    """Return True if this process uses a real GPU, without calling CUDA. Must not be called while patches are on."""
     return bool(_real_initialised())
 
 
 cuda_device_index: Any = torch.cuda._utils._get_device_index
-"""The number that a device, a name or a number means; with `optional=True` also None and `cuda`."""
+"""Returns the number that a device, a name or a number means; with `optional=True` also for None and `cuda`."""
 parse_visible_devices: Any = torch.cuda._parse_visible_devices
 ordinals_of_uuids: Any = torch.cuda._transform_uuid_to_ordinals
-"""How torch reads `CUDA_VISIBLE_DEVICES`."""
+"""Torch's readers of `CUDA_VISIBLE_DEVICES`."""
 
 function_mode_is_on: Any = torch._C._is_torch_function_mode_enabled
 no_function_modes: Any = torch._C.DisableTorchFunction
-"""A block in which torch's Python calls are not seen by function modes."""
+"""A block in which function modes do not see torch's Python calls."""
 function_modes_seen: Any = torch._C._EnableTorchFunction
-"""A block in which they are, within such a block too."""
+"""A block in which they do, within such a block too."""
 
 
 _count_function_modes: Any = torch._C._len_torch_function_stack
-_count_dispatch_modes: Any = torch._C._len_torch_dispatch_stack
-
-
-def active_modes() -> tuple[int, int]:
-    """How many function modes and dispatch modes are on in this thread."""
-    return _count_function_modes(), _count_dispatch_modes()
 
 
 _pop_function_mode: Any = torch._C._pop_torch_function_stack
@@ -247,7 +239,7 @@ _push_function_mode: Any = torch._C._push_on_torch_function_stack
 
 @contextmanager
 def function_modes_aside() -> Iterator[None]:
-    """No function mode is on in here, nor kept by what starts in here and copies the thread's state, as gloo does."""
+    """Turn all function modes off inside the block, also for threads that copy this thread's state, as gloo's do."""
     modes = [_pop_function_mode() for _ in range(_count_function_modes())]
     try:
         yield
@@ -260,12 +252,12 @@ _fp32_precision: Any = torch._C._get_fp32_precision_getter
 
 
 def matmul_precision() -> str:
-    """`tf32` where products of float32 matrices may use TF32, as `torch.backends.cuda.matmul` has it."""
+    """Return `tf32` if products of float32 matrices may use TF32, by `torch.backends.cuda.matmul`."""
     return str(_fp32_precision("cuda", "matmul"))
 
 
 def convolution_precision() -> str:
-    """The same for convolutions, as `torch.backends.cudnn` has it."""
+    """Return the same for convolutions, by `torch.backends.cudnn`."""
     return str(_fp32_precision("cuda", "conv"))
 
 
@@ -274,23 +266,23 @@ _no_dispatch: Any = torch._C._DisableTorchDispatch
 
 @contextmanager
 def host_only() -> Iterator[None]:
-    """Tensors are plain ones in here: no mode and no subclass sees an operator."""
+    """Hide operators from all modes and subclasses inside the block: tensors are plain ones."""
     with no_function_modes(), _no_dispatch():
         yield
 
 
 def functorch_is_on() -> bool:
-    """Whether a transform of torch.func, such as vmap, is at work."""
+    """Return True if a transform of torch.func, such as vmap, is active."""
     return torch._C._functorch.maybe_current_level() is not None
 
 
 def in_backward() -> bool:
-    """Whether this thread runs a backward pass."""
+    """Return True if this thread runs a backward pass."""
     return int(torch._C._current_graph_task_id()) != -1
 
 
 at_the_end_of_backward: Any = torch.autograd.Variable._execution_engine.queue_callback
-"""Has a function called when the backward pass of this thread is done, before those that are given later."""
+"""Registers a function for the end of this thread's backward pass, before those that are registered later."""
 
 
 # What others stand in for, as it is without them.
@@ -302,7 +294,7 @@ group_tensors: Any = torch._C._group_tensors_by_device_and_dtype
 log_api_usage: Any = torch._C._log_api_usage_once
 Generator: Any = torch._C.Generator
 ProfilerRange: Any = torch._C._profiler._RecordFunctionFast
-"""A range of torch's profile that is no operator: `torch.profiler.record_function` is one."""
+"""A range of torch's profile that is no operator: `torch.profiler.record_function` makes such ranges."""
 profiler_name: Any = torch.autograd.profiler_util._rewrite_name
 is_stack_entry: Any = torch.autograd.profiler_util._filter_stack_entry
 Graph: Any = torch._C.Graph
@@ -312,7 +304,7 @@ device_of, is_cuda_of = torch._C.TensorBase.device, torch._C.TensorBase.is_cuda
 
 has_cudnn: bool = torch._C._has_cudnn
 can_share_a_data_slot: Any = torch._has_compatible_shallow_copy_type
-"""Whether `tensor.data = other` keeps the kind of tensor."""
+"""Returns True if `tensor.data = other` does not change the kind of tensor."""
 tree_leaves: Any = torch.utils._pytree.tree_leaves
 tree_map: Any = torch.utils._pytree.tree_map
 
@@ -330,13 +322,13 @@ CollectiveWork: Any = getattr(_c10d, "Work", object)
 GLOO_BACKENDS: tuple[Any, ...] = tuple(
     getattr(_c10d, name) for name in ("ProcessGroupGloo", "_ProcessGroupWrapper") if hasattr(_c10d, name)
 )
-"""Gloo, and what `TORCH_DISTRIBUTED_DEBUG=DETAIL` wraps around it."""
+"""Gloo, and its wrapper with `TORCH_DISTRIBUTED_DEBUG=DETAIL`."""
 
 
 def group_of_one_backend(backend: Any, rank: int, size: int, name: str) -> Any:
-    """A process group that gives `backend` CPU tensors; functional collectives find it by `name`.
+    """Return a process group that gives `backend` CPU tensors; functional collectives find it by `name`.
 
-    The group is not told its name: it would pass it on to the backend, and so to all groups of that backend.
+    The group does not know its name: it would pass it on to the backend, and so to all groups of that backend.
     """
     group = ProcessGroup(_c10d.HashStore(), rank, size)
     group._set_default_backend(ProcessGroup.BackendType.GLOO)
@@ -350,18 +342,18 @@ def process_group_named(name: str) -> Any:
 
 
 def group_of_none() -> Any:
-    """A process group without a backend: it can be asked, and does nothing."""
+    """Return a process group without a backend: it has properties, and does nothing."""
     return ProcessGroup(_c10d.HashStore(), 0, 1)
 
 
 def lonely_group() -> Any:
-    """A process group of this process alone, with gloo."""
+    """Return a process group of this process alone, with gloo."""
     backend = ProcessGroupGloo(_c10d.HashStore(), 0, 1, timeout=timedelta(minutes=1))
     return group_of_one_backend(backend, 0, 1, "gpututor:alone")
 
 
 def script_class(value: Any) -> str:
-    """The name of the C++ class of an operator's argument, such as `ProcessGroup`; empty for anything else."""
+    """Return the name of the C++ class of an operator's argument, such as `ProcessGroup`; empty for anything else."""
     if type(value) is not torch.ScriptObject:
         return ""
     kind: Any = value._type()

@@ -7,6 +7,8 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from gpututor.devices.real.backends import Backend
+
 KERNEL_NS, LAUNCH_NS = 50_000, 2_000
 AHEAD_NS = 7_000_000_000
 """The device's clock is that far from the host's."""
@@ -28,14 +30,14 @@ class Event:
         self.time: int | None = None
 
 
-class Device:
+class Device(Backend):
     """The kind `meta`: streams work one thing after another, beside each other."""
 
-    kind = "meta"
     granule = 512
     elapsed_waits = False
 
     def __init__(self, clock: Clock) -> None:
+        self.kind = "meta"
         self.clock = clock
         self.events: list[Event] = []
         self.busy_until: dict[int, int] = {}

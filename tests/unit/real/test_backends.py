@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from gpututor.devices.real import observe
-from gpututor.devices.real.backends import Backend, MpsBackend, TorchBackend, backends
+from gpututor.devices.real.backends import Backend, MpsBackend, backends
 from gpututor.devices.recorder import Recorder
 from tests.unit.real.fakes import Clock, Device
 
@@ -27,9 +27,9 @@ class OldEvent:
         """There is nothing to wait for."""
 
 
-def as_xpu(monkeypatch: pytest.MonkeyPatch, **names: Any) -> TorchBackend:
+def as_xpu(monkeypatch: pytest.MonkeyPatch, **names: Any) -> Backend:
     monkeypatch.setattr(torch, "xpu", SimpleNamespace(**names))
-    return TorchBackend("xpu")
+    return Backend("xpu")
 
 
 def test_a_module_that_lacks_everything_fails_at_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -82,7 +82,7 @@ def test_apples_gpu_has_one_stream_and_a_clock_that_only_a_wait_reads() -> None:
 
 
 def test_the_fake_and_the_real_ones_are_of_one_kind() -> None:
-    kinds: list[Backend] = [Device(Clock()), MpsBackend(), TorchBackend("cuda"), TorchBackend("xpu")]
+    kinds: list[Backend] = [Device(Clock()), MpsBackend(), Backend("cuda"), Backend("xpu")]
     promised = {name for name in vars(Backend) if not name.startswith("_")}
     for one in kinds:
         assert all(hasattr(one, name) for name in promised)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 
-from gpututor.devices.real.observer import asked_for
+from gpututor.devices.real.observer import requested_bytes
 from gpututor.trace.events import Kind
 from tests.unit.real.fakes import KERNEL_NS
 from tests.unit.real.watched import Watched, row
@@ -143,9 +143,9 @@ def test_memory_that_is_not_there_is_written_down_and_the_error_is_the_programs(
 
 
 def test_how_much_was_asked_for_is_read_from_the_error() -> None:
-    assert asked_for("Tried to allocate 20.00 MiB. GPU 0") == 20 * 2**20
-    assert asked_for("Tried to allocate 512 bytes.") == 512
-    assert asked_for("MPS backend out of memory") == 0
+    assert requested_bytes("Tried to allocate 20.00 MiB. GPU 0") == 20 * 2**20
+    assert requested_bytes("Tried to allocate 512 bytes.") == 512
+    assert requested_bytes("MPS backend out of memory") == 0
 
 
 def test_an_operator_that_fails_is_not_recorded_and_the_next_one_is(watched: Watched) -> None:

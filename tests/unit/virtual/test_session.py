@@ -39,7 +39,7 @@ def test_torch_is_exactly_as_before_after_each_time() -> None:
         after = _attributes()
         assert all(after[name] is before[name] for name in before if name != "loaders")
         assert after["loaders"] == before["loaders"]
-        assert torch_private.active_modes() == (0, 0)
+        assert (torch._C._len_torch_function_stack(), torch._C._len_torch_dispatch_stack()) == (0, 0)
 
 
 def _fail_with_a_default_device() -> None:

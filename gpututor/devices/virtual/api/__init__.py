@@ -1,1 +1,1 @@
-"""What `torch.cuda` and its relatives say while the virtual GPU is on."""
+"""Replacements of `torch.cuda` and its relatives while the virtual GPU is on."""

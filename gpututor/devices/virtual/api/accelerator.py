@@ -1,4 +1,4 @@
-"""What `torch.accelerator`, `torch.mps` and `torch.xpu` say while the virtual GPU is on."""
+"""Replacements of `torch.accelerator`, `torch.mps` and `torch.xpu` while the virtual GPU is on."""
 
 from __future__ import annotations
 
@@ -10,14 +10,13 @@ from gpututor.devices.virtual import execution
 from gpututor.devices.virtual.api import devices, streams
 from gpututor.devices.virtual.api.streams import make_current
 from gpututor.devices.virtual.machine import active_machine
-
-_ORDER = ("cuda", "mps", "xpu")
+from gpututor.hardware.scenario import ACCELERATORS
 
 
 def _kind() -> str | None:
-    """The kind of accelerator that this build of torch would be made for."""
+    """Return the kind of accelerator that this build of torch would be made for."""
     backends = active_machine().backends
-    return next((kind for kind in _ORDER if kind in backends), None)
+    return next((kind for kind in ACCELERATORS if kind in backends), None)
 
 
 def get_accelerator() -> torch.device | None:
@@ -26,13 +25,13 @@ def get_accelerator() -> torch.device | None:
 
 
 def get_accelerator_or_cpu(check: bool = False) -> torch.device:
-    """Unlike the function above, C++ looks here for a GPU in any case, and not for a CUDA build."""
+    """Return the accelerator, or the CPU for a CUDA build without a GPU: C++ looks for a GPU here."""
     kind = _kind()
     return torch.device("cpu" if kind is None or (kind == "cuda" and not active_machine().gpus) else kind)
 
 
 def get_device_module(device: Any = None) -> Any:
-    """Stands in for `torch.get_device_module`, which remembers its first answer for the life of the process."""
+    """Stand in for `torch.get_device_module`, which remembers its first result for the life of the process."""
     if device is not None and not isinstance(device, str | torch.device):
         raise RuntimeError(f"Invalid value of device '{device}', expect torch.device, str, or None")
     kind = get_accelerator_or_cpu().type if device is None else torch.device(device).type
@@ -52,11 +51,11 @@ class IdleStream:
         return True
 
     def synchronize(self) -> None:
-        """Nothing to wait for."""
+        pass
 
 
 def _on_cuda() -> bool:
-    """Whether the accelerator is the virtual GPU; raises torch's own error when there is no accelerator at all."""
+    """Return True if the accelerator is the virtual GPU. Raises torch's own error without an accelerator."""
     kind = _kind()
     if kind is None:
         raise RuntimeError("Cannot access accelerator device when none is available.")
@@ -77,36 +76,26 @@ def get_stream(index: int) -> Any:
 
 
 def set_stream(stream: Any) -> None:
-    """Its GPU becomes the current one, too."""
+    """Make a stream and its GPU the current ones."""
     if _on_cuda():
         make_current(stream)
 
 
 def synchronize_device(index: int) -> None:
-    if not _on_cuda():
-        return
-    execution.synchronize(active_machine(), devices.gpu_of(index), "torch.accelerator.synchronize")
+    if _on_cuda():
+        execution.synchronize(active_machine(), devices.gpu_of(index), "torch.accelerator.synchronize")
 
 
 def empty_host_cache() -> None:
-    """Page-locked memory is not kept here; raises torch's own error where there is no accelerator."""
+    """Do nothing, as page-locked memory is not cached. Raises torch's own error without an accelerator."""
     _on_cuda()
 
 
 def exchange_accelerator(index: int) -> int:
-    """Make GPU `index` the current one; returns the one before."""
+    """Make GPU `index` the current one; return the previous one."""
     before = current_index()
     set_index(index)
     return before
-
-
-def maybe_exchange_accelerator(index: int) -> int:
-    """The same; torch._dynamo wants a function of its own for each name."""
-    return exchange_accelerator(index)
-
-
-def device_capability(index: int) -> Any:
-    return devices.get_device_capability(index)
 
 
 def has_mps() -> bool:
@@ -115,11 +104,3 @@ def has_mps() -> bool:
 
 def has_xpu() -> bool:
     return "xpu" in active_machine().backends
-
-
-def mps_count() -> int:
-    return int(has_mps())
-
-
-def xpu_count() -> int:
-    return int(has_xpu())

@@ -17,14 +17,14 @@ from gpututor.devices.virtual.tensors.tensor import VirtualTensor
 
 _SIGNATURE = inspect.signature(torch.compile)
 REGION = "Torch-Compiled Region"
-"""The name of a call of compiled code, in traces and profiles. Torch puts the number of what it compiled behind it."""
+"""The name of a call of compiled code, in traces and profiles. Torch appends a number."""
 _real_export: Any = torch.export.export
-_told: weakref.WeakSet[VirtualMachine] = weakref.WeakSet()
-"""The machines whose learner knows."""
+_warned: weakref.WeakSet[VirtualMachine] = weakref.WeakSet()
+"""The machines on which the warning was shown."""
 
 
 def compile(*args: Any, **kwargs: Any) -> Any:
-    """Stands in for `torch.compile`: the same arguments, and what it gives runs eagerly; said once for each machine."""
+    """Stand in for `torch.compile`: the same arguments, an eager result, and a warning once a machine."""
     given = _SIGNATURE.bind(*args, **kwargs).arguments
     if given.get("mode") is not None and given.get("options") is not None:
         raise RuntimeError("Either mode or options can be specified, but both can't be specified at the same time.")
@@ -33,9 +33,12 @@ def compile(*args: Any, **kwargs: Any) -> Any:
         return lambda decorated: compile(decorated, **kwargs)
     if getattr(model, "__name__", "") == "_flex_attention_hop_wrapper":
         return _flex_attention
-    enter = _unchanged if given.get("disable") else _in_region
-    if not given.get("disable"):
-        _tell()
+    is_disabled = bool(given.get("disable"))
+    machine = active_machine()
+    if not is_disabled and machine not in _warned:
+        _warned.add(machine)
+        warnings.warn("torch.compile runs eagerly on the virtual GPU.", stacklevel=2)
+    enter: Callable[[Any], Any] = (lambda function: function) if is_disabled else _in_region
     if not isinstance(model, torch.nn.Module):
         return enter(model) if callable(model) else model
     # Imported here: it takes about a second.
@@ -44,12 +47,8 @@ def compile(*args: Any, **kwargs: Any) -> Any:
     return OptimizedModule(model, enter)  # type: ignore[arg-type]
 
 
-def _unchanged(function: Any) -> Any:
-    return function
-
-
 def _in_region(function: Any) -> Any:
-    """The function, each call of which is a range of that name."""
+    """Wrap a function so that each call is a range."""
 
     @functools.wraps(function)
     def called(*args: Any, **kwargs: Any) -> Any:
@@ -60,30 +59,15 @@ def _in_region(function: Any) -> Any:
 
 
 def _flex_attention(*args: Any, **kwargs: Any) -> Any:
-    """What `flex_attention` would compile, by its eager kernel: autograd sees plain operators."""
+    """Run the eager kernel of `flex_attention` instead of compiling it: autograd sees plain operators."""
     return torch_private.eager_kernel(torch.ops.higher_order.flex_attention)(*args, **kwargs)
 
 
-def _tell() -> None:
-    machine = active_machine()
-    if machine not in _told:
-        _told.add(machine)
-        warnings.warn("torch.compile runs eagerly on the virtual GPU.", stacklevel=3)
-
-
-def reset() -> None:
-    """Stands in for `torch.compiler.reset`: nothing was compiled."""
-
-
-def mark_step_begin() -> None:
-    """Stands in for `torch.compiler.cudagraph_mark_step_begin`: there are no graphs of compiled code."""
-
-
 def export(mod: Any, args: Any = (), kwargs: Any = None, **options: Any) -> Any:
-    """Stands in for `torch.export.export`, which would look into the memory of its constants."""
+    """Refuse tensors on a device: torch would look into the memory of its constants."""
     held = [*mod.parameters(), *mod.buffers()] if isinstance(mod, torch.nn.Module) else []
     given = torch_private.tree_leaves((args, kwargs))
-    if any(type(one) is VirtualTensor for one in (*held, *given)):
+    if any(type(value) is VirtualTensor for value in (*held, *given)):
         raise cuda_errors.unsupported("torch.export.export on a device", "Export on the CPU.")
     return _real_export(mod, args, kwargs, **options)
 
@@ -91,18 +75,18 @@ def export(mod: Any, args: Any = (), kwargs: Any = None, **options: Any) -> Any:
 def cond(
     pred: Any, true_fn: Callable[..., Any], false_fn: Callable[..., Any], operands: tuple[Any, ...] | list[Any] = ()
 ) -> Any:
-    """Stands in for `torch.cond`: one of both functions of the operands, as `pred`, a bool or one element, says."""
+    """Return the result of one of both functions of the operands, as `pred`, a bool or one element, decides."""
     if not callable(true_fn) or not callable(false_fn):
         raise RuntimeError("Expect both branches to be callable.")  # torch/_higher_order_ops/cond.py
     return (true_fn if bool(pred) else false_fn)(*operands)
 
 
 def while_loop(cond_fn: Callable[..., Any], body_fn: Callable[..., Any], carried_inputs: Any) -> Any:
-    """Stands in for `while_loop`: the last results of the body, which each turn gets from the one before."""
+    """Return the last results of the body, each run of which gets those of the previous one."""
     if not callable(cond_fn) or not callable(body_fn):
         raise RuntimeError("Expect cond_fn and body_fn to be callable.")  # torch/_higher_order_ops/while_loop.py
     carried = carried_inputs
     while bool(cond_fn(*carried)):
-        found = body_fn(*carried)
-        carried = found if isinstance(found, tuple | list) else (found,)
+        results = body_fn(*carried)
+        carried = results if isinstance(results, tuple | list) else (results,)
     return tuple(carried)

@@ -17,15 +17,15 @@ _NAMESPACE = uuid.UUID("6f0f8c2e-6d0c-5b0e-9d2e-0c4f7a3b1d58")
 
 
 def uuid_of(slot: int) -> uuid.UUID:
-    """The identity of the GPU in a slot of the box: always the same, so that it can be named in a variable."""
+    """Return the identity of the GPU in a slot of the machine: always the same, so that a variable can name it."""
     return uuid.uuid5(_NAMESPACE, str(slot))
 
 
 def visible_slots(count: int) -> list[int]:
-    """The slots that the process sees of a box with `count` GPUs, in the order of `CUDA_VISIBLE_DEVICES`.
+    """Return the slots that the process sees of a machine with `count` GPUs, in the order of `CUDA_VISIBLE_DEVICES`.
 
     Numbers and the beginnings of names (`GPU-…`) are understood; the list ends before the first that is no GPU of the
-    box, and a GPU that is named twice makes the whole list empty (CUDA C++ Programming Guide, "CUDA Environment
+    machine, and a GPU that is named twice makes the whole list empty (CUDA C++ Programming Guide, "CUDA Environment
     Variables"; torch/cuda/__init__.py).
     """
     wanted = torch_private.parse_visible_devices()
@@ -45,11 +45,11 @@ def visible_slots(count: int) -> list[int]:
 REGISTERS = 64 << 10
 """32-bit registers of a multiprocessor, and of a block at most, for every capability (CUDA C++ Programming Guide)."""
 SHARED_PER_BLOCK = 48 << 10
-"""Bytes of shared memory that a block has without asking for more (the same guide)."""
+"""Bytes of shared memory that a block has by default (the same guide)."""
 
 
 class CudaUuid:
-    """As torch shows a `CUuuid`: 16 `bytes`, and text without `GPU-`."""
+    """A `CUuuid` as torch shows it: 16 `bytes`, and text without `GPU-`."""
 
     def __init__(self, value: uuid.UUID) -> None:
         self.bytes = list(value.bytes)
@@ -92,7 +92,7 @@ class DeviceProperties:
 
     @property
     def gcnArchName(self) -> str:
-        """On CUDA builds torch gives the name here."""
+        """The name, as on CUDA builds."""
         return self.name
 
     def __repr__(self) -> str:
@@ -108,29 +108,8 @@ DeviceProperties.__name__ = DeviceProperties.__qualname__ = "_CudaDeviceProperti
 DeviceProperties.__module__ = "torch._C"
 
 
-def properties_of(gpu: VirtualGpu) -> DeviceProperties:
-    """The properties of one GPU, from its spec."""
-    spec = gpu.spec
-    return DeviceProperties(
-        name=spec.reported_name,
-        major=spec.capability[0],
-        minor=spec.capability[1],
-        total_memory=gpu.memory.total,
-        multi_processor_count=spec.multiprocessors,
-        max_threads_per_multi_processor=spec.threads_per_multiprocessor,
-        shared_memory_per_multiprocessor=spec.shared_bytes_per_multiprocessor,
-        shared_memory_per_block_optin=spec.shared_bytes_per_block_at_most,
-        L2_cache_size=spec.l2_cache_bytes,
-        clock_rate=spec.clock_khz,
-        memory_clock_rate=spec.memory_clock_khz,
-        memory_bus_width=spec.memory_bus_bits,
-        uuid=CudaUuid(uuid_of(gpu.slot)),
-        pci_bus_id=gpu.slot + 1,
-    )
-
-
 def gpu_of(device: Any = None) -> VirtualGpu:
-    """The GPU that a `torch.cuda` function's argument means: a device, a name, a number; None is the current one."""
+    """Return the GPU of a `torch.cuda` function's argument: a device, a name, a number; None is the current one."""
     machine = active_machine()
     machine.start()
     index = torch_private.cuda_device_index(device, optional=True)
@@ -142,7 +121,6 @@ def is_available() -> bool:
 
 
 def is_built() -> bool:
-    """Stands in for `torch.backends.cuda.is_built`: whether this passes for a CUDA build."""
     return "cuda" in active_machine().backends
 
 
@@ -161,7 +139,7 @@ def set_device(device: Any) -> None:
 
 
 def exchange_device(index: int) -> int:
-    """Make GPU `index` the current one, unless it is negative; returns the one before."""
+    """Make GPU `index` the current one, unless it is negative; return the previous one."""
     if not isinstance(index, int):
         raise RuntimeError("invalid argument to exchangeDevice")  # torch/csrc/cuda/Module.cpp
     machine = active_machine()
@@ -173,18 +151,13 @@ def exchange_device(index: int) -> int:
     return before
 
 
-def maybe_exchange_device(index: int) -> int:
-    """The same; torch._dynamo wants a function of its own for each name."""
-    return exchange_device(index)
-
-
 def lazy_init() -> None:
-    """Without a GPU this is where CUDA's start fails."""
+    """Start CUDA, which fails without a GPU."""
     active_machine().start()
 
 
 def lazy_call(call: Any, **kwargs: Any) -> None:
-    """CUDA puts calls off until it starts, which it never does without a GPU."""
+    """Run `call` now; CUDA queues calls until it starts, which it never does without a GPU."""
     machine = active_machine()
     if machine.gpus and not machine.in_bad_fork:
         call()
@@ -204,18 +177,35 @@ def get_device_name(device: Any = None) -> str:
 
 
 def get_device_capability(device: Any = None) -> tuple[int, int]:
-    found = get_device_properties(device)
-    return found.major, found.minor
+    properties = get_device_properties(device)
+    return properties.major, properties.minor
 
 
 def get_device_properties(device: Any = None) -> DeviceProperties:
-    """Raises torch's `AssertionError` for a number that no GPU has."""
+    """Return a GPU's properties from its spec. Raises torch's `AssertionError` for a number that no GPU has."""
     machine = active_machine()
     machine.start()
     index = torch_private.cuda_device_index(device, optional=True)
     if not 0 <= index < len(machine.gpus):
         raise AssertionError("Invalid device id")
-    return properties_of(machine.gpus[index])
+    gpu = machine.gpus[index]
+    spec = gpu.spec
+    return DeviceProperties(
+        name=spec.reported_name,
+        major=spec.capability[0],
+        minor=spec.capability[1],
+        total_memory=gpu.memory.total,
+        multi_processor_count=spec.multiprocessors,
+        max_threads_per_multi_processor=spec.threads_per_multiprocessor,
+        shared_memory_per_multiprocessor=spec.shared_bytes_per_multiprocessor,
+        shared_memory_per_block_optin=spec.shared_bytes_per_block_at_most,
+        L2_cache_size=spec.l2_cache_bytes,
+        clock_rate=spec.clock_khz,
+        memory_clock_rate=spec.memory_clock_khz,
+        memory_bus_width=spec.memory_bus_bits,
+        uuid=CudaUuid(uuid_of(gpu.slot)),
+        pci_bus_id=gpu.slot + 1,
+    )
 
 
 def is_bf16_supported(including_emulation: bool = True) -> bool:
@@ -225,7 +215,7 @@ def is_bf16_supported(including_emulation: bool = True) -> bool:
 
 
 def can_device_access_peer(device: Any, peer_device: Any) -> bool:
-    """Every GPU of the box reaches every other one, and none itself, as CUDA counts it."""
+    """Return True for two different GPUs: each reaches every other one, and none itself, as CUDA counts it."""
     machine = active_machine()
     machine.start()
     index = torch_private.cuda_device_index(device, optional=True)
@@ -242,9 +232,7 @@ def get_arch_list() -> list[str]:
 
 
 def synchronize(device: Any = None) -> None:
-    """The host waits for all streams of a GPU."""
-    gpu = gpu_of(device)
-    execution.synchronize(active_machine(), gpu, "torch.cuda.synchronize")
+    execution.synchronize(active_machine(), gpu_of(device), "torch.cuda.synchronize")
 
 
 def get_sync_debug_mode() -> int:
@@ -257,7 +245,7 @@ _SYNC_DEBUG = {"default": 0, "warn": waits.WARN, "error": waits.ERROR}
 
 
 def set_sync_debug_mode(debug_mode: int | str) -> None:
-    """What is to be said of waits for streams and of blocking copies: nothing, a warning or an error."""
+    """Choose the reaction to waits for streams and blocking copies: none, a warning or an error."""
     machine = active_machine()
     machine.start()
     if isinstance(debug_mode, str):
@@ -269,20 +257,10 @@ def set_sync_debug_mode(debug_mode: int | str) -> None:
     machine.sync_debug = debug_mode
 
 
-def cudnn_is_acceptable(tensor: Any) -> bool:
-    """No layer runs through cuDNN: values are computed on the CPU."""
-    return False
-
-
-def ipc_collect() -> None:
-    """No other process holds virtual memory."""
-    active_machine().start()
-
-
 CUDA_VERSION: str = torch.version.cuda or "12.8"
-"""Of a CPU build: the newest CUDA that knows every GPU of gpus.toml, from Pascal to Blackwell."""
+"""The CUDA version; for a CPU build, the newest that knows every GPU of gpus.toml, from Pascal to Blackwell."""
 _CUDNN_VERSION = 91002
-"""cuDNN 9.10.2, the one of PyTorch's builds for CUDA 12.8, and the last series that knows Pascal and Volta."""
+"""cuDNN 9.10.2, as in PyTorch's builds for CUDA 12.8, and the last series that knows Pascal and Volta."""
 _real_cudnn_version: Any = torch.backends.cudnn.version
 
 _PLANS_AT_MOST = 4096
@@ -291,24 +269,19 @@ _limits: WeakKeyDictionary[VirtualGpu, int] = WeakKeyDictionary()
 
 
 def has_cudnn() -> bool:
-    """Stands in for `torch.backends.cudnn.is_available`: a CUDA build has it, also on a machine without a GPU."""
+    """Return True for a CUDA build, which has cuDNN also on a machine without a GPU."""
     return "cuda" in active_machine().backends
 
 
 def cudnn_version() -> int | None:
-    """Stands in for `torch.backends.cudnn.version`: the build's own number where it has one."""
+    """Return the build's own number if it has one."""
     if not has_cudnn():
         return None
     return (_real_cudnn_version() if torch.version.cuda and torch_private.has_cudnn else None) or _CUDNN_VERSION
 
 
-def is_off() -> bool:
-    """A feature that is never on."""
-    return False
-
-
 class PlanCache:
-    """Stands in for the cuFFT plan cache of one GPU, or of the current one: always empty; its limit is remembered."""
+    """The cuFFT plan cache of one GPU, or of the current one: always empty; its limit is remembered."""
 
     def __init__(self, gpu: VirtualGpu | None = None) -> None:
         self._of = gpu
@@ -330,12 +303,11 @@ class PlanCache:
         _limits[self._gpu()] = int(limit)
 
     def clear(self) -> None:
-        """Nothing to forget."""
         self._gpu()
 
 
 class PlanCaches(PlanCache):
-    """Stands in for `torch.backends.cuda.cufft_plan_cache`: by itself the current GPU's, by number any."""
+    """`torch.backends.cuda.cufft_plan_cache`: the current GPU's, and by number any GPU's."""
 
     def __getitem__(self, device: Any) -> PlanCache:
         index = torch_private.cuda_device_index(device)

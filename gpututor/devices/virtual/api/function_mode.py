@@ -30,11 +30,11 @@ from gpututor.devices.virtual.tensors.tensor import (
 Tensor = torch.Tensor
 Handler = Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]
 HANDLERS: dict[Any, Handler] = {}
-"""Filled by `calls.fill_handlers`."""
+"""Filled by `fill_handlers`."""
 
 
 class DeviceFunctionMode(TorchFunctionMode):
-    """Only rewrites arguments and messages; the operators themselves are the dispatch mode's."""
+    """Only rewrites arguments and messages; the dispatch mode runs the operators."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if not is_on():
@@ -56,12 +56,12 @@ class DeviceFunctionMode(TorchFunctionMode):
 
 
 def _call_switched_off(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
-    """In a thread that outlived the block."""
+    """Call a function in a thread that outlived the block."""
     try:
         return func(*args, **kwargs)
     except (RuntimeError, TypeError) as error:
-        places = [torch_private.device_of.__get__(one) for one in args if isinstance(one, Tensor)]
-        if "meta tensor" in str(error) and any(one.index is not None for one in places):
+        devices = [torch_private.device_of.__get__(value) for value in args if isinstance(value, Tensor)]
+        if "meta tensor" in str(error) and any(device.index is not None for device in devices):
             raise cuda_errors.switched_off() from None
         raise
 
@@ -74,7 +74,7 @@ _of_this_thread = _OfThisThread()
 
 
 def thread_has_modes() -> bool:
-    """Whether this thread sees the virtual GPU, as all do that were started while it was on."""
+    """Return True if this thread sees the virtual GPU, as all threads do that were started while it was on."""
     return _of_this_thread.depth > 0
 
 
@@ -98,17 +98,17 @@ class ThreadModes:
 
 
 def _check_generator(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    """Here, because C++ gives the dispatch mode another object, which has forgotten its device."""
+    """Check a generator's device here, as C++ gives the dispatch mode another object, without the device."""
     device = kwargs.get("device")
     if device is None:
         tensor = args[0] if args else None
         device = tensor.device if isinstance(tensor, Tensor) else torch_private.default_device() or "cpu"
-    expected, found = meant_device(device).type, generator_kind(kwargs["generator"])
-    if expected != found:
-        raise cuda_errors.wrong_generator(expected, found)
+    expected, kind = meant_device(device).type, generator_kind(kwargs["generator"])
+    if expected != kind:
+        raise cuda_errors.wrong_generator(expected, kind)
 
 
-_SAID_AS = {
+_CALLS_IN_WORDS = {
     "__bool__": "bool(tensor), as in `if tensor:`,",
     "__int__": "int(tensor)",
     "__float__": "float(tensor)",
@@ -120,19 +120,17 @@ _SAID_AS = {
 
 
 def _call_in_words(func: Any) -> str:
-    """A call of torch as people write it: `Tensor.item()`."""
+    """Return a call of torch as users write it: `Tensor.item()`."""
     name = getattr(func, "__name__", "")
-    if name in _SAID_AS:
-        return _SAID_AS[name]
-    found: str = resolve_name(func)
-    if not found or found.endswith(("backward", "autograd.grad")):
-        # Of a backward pass, the operator says more.
-        return ""
-    return (found.removeprefix("torch.") if found.startswith("torch.Tensor.") else found) + "()"
+    if name in _CALLS_IN_WORDS:
+        return _CALLS_IN_WORDS[name]
+    call: str = resolve_name(func)
+    if not call or call.endswith(("backward", "autograd.grad")):
+        return ""  # the operator's name says more about a backward pass
+    return (call.removeprefix("torch.") if call.startswith("torch.Tensor.") else call) + "()"
 
 
 def pin_memory(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """`tensor.pin_memory()`."""
     tensor = args[0]
     machine = active_machine()
     if not machine.gpus and not machine.backends & {"mps", "xpu"}:
@@ -147,15 +145,10 @@ def pin_memory(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     return copy
 
 
-def is_pinned(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-    """`tensor.is_pinned()`."""
-    return pinned(args[0])
-
-
 def make_pinned(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], device: Any) -> Any:
-    """A tensor that was asked for with `pin_memory=True`, on `device` as a person wrote it; None is the CPU.
+    """Make a tensor with `pin_memory=True`, on `device` in a user's words; None is the CPU.
 
-    Raises `RuntimeError` for one on a GPU.
+    Raises `RuntimeError` for a tensor on a GPU.
     """
     if device is not None and meant_device(device).type == "cuda":
         raise cuda_errors.cannot_pin("torch.cuda.FloatTensor")
@@ -164,18 +157,13 @@ def make_pinned(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], device
     return made
 
 
-def _names_device(value: Any) -> bool:
-    kind = type(value)
-    return kind is str or kind is torch.device or (kind is int)
-
-
 def _with_cpp_device(kwargs: dict[str, Any]) -> dict[str, Any]:
     device = kwargs.get("device")
     return kwargs if device is None else {**kwargs, "device": cpp_device(device)}
 
 
 def _named(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Functions that take a device by name, or the device of their first tensor."""
+    """Call functions that take a device by name, or the device of their first tensor."""
     if kwargs.get("pin_memory"):
         named = {name: value for name, value in _with_cpp_device(kwargs).items() if name != "pin_memory"}
         device = kwargs.get("device")
@@ -184,7 +172,7 @@ def _named(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 
 
 def _new_tensor(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Without a device it is made on the tensor's own, which C++ forgets to number."""
+    """Make a tensor, by default on the first tensor's device, whose number C++ forgets."""
     device = kwargs.get("device")
     return func(*args, **{**kwargs, "device": cpp_device(seen_device(args[0].device) if device is None else device)})
 
@@ -206,19 +194,19 @@ def _follows_data(func: Any, args: tuple[Any, ...]) -> bool:
 
 
 def _without_device_scalars(values: Any) -> Any:
-    """CUDA too reads scalars on a device back to the host, one at a time, to make a new tensor of them."""
-    if not any(type(one) in (list, tuple, VirtualTensor) for one in values):
+    """Read scalars on a device back to the host, one at a time, as CUDA does to make a new tensor of them."""
+    if not any(type(value) in (list, tuple, VirtualTensor) for value in values):
         return values
     return [
-        _without_device_scalars(one)
-        if type(one) in (list, tuple)
-        else (one.item() if type(one) is VirtualTensor and one.numel() == 1 else one)
-        for one in values
+        _without_device_scalars(value)
+        if type(value) in (list, tuple)
+        else (value.item() if type(value) is VirtualTensor and value.numel() == 1 else value)
+        for value in values
     ]
 
 
 def _to(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    if len(args) > 1 and _names_device(args[1]):
+    if len(args) > 1 and type(args[1]) in (str, int, torch.device):
         args = (args[0], cpp_device(args[1]), *args[2:])
     return func(*args, **_with_cpp_device(kwargs))
 
@@ -234,7 +222,7 @@ def _cuda(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 
 
 def _device(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """`torch.device(1)` is the accelerator's number 1, whether there is one or not, as in a CUDA build."""
+    """Return the accelerator's number 1 for `torch.device(1)`, even if it is missing, as in a CUDA build."""
     if len(args) == 1 and type(args[0]) is int and args[0] >= 0 and "cuda" in active_machine().backends:
         return torch.device("cuda", args[0])
     return func(*args, **kwargs)
@@ -247,7 +235,7 @@ def _refuse_numpy(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> A
 
 
 def _read_on_host(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """C++ reads a CPU tensor's values without an operator: a copy may still be writing them."""
+    """Call C++ that reads a CPU tensor's values without an operator: a copy may still be writing them."""
     machine = active_machine()
     if machine.pending_copies and type(args[0]) is not VirtualTensor:
         execution.races.on_host(machine, args)
@@ -255,14 +243,17 @@ def _read_on_host(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> A
 
 
 def _ctc_loss(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Lengths are read on the host, wherever they are, as on CUDA (LossCTC.cpp)."""
-    names = ("input_lengths", "target_lengths")
-    before, lengths, after = args[:2], [_listed(one) for one in args[2:4]], args[4:]
-    return func(*before, *lengths, *after, **{k: _listed(v) if k in names else v for k, v in kwargs.items()})
+    """Read lengths on the host, wherever they are, as on CUDA (LossCTC.cpp)."""
+
+    def to_list(lengths: Any) -> Any:
+        return lengths.reshape(-1).tolist() if isinstance(lengths, Tensor) else lengths
+
+    lengths = {name: to_list(kwargs[name]) for name in ("input_lengths", "target_lengths") if name in kwargs}
+    return func(*args[:2], *map(to_list, args[2:4]), *args[4:], **(kwargs | lengths))
 
 
 def _one_hot(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """C++ trusts the classes of a tensor whose values it does not see."""
+    """Check the classes of a tensor, as C++ cannot read its values."""
     classes, count = args[0], args[1] if len(args) > 1 else kwargs.get("num_classes", -1)
     if type(classes) is VirtualTensor and count > 0 and classes.numel() and not classes._host.is_meta:
         with torch_private.host_only():
@@ -274,14 +265,8 @@ def _one_hot(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     return func(*args, **kwargs)
 
 
-def _listed(lengths: Any) -> Any:
-    if not isinstance(lengths, Tensor):
-        return lengths
-    return lengths.reshape(-1).tolist()
-
-
 def _set_gradient(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """The engine does not compare the devices of wrappers: this does, in its words."""
+    """Compare devices in the engine's words: the engine does not compare those of wrappers."""
     tensor, gradient = args
     if isinstance(gradient, Tensor) and gradient.device != tensor.device:
         raise cuda_errors.wrong_gradient(tensor.device, gradient.device)
@@ -289,7 +274,7 @@ def _set_gradient(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> A
 
 
 def _set_data(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """`parameter.data = parameter.data.cuda()`: C++ would see two incompatible kinds of tensor."""
+    """Run `parameter.data = parameter.data.cuda()`: C++ would see two incompatible kinds of tensor."""
     tensor, value = args
     if isinstance(value, Tensor) and (type(tensor) is VirtualTensor) is not (type(value) is VirtualTensor):
         return set_data_across_devices(tensor, value)
@@ -309,10 +294,10 @@ def _new(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 
 
 def _sparse_coo_tensor(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Without values C++ forgets the number of the device."""
+    """Make a tensor without values, for which C++ forgets the number of the device."""
     size = args[0] if args else kwargs.get("size")
     device = kwargs.get("device") or torch_private.default_device()
-    sizes_only = len(args) == 1 and isinstance(size, tuple | list) and all(type(one) is int for one in size)
+    sizes_only = len(args) == 1 and isinstance(size, tuple | list) and all(type(length) is int for length in size)
     if device is None or not sizes_only or meant_device(device).type != "cuda":
         return _factory(func, args, kwargs)
     device = cpp_device(device)
@@ -337,7 +322,7 @@ _LIKE = ("empty_like", "zeros_like", "ones_like", "full_like", "rand_like", "ran
 
 
 def _attribute(name: str) -> Any:
-    """How a function mode sees that an attribute of a tensor is read."""
+    """Return the function that a function mode sees when an attribute of a tensor is read."""
     return getattr(Tensor, name).__get__
 
 
@@ -350,7 +335,7 @@ def _refuse_crashing(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -
 
 
 def fill_handlers() -> None:
-    """Say which calls are rewritten; torch's own list of factories is read here."""
+    """Fill `HANDLERS`; torch's own list of factories is read here."""
     if HANDLERS:
         return
     handlers: dict[Any, Handler] = dict.fromkeys(torch_private.device_constructors(), _factory)
@@ -367,7 +352,7 @@ def fill_handlers() -> None:
             Tensor.type: convert_type,
             torch.nn.functional.one_hot: _one_hot,
             Tensor.pin_memory: pin_memory,
-            Tensor.is_pinned: is_pinned,
+            Tensor.is_pinned: lambda func, args, kwargs: pinned(args[0]),
             torch.device: _device,
             Tensor.get_device: get_device,
             torch.get_device: get_device,
@@ -390,7 +375,7 @@ def fill_handlers() -> None:
     for name in _CRASHING:
         packet = getattr(torch.ops.aten, name)
         handlers.update(
-            dict.fromkeys((packet, *(getattr(packet, one) for one in packet.overloads())), _refuse_crashing)
+            dict.fromkeys((packet, *(getattr(packet, overload) for overload in packet.overloads())), _refuse_crashing)
         )
     to = torch.ops.aten.to
     handlers.update(dict.fromkeys((to.prim_dtype, to.prim_Device, to.prim_other), _refuse_crashing))

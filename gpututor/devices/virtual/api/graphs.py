@@ -1,7 +1,7 @@
-"""CUDA graphs: what is captured, and launched again; torch's own `graph` and `make_graphed_callables` call it.
+"""CUDA graphs: captured and replayed work; torch's own `graph` and `make_graphed_callables` call it.
 
-On CUDA nothing runs during a capture, and what it makes holds anything until the first replay. Here that is computed:
-an unspecified value that happens to be right. What was there before is as before, generators too.
+On CUDA nothing runs during a capture, and its results hold anything until the first replay. Here they are computed: an
+unspecified value that happens to be right. Earlier tensors and generators are restored.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ import torch
 
 from gpututor.devices.virtual import cuda_errors
 from gpututor.devices.virtual.api.streams import CudaStream
+from gpututor.devices.virtual.api.unsupported import refused_function
 from gpututor.devices.virtual.execution import waits
 from gpututor.devices.virtual.execution.graph_capture import Capture, CapturedWork
 from gpututor.devices.virtual.machine import VirtualMachine, active_machine
 from gpututor.devices.virtual.memory.allocator import CachingAllocator
 from gpututor.devices.virtual.operators.graph_replay import forget_effects, replay
 
-_ADVICE = "It needs CUDA's own graph, which is not there."
 _EMPTY = (
     "The CUDA Graph is empty. This usually means that the graph was attempted to be captured on wrong device or stream."
 )
@@ -31,13 +31,11 @@ _own_pools, _shared_pools = count(1), count(1)
 
 
 def new_pool() -> tuple[int, int]:
-    """Stands in for `torch._C._graph_pool_handle`: a pool that several graphs may share."""
+    """Return a pool that several graphs may share."""
     return 0, next(_shared_pools)
 
 
 class CUDAGraph:
-    """Stands in for `torch.cuda.CUDAGraph`."""
-
     def __init__(self, keep_graph: bool = False) -> None:
         active_machine().start()
         self._keep_graph = bool(keep_graph)
@@ -56,10 +54,10 @@ class CUDAGraph:
     def capture_begin(
         self, pool: Any = None, capture_error_mode: str = "global", check_input_liveness: bool = False
     ) -> None:
-        """What the current stream is given from now on becomes part of the graph.
+        """Make all later work of the current stream part of the graph.
 
-        `capture_error_mode` says where waits spoil it: `global` in all threads, `thread_local` in this one, `relaxed`
-        nowhere. Waits for captured streams, or for all of their GPU, always do.
+        `capture_error_mode` names the threads in which waits spoil it: `global` all, `thread_local` this one, `relaxed`
+        none. Waits for captured streams, or for all of their GPU, always do.
         """
         if capture_error_mode not in ("global", "thread_local", "relaxed"):
             raise RuntimeError(
@@ -87,7 +85,7 @@ class CUDAGraph:
         gpu.memory.graphs.begin(self._pool, lambda: waits.is_captured(machine, gpu))
 
     def capture_end(self) -> None:
-        """The graph is whole; raises CUDA's errors where something happened that cannot be part of one."""
+        """Finish the graph. Raises CUDA's errors for work that cannot be part of a graph."""
         machine, capture = active_machine(), self._capture
         if capture is None or machine.capture is not capture:
             raise cuda_errors.nothing_captured()
@@ -106,7 +104,7 @@ class CUDAGraph:
             self._is_executable = True
 
     def instantiate(self) -> None:
-        """Make the graph ready for its first launch, where `keep_graph` put that off."""
+        """Make the graph ready for its first launch, which `keep_graph` delays."""
         if self._work is None:
             raise RuntimeError("capture_end() must have been called before calling instantiate")
         if self._is_executable and not self._keep_graph:
@@ -127,7 +125,7 @@ class CUDAGraph:
         self._work.launch(machine)
 
     def reset(self) -> None:
-        """Forget the graph, and its memory where no tensor holds it."""
+        """Forget the graph, and its memory unless tensors hold it."""
         if self._memory is not None:
             self._memory.graphs.leave(self._pool)
         self._forget()
@@ -137,35 +135,28 @@ class CUDAGraph:
             self.reset()
 
     def pool(self) -> Any:
-        """The graph's memory, which others may share."""
+        """Return the graph's memory, which others may share."""
         if self._work is None:
             raise RuntimeError("Called CUDAGraph::pool() without a preceding successful capture.")
         return self._pool
 
     def enable_debug_mode(self) -> None:
-        """There is no text of the graph to keep."""
+        """Do nothing: the graph has no text to store."""
 
-    def debug_dump(self, debug_path: str) -> None:
-        raise cuda_errors.unsupported("torch.cuda.CUDAGraph.debug_dump", _ADVICE)
-
-    def raw_cuda_graph(self) -> int:
-        raise cuda_errors.unsupported("torch.cuda.CUDAGraph.raw_cuda_graph", _ADVICE)
-
-    def raw_cuda_graph_exec(self) -> int:
-        raise cuda_errors.unsupported("torch.cuda.CUDAGraph.raw_cuda_graph_exec", _ADVICE)
-
-    def get_graph_data(self) -> Any:
-        raise cuda_errors.unsupported("torch.cuda.CUDAGraph.get_graph_data", _ADVICE)
+    debug_dump, raw_cuda_graph, raw_cuda_graph_exec, get_graph_data = (
+        staticmethod(refused_function(f"torch.cuda.CUDAGraph.{name}", "It needs CUDA's own graph, which is not there."))
+        for name in ("debug_dump", "raw_cuda_graph", "raw_cuda_graph_exec", "get_graph_data")
+    )
 
     def register_generator_state(self, generator: Any) -> None:
-        """Each replay draws new numbers from whichever generator was used."""
+        """Do nothing: each replay draws new numbers from whichever generator was used."""
 
 
 CUDAGraph.__module__ = "torch.cuda.graphs"
 
 
 class CaptureBlock(_real_block):  # type: ignore[misc]
-    """Stands in for `torch.cuda.graph`, which keeps the stream that it captures on for the life of the process."""
+    """`torch.cuda.graph`, but its stream lives as long as the machine, instead of the process."""
 
     def __init__(self, cuda_graph: Any, pool: Any = None, stream: Any = None, *args: Any, **options: Any) -> None:
         if stream is None:
@@ -177,7 +168,3 @@ class CaptureBlock(_real_block):  # type: ignore[misc]
 
 
 CaptureBlock.__module__, CaptureBlock.__name__, CaptureBlock.__qualname__ = "torch.cuda.graphs", "graph", "graph"
-
-
-def empty_host_memory() -> None:
-    """Stands in for `torch._C._host_emptyCache`: page-locked memory is not kept."""

@@ -1,7 +1,7 @@
 """TorchScript on the virtual GPU.
 
-C++ would read the memory of virtual tensors, which have none, when it saves. So a file holds the values as CPU
-tensors, and beside them a small extra file that names their devices. Every PyTorch can read it.
+C++ would read the memory of virtual tensors, which have none, when it saves. So a file holds the values as CPU tensors,
+and a small extra file with their devices. Every PyTorch can read it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _TRANSPOSED_NAMES = ("input", "weight", "bias", "stride", "padding", "output_pad
 
 
 class ForTracing(TorchFunctionMode):
-    """Makes the call that is traced: `aten::convolution` itself is not (torchgen's DONT_RECORD_TRACE)."""
+    """Replaces convolutions by a call that is traced, unlike `aten::convolution` (torchgen's DONT_RECORD_TRACE)."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if func in _CONVOLUTIONS:
@@ -83,30 +83,23 @@ _NO_CUDA = (
     # What a CUDA build says without a GPU.
     *("CUDA driver version is insufficient", "Found no NVIDIA driver on your system"),
 )
-"""What C++ says when a script moves a tensor: it looks for a real GPU, and no mode sees it."""
+"""C++'s messages if a script moves a tensor: it looks for a real GPU, and no mode sees it."""
 _GPU_NAME = re.compile(rb"cuda:\d+")
-_real_trace: Any = torch.jit.trace
-_real_trace_module: Any = torch.jit.trace_module
-_real_load: Any = torch.jit.load
 _ScriptModule: Any = torch_private.ScriptModule
-_real_save: Any = _ScriptModule.save
-_real_save_to_buffer: Any = _ScriptModule.save_to_buffer
-_real_function_save: Any = torch.jit.ScriptFunction.save
-_real_function_buffer: Any = torch.jit.ScriptFunction.save_to_buffer
-# Example inputs that a trace keeps are saved with it, by C++.
-_WITHOUT_INPUTS = {"_store_inputs": False}
 
 
-def trace(*args: Any, **kwargs: Any) -> Any:
-    """Stands in for `torch.jit.trace`."""
-    with ForTracing():
-        return _real_trace(*args, **{**kwargs, **_WITHOUT_INPUTS})
+def _tracing(real: Any) -> Any:
+    def trace(*args: Any, **kwargs: Any) -> Any:
+        with ForTracing():
+            # C++ would save the example inputs together with the trace.
+            return real(*args, **{**kwargs, "_store_inputs": False})
+
+    return trace
 
 
-def trace_module(*args: Any, **kwargs: Any) -> Any:
-    """Stands in for `torch.jit.trace_module`."""
-    with ForTracing():
-        return _real_trace_module(*args, **{**kwargs, **_WITHOUT_INPUTS})
+trace = _tracing(torch.jit.trace)
+trace_module = _tracing(torch.jit.trace_module)
+_real_load: Any = torch.jit.load
 
 
 def _nodes(block: Any) -> Iterator[Any]:
@@ -116,16 +109,10 @@ def _nodes(block: Any) -> Iterator[Any]:
             yield from _nodes(inner)
 
 
-def _tensor_constants(graph: Any) -> list[Any]:
-    """The nodes of a graph that are tensors."""
-    found = [node for node in _nodes(graph) if node.kind() == "prim::Constant" and node.hasAttribute("value")]
-    return [node for node in found if node.kindOf("value") == "t"]
-
-
-def _device_constants(graph: Any) -> list[Any]:
-    """The nodes of a graph that are devices named as C++ names those of virtual tensors."""
-    found = [node for node in _nodes(graph) if node.kind() == "prim::Constant" and node.hasAttribute("value")]
-    return [node for node in found if node.kindOf("value") == "s" and re.fullmatch(r"meta:\d", node.s("value"))]
+def _constants(graph: Any, kind: str) -> list[Any]:
+    """Return the nodes of a graph that are constants of that kind: `t` for tensors, `s` for texts and devices."""
+    nodes = [node for node in _nodes(graph) if node.kind() == "prim::Constant" and node.hasAttribute("value")]
+    return [node for node in nodes if node.kindOf("value") == kind]
 
 
 def _graphs(program: Any) -> list[Any]:
@@ -137,7 +124,7 @@ def _graphs(program: Any) -> list[Any]:
 
 @dataclass(frozen=True)
 class _Slot:
-    """One tensor that a scripted module holds."""
+    """A tensor that a scripted module holds."""
 
     full_name: str
     owner: Any
@@ -150,7 +137,7 @@ class _Slot:
         self.owner.setattr(self.name, value)
 
     def like(self, value: torch.Tensor) -> torch.Tensor:
-        """`value` as a parameter, if it is to be one: C++ forgets the Python class of what it reads."""
+        """Return `value` as a parameter, if this is one: C++ forgets the Python class of what it reads."""
         return torch.nn.Parameter(value, self.value.requires_grad) if self.is_parameter else value
 
 
@@ -168,7 +155,7 @@ def _slots(program: Any) -> list[_Slot]:
 
 @contextmanager
 def _values_on_host(program: Any) -> Iterator[dict[str, str]]:
-    """The program with CPU tensors in the place of virtual ones; gives the device of each by its name."""
+    """Put CPU tensors in place of virtual ones inside the block; yield the device of each by name."""
     devices: dict[str, str] = {}
     undo: list[Any] = []
     twins: dict[int, torch.Tensor] = {}
@@ -184,17 +171,18 @@ def _values_on_host(program: Any) -> Iterator[dict[str, str]]:
             undo.append(partial(slot.put, value))
         places = set()
         for graph in _graphs(program):
-            for node in _tensor_constants(graph):
+            for node in _constants(graph, "t"):
                 value = node.t("value")
                 if value.dim():
                     places.add(str(value.device))
                 if type(value) is VirtualTensor:
                     node.t_("value", value.detach().cpu())
                     undo.append(partial(node.t_, "value", value))
-            for node in _device_constants(graph):
-                before = node.s("value")
-                node.s_("value", before.replace("meta", "cuda"))
-                undo.append(partial(node.s_, "value", before))
+            for node in _constants(graph, "s"):
+                text = node.s("value")
+                if re.fullmatch(r"meta:\d", text):  # C++'s name of a virtual GPU
+                    node.s_("value", text.replace("meta", "cuda"))
+                    undo.append(partial(node.s_, "value", text))
         if len(places) > 1:
             raise cuda_errors.unsupported(
                 "saving a traced function whose constants are on several devices", "Make them buffers of a module."
@@ -207,7 +195,7 @@ def _values_on_host(program: Any) -> Iterator[dict[str, str]]:
             restore()
 
 
-def _saying(real: Any) -> Any:
+def _with_cudas_words(real: Any) -> Any:
     def call(*args: Any, **kwargs: Any) -> Any:
         try:
             return real(*args, **kwargs)
@@ -230,8 +218,8 @@ def _translated(real: Any) -> Any:
 graph_text = _translated(torch_private.Graph.__str__)
 graph_repr = _translated(torch_private.Graph.__repr__)
 code = property(_translated(_ScriptModule.code.fget))
-method_call = _saying(torch_private.ScriptMethod.__call__)
-function_call = _saying(torch.jit.ScriptFunction.__call__)
+method_call = _with_cudas_words(torch_private.ScriptMethod.__call__)
+function_call = _with_cudas_words(torch.jit.ScriptFunction.__call__)
 
 
 def _saving(real: Any) -> Any:
@@ -245,21 +233,17 @@ def _saving(real: Any) -> Any:
     return save
 
 
-save = _saving(_real_save)
-save_to_buffer = _saving(_real_save_to_buffer)
-function_save = _saving(_real_function_save)
-function_save_to_buffer = _saving(_real_function_buffer)
-
-
-def _holds_virtual(program: Any) -> bool:
-    return any(type(slot.value) is VirtualTensor for slot in _slots(program))
+save = _saving(_ScriptModule.save)
+save_to_buffer = _saving(_ScriptModule.save_to_buffer)
+function_save = _saving(torch.jit.ScriptFunction.save)
+function_save_to_buffer = _saving(torch.jit.ScriptFunction.save_to_buffer)
 
 
 def _refusing(real: Any, call: str) -> Any:
-    """It works on the tensors' memory in C++, so it is refused for virtual ones."""
+    """Refuse virtual tensors: the real function works on their memory in C++."""
 
     def refuse(program: Any, *args: Any, **kwargs: Any) -> Any:
-        if _holds_virtual(program):
+        if any(type(slot.value) is VirtualTensor for slot in _slots(program)):
             raise cuda_errors.unsupported(f"{call} on a device", "Move the module to the CPU first.")
         return real(program, *args, **kwargs)
 
@@ -272,43 +256,38 @@ save_for_mobile = _refusing(_ScriptModule._save_for_lite_interpreter, "saving a 
 
 
 def load(f: Any, map_location: Any = None, _extra_files: Any = None, _restore_shapes: bool = False) -> Any:
-    """Stands in for `torch.jit.load`: read on the CPU, then put where `map_location` or the file says."""
-    wanted = None if map_location is None else meant_device(map_location)
-    written = "" if wanted is not None else _location_in_file(f)
+    """Read a file on the CPU, then move it to the devices of `map_location` or of the file."""
+    device = None if map_location is None else meant_device(map_location)
+    written = _location_in_file(f) if device is None else ""
     extra = {**(_extra_files or {}), DEVICES_FILE: ""}
     program = _real_load(f, "cpu", extra, _restore_shapes)
     text = extra.pop(DEVICES_FILE)
     if _extra_files is not None:
         _extra_files.update(extra)
     devices: dict[str, str] = json.loads(text) if text else {}
-    if wanted is not None:
-        chosen = {slot.full_name: wanted for slot in _slots(program)}
-        constants: torch.device | None = wanted
-    elif devices:
-        chosen = {name: python_device(place) for name, place in devices.items() if name}
-        constants = python_device(devices[""]) if "" in devices else None
-    else:
-        chosen = {slot.full_name: python_device(written) for slot in _slots(program)} if written else {}
-        constants = python_device(written) if written else None
-    _place(program, chosen, constants)
+    if devices and device is None:
+        chosen = {name: python_device(place) for name, place in devices.items()}
+        _place(program, chosen, chosen.get(""))
+    elif device is not None or written:
+        device = device or python_device(written)
+        _place(program, {slot.full_name: device for slot in _slots(program)}, device)
     return program
 
 
 def _location_in_file(f: Any) -> str:
-    """The GPU that a file of a CUDA machine names for its tensors; empty if it names none."""
+    """Return the GPU that a file of a CUDA machine names for its tensors; empty if it names none."""
     is_path = isinstance(f, str | os.PathLike)
     start = None if is_path else f.tell()
     try:
         with zipfile.ZipFile(f) as archive:
             pickles = [name for name in archive.namelist() if name.endswith(("/data.pkl", "/constants.pkl"))]
-            found = [match for name in pickles for match in _GPU_NAME.findall(archive.read(name))]
+            names = [match for name in pickles for match in _GPU_NAME.findall(archive.read(name))]
     except (zipfile.BadZipFile, FileNotFoundError, ValueError):
-        # torch.jit.load says what is wrong with it.
-        return ""
+        return ""  # torch.jit.load raises its own error
     finally:
         if start is not None:
             f.seek(start)
-    return found[0].decode() if found else ""
+    return names[0].decode() if names else ""
 
 
 def _place(program: Any, chosen: dict[str, torch.device], constants: torch.device | None) -> None:
@@ -323,7 +302,7 @@ def _place(program: Any, chosen: dict[str, torch.device], constants: torch.devic
     if constants is None or constants.type != "cuda":
         return
     for graph in _graphs(program):
-        for node in _tensor_constants(graph):
+        for node in _constants(graph, "t"):
             value = node.t("value")
             if value.dim():
                 node.t_("value", value.to(constants))

@@ -1,6 +1,6 @@
-"""What `torch.cuda` says about memory while the virtual GPU is on.
+"""Memory functions of `torch.cuda`.
 
-Most of it is torch's own Python (`memory_stats`, `memory_summary`): it reaches these functions by their C++ names.
+Most of them are torch's own Python (`memory_stats`, `memory_summary`), which calls these functions by their C++ names.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from gpututor.devices.virtual.memory.allocator import CachingAllocator
 from gpututor.devices.virtual.memory.pool import Block, Pool
 
 
-def _asked(device: Any) -> CachingAllocator | None:
-    """The memory that a question is about; None before CUDA has started, when every answer is 0."""
+def _started_memory(device: Any) -> CachingAllocator | None:
+    """Return the memory of a device; None before CUDA has started, when every figure is 0."""
     if not is_initialized():
         return None
     index = active_machine().current.index if device is None else torch_private.cuda_device_index(device, optional=True)
@@ -23,7 +23,7 @@ def _asked(device: Any) -> CachingAllocator | None:
 
 
 def _memory_of(index: int) -> CachingAllocator:
-    """Raises the allocator's own error for a number that it has no GPU for."""
+    """Return a GPU's memory. Raises the allocator's own error for a number without a GPU."""
     gpus = active_machine().gpus
     if not 0 <= index < len(gpus):
         raise cuda_errors.invalid_device_argument(index)
@@ -31,38 +31,38 @@ def _memory_of(index: int) -> CachingAllocator:
 
 
 def memory_allocated(device: Any = None) -> int:
-    memory = _asked(device)
+    memory = _started_memory(device)
     return 0 if memory is None else memory.allocated
 
 
 def max_memory_allocated(device: Any = None) -> int:
-    memory = _asked(device)
+    memory = _started_memory(device)
     return 0 if memory is None else memory.peak_allocated
 
 
 def memory_reserved(device: Any = None) -> int:
-    memory = _asked(device)
+    memory = _started_memory(device)
     return 0 if memory is None else memory.reserved
 
 
 def max_memory_reserved(device: Any = None) -> int:
-    memory = _asked(device)
+    memory = _started_memory(device)
     return 0 if memory is None else memory.statistics.peak_reserved
 
 
 def mem_get_info(device: Any = None) -> tuple[int, int]:
-    """(free, total) bytes, as the driver sees them."""
+    """Return (free, total) bytes, as the driver sees them."""
     memory = gpu_of(device).memory
     return memory.free, memory.total
 
 
 def nested_statistics(index: int) -> dict[str, Any]:
-    """All figures of a GPU's allocator: figure, pool, metric."""
+    """Return all figures of a GPU's allocator: figure, pool, metric."""
     return _memory_of(index).figures()
 
 
 def _to_reset(index: Any, call: str) -> CachingAllocator:
-    """Before CUDA has started, its allocator knows of no GPU at all, not even of number 0."""
+    """Return a GPU's memory; before CUDA has started, its allocator knows of no GPU at all, not even number 0."""
     if not isinstance(index, int):
         raise RuntimeError(f"invalid argument to {call}")  # torch/csrc/cuda/Module.cpp
     if not is_initialized():
@@ -91,19 +91,15 @@ def empty_cache() -> None:
         gpu.memory.empty_cache()
 
 
-def allocator_backend() -> str:
-    return "native"
-
-
 def snapshot(mempool: Any = None) -> dict[str, Any]:
-    """Every segment with its blocks; no history is kept, so there are no traces."""
+    """Return every segment with its blocks; there is no history, so there are no traces."""
     segments = []
     for gpu in active_machine().gpus:
         gpu.memory.settle()
         for pool in gpu.memory.pools:
             segments += [_segment(gpu.index, pool, address, first) for address, first in pool.segments.items()]
     return {
-        "segments": sorted(segments, key=lambda one: int(one["address"])),
+        "segments": sorted(segments, key=lambda segment: int(segment["address"])),
         "device_traces": [[] for _ in active_machine().gpus],
         "allocator_settings": {},
         "external_annotations": [],
@@ -112,26 +108,20 @@ def snapshot(mempool: Any = None) -> dict[str, Any]:
 
 def _segment(index: int, pool: Pool, address: int, first: Block) -> dict[str, Any]:
     blocks: list[dict[str, Any]] = []
-    span: Block | None = first
-    while span is not None:
-        blocks.append(
-            {
-                "address": span.address,
-                "size": span.size,
-                "requested_size": span.requested,
-                "state": "inactive" if span.is_free else "active_allocated",
-                "frames": [],
-            }
-        )
-        span = span.after
-    in_use = [block for block in blocks if block["state"] != "inactive"]
+    block: Block | None = first
+    while block is not None:
+        state = "inactive" if block.is_free else "active_allocated"
+        sizes = {"address": block.address, "size": block.size, "requested_size": block.requested}
+        blocks.append({**sizes, "state": state, "frames": []})
+        block = block.after
+    in_use = [entry for entry in blocks if entry["state"] != "inactive"]
     return {
         "device": index,
         "address": address,
-        "total_size": sum(block["size"] for block in blocks),
-        "allocated_size": sum(block["size"] for block in in_use),
-        "active_size": sum(block["size"] for block in in_use),
-        "requested_size": sum(block["requested_size"] for block in in_use),
+        "total_size": sum(entry["size"] for entry in blocks),
+        "allocated_size": sum(entry["size"] for entry in in_use),
+        "active_size": sum(entry["size"] for entry in in_use),
+        "requested_size": sum(entry["requested_size"] for entry in in_use),
         "stream": 0,
         "segment_type": "small" if pool.is_small else "large",
         "segment_pool_id": (0, 0),

@@ -1,6 +1,6 @@
-"""`torch.cuda.nvtx`, and `torch.cuda.profiler.start` and `stop`: ranges of the host's time, which land in the trace.
+"""`torch.cuda.nvtx`, and `torch.cuda.profiler.start` and `stop`: ranges of the host's time, in the trace.
 
-A range is written down when it ends, with the line that began it. Marks are ranges of no length.
+A range is recorded when it ends, with the line that began it. Marks are ranges of no length.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from gpututor.devices.recorder import Place
 from gpututor.devices.virtual.machine import active_machine
 
 CAPTURE = "cudaProfilerStart"
-"""The range between `torch.cuda.profiler.start()` and `stop()`, which Nsight Systems can be told to wait for."""
+"""The range between `torch.cuda.profiler.start()` and `stop()`, to which Nsight Systems can be limited."""
 
 
 class Open(NamedTuple):
@@ -23,17 +23,17 @@ class Open(NamedTuple):
     began: int
     """Nanoseconds of the machine."""
     place: Place | None
-    """The line that began it; None while nothing is recorded."""
+    """The line that began it; None if nothing is recorded."""
 
     @classmethod
     def now(cls, name: str) -> Open:
-        """One that begins here."""
+        """Begin a range here."""
         machine = active_machine()
         recorder = machine.recorder
         return cls(name, machine.clock.host.now, recorder.place() if recorder.enabled else None)
 
     def end(self) -> None:
-        """It ends now, and is written down."""
+        """End the range now, and record it."""
         machine = active_machine()
         # A clock of another machine, or another thread, may be behind.
         ended = max(self.began, machine.clock.host.now)
@@ -45,27 +45,20 @@ class _Ranges(threading.local):
         self.open: list[Open] = []
 
 
-class _Shared:
-    """What all threads share."""
-
-    def __init__(self) -> None:
-        self.by_identity: dict[int, Open] = {}
-        self.capture: Open | None = None
-
-
 _of_thread = _Ranges()
-_shared = _Shared()
+_shared: dict[int | str, Open] = {}
+"""The ranges of `range_start` by identity, and the capture's, of all threads."""
 _identities = itertools.count(1)
 
 
 def range_push(msg: Any) -> int:
-    """Open a range in this thread; returns its depth, 0 for the outermost."""
+    """Open a range in this thread; return its depth, 0 for the outermost."""
     _of_thread.open.append(Open.now(_text("rangePushA", msg)))
     return len(_of_thread.open) - 1
 
 
 def range_pop() -> int:
-    """Close the innermost range of this thread; returns its depth, or NVTX's -2 where none is open."""
+    """Close the innermost range of this thread; return its depth, or NVTX's -2 if none is open."""
     if not _of_thread.open:
         return -2
     _of_thread.open.pop().end()
@@ -73,46 +66,37 @@ def range_pop() -> int:
 
 
 def range_start(msg: Any) -> int:
-    """Open a range that need not nest, and may end in another thread; returns its identity for `range_end`."""
+    """Open a range that need not nest, and may end in another thread; return its identity for `range_end`."""
     identity = next(_identities)
-    _shared.by_identity[identity] = Open.now(_text("rangeStartA", msg))
+    _shared[identity] = Open.now(_text("rangeStartA", msg))
     return identity
 
 
 def range_end(range_id: Any) -> None:
-    """Close a range of `range_start`; one that is not open is no error, as in NVTX."""
-    opened = _shared.by_identity.pop(range_id, None)
+    """Close a range of `range_start`; a range that is not open is no error, as in NVTX."""
+    opened = _shared.pop(range_id, None)
     if opened is not None:
         opened.end()
 
 
 def mark(msg: Any) -> None:
-    """A moment with a name."""
     Open.now(_text("markA", msg)).end()
 
 
 def start_capture() -> None:
-    """Stands in for `torch.cuda.profiler.start`: another one while it runs changes nothing."""
-    if _shared.capture is None:
-        _shared.capture = Open.now(CAPTURE)
-
-
-def stop_capture() -> None:
-    """Stands in for `torch.cuda.profiler.stop`."""
-    if _shared.capture is not None:
-        _shared.capture.end()
-        _shared.capture = None
+    """Open the capture's range, unless it is open."""
+    if CAPTURE not in _shared:
+        _shared[CAPTURE] = Open.now(CAPTURE)
 
 
 def forget() -> None:
-    """What is still open ends with its machine, and is not written down."""
+    """Forget all open ranges: they end with their machine, and are not recorded."""
     _of_thread.open.clear()
-    _shared.by_identity.clear()
-    _shared.capture = None
+    _shared.clear()
 
 
 def _text(function: str, msg: Any) -> str:
-    """The name of a range; raises pybind11's error for what is none."""
+    """Return the name of a range. Raises pybind11's error for anything else."""
     if not isinstance(msg, str):
         raise TypeError(
             f"{function}(): incompatible function arguments. The following argument types are supported:\n"

@@ -1,8 +1,8 @@
 """Optimizers and encoder layers that choose other kernels on CUDA.
 
-PyTorch has two ways through an encoder's layer. The fused one, for inference, reads the mask and never looks at
-`is_causal`; the other one, for training, takes `is_causal=True` at its word and never looks at the mask. The fused
-operator refuses virtual tensors, so the other way runs here; it gets what gives the fused one's values.
+PyTorch has two paths through an encoder's layer. The fused path, for inference, reads the mask and ignores `is_causal`;
+the other path, for training, trusts `is_causal=True` and ignores the mask. The fused operator refuses virtual tensors,
+so the other path runs here, with arguments that give the fused path's values.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from gpututor.devices.virtual.machine import active_machine, is_on, python_devic
 from gpututor.devices.virtual.profiler.session import current
 from gpututor.devices.virtual.tensors.tensor import VirtualTensor
 
-FOR_OPTIMISERS = [torch.Tensor, torch.nn.Parameter, VirtualTensor]
-"""The types whose parameters an optimiser may update together."""
+FOR_OPTIMIZERS = [torch.Tensor, torch.nn.Parameter, VirtualTensor]
+"""The types whose parameters an optimizer may update together."""
 FOR_GRADIENTS = [torch.Tensor, VirtualTensor]
 """The types whose gradients may be clipped together."""
 
 
 def group_by_device_and_dtype(*args: Any, **kwargs: Any) -> dict[tuple[torch.device, torch.dtype], Any]:
-    """Stands in for C++'s grouping, which names the devices of virtual tensors in C++'s way."""
+    """Group tensors as C++ does, with Python's names of the devices of virtual tensors."""
     groups = torch_private.group_tensors(*args, **kwargs)
     return {
         (python_device(device) if device.type == "meta" else device, *rest): group
@@ -38,11 +38,11 @@ _real_enter: Any = _profiler.record_function.__enter__
 _real_exit: Any = _profiler.record_function.__exit__
 _RANGE = "_range_of_virtual_gpu"
 _TORCHS_OWN = ("Optimizer.", "enumerate(DataLoader)#", "DistributedDataParallel.")
-"""How the names of ranges begin that no program wrote: they are for profiles, and would fill a trace."""
+"""Prefixes of ranges that no program wrote: they are for profiles, and would fill a trace."""
 
 
 def enter_range(self: Any) -> Any:
-    """Stands in for `record_function.__enter__`, which every optimiser step calls: an operator, for nobody's use."""
+    """Enter a range without running an operator if no profiler listens: every optimizer step calls this."""
     session = None
     if _profiler._is_profiler_enabled:
         session = current()
@@ -56,7 +56,6 @@ def enter_range(self: Any) -> Any:
 
 
 def leave_range(self: Any, *exception: Any) -> None:
-    """Stands in for `record_function.__exit__`."""
     if self.record is not None:
         _real_exit(self, *exception)
         return
@@ -78,13 +77,13 @@ _attend = TransformerEncoderLayer._sa_block
 
 
 def attend(self: Any, x: torch.Tensor, attn_mask: Any, key_padding_mask: Any, is_causal: bool = False) -> torch.Tensor:
-    """The layer's attention, x (n, steps, width), by `attn_mask` alone where CUDA's layer is fused."""
+    """Run the layer's attention, x (n, steps, width), by `attn_mask` alone if CUDA's layer is fused."""
     hinted = is_causal and not _is_fused_on_cuda(self, x)
     return _attend(self, x, attn_mask, key_padding_mask, is_causal=hinted)
 
 
 def _is_fused_on_cuda(layer: Any, x: torch.Tensor) -> bool:
-    """What `TransformerEncoderLayer.forward` asks, but for what is so of every virtual tensor."""
+    """Return the decision of `TransformerEncoderLayer.forward`, without conditions that every virtual tensor meets."""
     attention = layer.self_attn
     return bool(
         torch.backends.mha.get_fastpath_enabled()
@@ -98,5 +97,5 @@ def _is_fused_on_cuda(layer: Any, x: torch.Tensor) -> bool:
         and attention.num_heads % 2 == 0
         and not torch.is_autocast_enabled()
         and not any(part._forward_hooks or part._forward_pre_hooks for part in layer.modules())
-        and not (torch.is_grad_enabled() and any(one.requires_grad for one in (x, *layer.parameters())))
+        and not (torch.is_grad_enabled() and any(tensor.requires_grad for tensor in (x, *layer.parameters())))
     )

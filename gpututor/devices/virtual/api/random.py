@@ -1,4 +1,4 @@
-"""Random numbers: one generator for each virtual GPU, and `torch.Generator` on a device."""
+"""Random numbers: a generator for each virtual GPU, and `torch.Generator` on a device."""
 
 from __future__ import annotations
 
@@ -18,8 +18,19 @@ class _Kind(type(_RealGenerator)):  # type: ignore[misc]
         return isinstance(instance, _RealGenerator)
 
 
+def _cpu_only(name: str) -> Any:
+    """Return the real method of that name, which refuses generators of a GPU."""
+
+    def method(self: DeviceGenerator, *args: Any) -> Any:
+        if self._python_device.type == "cuda":
+            raise cuda_errors.unsupported(f"Generator.{name}", "Use get_state and set_state.")
+        return getattr(_RealGenerator, name)(self, *args)
+
+    return method
+
+
 class DeviceGenerator(_RealGenerator, metaclass=_Kind):  # type: ignore[misc]
-    """Stands in for `torch.Generator`: it draws on the CPU for whichever device it is for."""
+    """`torch.Generator` that draws on the CPU for any device."""
 
     _python_device: torch.device
 
@@ -33,7 +44,7 @@ class DeviceGenerator(_RealGenerator, metaclass=_Kind):  # type: ignore[misc]
 
     @classmethod
     def on(cls, device: torch.device) -> DeviceGenerator:
-        """A generator for a device that is known; asks for no machine and starts none."""
+        """Return a generator for a known device, without starting a machine."""
         self = _RealGenerator.__new__(cls, "cpu")
         self._python_device = device
         return cast(DeviceGenerator, self)
@@ -43,46 +54,27 @@ class DeviceGenerator(_RealGenerator, metaclass=_Kind):  # type: ignore[misc]
         return self._python_device
 
     def clone_state(self) -> DeviceGenerator:
-        """Another generator for the same device, in the same state."""
+        """Return another generator for the same device, in the same state."""
         clone = type(self).on(self._python_device)
         clone.set_state(self.get_state())
         return clone
 
-    def get_offset(self) -> int:
-        """How far CUDA's generator has counted; one that draws on the CPU counts otherwise."""
-        self._refuse("get_offset")
-        return int(super().get_offset())
-
-    def set_offset(self, offset: int) -> torch.Generator:
-        self._refuse("set_offset")
-        return cast(torch.Generator, super().set_offset(offset))
-
-    def graphsafe_get_state(self) -> torch.Generator:
-        self._refuse("graphsafe_get_state")
-        return cast(torch.Generator, super().graphsafe_get_state())
-
-    def graphsafe_set_state(self, state: torch.Generator) -> torch.Generator:
-        self._refuse("graphsafe_set_state")
-        return cast(torch.Generator, super().graphsafe_set_state(state))
-
-    def _refuse(self, name: str) -> None:
-        if self._python_device.type == "cuda":
-            raise cuda_errors.unsupported(f"Generator.{name}", "Use get_state and set_state.")
+    # CUDA's generator counts in another way than the CPU's.
+    get_offset = _cpu_only("get_offset")
+    set_offset = _cpu_only("set_offset")
+    graphsafe_get_state = _cpu_only("graphsafe_get_state")
+    graphsafe_set_state = _cpu_only("graphsafe_set_state")
 
     def __reduce__(self) -> Any:
         return _rebuilt, (str(self._python_device), self.get_state())
 
 
-# A learner who prints one sees what torch shows.
-DeviceGenerator.__module__, DeviceGenerator.__name__, DeviceGenerator.__qualname__ = (
-    "torch._C",
-    "Generator",
-    "Generator",
-)
+DeviceGenerator.__module__ = "torch._C"
+DeviceGenerator.__name__ = DeviceGenerator.__qualname__ = "Generator"
 
 
 def generator_kind(generator: Any) -> str:
-    """The kind of device that a generator was made for; torch's own are the CPU's."""
+    """Return the kind of device that a generator was made for; torch's own are the CPU's."""
     device: torch.device = getattr(generator, "_python_device", CPU)
     return device.type
 
@@ -94,7 +86,7 @@ def _rebuilt(device: str, state: torch.Tensor) -> DeviceGenerator:
 
 
 class DefaultGenerators(Sequence[torch.Generator]):
-    """Stands in for `torch.cuda.default_generators`: each GPU's own."""
+    """`torch.cuda.default_generators`: each GPU's own."""
 
     def __len__(self) -> int:
         return len(active_machine().gpus)
@@ -105,37 +97,37 @@ class DefaultGenerators(Sequence[torch.Generator]):
 
 
 def _gpu(device: Any) -> VirtualGpu:
-    """As torch.cuda.random reads its argument: `cuda` is the current GPU, -1 too."""
+    """Return the GPU as torch.cuda.random reads its argument: `cuda` is the current GPU, -1 too."""
     machine = active_machine()
     machine.start()
     return machine.gpus[python_device("cuda" if device in (None, -1) else device).index]
 
 
-def _put_off() -> bool:
-    """Whether CUDA would keep a seed for its start, which never comes: without GPUs, and in a forked child."""
+def _is_queued() -> bool:
+    """Return True if CUDA would queue a seed for its start, which never comes: without GPUs, and in a forked child."""
     machine = active_machine()
     return machine.in_bad_fork or not machine.gpus
 
 
 def manual_seed(seed: int) -> None:
-    if not _put_off():
+    if not _is_queued():
         active_machine().current.generator.manual_seed(int(seed))
 
 
 def manual_seed_all(seed: int) -> None:
-    if not _put_off():
+    if not _is_queued():
         for gpu in active_machine().gpus:
             gpu.generator.manual_seed(int(seed))
 
 
 def seed() -> None:
-    if not _put_off():
+    if not _is_queued():
         active_machine().current.generator.seed()
 
 
 def seed_all() -> None:
     gpus = active_machine().gpus
-    if not _put_off():
+    if not _is_queued():
         manual_seed_all(gpus[0].generator.seed())
 
 
@@ -152,7 +144,7 @@ def get_rng_state_all() -> list[torch.Tensor]:
 
 
 def set_rng_state(new_state: torch.Tensor, device: Any = "cuda") -> None:
-    if not _put_off():
+    if not _is_queued():
         _gpu(device).generator.set_state(new_state)
 
 

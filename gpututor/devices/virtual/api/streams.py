@@ -1,4 +1,4 @@
-"""`torch.Stream`, `torch.Event` and those of `torch.cuda`: work and marks on the clock of a virtual GPU.
+"""`torch.Stream`, `torch.Event` and those of `torch.cuda`, on the clock of a virtual GPU.
 
 Those of the CPU do nothing, as ever.
 """
@@ -6,6 +6,7 @@ Those of the CPU do nothing, as ever.
 from __future__ import annotations
 
 import ctypes
+from functools import wraps
 from itertools import count
 from typing import Any, cast
 
@@ -18,6 +19,7 @@ from gpututor.devices.virtual.clock.timeline import WHOLE, EventMarker
 from gpututor.devices.virtual.execution import waits
 from gpututor.devices.virtual.execution.launch import kernel_of_length
 from gpututor.devices.virtual.machine import VirtualGpu, VirtualMachine, active_machine
+from gpututor.hardware.scenario import ACCELERATORS
 
 _real_stream: Any = torch.Stream
 CUDA = 1
@@ -30,17 +32,16 @@ _OTHERS = "Streams of other libraries are not there: make one by torch.cuda.Stre
 
 
 def gpu_meant(call: str, device: Any) -> VirtualGpu | None:
-    """The GPU that a device means, None the current one; None for a device without streams of its own, as the CPU.
+    """Return the GPU of a device, None being the current one; None for a device without streams, as the CPU.
 
     Raises `NotImplementedError` for an accelerator that only reports itself available.
     """
     backends = active_machine().backends
     if device is None or isinstance(device, int):
-        kind = next((one for one in ("cuda", "mps", "xpu") if one in backends), "cpu")
+        kind = next((kind for kind in ACCELERATORS if kind in backends), "cpu")
         index = device
     else:
-        found = torch.device(device)
-        kind, index = found.type, found.index
+        kind, index = torch.device(device).type, torch.device(device).index
     if kind == "cuda" and "cuda" in backends:
         return gpu_of(index)
     if kind in backends:
@@ -48,10 +49,24 @@ def gpu_meant(call: str, device: Any) -> VirtualGpu | None:
     return None
 
 
-class Stream(_real_stream):  # type: ignore[misc]
-    """Stands in for `torch.Stream`, as its base class too.
+def _on_gpu_only(method: Any) -> Any:
+    """Call the real class's method of the same name for a stream or event that is not on a virtual GPU."""
+    name = method.__name__
 
-    A new one is the next of its GPU's pool: see `pools`. `stream_id`, `device_index` and `device` are C++'s own.
+    @wraps(method)
+    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if self._on_gpu:
+            return method(self, *args, **kwargs)
+        real = _real_stream if isinstance(self, _real_stream) else _real_event
+        return getattr(real, name)(self, *(value for value in args if value is not None), **kwargs)
+
+    return call
+
+
+class Stream(_real_stream):  # type: ignore[misc]
+    """`torch.Stream`, as a base class too.
+
+    A new stream is the next of its GPU's pool: see `waits`. `stream_id`, `device_index` and `device` are C++'s own.
     """
 
     _call = "torch.Stream"
@@ -69,7 +84,7 @@ class Stream(_real_stream):  # type: ignore[misc]
 
     @classmethod
     def _numbered(cls, gpu: VirtualGpu, number: int) -> Any:
-        """The stream with that number on the clock."""
+        """Return the stream with that number on the clock."""
         return _real_stream.__new__(cls, stream_id=waits.id_of(number), device_index=gpu.index, device_type=CUDA)
 
     @property
@@ -77,44 +92,36 @@ class Stream(_real_stream):  # type: ignore[misc]
         return bool(self.device_type == CUDA)
 
     def _place(self) -> tuple[VirtualMachine, VirtualGpu, int]:
-        """The machine, the GPU and the number of the stream on the clock."""
+        """Return the machine, the GPU and the number of the stream on the clock."""
         machine = active_machine("stream")
         return machine, machine.gpu(self.device_index), waits.number_of(self.stream_id)
 
+    @_on_gpu_only
     def query(self) -> bool:
-        """Whether all work that it was given is done by now."""
-        if not self._on_gpu:
-            return bool(super().query())
+        """Return True if all its work is done by now."""
         machine, gpu, number = self._place()
         waits.check_capture(machine, gpu, number)
         return machine.clock.is_idle(gpu.index, number)
 
+    @_on_gpu_only
     def synchronize(self) -> None:
-        """The host waits for all work that it was given."""
-        if not self._on_gpu:
-            super().synchronize()
-            return
+        """Wait on the host for all its work."""
         machine, gpu, number = self._place()
         execution.synchronize(machine, gpu, f"{self._call}.synchronize", number)
 
+    @_on_gpu_only
     def wait_event(self, event: Any) -> None:
-        """Later work of this stream waits for the event; the host does not."""
-        if not self._on_gpu:
-            super().wait_event(event)
-            return
+        """Let later work of this stream wait for the event; the host does not wait."""
         event.wait(self)
 
+    @_on_gpu_only
     def wait_stream(self, stream: Any) -> None:
-        """Later work of this stream waits for all that `stream` has been given so far."""
-        if not self._on_gpu:
-            super().wait_stream(stream)
-            return
+        """Let later work of this stream wait for all earlier work of `stream`."""
         self.wait_event(stream.record_event())
 
+    @_on_gpu_only
     def record_event(self, event: Any = None) -> Any:
-        """Record an event, a new one unless it is given, after all work that this stream has been given."""
-        if not self._on_gpu:
-            return super().record_event(event)
+        """Record an event, by default a new one, after all earlier work of this stream."""
         if event is None:
             event = self._new_event()
         event.record(self)
@@ -131,15 +138,14 @@ class Stream(_real_stream):  # type: ignore[misc]
 
     @property
     def native_handle(self) -> int:
-        """What stands for a `cudaStream_t`: 0 for the default stream, else a number of its own."""
+        """The number in place of a `cudaStream_t`: 0 for the default stream."""
         return waits.handle_of(self.device_index, waits.number_of(self.stream_id))
 
     def __enter__(self) -> Any:
         if self._on_gpu:
             machine, gpu, _ = self._place()
-            before = (machine.current.index, machine.stream_of(gpu))
-            # Blocks may be nested, with one object.
-            self.__dict__.setdefault("_before", []).append(before)
+            # A list: blocks may be nested, with one object.
+            self.__dict__.setdefault("_before", []).append((machine.current.index, machine.stream_of(gpu)))
             make_current(self)
         return self
 
@@ -147,7 +153,7 @@ class Stream(_real_stream):  # type: ignore[misc]
         if self._on_gpu:
             machine, gpu, _ = self._place()
             device_index, number = self.__dict__["_before"].pop()
-            set_number(machine, gpu, number)
+            machine.per_thread.streams[gpu.index] = number
             machine.set_current(device_index)
 
     def __eq__(self, other: object) -> bool:
@@ -161,21 +167,16 @@ Stream.__module__ = "torch"
 
 
 def make_current(stream: Any) -> None:
-    """Work of this thread goes to `stream` from now on, and its GPU is the current one."""
+    """Make `stream` and its GPU the current ones of this thread."""
     machine, gpu, number = stream._place()
-    set_number(machine, gpu, number)
+    machine.per_thread.streams[gpu.index] = number
     machine.set_current(gpu.index)
 
 
-def set_number(machine: VirtualMachine, gpu: VirtualGpu, number: int) -> None:
-    """Make the stream with that number the current one of a GPU, for this thread."""
-    machine.per_thread.streams[gpu.index] = number
-
-
 class Event(_real_event):  # type: ignore[misc]
-    """Stands in for `torch.Event`, as its base class too: C++ takes a virtual GPU's for one of the CPU.
+    """`torch.Event`, as a base class too: C++ takes a virtual GPU's for an event of the CPU.
 
-    Recording it again forgets where it was; who waits for it, waits for where it was then.
+    Recording it again moves it; earlier waits keep the earlier place.
     """
 
     _call = "torch.Event"
@@ -183,12 +184,12 @@ class Event(_real_event):  # type: ignore[misc]
     _timing = False
     _clock: MachineClock | None = None
     _mark: EventMarker | None = None
-    """Where it was recorded; None before."""
+    """The place where it was recorded; None before."""
     _gpu: int = -1
     _stream: int = 0
     _handle: int = 0
     _captured = False
-    """Whether it was last recorded in a capture, as part of a graph."""
+    """True if it was last recorded in a capture, as part of a graph."""
 
     def __new__(
         cls, device: Any = None, *, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False
@@ -216,11 +217,9 @@ class Event(_real_event):  # type: ignore[misc]
     def event_id(self) -> int:
         return self._handle
 
+    @_on_gpu_only
     def record(self, stream: Any = None) -> None:
-        """Mark the place after all work that `stream`, None for the current one, has been given."""
-        if not self._on_gpu:
-            super().record(*(() if stream is None else (stream,)))
-            return
+        """Record it after all earlier work of `stream`, None for the current one."""
         machine, gpu, number = self._stream_meant(stream)
         if self._gpu not in (-1, gpu.index):
             raise cuda_errors.event_of_another_device(self._gpu, gpu.index)
@@ -232,11 +231,9 @@ class Event(_real_event):  # type: ignore[misc]
         self._clock, self._gpu, self._stream = machine.clock, gpu.index, number
         self._handle = self._handle or next(_handles)
 
+    @_on_gpu_only
     def wait(self, stream: Any = None) -> None:
-        """Later work of `stream`, None for the current one, waits for this event; the host does not."""
-        if not self._on_gpu:
-            super().wait(*(() if stream is None else (stream,)))
-            return
+        """Let later work of `stream`, None for the current one, wait for this event; the host does not wait."""
         machine, gpu, number = self._stream_meant(stream)
         mark = self._place(machine)
         if mark is None:
@@ -249,10 +246,9 @@ class Event(_real_event):  # type: ignore[misc]
         else:
             machine.clock.wait_for(gpu.index, number, mark)
 
+    @_on_gpu_only
     def query(self) -> bool:
-        """Whether all work before it is done by now; true where it was never recorded."""
-        if not self._on_gpu:
-            return bool(super().query())
+        """Return True if all work before it is done by now, or if it was never recorded."""
         machine = active_machine("event")
         mark = self._recorded(machine)
         if mark is None:
@@ -260,23 +256,20 @@ class Event(_real_event):  # type: ignore[misc]
         waits.check_capture(machine)
         return machine.clock.is_reached(self._gpu, mark)
 
+    @_on_gpu_only
     def synchronize(self) -> None:
-        """The host waits until all work before it is done."""
-        if not self._on_gpu:
-            super().synchronize()
-            return
+        """Wait on the host until all work before it is done."""
         machine = active_machine("event")
         mark = self._recorded(machine)
         if mark is not None:
             execution.wait_for_mark(machine, machine.gpu(self._gpu), f"{self._call}.synchronize", self._stream, mark)
 
+    @_on_gpu_only
     def elapsed_time(self, end_event: Any) -> float:
-        """Milliseconds from this event to `end_event`; raises torch's errors where there is no such time.
+        """Return the milliseconds from this event to `end_event`. Raises torch's errors if there is no such time.
 
-        As `CUDAEvent::elapsed_time` (c10/cuda/CUDAEvent.h); 2.9 to 2.13 ask in this order.
+        Checks as `CUDAEvent::elapsed_time` (c10/cuda/CUDAEvent.h), in the order of 2.9 to 2.13.
         """
-        if not self._on_gpu:
-            return float(super().elapsed_time(end_event))
         machine = active_machine("event")
         if not (self._timing and end_event._timing):
             raise ValueError("Both events must be created with argument 'enable_timing=True'.")
@@ -312,13 +305,13 @@ class Event(_real_event):  # type: ignore[misc]
         return machine, machine.gpu(stream.device_index), waits.number_of(stream.stream_id)
 
     def _place(self, machine: VirtualMachine) -> EventMarker | None:
-        """Where it was recorded; raises `RuntimeError` for another machine's."""
+        """Return the place where it was recorded. Raises `RuntimeError` for another machine's."""
         if self._mark is not None and self._clock is not machine.clock:
             raise cuda_errors.left_over_event()
         return self._mark
 
     def _recorded(self, machine: VirtualMachine) -> EventMarker | None:
-        """The same, for who asks about its time: one that is part of a graph has none."""
+        """Return the same for questions about its time, which an event of a graph does not have."""
         mark = self._place(machine)
         if self._captured:
             raise cuda_errors.captured_event()
@@ -326,8 +319,6 @@ class Event(_real_event):  # type: ignore[misc]
 
 
 class CudaEvent(Event):
-    """Stands in for `torch.cuda.Event`."""
-
     _call = "torch.cuda.Event"
 
     def __new__(
@@ -358,8 +349,6 @@ for _kind, _module in ((Event, "torch"), (CudaEvent, "torch.cuda.streams")):
 
 
 class CudaStream(Stream):
-    """Stands in for `torch.cuda.Stream`."""
-
     _call = "torch.cuda.Stream"
 
     def __new__(cls, device: Any = None, priority: int = 0, **options: Any) -> Any:
@@ -383,7 +372,7 @@ class CudaStream(Stream):
 
     @staticmethod
     def priority_range() -> tuple[int, int]:
-        """(the least, the most urgent) of those that PyTorch uses."""
+        """Return (the least, the most urgent) priority that PyTorch uses."""
         active_machine().start()
         return 0, 1 - waits.PRIORITIES
 
@@ -411,7 +400,7 @@ CudaStream.__module__, CudaStream.__name__, CudaStream.__qualname__ = "torch.cud
 
 
 def current_stream(device: Any = None) -> CudaStream:
-    """This thread's current stream of a GPU, None for the current one."""
+    """Return this thread's current stream of a GPU, None for the current one."""
     gpu = gpu_of(device)
     return cast(CudaStream, CudaStream._numbered(gpu, active_machine().stream_of(gpu)))
 
@@ -421,25 +410,24 @@ def default_stream(device: Any = None) -> CudaStream:
 
 
 def current_generic_stream(index: int) -> Stream:
-    """What `torch.accelerator.current_stream` gives: not one of torch.cuda's own class."""
+    """Return the current stream for `torch.accelerator.current_stream`, which is not of torch.cuda's own class."""
     gpu = gpu_of(index)
     return cast(Stream, Stream._numbered(gpu, active_machine().stream_of(gpu)))
 
 
 def set_stream_by_id(stream_id: int, device_index: int, device_type: int) -> None:
-    """Stands in for `torch.cuda._set_stream_by_id`, which `set_stream` and `StreamContext` call."""
     make_current(Stream(stream_id=stream_id, device_index=device_index, device_type=device_type))
 
 
 def current_stream_data(index: int) -> tuple[int, int, int]:
-    """(stream_id, device_index, device_type) of the current stream, as C++ gives them."""
-    found = current_stream(index)
-    return found.stream_id, found.device_index, found.device_type
+    """Return (stream_id, device_index, device_type) of the current stream, as C++ does."""
+    stream = current_stream(index)
+    return stream.stream_id, stream.device_index, stream.device_type
 
 
 def default_stream_data(index: int) -> tuple[int, int, int]:
-    found = default_stream(index)
-    return found.stream_id, found.device_index, found.device_type
+    stream = default_stream(index)
+    return stream.stream_id, stream.device_index, stream.device_type
 
 
 def current_raw_stream(index: int) -> int:
@@ -447,14 +435,14 @@ def current_raw_stream(index: int) -> int:
 
 
 def is_current_stream_capturing() -> bool:
-    """Whether work of this thread is recorded into a graph; asks for no GPU where there is none."""
+    """Return True if work of this thread is recorded into a graph, without starting CUDA."""
     machine = active_machine()
     capture = machine.capture
     return capture is not None and capture.takes(machine.current.index, machine.stream_of(machine.current))
 
 
 def sleep(cycles: int) -> None:
-    """Stands in for `torch.cuda._sleep`: a kernel of one thread that counts cycles of the GPU's highest clock."""
+    """Run a kernel of one thread that counts cycles of the GPU's highest clock."""
     gpu = gpu_of()
     nanoseconds = round(int(cycles) * 1e6 / gpu.spec.clock_khz)
     kernel_of_length(active_machine(), gpu, "torch.cuda._sleep", nanoseconds, WHOLE // gpu.spec.multiprocessors)

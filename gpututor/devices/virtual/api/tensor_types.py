@@ -46,7 +46,7 @@ class DeviceTensorType(type):
         )
 
     def __call__(cls, *args: Any, **kwargs: Any) -> torch.Tensor:
-        """The legacy constructor: sizes make a tensor without values, one sequence or tensor gives them."""
+        """Run the legacy constructor: sizes make a tensor without values; a sequence or tensor has the values."""
         if cls.is_sparse:
             raise cuda_errors.unsupported(
                 f"{cls.__module__}.{cls.__name__}(...) with these arguments", "Use torch.tensor."
@@ -63,11 +63,10 @@ TENSOR_TYPES = {f"{kind}Tensor": _type(kind, "torch.cuda", torch.strided) for ki
 SPARSE_TENSOR_TYPES = {
     f"{kind}Tensor": _type(kind, "torch.cuda.sparse", torch.sparse_coo) for kind in _DTYPES if kind != "Bool"
 }
-STORAGE_TYPES = (*(f"{kind}Storage" for kind in _DTYPES), "ComplexDoubleStorage", "ComplexFloatStorage")
 
 
 def parse_tensor_type(wanted: Any) -> tuple[str | None, torch.dtype] | None:
-    """The kind of device and the dtype that `Tensor.type(wanted)` means; no device for a dtype, None for no type."""
+    """Return device type and dtype for `Tensor.type(wanted)`; no device for a dtype, None for no type."""
     if isinstance(wanted, torch.dtype):
         return None, wanted
     if isinstance(wanted, DeviceTensorType):
@@ -91,12 +90,11 @@ def _refuse_sparse(module: str) -> None:
 
 
 def set_default_tensor_type(t: Any) -> None:
-    """Stands in for `torch.set_default_tensor_type`: a device's type is a default dtype and a default device."""
-    found = None if isinstance(t, torch.dtype) else parse_tensor_type(t)
-    if found is None or found[0] is None:
+    """Set the default dtype and the default device for a device's type."""
+    device, dtype = (None, None) if isinstance(t, torch.dtype) else parse_tensor_type(t) or (None, None)
+    if device is None or dtype is None:
         _real_set_default(t)
         return
-    device, dtype = found
     if not dtype.is_floating_point:
         raise TypeError("only floating-point types are supported as the default type")
     torch.set_default_dtype(dtype)
@@ -108,9 +106,12 @@ def legacy_new(dtype: torch.dtype, device: torch.device, args: tuple[Any, ...], 
 
     `options` may name another GPU. Raises `NotImplementedError` for tensors and named arguments.
     """
-    given = options.get("device")
-    if given is not None:
-        device = _gpu_meant(given)
+    if options.get("device") is not None:
+        device = meant_device(options["device"])
+        if device.type != "cuda":
+            raise RuntimeError(
+                f"legacy constructor expects device type: cuda but device type: {device.type} was passed"
+            )
     first = args[0] if args else None
     on_storage = len(args) == 1 and (isinstance(first, VirtualStorage) or torch.is_storage(first))
     if options.keys() - {"device"} or isinstance(first, Tensor):
@@ -133,15 +134,8 @@ def _is_length(value: Any) -> bool:
     return hasattr(value, "__index__") and not hasattr(value, "__len__")
 
 
-def _gpu_meant(given: Any) -> torch.device:
-    device = meant_device(given)
-    if device.type != "cuda":
-        raise RuntimeError(f"legacy constructor expects device type: cuda but device type: {device.type} was passed")
-    return device
-
-
 def refuse_apply(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Refuse `apply_`, `map_` and `map2_` on a GPU: Python for each element (torch/csrc/utils/tensor_apply.cpp)."""
+    """Refuse `apply_`, `map_` and `map2_` on a GPU, as torch/csrc/utils/tensor_apply.cpp does."""
     tensors = [value for value in (*args, *kwargs.values()) if isinstance(value, Tensor)]
     if not any(type(tensor) is VirtualTensor for tensor in tensors):
         return func(*args, **kwargs)
@@ -152,14 +146,14 @@ def refuse_apply(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> An
 
 
 def convert_type(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """`tensor.type(...)`: another dtype, or a type with its device."""
+    """Convert a tensor to another dtype, or to a type with its device."""
     wanted = args[1] if len(args) > 1 else kwargs.get("dtype")
     if wanted is None:
         return func(*args, **kwargs)
-    found = parse_tensor_type(wanted)
-    if found is None:
+    parsed = parse_tensor_type(wanted)
+    if parsed is None:
         raise ValueError(f"invalid type: {str(wanted)!r}")  # torch/csrc/autograd/python_variable_methods.cpp
-    kind, dtype = found
+    kind, dtype = parsed
     non_blocking = args[2] if len(args) > 2 else kwargs.get("non_blocking", False)
     options: dict[str, Any] = {"dtype": dtype, "non_blocking": non_blocking}
     if kind is not None and args[0].device.type != kind:
@@ -168,7 +162,7 @@ def convert_type(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> An
 
 
 class HostTensorType(type):
-    """The class of the stand-ins: each is as good as the type that it stands for, and equal to it."""
+    """The class of stand-ins for `torch.FloatTensor` and its like, equal to the real types."""
 
     real: Any
 
@@ -194,10 +188,9 @@ class HostTensorType(type):
         return hash(cls.real)
 
 
-_KINDS = ("Float", "Double", "Half", "BFloat16", "Byte", "Char", "Short", "Int", "Long", "Bool")
 HOST_TENSOR_TYPES = {
     f"{kind}Tensor": HostTensorType(
         f"{kind}Tensor", (), {"__module__": "torch", "real": getattr(torch, f"{kind}Tensor")}
     )
-    for kind in _KINDS
+    for kind in _DTYPES
 }

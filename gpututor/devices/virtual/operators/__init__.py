@@ -1,1 +1,1 @@
-"""What happens to each operator: where its tensors are, how it is run, and what is written down."""
+"""Operators: find the devices of their tensors, run them on the CPU, and record the work of a GPU."""

@@ -22,11 +22,11 @@ from gpututor.devices.virtual.tensors.tensor import Hooks, VirtualTensor
 def run(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Run the kernel that CUDA would choose, or the CPU's where no argument is on a GPU, with both modes on."""
     given = torch_private.tree_leaves((args, kwargs))
-    if any(isinstance(one, torch.Tensor) and torch_private.is_fake(one) for one in given):
+    if any(isinstance(value, torch.Tensor) and torch_private.is_fake(value) for value in given):
         return func(*args, **kwargs)
-    for one in given:
-        if type(one) is VirtualTensor:
-            active_machine().home(one._device)
+    for value in given:
+        if type(value) is VirtualTensor:
+            active_machine().home(value._device)
     key = _backend(given)
     kernel = torch_private.kernel_of(func, key)
     if kernel is None:
@@ -39,17 +39,15 @@ def run(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 
 
 def _backend(given: list[Any]) -> str:
-    """The dispatch key of the device that the tensors, or else a `device` argument, are on."""
-    kinds = {one.device.type for one in given if isinstance(one, torch.Tensor)}
-    kinds = kinds or {one.type for one in given if isinstance(one, torch.device)}
-    if "cuda" in kinds or (kinds == {"meta"} and any(_is_virtual(one) for one in given)):
+    """Return the dispatch key of the device of the tensors, or else of a `device` argument."""
+    kinds = {value.device.type for value in given if isinstance(value, torch.Tensor)}
+    kinds = kinds or {value.type for value in given if isinstance(value, torch.device)}
+    # C++ calls a virtual GPU meta:0.
+    if "cuda" in kinds or (
+        kinds == {"meta"} and any(isinstance(value, torch.device) and value.index is not None for value in given)
+    ):
         return "CUDA"
     return "Meta" if kinds == {"meta"} else "CPU"
-
-
-def _is_virtual(value: Any) -> bool:
-    """C++ calls a virtual GPU meta:0."""
-    return isinstance(value, torch.device) and value.index is not None
 
 
 _real_impl: Any = torch.library.Library.impl
@@ -59,7 +57,7 @@ _real_py_impl: Any = torch_private.OPERATOR_BASE.py_impl
 
 def impl(self: Any, op_name: Any, fn: Any, dispatch_key: str = "", **options: Any) -> Any:
     """Stand in for `torch.library.Library.impl`, which could replace the kernels that compute a GPU's values."""
-    if self.ns in TORCHS_OWN and not _torch_asks(sys._getframe(1)):
+    if self.ns in TORCHS_OWN and not _is_own_call(sys._getframe(1)):
         raise cuda_errors.unsupported(
             f"torch.library.Library.impl for an operator of torch's own namespace {self.ns}",
             "Define an operator in a namespace of your own.",
@@ -69,20 +67,20 @@ def impl(self: Any, op_name: Any, fn: Any, dispatch_key: str = "", **options: An
 
 def fallback(self: Any, fn: Any, dispatch_key: str = "", **options: Any) -> Any:
     """Stand in for `torch.library.Library.fallback`, which would see every operator of torch below the devices."""
-    if not _torch_asks(sys._getframe(1)):
+    if not _is_own_call(sys._getframe(1)):
         raise cuda_errors.unsupported("torch.library.Library.fallback", "Use a TorchDispatchMode.")
     return _real_fallback(self, fn, dispatch_key, **options)
 
 
 def py_impl(self: Any, k: Any) -> Any:
     """Stand in for `OpOverload.py_impl`, which could replace the CPU's kernels too."""
-    if isinstance(self, torch_private.OPERATOR) and self.namespace in TORCHS_OWN and not _torch_asks(sys._getframe(1)):
+    if isinstance(self, torch_private.OPERATOR) and self.namespace in TORCHS_OWN and not _is_own_call(sys._getframe(1)):
         raise cuda_errors.unsupported(f"py_impl of torch.ops.{self}", "Define an operator in a namespace of your own.")
     return _real_py_impl(self, k)
 
 
-def _torch_asks(frame: FrameType | None) -> bool:
-    """Say if torch, which imports some modules late, or the virtual GPU registers for itself."""
+def _is_own_call(frame: FrameType | None) -> bool:
+    """Return True if torch, which imports some modules late, or the virtual GPU itself registers."""
     while frame is not None:
         module = str(frame.f_globals.get("__name__"))
         if module not in ("torch.library", "torch._ops") and not module.startswith("torch._library."):

@@ -1,4 +1,4 @@
-"""Dispatch: runs one operator on the virtual GPU."""
+"""Dispatch: runs an operator on the virtual GPU."""
 
 from __future__ import annotations
 
@@ -14,37 +14,33 @@ from gpututor.devices.virtual.execution.prices import tensors_of
 from gpututor.devices.virtual.machine import active_machine, is_on, python_device
 from gpututor.devices.virtual.operator_registry import OPERATORS, RULES, Operator, describe, operator_of
 from gpututor.devices.virtual.operators import custom_operators, fallbacks, graph_replay, operands, shape_only
+from gpututor.devices.virtual.operators.fallbacks import check_dtype, draw, in_cudas_name
 from gpututor.devices.virtual.operators.operands import UnwrappedArguments, bytes_of, follow_host, fresh, resolved, wrap
-from gpututor.devices.virtual.operators.random_numbers import draw
 from gpututor.devices.virtual.operators.shape_only import WIDEST, could_fill, could_grow, forecast
 from gpututor.devices.virtual.operators.sparse import run_sparse
-from gpututor.devices.virtual.operators.unsupported_dtypes import check_dtype, in_cudas_name
 from gpututor.devices.virtual.tensors.moves import pin
 from gpututor.devices.virtual.tensors.tensor import VirtualTensor, on_device
 
-
-def numbers_as_tensors(func: Any, args: tuple[Any, ...]) -> tuple[Any, ...] | None:
-    """The arguments with a CPU tensor in the place of each number that the operator takes as a tensor; None if none."""
-    declared = func._schema.arguments
-    found = False
-    settled = []
-    for value, argument in zip(args, declared, strict=False):
-        if type(value) in (int, float, bool) and isinstance(argument.type, torch.TensorType):
-            found = True
-            value = torch.scalar_tensor(value, dtype=_dtype_of(value))
-        settled.append(value)
-    return tuple(settled) if found else None
+_SCALAR_DTYPES = {bool: torch.bool, int: torch.int64, float: torch.float64}
 
 
-def _dtype_of(value: Any) -> torch.dtype:
-    return {bool: torch.bool, int: torch.int64}.get(type(value), torch.float64)
+def _numbers_as_tensors(func: Any, args: tuple[Any, ...]) -> tuple[Any, ...] | None:
+    """Return the arguments with CPU tensors for numbers that the operator takes as tensors; None if there are none."""
+    has_numbers = False
+    converted = []
+    for value, argument in zip(args, func._schema.arguments, strict=False):
+        if type(value) in _SCALAR_DTYPES and isinstance(argument.type, torch.TensorType):
+            has_numbers = True
+            value = torch.scalar_tensor(value, dtype=_SCALAR_DTYPES[type(value)])
+        converted.append(value)
+    return tuple(converted) if has_numbers else None
 
 
 Tensor = torch.Tensor
 _STRIDED = torch.strided
 _TO_COPY = torch.ops.aten._to_copy.default
 _READ_ON_HOST = (torch.ops.aten._local_scalar_dense.default, torch.ops.aten._is_all_true.default)
-"""No kernels, but the host reads values; views and the like do not."""
+"""Operators that are no kernels, but read values on the host; views and the like do not."""
 _ZERO_TENSOR = torch.ops.aten._efficientzerotensor.default
 
 
@@ -89,7 +85,7 @@ class DeviceMode(TorchDispatchMode):
         if VirtualTensor in types:
             return run(func, args, kwargs)
         if not is_on():
-            # A thread that outlived the block, maybe in the middle of a call.
+            # This thread outlived the block, maybe in the middle of a call.
             device = kwargs.get("device")
             if device is not None and device.type == "meta" and device.index is not None:
                 raise cuda_errors.switched_off()
@@ -106,10 +102,10 @@ class DeviceMode(TorchDispatchMode):
         try:
             out = op.call(*args, **kwargs)
         except (TypeError, RuntimeError):
-            settled = numbers_as_tensors(func, args)
-            if settled is None:
+            converted = _numbers_as_tensors(func, args)
+            if converted is None:
                 raise
-            out = op.call(*settled, **kwargs)
+            out = op.call(*converted, **kwargs)
         if (op.is_kernel or func in _READ_ON_HOST) and is_on() and active_machine().pending_copies:
             execution.races.on_host(active_machine(), tensors_of(args), op.written_among(args, kwargs))
         if op.is_kernel and is_on() and _device_of(out, args) == "cpu":
@@ -118,26 +114,26 @@ class DeviceMode(TorchDispatchMode):
 
 
 def _with_memory(value: Any) -> Any:
-    """One made before the virtual GPU was entered may have none, and a list may hold such."""
+    """Give memory to a tensor, or the tensors of a list, from before the virtual GPU was entered."""
     if type(value) is Tensor:
         return torch_private.with_memory(value)
     if type(value) is list and value and isinstance(value[0], Tensor):
-        return [_with_memory(one) for one in value]
+        return [_with_memory(tensor) for tensor in value]
     return value
 
 
 def _make_pinned(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """A factory of page-locked memory that no function mode saw, such as that of `save_on_cpu`."""
+    """Run a factory of page-locked memory that no function mode saw, such as that of `save_on_cpu`."""
     out = func(*args, **{**kwargs, "pin_memory": False})
     pin(out)
     return out
 
 
 def is_virtual_device(device: torch.device) -> bool:
-    """Whether C++ means a virtual GPU: it calls them meta:0, and cuda only where a default device says so."""
+    """Return True for a virtual GPU: C++ calls it meta:0, and cuda only for a default device."""
     if device.type == "meta":
         return device.index is not None
-    # Beside a real GPU, a kernel of a real tensor, such as those of its backward pass, asks for scratch memory on cuda.
+    # On a real GPU, kernels of real tensors, such as those of a backward pass, take scratch memory on cuda.
     return device.type == "cuda" and not (
         is_on() and active_machine().beside_real_gpu and torch_private.default_device() is None
     )
@@ -145,14 +141,14 @@ def is_virtual_device(device: torch.device) -> bool:
 
 def _device_of(out: Any, args: tuple[Any, ...]) -> str:
     for value in (out, *args):
-        found = value[0] if type(value) in (list, tuple) and value else value
-        if isinstance(found, Tensor):
-            return "" if torch_private.is_fake(found) else found.device.type
+        first = value[0] if type(value) in (list, tuple) and value else value
+        if isinstance(first, Tensor):
+            return "" if torch_private.is_fake(first) else first.device.type
     return ""
 
 
 def _composed(func: Any, op: Operator, args: Any, kwargs: dict[str, Any]) -> Any:
-    """Run an operator that calls others: the calls are seen, and this one is no kernel."""
+    """Run an operator that calls others: the calls are seen, and this operator is no kernel."""
     if op.custom:
         return custom_operators.run(func, tuple(args), kwargs)
     with DeviceMode():
@@ -160,7 +156,7 @@ def _composed(func: Any, op: Operator, args: Any, kwargs: dict[str, Any]) -> Any
 
 
 def run(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """One operator that has at least one virtual tensor among its arguments."""
+    """Run an operator that has at least one virtual tensor among its arguments."""
     op = OPERATORS.get(id(func)) or describe(func)
     if op.rule is not None:
         for value in args:
@@ -192,7 +188,7 @@ def run(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         gpu = machine.home(device)  # which says why it has none
     if inputs.sparse:
         if inputs.lazy:
-            hosts = [resolved(one) if isinstance(one, Tensor) else one for one in hosts]
+            hosts = [resolved(host) if isinstance(host, Tensor) else host for host in hosts]
         graph_replay.refuse_sparse(machine, gpu)
         return run_sparse(op, inputs.wrappers, hosts, kwargs, device)
     if kwargs and kwargs.get("device") is not None:
@@ -224,7 +220,7 @@ def run(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     else:
         out = shape_only.infer_outputs(op, hosts, kwargs)
         if large:
-            gpu.memory.expect_all([bytes_of(one) for one in tensors_of(out)])
+            gpu.memory.expect_all([bytes_of(result) for result in tensors_of(out)])
     if op.is_kernel:
         if machine.capture is not None:
             out = graph_replay.capture_operator(machine, gpu, op, inputs.wrappers, (hosts, kwargs), out)
@@ -232,20 +228,20 @@ def run(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if op.waits is not None and op.waits(args):
             execution.synchronize(machine, gpu, op.name, machine.stream_of(gpu))
     else:
-        # Memory that nothing writes to, or several views: as dear as a view.
+        # Memory that nothing writes to, or several views: costs as much as a view.
         machine.clock.host.spend(gpu.view_ns)
         gpu.memory.of_thread.writer = None
     if machine.capture is not None and op.is_kernel:
-        found = _on_its_device(op, inputs, args, out, device)
-        execution.races.captured(machine, gpu, op, inputs.wrappers, (hosts, kwargs), found)
-        return found
+        results = _on_its_device(op, inputs, args, out, device)
+        execution.races.captured(machine, gpu, op, inputs.wrappers, (hosts, kwargs), results)
+        return results
     return fresh(out, device) if op.is_fresh else _on_its_device(op, inputs, args, out, device)
 
 
 def _on_its_device(
     op: Operator, inputs: UnwrappedArguments, args: tuple[Any, ...], out: Any, device: torch.device
 ) -> Any:
-    """What the CPU gave, as the operator gives it on `device`."""
+    """Return the CPU's result as the operator returns it on `device`."""
     if op.returns_nothing:
         return None
     if op.is_fresh:
@@ -261,7 +257,7 @@ def _on_its_device(
 def _run_mixed(
     func: Any, op: Operator, inputs: UnwrappedArguments, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> Any:
-    """Tensors on several devices: CUDA moves indices and the values that they are given, and refuses the rest."""
+    """Run an operator on several devices: CUDA moves indices and the values put at them, and refuses the rest."""
     for wrapper in inputs.wrappers:
         active_machine().home(wrapper._device)
     if op.puts_at_indices and operands.has_strays(args):
@@ -274,26 +270,26 @@ def _run_mixed(
 
 
 def _put_with_strays(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """An assignment whose indices, or whose one value, are elsewhere than what it writes to: CUDA moves them there."""
+    """Run an assignment whose indices, or whose single value, are on another device: CUDA moves them to the target."""
     target, indices, value, *rest = args
     device = target.device
 
-    def beside_target(one: Tensor) -> Any:
-        return RULES[_TO_COPY](_TO_COPY, (one,), {"device": device})
+    def to_target(tensor: Tensor) -> Any:
+        return RULES[_TO_COPY](_TO_COPY, (tensor,), {"device": device})
 
-    moved = [beside_target(one) if operands.is_on_other_device(one, device) else one for one in indices]
+    indices = [to_target(index) if operands.is_on_other_device(index, device) else index for index in indices]
     if value.dim() == 0 and value.device != device:
-        value = beside_target(value)
-    settled = (target, moved, value, *rest)
-    if any(type(one) is VirtualTensor for one in (target, value)):
-        return run(func, settled, kwargs)
+        value = to_target(value)
+    moved = (target, indices, value, *rest)
+    if VirtualTensor in (type(target), type(value)):
+        return run(func, moved, kwargs)
     if is_on():
-        execution.host_kernel(active_machine(), operator_of(func), settled, bytes_of(settled), target)
-    return func(*settled, **kwargs)
+        execution.host_kernel(active_machine(), operator_of(func), moved, bytes_of(moved), target)
+    return func(*moved, **kwargs)
 
 
 def make(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """One operator that makes a tensor on a virtual GPU from none."""
+    """Run an operator that makes a tensor on a virtual GPU from none."""
     op = OPERATORS.get(id(func)) or describe(func)
     if op.rule is not None:
         return op.rule(func, args, kwargs)
@@ -315,13 +311,13 @@ def make(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     else:
         out = shape_only.infer_outputs(op, args, named)
         if large:
-            gpu.memory.expect_all([bytes_of(one) for one in tensors_of(out)])
+            gpu.memory.expect_all([bytes_of(result) for result in tensors_of(out)])
     if op.is_kernel:
         if machine.capture is not None:
             out = graph_replay.capture_operator(machine, gpu, op, (), (args, named), out)
         execution.kernel(machine, gpu, op, (), bytes_of(out), out, (args, named))
     else:
-        # Memory that nothing writes to, or several views: as dear as a view.
+        # Memory that nothing writes to, or several views: costs as much as a view.
         machine.clock.host.spend(gpu.view_ns)
         gpu.memory.of_thread.writer = None
     made = wrap(out, [], gpu.device)

@@ -1,7 +1,7 @@
-"""The values of a CUDA graph: each captured operator is computed again, into the tensors that it gave then.
+"""The values of a CUDA graph: each captured operator is computed again, into the tensors that it returned then.
 
-CUDA runs nothing during a capture. Here operators are computed, as their outputs are needed for what comes next; what
-they wrote to that was there before is put back at the end.
+CUDA runs nothing during a capture. Here operators are computed, as later operators need their outputs; earlier tensors
+that they wrote to are restored at the end.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _COPIES = ("aten::copy_", "aten::_to_copy")
 
 
 def _capture(machine: VirtualMachine, gpu: VirtualGpu) -> GraphCapture | None:
-    """The capture that takes what this thread does on `gpu`; raises CUDA's error where it has failed."""
+    """Return the capture that takes this thread's work on `gpu`, or None. Raises CUDA's error if it has failed."""
     capture = machine.capture
     if capture is None or not capture.takes(gpu.index, machine.stream_of(gpu)):
         return None
@@ -33,16 +33,16 @@ def _capture(machine: VirtualMachine, gpu: VirtualGpu) -> GraphCapture | None:
 
 
 def save_before(machine: VirtualMachine, gpu: VirtualGpu, op: Operator, args: Sequence[Any], kwargs: Any) -> None:
-    """An operator is about to be called on the CPU: what it writes to is put back when the capture ends."""
+    """Save what an operator is about to write to, for the end of the capture."""
     capture = _capture(machine, gpu)
     if capture is not None:
-        unsaid = (args[place] for place in op.facts.writes if place < len(args))
-        for one in (*op.written_among(args, kwargs), *unsaid):
-            _save(capture, one)
+        undeclared = (args[place] for place in op.facts.writes if place < len(args))
+        for tensor in (*op.written_among(args, kwargs), *undeclared):
+            _save(capture, tensor)
 
 
 def save_before_copy(machine: VirtualMachine, devices: tuple[torch.device, ...], target: Tensor) -> None:
-    """The same for a copy between `devices`."""
+    """Save the target of a copy between `devices`."""
     capture = _capture_of_copy(machine, devices)
     if capture is not None:
         _save(capture, target)
@@ -63,7 +63,7 @@ def _restore(storage: torch.UntypedStorage, saved: torch.UntypedStorage) -> None
 
 
 def forget_effects(capture: GraphCapture) -> None:
-    """Put everything back that the capture wrote to: on CUDA nothing has run so far."""
+    """Restore everything that the capture wrote to: on CUDA nothing has run so far."""
     with torch_private.host_only():
         for undo in capture.undo.values():
             undo()
@@ -72,43 +72,36 @@ def forget_effects(capture: GraphCapture) -> None:
 def capture_operator(
     machine: VirtualMachine, gpu: VirtualGpu, op: Operator, wrappers: Sequence[VirtualTensor], call: Any, out: Any
 ) -> Any:
-    """Remember an operator that was called on the CPU with `call`, as (arguments, keywords), and gave `out`.
+    """Remember an operator that was called on the CPU with `call`, as (arguments, keywords), and returned `out`.
 
-    `wrappers` are its virtual tensors. Returns what it gave, as the tensors that replays write to.
+    `wrappers` are its virtual tensors. Returns the results, as the tensors that replays write to.
     """
     capture = _capture(machine, gpu)
     if capture is None:
         return out
     if not machine.values:
-        capture.add(_nothing, (op.name,))
+        capture.add(lambda: None, (op.name,))
         return out
-    virtual = {id(one._host) for one in wrappers}
-    args, kwargs = torch_private.tree_map(lambda one: _at_capture(one, virtual), (tuple(call[0]), call[1]))
-    known = {
-        torch_private.storage_id(one) for one in torch_private.tree_leaves((args, kwargs)) if isinstance(one, Tensor)
-    }
+    virtual = {id(wrapper._host) for wrapper in wrappers}
+    # Of a CPU tensor that stands for a number, the graph stores its value at this time.
+    args, kwargs = torch_private.tree_map(
+        lambda value: value.clone() if isinstance(value, Tensor) and id(value) not in virtual else value,
+        (tuple(call[0]), call[1]),
+    )
+    known = _storages((args, kwargs))
     out = _resolved(out)
-    capture.own |= {
-        torch_private.storage_id(one) for one in torch_private.tree_leaves(out) if isinstance(one, Tensor)
-    } - known
+    capture.own |= _storages(out) - known
     capture.add(lambda: _write(_compute(op, args, kwargs, gpu), out, known), (op.name,))
     return out
 
 
-def _nothing() -> None:
-    """What a replay computes without values."""
-
-
-def _at_capture(value: Any, virtual: set[int]) -> Any:
-    """What a graph keeps of an argument: of a tensor that stands for a number, on the CPU, its value at that time."""
-    return value.clone() if isinstance(value, Tensor) and id(value) not in virtual else value
+def _storages(values: Any) -> set[int]:
+    return {torch_private.storage_id(leaf) for leaf in torch_private.tree_leaves(values) if isinstance(leaf, Tensor)}
 
 
 def _compute(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any], gpu: VirtualGpu) -> Any:
-    from gpututor.devices.virtual.operators.random_numbers import draw
-
     try:
-        return draw(op, args, kwargs, gpu.generator) if op.random else op.call(*args, **kwargs)
+        return fallbacks.draw(op, args, kwargs, gpu.generator) if op.random else op.call(*args, **kwargs)
     except fallbacks.REFUSALS as error:
         return fallbacks.retry(error, op, list(args), kwargs)
 
@@ -117,22 +110,22 @@ def keep_copy(machine: VirtualMachine, devices: tuple[torch.device, ...], target
     """Remember a copy between `devices`, from one CPU tensor to another."""
     capture = _capture_of_copy(machine, devices)
     if capture is not None:
-        capture.add(partial(_overwrite, target, source) if machine.values else _nothing, _COPIES)
+        capture.add(partial(_overwrite, target, source) if machine.values else lambda: None, _COPIES)
 
 
 def _capture_of_copy(machine: VirtualMachine, devices: tuple[torch.device, ...]) -> GraphCapture | None:
-    device = next((one for one in devices if one.type == "cuda"), None)
+    device = next((device for device in devices if device.type == "cuda"), None)
     return None if device is None else _capture(machine, machine.gpus[device.index])
 
 
 def refuse_sparse(machine: VirtualMachine, gpu: VirtualGpu) -> None:
-    """Raises `NotImplementedError` in a capture."""
+    """Raise `NotImplementedError` in a capture."""
     if _capture(machine, gpu) is not None:
         raise cuda_errors.unsupported("sparse tensors in CUDA graphs")
 
 
 def replay(steps: tuple[Callable[[], None], ...]) -> None:
-    """Compute everything again, in order; nothing of it is put on the clock."""
+    """Compute everything again, in order, without advancing the clock."""
     with torch.no_grad(), torch_private.host_only():
         for step in steps:
             step()
@@ -146,15 +139,15 @@ def _resolved(out: Any) -> Any:
     if type(out) is Tensor:
         return resolved(out)
     if type(out) in (list, tuple):
-        return type(out)(_resolved(one) for one in out)
+        return type(out)(_resolved(part) for part in out)
     return out
 
 
 def _write(new: Any, old: Any, known: set[int]) -> None:
-    """New values into the tensors of the capture; those that share memory with an input have them already."""
+    """Write new values into the tensors of the capture; those that share memory with an input have them already."""
     if isinstance(old, Tensor):
         if torch_private.storage_id(old) not in known:
             old.copy_(new)
     elif type(old) in (list, tuple):
-        for one_new, one_old in zip(new, old, strict=True):
-            _write(one_new, one_old, known)
+        for new_part, old_part in zip(new, old, strict=True):
+            _write(new_part, old_part, known)

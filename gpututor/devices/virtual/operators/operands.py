@@ -10,7 +10,7 @@ from gpututor.devices.virtual import execution, torch_private
 from gpututor.devices.virtual.machine import CPU, active_machine, is_on
 from gpututor.devices.virtual.operator_facts import device_checks
 from gpututor.devices.virtual.operator_registry import Operator
-from gpututor.devices.virtual.tensors import tensor
+from gpututor.devices.virtual.tensors import tensor as bits
 from gpututor.devices.virtual.tensors.sparse import blocks_for, known_blocks, sparse_on_device
 from gpututor.devices.virtual.tensors.tensor import VirtualTensor, on_device
 
@@ -22,30 +22,30 @@ _LEAVES = frozenset({int, float, bool, type(None), str, torch.dtype, torch.devic
 
 
 def bytes_of(value: Any) -> int:
-    """The bytes of the tensors in `value`, lists within lists included."""
+    """Return the bytes of the tensors in `value`, lists within lists included."""
     if isinstance(value, Tensor):
         return value.nbytes if value.layout is torch.strided else 0
     if type(value) is tuple or type(value) is list:
-        return sum(bytes_of(one) for one in value)
+        return sum(bytes_of(part) for part in value)
     return 0
 
 
 class UnwrappedArguments:
-    """What was found while the arguments were unwrapped."""
+    """Unwraps the arguments of an operator, and describes them."""
 
     __slots__ = ("device", "lazy", "mixed", "size_bytes", "sparse", "wrappers")
 
     def __init__(self) -> None:
         self.device: torch.device | None = None
         self.lazy = False
-        """Whether one of them has a conjugate or negative bit."""
+        """True if any of them has a conjugate or negative bit."""
         self.mixed = False
         self.size_bytes = 0
         self.sparse = False
         self.wrappers: list[VirtualTensor] = []
 
     def unwrap_all(self, args: Any, op: Operator) -> list[Any]:
-        """The positional arguments with CPU tensors in the place of virtual ones."""
+        """Return the positional arguments with CPU tensors in place of virtual ones."""
         hosts = list(args)
         for position, value in enumerate(args):
             kind = type(value)
@@ -66,21 +66,23 @@ class UnwrappedArguments:
         host = value._host
         if host.layout is torch.strided:
             self.size_bytes += host.nbytes
-            if tensor.seen and (host.is_conj() or host.is_neg()):
+            if bits.seen and (host.is_conj() or host.is_neg()):
                 self.lazy = True
         else:
             self.sparse = True
         return host
 
     def unwrap(self, value: Any, op: Operator, where: int | str) -> Any:
-        """`value` with CPU tensors in the place of virtual ones."""
+        """Return `value` with CPU tensors in place of virtual ones."""
         kind = type(value)
         if kind is VirtualTensor:
             return self._enter(value)
         if kind is list or kind is tuple:
             if not value or type(value[0]) in _NUMBERS:
                 return value
-            return [self._enter(one) if type(one) is VirtualTensor else self.unwrap(one, op, where) for one in value]
+            return [
+                self._enter(part) if type(part) is VirtualTensor else self.unwrap(part, op, where) for part in value
+            ]
         if not isinstance(value, Tensor):
             return value
         if value.dim() or op.facts.checks_scalars or where in op.written_places:
@@ -93,7 +95,7 @@ class UnwrappedArguments:
 
 
 def resolved(host: Tensor) -> Tensor:
-    """A new tensor has no conjugate or negative bit, though a CPU kernel may give it one; only complex ones do."""
+    """Resolve conjugate and negative bits, which a new tensor lacks, though a CPU kernel may set them."""
     if not host.dtype.is_complex and not host.is_neg():
         return host
     if host.is_conj():
@@ -102,14 +104,14 @@ def resolved(host: Tensor) -> Tensor:
 
 
 def fresh(out: Any, device: torch.device) -> Any:
-    """New tensors, each with a block of its own, on `device`."""
+    """Return new tensors, each with a block of its own, on `device`."""
     if type(out) is Tensor:
         return on_device(resolved(out), device)
-    return [on_device(resolved(one), device) for one in out]
+    return [on_device(resolved(host), device) for host in out]
 
 
 def wrap(out: Any, wrappers: list[VirtualTensor], device: torch.device) -> Any:
-    """What the CPU gave, on `device`: an argument comes back as itself, a view shares its block."""
+    """Return the CPU's results on `device`: an argument is returned itself, a view shares its block."""
     if isinstance(out, Tensor):
         if type(out) is VirtualTensor:
             return out
@@ -124,12 +126,12 @@ def wrap(out: Any, wrappers: list[VirtualTensor], device: torch.device) -> Any:
                 block = wrapper._block
         return on_device(resolved(out) if block is None else out, device, block)
     if type(out) is list or type(out) is tuple:
-        return type(out)([wrap(one, wrappers, device) for one in out])
+        return type(out)([wrap(part, wrappers, device) for part in out])
     return out
 
 
 def follow_host(wrapper: VirtualTensor) -> None:
-    """An operator changed the shape of the values in place: the wrapper follows, and its block grows."""
+    """Adapt the wrapper to values whose shape changed in place; its block grows."""
     host = wrapper._host
     wrapper._block.grow(host.untyped_storage().nbytes())
     if wrapper.size() != host.size() or wrapper.stride() != host.stride():
@@ -137,41 +139,38 @@ def follow_host(wrapper: VirtualTensor) -> None:
 
 
 def is_on_other_device(index: Any, device: torch.device) -> bool:
-    """Whether an index tensor is on a GPU other than `device`; CPU index tensors may stand anywhere."""
+    """Return True for an index tensor on a GPU other than `device`; CPU index tensors are allowed anywhere."""
     return isinstance(index, torch.Tensor) and index.is_cuda and index.device != device
 
 
 def has_strays(args: tuple[Any, ...]) -> bool:
-    """Whether the indices of an `index_put`, or its single value, are elsewhere than the tensor that it writes to."""
+    """Return True if indices of an `index_put`, or its single value, are on another GPU than the target."""
     target, indices, value = args[:3]
     device = target.device
-    return any(is_on_other_device(one, device) for one in indices) or (
+    return any(is_on_other_device(index, device) for index in indices) or (
         value.dim() == 0 and is_on_other_device(value, device)
     )
 
 
 def _tensors(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[tuple[str, torch.Tensor]]:
-    found = []
+    tensors = []
     # A wrapper looks at what it writes to before its inputs (torchgen/dest/register_dispatch_key.py).
     outs = [name for name in op.out_names if name in kwargs]
     others = [name for name in kwargs if name not in outs]
-    places: list[tuple[int | str, Any]] = [
-        *((name, kwargs[name]) for name in outs),
-        *enumerate(args),
-        *((name, kwargs[name]) for name in others),
-    ]
-    for where, value in places:
+    places: list[int | str] = [*outs, *range(len(args)), *others]
+    for where in places:
+        value = kwargs[where] if isinstance(where, str) else args[where]
         if where in op.host_places:
             continue
-        for one in value if isinstance(value, list | tuple) else [value]:
-            scalars_count = op.facts.checks_scalars or where in op.written_places
-            if isinstance(one, torch.Tensor) and (one.dim() or one.is_cuda or scalars_count):
-                found.append((op.argument(where), one))
-    return found
+        scalars_count = op.facts.checks_scalars or where in op.written_places
+        for part in value if isinstance(value, list | tuple) else [value]:
+            if isinstance(part, torch.Tensor) and (part.dim() or part.is_cuda or scalars_count):
+                tensors.append((op.argument(where), part))
+    return tensors
 
 
 def _wrapper_name(op: Operator, kernel: str, tensors: list[tuple[str, torch.Tensor]], of_operator: bool) -> str | None:
-    """What PyTorch's generator calls the C++ function that compares devices; None where no such one does.
+    """Return the name that PyTorch's generator gives the C++ function that compares devices, or None.
 
     A structured kernel's name ends with its overload's, another's begins with it
     (torchgen/dest/register_dispatch_key.py).
@@ -180,7 +179,7 @@ def _wrapper_name(op: Operator, kernel: str, tensors: list[tuple[str, torch.Tens
     if overload == "default":
         overload = ""
     ending = "_out" if of_operator and op.out_names else ""
-    key = "CUDA" if all(one.layout is torch.strided for _, one in tensors) else "SparseCUDA"
+    key = "CUDA" if all(tensor.layout is torch.strided for _, tensor in tensors) else "SparseCUDA"
     structured = f"wrapper_{key}_{kernel}{ending}" + (f"_{overload}" if overload else "")
     return next(
         (name for name in (structured, f"wrapper_{key}_{overload}_{kernel}{ending}") if name in device_checks()), None
@@ -196,9 +195,9 @@ def _is_pointwise(op: Operator) -> bool:
 
 
 def device_mismatch_error(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> RuntimeError | None:
-    """The error for an operator whose tensors are on more than one device.
+    """Return the error for an operator whose tensors are on more than one device.
 
-    None for one that compares no devices itself: those that it is made of do.
+    Returns None for an operator that compares no devices itself, as it is composed of others that do.
     """
     tensors = _tensors(op, args, kwargs)
     short = op.func.overloadpacket.__name__
@@ -218,12 +217,12 @@ def device_mismatch_error(op: Operator, args: tuple[Any, ...], kwargs: dict[str,
     kernel, renamed = op.facts.runs_as or short, op.facts.arguments
     if renamed:
         tensors = sorted(
-            [(renamed[name], one) for name, one in tensors if name in renamed],
+            [(renamed[name], tensor) for name, tensor in tensors if name in renamed],
             key=lambda pair: list(renamed.values()).index(pair[0]),
         )
-    if short in ("add", "add_") and any(one.layout is torch.sparse_coo for _, one in tensors):
+    if short in ("add", "add_") and any(tensor.layout is torch.sparse_coo for _, tensor in tensors):
         # add_out_sparse_cuda in aten/src/ATen/native/sparse/cuda/SparseCUDATensorMath.cu.
-        host = next((name for name, one in tensors if one.device.type == "cpu"), None)
+        host = next((name for name, tensor in tensors if tensor.device.type == "cpu"), None)
         if host is not None:
             return RuntimeError(f"add: expected '{host}' to be a CUDA tensor, but got a CPU tensor")
     if _is_pointwise(op) or op.facts.unnamed_check or short.startswith("_foreach"):
@@ -232,7 +231,7 @@ def device_mismatch_error(op: Operator, args: tuple[Any, ...], kwargs: dict[str,
     if wrapper is None:
         return None if op.made_of_others is not None else _two_devices(tensors)
     first = tensors[0][1].device
-    name, other = next((name, one.device) for name, one in tensors if one.device != first)
+    name, other = next((name, tensor.device) for name, tensor in tensors if tensor.device != first)
     return RuntimeError(
         f"Expected all tensors to be on the same device, but got {name} is on {other}, different from other tensors on "
         f"{first} (when checking argument in method {wrapper})"
@@ -240,8 +239,8 @@ def device_mismatch_error(op: Operator, args: tuple[Any, ...], kwargs: dict[str,
 
 
 def _two_devices(tensors: list[tuple[str, torch.Tensor]]) -> RuntimeError:
-    """TensorIterator's words: it takes the first GPU that it meets as the common device, wherever the CPU's stands."""
-    devices = list(dict.fromkeys(one.device for _, one in tensors))
+    """Return TensorIterator's error: its common device is the first GPU among the tensors, even after a CPU tensor."""
+    devices = list(dict.fromkeys(tensor.device for _, tensor in tensors))
     devices.sort(key=lambda device: device.type == "cpu")
     return RuntimeError(
         f"Expected all tensors to be on the same device, but found at least two devices, {devices[0]} and {devices[1]}!"

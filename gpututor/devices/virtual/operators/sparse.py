@@ -1,4 +1,4 @@
-"""Operators with a sparse tensor among their arguments or results: computed like others, the memory shared by parts."""
+"""Operators with sparse arguments or results: computed like others; memory is counted part by part."""
 
 from __future__ import annotations
 
@@ -25,14 +25,13 @@ Tensor = torch.Tensor
 
 
 def is_sparse(value: Any) -> bool:
-    """Whether `value` is a tensor, virtual or not, of a sparse layout."""
     if type(value) is VirtualTensor:
         return value._host.layout is not torch.strided
     return isinstance(value, Tensor) and value.layout is not torch.strided
 
 
 def run_sparse(op: Operator, wrappers: list[VirtualTensor], hosts: Any, kwargs: dict[str, Any], device: Any) -> Any:
-    """One operator on one device, with a sparse tensor among its arguments; `hosts` and `kwargs` hold CPU tensors."""
+    """Run an operator with a sparse argument on one device; `hosts` and `kwargs` hold CPU tensors."""
     if kwargs.get("device") is not None:
         wanted = python_device(kwargs["device"])
         if wanted.type != "cuda":
@@ -58,14 +57,14 @@ def run_sparse(op: Operator, wrappers: list[VirtualTensor], hosts: Any, kwargs: 
 
 
 def all_bytes(value: Any) -> int:
-    """The bytes of CPU tensors, sparse ones by their parts, lists included."""
+    """Return the bytes of CPU tensors, sparse ones by their parts, lists included."""
     if isinstance(value, Tensor):
         return sparse_bytes(value) if is_sparse(value) else value.nbytes
-    return sum(all_bytes(one) for one in value) if type(value) in (list, tuple) else 0
+    return sum(all_bytes(part) for part in value) if type(value) in (list, tuple) else 0
 
 
 def wrap_parts(out: Any, wrappers: list[VirtualTensor], device: torch.device) -> Any:
-    """What the CPU gave, on `device`; what shares memory with an argument, or with a part of one, shares its block."""
+    """Return the CPU's results on `device`; they share the blocks of arguments, or parts, whose memory they share."""
     if isinstance(out, Tensor):
         for wrapper in wrappers:
             if wrapper._host is out:
@@ -77,12 +76,12 @@ def wrap_parts(out: Any, wrappers: list[VirtualTensor], device: torch.device) ->
             return sparse_on_device(VirtualTensor, out, device, blocks_for(out, device, known))
         return on_device(out, device, known.get(out.untyped_storage()._cdata))
     if type(out) in (list, tuple):
-        return type(out)(wrap_parts(one, wrappers, device) for one in out)
+        return type(out)(wrap_parts(part, wrappers, device) for part in out)
     return out
 
 
 def copy_sparse(func: Any, source: torch.device, host: Tensor, target: torch.device, options: dict[str, Any]) -> Any:
-    """A sparse tensor on another device or in another dtype: each part crosses by itself, as CUDA moves them."""
+    """Copy a sparse tensor to another device or dtype: each part crosses by itself, as on CUDA."""
     non_blocking = bool(options.pop("non_blocking", False))
     if target.type == "cuda":
         active_machine().gpus[target.index].memory.expect(sparse_bytes(host))

@@ -1,12 +1,12 @@
 """Operators with rules of their own: copies, views, dropout and attention.
 
-As `is_fused_kernel_acceptable` of aten/src/ATen/native/Dropout.cpp. Feature and alpha dropout, and those in place, are
-several kernels on CUDA too.
+Dropout is fused as in `is_fused_kernel_acceptable` of aten/src/ATen/native/Dropout.cpp. Feature and alpha dropout, and
+those in place, are several kernels on CUDA too.
 
-C++ chooses by the device that it sees, and would take the parts: two products, a softmax and the matrix between them in
-memory. Chosen as in aten/src/ATen/native/transformers/cuda/sdp_utils.cpp; written down as flash attention whichever of
-CUDA's fused kernels it would be. With dropout, with fewer heads of keys than of queries, and under torch.func, the
-parts are run, as the CPU has no fused kernel for those.
+For attention, C++ would choose the unfused parts on this device: two products, a softmax and the matrix between them in
+memory. It is chosen here as in aten/src/ATen/native/transformers/cuda/sdp_utils.cpp, and recorded as flash attention
+for each of CUDA's fused kernels. With dropout, with fewer heads of keys than of queries, and under torch.func, the
+parts run, as the CPU has no fused kernel for those.
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ def _scalar(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 
 
 def _reshape_in_place(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Sizes and strides change: on the values, then on the wrapper."""
+    """Change sizes and strides of the values, then of the wrapper."""
     op = operator_of(func)
     inputs = UnwrappedArguments()
     tensor = args[0]
@@ -141,7 +141,7 @@ def _reshape_in_place(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) 
 
 
 def _set_source(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """`a.set_(b)`: `a` becomes a view of what `b` views."""
+    """Run `a.set_(b)`: `a` becomes a view of what `b` views."""
     target, source = args[0], args[1]
     if type(target) is not VirtualTensor or type(source) is not VirtualTensor:
         raise NotImplementedError("The virtual GPU does not support Tensor.set_() between devices.")
@@ -151,12 +151,8 @@ def _set_source(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any
     return target
 
 
-def _same_metadata(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    return func(*[one._host if type(one) is VirtualTensor else one for one in args], **kwargs)
-
-
 def _pack_padded(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """The values stay on the GPU; lengths come from the host and batch sizes stay there (PackedSequence.cpp)."""
+    """Pack values on the GPU; lengths come from the host and batch sizes stay there (PackedSequence.cpp)."""
     source, lengths, *rest = args
     if type(lengths) is VirtualTensor:
         kind = lengths._host.type().removeprefix("torch.").removesuffix("Tensor")
@@ -171,7 +167,7 @@ def _pack_padded(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> An
 
 
 def _lazy_view(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """A view whose values are conjugated or negated when they are read."""
+    """Return a view whose values are conjugated or negated when they are read."""
     tensor = args[0]
     if tensor._layout is not torch.strided:
         raise cuda_errors.unsupported(f"torch.{func.overloadpacket.__name__} of a sparse tensor")
@@ -180,18 +176,18 @@ def _lazy_view(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 
 
 def _between_tensors(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Both ends are read on the host, and the result is where `device` says (RangeFactories.cpp)."""
+    """Read both ends on the host, and make the result on `device` (RangeFactories.cpp)."""
     from gpututor.devices.virtual.operators.dispatch import DeviceMode, is_virtual_device
 
     device = kwargs.get("device")
     if not active_machine().values and device is not None and is_virtual_device(device):
-        args = tuple(_end(one) if type(one) is VirtualTensor else one for one in args)
+        args = tuple(_end(value) if type(value) is VirtualTensor else value for value in args)
     with DeviceMode():
         return operator_of(func).made_of_others(*args, **kwargs)
 
 
 def _end(tensor: VirtualTensor) -> torch.Tensor:
-    """What the host reads where there are no values: any number, as the result has none either."""
+    """Return any number in place of a value, as the result has no values either."""
     execution.copy_to_host(active_machine(), tensor._device, tensor.element_size(), "aten::_local_scalar_dense")
     return torch.zeros(tensor.shape, dtype=tensor.dtype, device="cpu")
 
@@ -205,17 +201,16 @@ _RESHAPING = (
 
 
 def special_rules() -> dict[Any, Rule]:
-    """The rule of each special operator."""
     return {
         aten._to_copy.default: _to_copy,
         aten.copy_.default: _copy_in_place,
         aten._local_scalar_dense.default: _scalar,
-        aten.is_same_size.default: _same_metadata,
+        aten.is_same_size.default: lambda func, args, kwargs: func(*[_device_and_host(value)[1] for value in args]),
         aten._conj.default: _lazy_view,
         aten._neg_view.default: _lazy_view,
         aten._pack_padded_sequence.default: _pack_padded,
         aten.set_.source_Tensor: _set_source,
-        **{getattr(one, ends): _between_tensors for one in (aten.linspace, aten.logspace) for ends in _ENDS},
+        **{getattr(packet, ends): _between_tensors for packet in (aten.linspace, aten.logspace) for ends in _ENDS},
         **dict.fromkeys(_RESHAPING, _reshape_in_place),
         **refusing_rules(),
     }
@@ -233,7 +228,7 @@ def _dropout(tensor: torch.Tensor, p: float, train: bool) -> Any:
 
 @contextmanager
 def fused() -> Iterator[None]:
-    """For the time of the block, C++ finds this kernel above autograd, whoever calls dropout."""
+    """Register this kernel above autograd inside the block, for every caller of dropout."""
     library = torch.library.Library("aten", "IMPL")
     library.impl("dropout", _dropout, torch_private.AUTOGRAD_KEY)
     try:
@@ -243,7 +238,7 @@ def fused() -> Iterator[None]:
 
 
 def dropout_rules() -> dict[Any, Any]:
-    """Where there is no autograd, in inference mode, the dispatch mode is the first to see it."""
+    """Return the rule for inference mode, in which the dispatch mode sees dropout first."""
     return {_DROPOUT: lambda func, args, kwargs: _without_autograd(*args, **kwargs)}
 
 
@@ -259,16 +254,18 @@ _fused: Any = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default
 
 
 def attention(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """`scaled_dot_product_attention` on (batch, heads, length, features), fused where CUDA fuses it."""
+    """Run `scaled_dot_product_attention` on (batch, heads, length, features), fused if CUDA fuses it."""
     names = ("query", "key", "value", "attn_mask", "dropout_p", "is_causal")
     given: dict[str, Any] = {**dict(zip(names, args, strict=False)), **kwargs}
     tensors: list[Any] = [given.get(name) for name in names[:3]]
     mask: Any = given.get("attn_mask")
-    if not all(type(one) is VirtualTensor for one in tensors) or not (mask is None or type(mask) is VirtualTensor):
+    if not all(type(tensor) is VirtualTensor for tensor in tensors) or not (
+        mask is None or type(mask) is VirtualTensor
+    ):
         return func(*args, **kwargs)
     if torch.is_autocast_enabled("cuda"):
         dtype = torch.get_autocast_dtype("cuda")
-        tensors = [autocast.cast(one, dtype) for one in tensors]
+        tensors = [autocast.cast(tensor, dtype) for tensor in tensors]
         mask = autocast.cast(mask, dtype)
     if not _is_fused(tensors, mask, given):
         return func(*args, **kwargs)
@@ -280,7 +277,7 @@ def attention(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 
 def _is_fused(tensors: list[Any], mask: Any, given: dict[str, Any]) -> bool:
     query, key, value = tensors
-    shapes = [one.shape for one in tensors]
+    shapes = [tensor.shape for tensor in tensors]
     settings = torch.backends.cuda
     half = query.dtype in _HALF
     allowed = (settings.flash_sdp_enabled() and half and mask is None) or settings.mem_efficient_sdp_enabled()
@@ -296,7 +293,7 @@ def _is_fused(tensors: list[Any], mask: Any, given: dict[str, Any]) -> bool:
         and shapes[0][:2] == shapes[1][:2] == shapes[2][:2]
         and shapes[1][2] == shapes[2][2]
         and shapes[0][3] == shapes[1][3] == shapes[2][3] <= 256
-        and all(one.stride(-1) == 1 for one in tensors)
+        and all(tensor.stride(-1) == 1 for tensor in tensors)
         and _mask_fits(query, key, mask, given)
     )
 
@@ -316,7 +313,7 @@ _real_set: Any = torch.Tensor.set_
 
 
 def set_on_host(self: Any, *args: Any, **kwargs: Any) -> Any:
-    """Stands in for `Tensor.set_` of a tensor elsewhere; raises CUDA's error for a virtual tensor's storage."""
+    """Run `Tensor.set_` of a CPU tensor. Raises CUDA's error for a virtual tensor's storage."""
     source = args[0] if args else kwargs.get("source")
     if isinstance(source, VirtualStorage):
         raise cuda_errors.wrong_storage(self.device, source.device)
@@ -326,11 +323,11 @@ def set_on_host(self: Any, *args: Any, **kwargs: Any) -> Any:
 def set_source(
     target: VirtualTensor, source: Any = None, storage_offset: int | None = None, size: Any = None, stride: Any = None
 ) -> VirtualTensor:
-    """What `target.set_(...)` does; raises CUDA's error where the source is on another device."""
-    geometry = [one for one in (storage_offset, size, stride) if one is not None]
-    there: torch.device = target.device if source is None else source.device
-    if there != target.device:
-        raise cuda_errors.wrong_storage(target.device, there)
+    """Run `target.set_(...)`. Raises CUDA's error for a source on another device."""
+    geometry = [value for value in (storage_offset, size, stride) if value is not None]
+    source_device: torch.device = target.device if source is None else source.device
+    if source_device != target.device:
+        raise cuda_errors.wrong_storage(target.device, source_device)
     memory = active_machine().home(target._device).memory
     with torch_private.host_only():
         if source is None:

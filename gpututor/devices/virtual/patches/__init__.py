@@ -1,9 +1,13 @@
-"""Every place where torch is changed while the virtual GPU is on, and why: one file for each room, rows only."""
+"""All patches of torch and Python while the virtual GPU is on, each with its reason: one row an attribute."""
 
 from __future__ import annotations
 
 from gpututor.devices.virtual.patches import cuda, torch
-from gpututor.devices.virtual.patches.patch import Patch
+from gpututor.devices.virtual.patches.cuda import CUDA_BUILD
+from gpututor.devices.virtual.patches.patch import Patch, unsupported_calls
+from gpututor.devices.virtual.patches.torch import TIME
+
+__all__ = ["CUDA_BUILD", "PATCHES", "TIME"]
 
 PATCHES: tuple[Patch, ...] = (
     *cuda.CUDA,
@@ -15,10 +19,5 @@ PATCHES: tuple[Patch, ...] = (
     *torch.SAVING,
     *torch.DISTRIBUTED,
     *torch.THREADS,
+    *unsupported_calls(),
 )
-
-CUDA_BUILD: tuple[Patch, ...] = cuda.CUDA_BUILD
-"""What more is changed where cuda is among the backends: a value that nothing asks a function for."""
-
-TIME: tuple[Patch, ...] = torch.TIME
-"""What more is changed where time is virtual."""

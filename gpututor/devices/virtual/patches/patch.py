@@ -1,11 +1,14 @@
-"""Patches: replacing names of torch and Python while a virtual GPU is open."""
+"""Patches: replace names of torch and Python while a virtual GPU is on."""
 
 from __future__ import annotations
 
 import sys
+import tomllib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import reduce
+from pathlib import Path
 from types import FunctionType
 from typing import Any
 
@@ -16,7 +19,7 @@ from gpututor.devices.virtual.tensors import serialization
 
 @dataclass(frozen=True)
 class Patch:
-    """One attribute that is replaced."""
+    """A row of the table: an attribute that is replaced."""
 
     owner: str
     """The dotted name of a module or class."""
@@ -26,22 +29,19 @@ class Patch:
 
     def owner_object(self) -> Any:
         # By its module's name first: torch.optim deletes its own attribute `optimizer`.
-        found: Any = sys.modules.get(self.owner)
-        if found is not None:
-            return found
-        found = sys.modules[self.owner.split(".")[0]]
-        with options.lookups_in_words():
-            for part in self.owner.split(".")[1:]:
-                found = getattr(found, part)
-        return found
+        owner: Any = sys.modules.get(self.owner)
+        if owner is None:
+            package, *parts = self.owner.split(".")
+            with options.lookups_in_words():
+                owner = reduce(getattr, parts, sys.modules[package])
+        return owner
 
-    def has_owner(self) -> bool:
-        """Whether this torch has what is to be patched."""
+    def is_in_torch(self) -> bool:
+        """Return True if this torch has the attribute."""
         try:
-            self.owner_object()
+            return hasattr(self.owner_object(), self.name)
         except options.TorchNotSupported:
             return False
-        return True
 
 
 _ABSENT = object()
@@ -49,7 +49,7 @@ _ABSENT = object()
 
 @contextmanager
 def apply_patches(table: Sequence[Patch]) -> Iterator[None]:
-    """Every patch of `table`, and torch's list of storage loaders, for the time of the block."""
+    """Apply every patch of `table`, and change torch's list of storage loaders, inside the block."""
     loader = (serialization.PRIORITY, serialization.location_of, serialization.place)
     with original_of(table):
         try:
@@ -64,7 +64,7 @@ def apply_patches(table: Sequence[Patch]) -> Iterator[None]:
 
 @contextmanager
 def original_of(table: Sequence[Patch]) -> Iterator[None]:
-    """Every patch of `table` for the time of the block."""
+    """Apply every patch of `table` inside the block."""
     undo: list[tuple[Any, str, Any]] = []
     try:
         for patch in table:
@@ -72,7 +72,7 @@ def original_of(table: Sequence[Patch]) -> Iterator[None]:
             before = vars(owner).get(patch.name, _ABSENT)
             undo.append((owner, patch.name, before))
             if isinstance(patch.replacement, FunctionType) and hasattr(before, "__wrapped__"):
-                # torch._dynamo, where it is imported while this stands in, looks below torch's own decorators.
+                # torch._dynamo, if it is imported meanwhile, looks below torch's own decorators.
                 patch.replacement.__wrapped__ = before.__wrapped__  # type: ignore[attr-defined]
             setattr(owner, patch.name, patch.replacement)
         yield
@@ -84,24 +84,22 @@ def original_of(table: Sequence[Patch]) -> Iterator[None]:
                 setattr(owner, name, before)
 
 
-def patch_all(owner: str, why: str, **replacements: Any) -> list[Patch]:
-    """One row for each replaced name of `owner`."""
-    return [Patch(owner, name, replacement, why) for name, replacement in replacements.items()]
+def patch_all(owners: str | tuple[str, ...], why: str, **replacements: Any) -> list[Patch]:
+    """Return a row for each replaced name of each owner."""
+    if isinstance(owners, str):
+        owners = (owners,)
+    return [Patch(owner, name, new, why) for owner in owners for name, new in replacements.items()]
 
 
-_NOT_BUILT = "not built: says so instead of failing somewhere inside torch"
-
-
-def refuse_classes(owner: str, *names: str) -> list[Patch]:
-    """Rows for classes that say that they are not supported."""
-    return _possible([Patch(owner, name, unsupported_stub(owner + "." + name), _NOT_BUILT) for name in names])
-
-
-def refuse(owner: str, *names: str) -> list[Patch]:
-    """Rows for functions that say that they are not supported."""
-    return _possible([Patch(owner, name, refused_function(owner + "." + name), _NOT_BUILT) for name in names])
-
-
-def _possible(rows: list[Patch]) -> list[Patch]:
-    """Those that this torch has a place for: an older one needs no refusal of what came later."""
-    return [row for row in rows if row.has_owner()]
+def unsupported_calls() -> Iterator[Patch]:
+    """Yield the rows of `unsupported.toml` that this torch has; an older torch needs no refusal of later features."""
+    with Path(__file__).with_name("unsupported.toml").open("rb") as file:
+        table = tomllib.load(file)
+    why = "not built: fails here, with its name, instead of somewhere inside torch"
+    for calls in table["calls"]:
+        for kind, stub in (("functions", refused_function), ("classes", unsupported_stub)):
+            for owner, names in calls.get(kind, {}).items():
+                for name in names.split():
+                    patch = Patch(owner, name, stub(f"{owner}.{name}", calls["instead"]), why)
+                    if patch.is_in_torch():
+                        yield patch

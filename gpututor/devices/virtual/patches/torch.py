@@ -12,22 +12,20 @@ import torch
 
 from gpututor.devices.virtual import cuda_errors, threads, torch_private
 from gpututor.devices.virtual.api import compile, jit, optimizers, streams, tensor_types, unsupported
-from gpututor.devices.virtual.api import devices as cuda
 from gpututor.devices.virtual.api.unsupported import unsupported_stub
 from gpututor.devices.virtual.clock import python_time
 from gpututor.devices.virtual.clock.python_time import FUNCTIONS, PERF_COUNTER
 from gpututor.devices.virtual.distributed import child_processes, comm, communicator
 from gpututor.devices.virtual.operators import autocast, custom_operators, special
-from gpututor.devices.virtual.patches.patch import Patch, patch_all, refuse
+from gpututor.devices.virtual.patches.patch import Patch, patch_all
 from gpututor.devices.virtual.tensors import module_to, serialization, storage, tensor
-from gpututor.devices.virtual.tensors import module_to as modules
 from gpututor.devices.virtual.threads import real_wait as _wait
 
 MODULES: tuple[Patch, ...] = (
     *patch_all(
         "torch.optim.optimizer",
         "parameters are updated together, as on CUDA",
-        _foreach_supported_types=optimizers.FOR_OPTIMISERS,
+        _foreach_supported_types=optimizers.FOR_OPTIMIZERS,
     ),
     *patch_all(
         "torch.utils._foreach_utils",
@@ -41,14 +39,14 @@ MODULES: tuple[Patch, ...] = (
     ),
     *patch_all(
         "torch.autograd.profiler.record_function",
-        "marks ranges for a profiler; without one, each costs as much as four small operators",
+        "ranges for a profiler; without a profiler, each costs as much as four small operators",
         __enter__=optimizers.enter_range,
         __exit__=optimizers.leave_range,
     ),
-    *patch_all("torch.nn.Module", "a parameter becomes virtual in place", _apply=modules.apply_to_tensors),
+    *patch_all("torch.nn.Module", "a parameter becomes virtual in place", _apply=module_to.apply_to_tensors),
     *patch_all(
         "torch.nn.TransformerEncoderLayer",
-        "the fused layer of CUDA goes by the mask, whatever `is_causal` says",
+        "CUDA's fused layer uses the mask and ignores `is_causal`",
         _sa_block=optimizers.attend,
     ),
     *patch_all(
@@ -69,39 +67,37 @@ MODULES: tuple[Patch, ...] = (
         "C++ cannot make a buffer of a virtual tensor",
         __new__=module_to.new_buffer,
     ),
-    *patch_all("torch", "would be traced for a compiler", cond=compile.cond),
-    *patch_all("torch._higher_order_ops", "the same by its other name", cond=compile.cond),
-    *patch_all("torch._higher_order_ops", "would be traced for a compiler", while_loop=compile.while_loop),
-    # Newer versions have it here too.
-    *(
-        [Patch("torch", "while_loop", compile.while_loop, "the same by its newer name")]
-        if hasattr(torch, "while_loop")
-        else []
+    *patch_all(("torch", "torch._higher_order_ops"), "would be traced for a compiler", cond=compile.cond),
+    *patch_all(
+        # Newer versions have it in `torch` too.
+        ("torch._higher_order_ops", *(["torch"] if hasattr(torch, "while_loop") else [])),
+        "would be traced for a compiler",
+        while_loop=compile.while_loop,
     ),
     *patch_all("torch", "would fail inside the compiler", compile=compile.compile),
     *patch_all(
         "torch.compiler",
         "nothing is compiled, and they would look for CUDA graphs",
-        reset=compile.reset,
-        cudagraph_mark_step_begin=compile.mark_step_begin,
+        reset=lambda: None,
+        cudagraph_mark_step_begin=lambda: None,
     ),
     *patch_all("torch.export", "would look into the memory of constants", export=compile.export),
     *patch_all(
         "torch._C",
-        "what torch._dynamo.reset imports where there is a GPU",
+        "torch._dynamo.reset imports it if there is a GPU",
         _cuda_CUDAAllocator_AllocatorState=unsupported_stub("torch.cuda memory pools of compiled graphs"),
     ),
     *patch_all(
         "torch.backends.cudnn",
         "recurrent layers would tell the learner to rebuild PyTorch",
-        is_acceptable=cuda.cudnn_is_acceptable,
+        is_acceptable=lambda tensor: False,
     ),
     *patch_all(
         "torch._C._nn", "a number as a device needs a build with an accelerator", _parse_to=unsupported.parse_to
     ),
     *patch_all(
         "torch",
-        "autocast for CUDA has kernels of its own here, and casts to remember",
+        "autocast for CUDA has kernels and a cache of casts of its own",
         set_autocast_enabled=autocast.set_enabled,
         clear_autocast_cache=autocast.clear_cache,
     ),
@@ -111,28 +107,26 @@ MODULES: tuple[Patch, ...] = (
 _DISTRIBUTED: tuple[Patch, ...] = (
     *patch_all(
         "torch.distributed.Logger",
-        "it would warn that the times of this kind of device are not collected",
-        set_runtime_stats_and_log=unsupported.no_times,
+        "DDP calls it before each forward pass; it would warn that this device's times are not collected",
+        set_runtime_stats_and_log=lambda logger: None,
     ),
     *patch_all(
-        "torch.distributed.distributed_c10d",
+        ("torch.distributed", "torch.distributed.distributed_c10d"),
         "nccl is missing in a CPU build and refuses without real GPUs in a CUDA build: gloo carries the values",
         is_nccl_available=communicator.nccl_is_available,
         ProcessGroupNCCL=communicator.VirtualNccl,
-        default_pg_nccl_timeout=communicator.NCCL_TIMEOUT,
     ),
     *patch_all(
-        "torch.distributed",
-        "the same by their other names",
-        is_nccl_available=communicator.nccl_is_available,
-        ProcessGroupNCCL=communicator.VirtualNccl,
+        "torch.distributed.distributed_c10d",
+        "a CPU build has no timeout for nccl",
+        default_pg_nccl_timeout=communicator.NCCL_TIMEOUT,
     ),
 )
 
 DISTRIBUTED: tuple[Patch, ...] = (
     *patch_all(
         "torch._C",
-        "copies among GPUs, as DataParallel makes them: a CPU build lacks them, a CUDA build wants real GPUs",
+        "copies among GPUs, as in DataParallel: a CPU build lacks them, a CUDA build wants real GPUs",
         _broadcast=comm.broadcast,
         _broadcast_out=comm.broadcast_out,
         _broadcast_coalesced=comm.broadcast_coalesced,
@@ -143,23 +137,19 @@ DISTRIBUTED: tuple[Patch, ...] = (
     ),
     *patch_all(
         "torch._C",
-        "programs ask for it before they use bfloat16",
+        "programs read it before they use bfloat16",
         _nccl_version=communicator.nccl_version,
         _nccl_version_suffix=communicator.nccl_version_suffix,
     ),
     *patch_all(
         "torch.cuda.nccl", "a CPU build warns that it has no NCCL", is_available=communicator.has_nccl_functions
     ),
-    *refuse("torch.cuda.nccl", "all_gather", "all_reduce", "broadcast", "init_rank", "reduce", "reduce_scatter"),
-    *refuse("torch.cuda.nccl", "unique_id"),
     *patch_all(
         "torch.nn.parallel._functions",
         "it remembers streams for the life of the process",
         _get_stream=streams.current_stream,
     ),
-    *patch_all(
-        "torch._C", "FSDP names itself here before it starts", _log_api_usage_once=unsupported.log_api_usage_once
-    ),
+    *patch_all("torch._C", "FSDP calls it before it starts", _log_api_usage_once=unsupported.log_api_usage_once),
     *patch_all(
         "multiprocessing.spawn",
         "children are on a machine like their parent's",
@@ -171,49 +161,41 @@ DISTRIBUTED: tuple[Patch, ...] = (
 
 SAVING: tuple[Patch, ...] = (
     *patch_all(
-        "torch",
+        ("torch", "torch.serialization"),
         "files in CUDA's format, with the device of each storage",
         save=serialization.save,
         load=serialization.load,
     ),
     *patch_all(
-        "torch.serialization",
-        "the same functions by their other name",
-        save=serialization.save,
-        load=serialization.load,
+        "torch._utils",
+        "tensors are made on the device of their storage; the values have conjugate and negative bits too",
+        _rebuild_tensor=serialization.rebuild_tensor,
+        set_tensor_metadata=serialization.set_metadata,
     ),
-    *patch_all(
-        "torch._utils", "makes tensors on the device of their storage", _rebuild_tensor=serialization.rebuild_tensor
-    ),
-    *patch_all("torch._utils", "a bit is the values' too", set_tensor_metadata=serialization.set_metadata),
     *patch_all(
         "torch.storage._StorageBase",
-        "a map_location function says with these where a storage belongs",
+        "a map_location function moves storages with these",
         cuda=serialization.storage_to_gpu,
         to=serialization.storage_to,
     ),
     *patch_all(
         "torch.jit",
-        "a trace on a device has its convolutions, and files are read on the CPU first",
+        "a trace contains its convolutions, and files are read on the CPU first",
         trace=jit.trace,
         trace_module=jit.trace_module,
         load=jit.load,
         freeze=jit.freeze,
         optimize_for_inference=jit.optimize_for_inference,
     ),
-    *(
-        row
-        # The first is what a trace gives; it has the other's methods by copy.
-        for kind in ("ScriptModule", "RecursiveScriptModule")
-        for row in patch_all(
-            f"torch.jit.{kind}",
-            "C++ would read memory that virtual tensors do not have",
-            code=jit.code,
-            save=jit.save,
-            save_to_buffer=jit.save_to_buffer,
-            _save_for_lite_interpreter=jit.save_for_mobile,
-            _save_to_buffer_for_lite_interpreter=jit.save_for_mobile,
-        )
+    *patch_all(
+        # A trace is a `ScriptModule`, which has copies of the other's methods.
+        ("torch.jit.ScriptModule", "torch.jit.RecursiveScriptModule"),
+        "C++ would read memory that virtual tensors do not have",
+        code=jit.code,
+        save=jit.save,
+        save_to_buffer=jit.save_to_buffer,
+        _save_for_lite_interpreter=jit.save_for_mobile,
+        _save_to_buffer_for_lite_interpreter=jit.save_for_mobile,
     ),
     *patch_all("torch._C.Graph", "it names devices in C++'s words", __str__=jit.graph_text, __repr__=jit.graph_repr),
     *patch_all(
@@ -230,11 +212,10 @@ SAVING: tuple[Patch, ...] = (
 
 
 TENSORS: tuple[Patch, ...] = (
-    *patch_all("torch.utils.dlpack", "C++ would speak of meta", to_dlpack=unsupported.to_dlpack),
-    *patch_all("torch", "the same function by its other name", to_dlpack=unsupported.to_dlpack),
+    *patch_all(("torch", "torch.utils.dlpack"), "C++ would speak of meta", to_dlpack=unsupported.to_dlpack),
     *patch_all(
         "torch._C",
-        "the same functions by the names that reach C++",
+        "the same by the names that reach C++",
         _to_dlpack=unsupported.to_dlpack,
         _to_dlpack_versioned=unsupported.to_dlpack_versioned,
     ),
@@ -246,8 +227,8 @@ TENSORS: tuple[Patch, ...] = (
     ),
     *patch_all("torch", "their messages would name the device as C++ does", **tensor_types.HOST_TENSOR_TYPES),
     *patch_all("torch.Tensor", "C++ does not know the storage of a virtual tensor", set_=special.set_on_host),
-    *patch_all("torch", "the storage of a virtual tensor is one", is_storage=storage.is_storage),
-    *patch_all("warnings", "warnings would name a file of ours", _showwarnmsg=cuda_errors.show_warning),
+    *patch_all("torch", "the storage of a virtual tensor is a storage too", is_storage=storage.is_storage),
+    *patch_all("warnings", "warnings would name a file of gpututor", _showwarnmsg=cuda_errors.show_warning),
     *patch_all(
         "torch.autograd.function.BackwardCFunction",
         "the engine does not compare the devices of virtual gradients",
@@ -256,19 +237,20 @@ TENSORS: tuple[Patch, ...] = (
     *patch_all("torch.UntypedStorage", "C++ knows no such device", __new__=staticmethod(storage.new_storage)),
     *patch_all(
         "torch.library.Library",
-        "the kernels that compute a GPU's values are not to be replaced",
+        "a program must not replace the kernels that compute a GPU's values",
         impl=custom_operators.impl,
         fallback=custom_operators.fallback,
     ),
     *patch_all("torch._ops.OperatorBase", "the same by its other name", py_impl=custom_operators.py_impl),
-    *refuse("torch.func", "linearize"),
     *patch_all(
         "torch.autograd", "device names in hooks and custom Functions", _engine_run_backward=unsupported.run_backward
     ),
 )
 
 
-_CLOCKS = "each thread has a clock, and who waits goes on no earlier than what it waited for was ready"
+_CLOCKS = "each thread has a clock; a thread that waited continues no earlier than its object was ready"
+
+_QUEUES = (queue.Queue, queue.LifoQueue, queue.PriorityQueue)
 
 THREADS: tuple[Patch, ...] = (
     *patch_all(
@@ -283,19 +265,10 @@ THREADS: tuple[Patch, ...] = (
         "concurrent.futures.thread._WorkItem", "a pool's threads may be older than the machine", run=threads.run_item
     ),
     *patch_all(
-        "multiprocessing.pool.ThreadPool",
-        "a pool's threads may be older than the machine",
-        **{name: threads.pool_method(name) for name in ("apply_async", "_map_async", "imap", "imap_unordered")},
+        "multiprocessing.pool.ThreadPool", "a pool's threads may be older than the machine", **threads.POOL_METHODS
     ),
     *patch_all("concurrent.futures.thread.ThreadPoolExecutor", _CLOCKS, submit=threads.submit),
-    *patch_all(
-        "concurrent.futures._base.Future",
-        _CLOCKS,
-        set_result=threads.future_set_result,
-        set_exception=threads.future_set_exception,
-        result=threads.future_result,
-        exception=threads.future_exception,
-    ),
+    *patch_all("concurrent.futures._base.Future", _CLOCKS, **threads.FUTURE_METHODS),
     *patch_all(
         "threading.Event",
         _CLOCKS,
@@ -311,10 +284,8 @@ THREADS: tuple[Patch, ...] = (
         put=threads.queue_put,
         task_done=threads.task_done,
         join=threads.queue_join,
-        **threads.with_times(queue.Queue),
     ),
-    *patch_all("queue.LifoQueue", _CLOCKS, **threads.with_times(queue.LifoQueue)),
-    *patch_all("queue.PriorityQueue", _CLOCKS, **threads.with_times(queue.PriorityQueue)),
+    *(row for kind in _QUEUES for row in patch_all(f"queue.{kind.__name__}", _CLOCKS, **threads.with_times(kind))),
     *patch_all("queue", _CLOCKS, SimpleQueue=threads.SimpleQueue),
 )
 
@@ -327,8 +298,8 @@ _EventLoop: Any = asyncio.BaseEventLoop
 
 TIME: tuple[Patch, ...] = (
     *patch_all("time", "learner code reads and moves the host's clock", **FUNCTIONS),
-    *patch_all("timeit", "torch.utils.benchmark asks for it at each reading", default_timer=PERF_COUNTER),
-    *patch_all("timeit.Timer", "its default is the clock that was there at import", __init__=python_time.timer_init),
+    *patch_all("timeit", "torch.utils.benchmark looks it up at each reading", default_timer=PERF_COUNTER),
+    *patch_all("timeit.Timer", "its default is the clock at import", __init__=python_time.timer_init),
     *patch_all("threading.Condition", _REAL_WAIT, wait=_wait(_Condition.wait), wait_for=_wait(_Condition.wait_for)),
     *patch_all("threading.Barrier", _REAL_WAIT, wait=_wait(_Barrier.wait)),
     *patch_all(

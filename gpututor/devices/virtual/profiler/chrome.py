@@ -19,7 +19,7 @@ _CATEGORIES = {"operator": "cpu_op", "range": "user_annotation", "call": "cuda_r
 
 
 def save(path: str, results: Any, tree: Tree, machine: VirtualMachine, *, with_cpu: bool, memory: bool) -> None:
-    """Write the profile. Everything but the events, such as metadata, is what torch's own profile of the CPU has."""
+    """Write the profile. All but the events, such as metadata, comes from torch's own profile of the CPU."""
     with TemporaryDirectory() as folder:
         draft = Path(folder, "trace.json")
         results.save(str(draft))
@@ -31,14 +31,14 @@ def save(path: str, results: Any, tree: Tree, machine: VirtualMachine, *, with_c
 
 
 def _heading(text: str) -> Json:
-    """What stands before the events, a line for each; Kineto escapes nothing in keys, so some may be no JSON."""
-    found: Json = {}
+    """Return the entries before the events, one a line; Kineto escapes nothing in keys, so some may be no JSON."""
+    entries: Json = {}
     for line in text.partition('"traceEvents"')[0].splitlines():
         try:
-            found |= json.loads("{" + line.strip().rstrip(",") + "}")
+            entries |= json.loads("{" + line.strip().rstrip(",") + "}")
         except ValueError:
             continue
-    return found
+    return entries
 
 
 def _properties(gpu: VirtualGpu) -> Json:
@@ -149,26 +149,25 @@ class _Lanes:
         self._found.append({"ph": "i", "s": "t", "cat": "cpu_instant_event", "name": "[memory]", **where, "args": args})
 
     def _labels(self) -> list[Json]:
-        """Names of the lanes."""
-        found = [
+        labels = [
             self._label("process_name", self._process, 0, name="python"),
             self._label("process_labels", self._process, 0, labels="CPU"),
             self._label("process_sort_index", self._process, 0, sort_index=self._process),
         ]
         for thread in sorted(self._threads):
-            found.append(self._label("thread_name", self._process, thread, name=f"thread {thread} (python)"))
+            labels.append(self._label("thread_name", self._process, thread, name=f"thread {thread} (python)"))
         for index in sorted({index for index, _ in self._streams}):
             name = self._machine.gpus[index].spec.reported_name
-            found += [
+            labels += [
                 self._label("process_name", index, 0, name="python"),
                 self._label("process_labels", index, 0, labels=f"GPU {index} ({name})"),
                 self._label("process_sort_index", index, 0, sort_index=5_000_000 + index),
             ]
         for index, stream in sorted(self._streams):
             lane = session.stream_number(stream)
-            found.append(self._label("thread_name", index, lane, name=f"stream {lane} "))
-            found.append(self._label("thread_sort_index", index, lane, sort_index=lane))
-        return found
+            labels.append(self._label("thread_name", index, lane, name=f"stream {lane} "))
+            labels.append(self._label("thread_sort_index", index, lane, sort_index=lane))
+        return labels
 
     def _label(self, what: str, process: int, thread: int, **args: Any) -> Json:
         return {

@@ -1,4 +1,4 @@
-"""The `FunctionEvent`s of a profile, of which torch makes its tables."""
+"""The `FunctionEvent`s of a profile, from which torch makes its tables."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ DeviceType: Any = torch.autograd.DeviceType  # type: ignore[attr-defined]
 
 
 class Events(EventList):
-    """A list of torch's whose events are in their tree already: zero-length ones cannot be told from their times."""
+    """A list whose events are in their tree already: times cannot tell the order of zero-length events."""
 
     def build(self) -> None:
-        """What torch does with its own lists, which are flat."""
+        """Build the tree as torch does for its own lists, which are flat."""
         super()._build_tree()  # type: ignore[no-untyped-call]
 
     def _populate_cpu_children(self) -> None:
-        """Nothing is left to do."""
+        """Do nothing: the events have their children."""
 
 
 class Maker:
@@ -41,27 +41,31 @@ class Maker:
         self._made: dict[Node, Any] = {}
 
     def events(self) -> list[Any]:
-        """All events, in the order in which they began."""
-        found: list[Any] = []
+        """Return all events, in the order in which they began."""
+        events: list[Any] = []
         for node in self._tree.nodes():
             if not self._with_cpu and node.what != "call":
                 continue
             if node.what == "memory" and not self._memory:
                 continue
             event = self._made[node] = self._of_host(node)
-            found.append(event)
+            events.append(event)
             parent = self._made.get(node.parent) if node.parent is not None else None
             if parent is not None:
                 parent.append_cpu_child(event)
                 event.set_cpu_parent(parent)
             if node.what == "call":
-                found += self._started(node, parent)
+                events += self._started(node, parent)
             elif node.what == "range":
-                found += self._on_devices(node)
-        found += [self._work(call) for call in self._tree.loose if call.work]
+                events += self._on_devices(node)
+        events += [self._work(call) for call in self._tree.loose if call.work]
         if self._with_cpu and self._memory:
-            found += [self._freed(row.launched, -row.size_bytes) for row in self._tree.frees]
-        return sorted(found, key=lambda one: (one.time_range.start, -one.time_range.end))
+            freed = {"trace_name": None, "device_type": DeviceType.CPU}
+            events += [
+                self._event(MEMORY, row.launched, row.launched, device_memory_usage=-row.size_bytes, **freed)
+                for row in self._tree.frees
+            ]
+        return sorted(events, key=lambda event: (event.time_range.start, -event.time_range.end))
 
     def _started(self, node: Node, parent: Any) -> Iterator[Any]:
         for call in node.calls:
@@ -126,23 +130,13 @@ class Maker:
         return self._event(name, begin, end, device_type=DeviceType.CUDA, **place, **details)
 
     def _on_devices(self, node: Node) -> Iterator[Any]:
-        """What a range of the program started, as one range on each stream."""
+        """Yield a range of the program as one range on each stream."""
         for (index, stream), (begin, end) in spread_of(node).items():
             yield self._on_device(node.name, begin, end, index, stream, is_user_annotation=True)
 
-    def _freed(self, moment: int, size_bytes: int) -> Any:
-        return self._event(
-            MEMORY,
-            moment,
-            moment,
-            trace_name=None,
-            device_type=DeviceType.CPU,
-            device_memory_usage=size_bytes,
-        )
-
 
 def works_of(node: Node) -> Iterator[Call]:
-    """Everything that was started on a device in it, or in what is in it."""
+    """Yield all work that was started on a device in a node and its children."""
     if node.what == "call":
         yield from (call for call in node.calls if call.work)
     for child in node.children:
@@ -150,19 +144,19 @@ def works_of(node: Node) -> Iterator[Call]:
 
 
 def spread_of(node: Node) -> dict[tuple[int, int], tuple[int, int]]:
-    """When the work that was started in it ran, for each (GPU, stream)."""
-    found: dict[tuple[int, int], tuple[int, int]] = {}
+    """Return the time in which the work of a node ran, for each (GPU, stream)."""
+    spread: dict[tuple[int, int], tuple[int, int]] = {}
     for call in works_of(node):
         row = call.row
         assert row is not None
         key = (call.device_index, row.stream)
-        begin, end = found.get(key, (row.start, row.end))
-        found[key] = min(begin, row.start), max(end, row.end)
-    return found
+        begin, end = spread.get(key, (row.start, row.end))
+        spread[key] = min(begin, row.start), max(end, row.end)
+    return spread
 
 
 def stack_of(seen: Any) -> list[str]:
-    """The program's lines that called an operator, the innermost first; those of the virtual GPU are left out."""
+    """Return the program's lines that called an operator, the innermost first, without the virtual GPU's."""
     return [
         entry
         for entry in seen.stack()

@@ -1,4 +1,4 @@
-"""`torch.profiler`: with CUDA, times are the virtual clock's; a profile of the CPU alone is torch's own, as ever."""
+"""`torch.profiler`: with CUDA, times are the virtual clock's; a profile of the CPU alone is torch's own."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class CudaProfile(_OldProfiler):  # type: ignore[misc]
         self._session.start()
 
     def __exit__(self, *exception: Any) -> Any:
-        """Torch waits for the GPU here, as on CUDA."""
+        """Wait for the GPU, as on CUDA."""
         session = self._session
         if session is None or not session.is_running:
             return False  # it ended with its machine, or another one took over
@@ -61,12 +61,12 @@ class CudaProfile(_OldProfiler):  # type: ignore[misc]
         self._put_together()  # torch calls this within `__exit__` where events of several cycles are kept
         maker = None if self._tree is None else Maker(self._tree, with_cpu=self.use_cpu, memory=self.profile_memory)
         made = [] if maker is None else maker.events()
-        found: Any = _Events(made, use_device="cuda", profile_memory=self.profile_memory, with_flops=self.with_flops)
-        found.build()
+        events: Any = _Events(made, use_device="cuda", profile_memory=self.profile_memory, with_flops=self.with_flops)
+        events.build()
         if self._old_function_events and self.acc_events:
-            found.extend(self._old_function_events)
+            events.extend(self._old_function_events)
             self._old_function_events = None
-        self._function_events = found
+        self._function_events = events
 
     def export_chrome_trace(self, path: str, *args: Any, **options: Any) -> Any:
         """Write the file that Perfetto and chrome://tracing show."""
@@ -76,12 +76,10 @@ class CudaProfile(_OldProfiler):  # type: ignore[misc]
         return chrome.save(path, self.kineto_results, self._tree, self._session.machine, **what)
 
     def toggle_collection_dynamic(self, enabled: bool, activities: Any) -> Any:
-        """Torch's pause."""
         raise cuda_errors.unsupported("torch.profiler.profile.toggle_collection_dynamic", "Use a schedule.")
 
 
 def supported_activities() -> set[Any]:
-    """Stands in for `torch.profiler.supported_activities`: what is profiled where nobody says what."""
     return _real_activities() | {_CUDA} if active_machine().gpus else _real_activities() - {_CUDA}
 
 
@@ -95,9 +93,9 @@ def init(
     use_kineto: bool = False,
     **options: Any,
 ) -> None:
-    """Stands in for the making of every `torch.autograd.profiler.profile`, on which `torch.profiler` is built.
+    """Stand in for `torch.autograd.profiler.profile.__init__`, on which `torch.profiler` is built.
 
-    Torch's C++ is never told of CUDA: it knows none here.
+    Torch's C++ gets no request for CUDA, which it lacks.
     """
     if not enabled or not (use_cuda or use_device == "cuda") or not active_machine().gpus:
         given = {"use_cuda": use_cuda, "use_device": use_device, "use_cpu": use_cpu, "use_kineto": use_kineto}
@@ -117,7 +115,7 @@ def init(
 
 
 def export_memory_timeline(self: Any, *args: Any, **options: Any) -> Any:
-    """Stands in for a picture of memory, for which torch needs to know each block of the GPU."""
+    """Refuse a picture of memory, for which torch needs each block of the GPU."""
     if self.use_device == "cuda" and active_machine().gpus:
         advice = "Use profile_memory=True and key_averages(), or torch.cuda.memory_stats()."
         raise cuda_errors.unsupported("torch.profiler.profile.export_memory_timeline", advice)
@@ -125,12 +123,11 @@ def export_memory_timeline(self: Any, *args: Any, **options: Any) -> Any:
 
 
 def emit_nvtx(self: Any) -> Any:
-    """Stands in for the entering of `torch.autograd.profiler.emit_nvtx`."""
     raise cuda_errors.unsupported("torch.autograd.profiler.emit_nvtx", "Use torch.cuda.nvtx.range or record_function.")
 
 
-def stop_what_runs() -> None:
-    """A profile that was started and not stopped ends with its machine."""
+def stop_active_session() -> None:
+    """End a profile that was started and not stopped, together with its machine."""
     session = current()
     if session is not None:
         session.profile.__exit__(None, None, None)

@@ -1,8 +1,8 @@
-"""Sessions of the profiler: rows, spans and names of what ran.
+"""Sessions of the profiler: rows, spans and names of device work.
 
-Torch's profiler is on for the CPU alone. It sees the operators and how they nest, with times that mean nothing here. So
-each operator that the machine runs is put into a marker, a range of torch's profile whose name has a number (`Span`);
-what the machine launches goes with the marker that is open in that thread. Afterwards `tree` puts the two together.
+Torch's profiler is on for the CPU alone. It sees the operators and their nesting, with meaningless times. So each
+operator that the machine runs is put into a marker, a range of torch's profile whose name has a number (`Span`); the
+machine's launches belong to the marker that is open in their thread. Afterwards `tree` combines both.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ from gpututor.trace.columns import Trace
 from gpututor.trace.events import Kind
 
 MARKER = "gpututor:"
-"""How the names of markers begin, which nobody is shown."""
+"""The prefix of markers' names, which users never see."""
 
 _COPIES = ("aten::copy_", "aten::clone")
 
 
 @dataclass(slots=True)
 class Row:
-    """An event of the trace, as it was told; times in nanoseconds of the machine."""
+    """An event of the trace, as it was recorded; times in nanoseconds of the machine."""
 
     kind: Kind
     name: str
     device: str
-    told: int
-    """The host's time when it was told: before it paid for the launch."""
+    recorded: int
+    """The host's time when it was recorded: before the host paid for the launch."""
     stream: int = 0
     source: str = ""
     target: str = ""
@@ -57,7 +57,7 @@ class Row:
 
 @dataclass(slots=True)
 class Span:
-    """What a marker stands for: an operator, a range that the program named, or an event outside of any operator."""
+    """The meaning of a marker: an operator, a range of the program, or an event outside of any operator."""
 
     what: str
     """`operator`, `range` or `event`."""
@@ -66,13 +66,13 @@ class Span:
     end: int = -1
     is_view: bool = False
     copies_plainly: bool = False
-    """An operator that CUDA does by a plain copy on the device, without a kernel."""
+    """True for an operator that CUDA does by a plain copy on the device, without a kernel."""
     rows: list[Row] = field(default_factory=list)
     mark: Any = None
 
 
 def is_plain_copy(name: str, args: Any) -> bool:
-    """Say whether CUDA does this operator by `cudaMemcpyAsync` on tensor device (aten/src/ATen/native/cuda/Copy.cu)."""
+    """Return True if CUDA runs this operator by `cudaMemcpyAsync` (aten/src/ATen/native/cuda/Copy.cu)."""
     if name not in _COPIES:
         return False
     tensors = [tensor for tensor in args[:2] if isinstance(tensor, torch.Tensor)]
@@ -91,7 +91,7 @@ class _OfThread(threading.local):
 
 
 class _Tap(Trace):
-    """A trace that is written as ever, and tells a session of each event."""
+    """A trace that also passes each event to a session."""
 
     __slots__ = ("_session",)
 
@@ -104,26 +104,26 @@ class _Tap(Trace):
         index = super().add(kind, name, device, **details)
         if index < 0:
             index = self._session.beyond()
-        self._session.told(index, kind, name, device, details)
+        self._session.add(index, kind, name, device, details)
         return index
 
     def set_times(self, index: int, start: int, end: int) -> None:
         if self.limit is None or index < self.limit:
             super().set_times(index, start, end)
-        self._session.played(index, start, end)
+        self._session.set_times(index, start, end)
 
 
 class Session:
-    """What happens from `start` to `stop`."""
+    """The recording of a profile, from `start` to `stop`."""
 
     def __init__(self, machine: VirtualMachine, profile: Any) -> None:
         self.machine = machine
         self.profile = profile
-        """Torch's own profile, for which this is done."""
+        """Torch's own profile, to which this session belongs."""
         self.spans: list[Span] = []
         self.frees: list[Row] = []
         self.loose: list[Row] = []
-        """What was launched by threads that torch's profiler does not watch."""
+        """Launches of threads that torch's profiler does not watch."""
         self.has_collectives = False
         self.begin = self.end = machine.clock.host.now
         self._thread = threading.get_ident()
@@ -138,7 +138,7 @@ class Session:
         return self._before is not None
 
     def start(self) -> None:
-        """Listen to the machine's recorder, which records for this time even if nobody else wants a trace."""
+        """Observe the machine's recorder, which records meanwhile even if it was off."""
         if _Current.session is not None:
             _Current.session.stop()  # torch, too, lets the later one have all that follows
         for gpu in self.machine.gpus:
@@ -153,7 +153,7 @@ class Session:
         DeviceMode.__torch_dispatch__ = _observed  # type: ignore[method-assign]
 
     def stop(self) -> None:
-        """Find out when everything ran, and leave the recorder as it was."""
+        """Finish all times, and restore the recorder."""
         if self._before is None:
             return
         recorder: Recorder = self.machine.recorder
@@ -172,7 +172,7 @@ class Session:
             DeviceMode.__torch_dispatch__ = _plain  # type: ignore[method-assign]
 
     def open(self, what: str, name: str) -> Span:
-        """A marker begins here, in this thread."""
+        """Begin a marker in this thread."""
         span = Span(what, name, self.machine.clock.host.now)
         with self._lock:
             number = len(self.spans)
@@ -190,11 +190,11 @@ class Session:
             self._here.open.remove(span)
 
     def beyond(self) -> int:
-        """A number for an event that a full trace had no room for: its times are still wanted here."""
+        """Return a number for an event that a full trace had no room for: its times still matter here."""
         return next(self._beyond)
 
     def _slept(self, nanoseconds: int) -> None:
-        """Stands in for `HostClocks.sleep`: the range, or step of a backward pass, that slept lasts as long."""
+        """Stand in for `HostClocks.sleep`: the current range, or step of a backward pass, lasts as long."""
         host = self.machine.clock.host
         if not self.is_running or (self._here.open and self._here.open[-1].what == "operator"):
             type(host).sleep(host, nanoseconds)
@@ -203,13 +203,13 @@ class Session:
         type(host).sleep(host, nanoseconds)
         self.close(span)
 
-    def told(self, index: int, kind: Kind, name: str, device: str, details: dict[str, Any]) -> None:
-        """An event was written down."""
+    def add(self, index: int, kind: Kind, name: str, device: str, details: dict[str, Any]) -> None:
+        """Add an event that was recorded."""
         row = Row(kind, name, device, self.machine.clock.host.now, **details)
         if index >= 0:
             self._rows[index] = row
         if row.launched < 0:
-            row.launched = row.told
+            row.launched = row.recorded
         if kind is Kind.COLLECTIVE:
             self.has_collectives = True
         if kind is Kind.FREE:
@@ -231,7 +231,7 @@ class Session:
         if row.launched >= 0:
             span.begin, span.end = min(row.launched, span.begin), max(row.launched, row.end, span.begin)
 
-    def played(self, index: int, start: int, end: int) -> None:
+    def set_times(self, index: int, start: int, end: int) -> None:
         row = self._rows.get(index)
         if row is not None:
             row.start, row.end = start, end
@@ -242,7 +242,7 @@ class _Current:
 
 
 def current() -> Session | None:
-    """The session that runs, if one does."""
+    """Return the running session, or None."""
     return _Current.session
 
 
@@ -250,7 +250,7 @@ _plain = DeviceMode.__torch_dispatch__
 
 
 def _observed(self: DeviceMode, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-    """Stands in for the dispatch of every operator while a session runs."""
+    """Stand in for the dispatch of every operator while a session runs."""
     session = _Current.session
     if session is None or type(types) is list:
         return _plain(self, func, types, args, kwargs)
@@ -265,12 +265,12 @@ def _observed(self: DeviceMode, func: Any, types: Any, args: Any = (), kwargs: A
 
 
 DEFAULT_STREAM = 7
-"""What CUPTI calls the default stream; streams that a program makes have higher numbers."""
+"""CUPTI's number of the default stream; streams that a program makes have higher numbers."""
 GRAPH_LAUNCH = "cudaGraphLaunch"
 
 
 def of_device_work(row: Row, span: Span | None, spec: GpuSpec) -> str:
-    """The name of a kernel or copy on the device. A kernel has no name but its operator's."""
+    """Return the name of a kernel or copy on the device. A kernel's name is its operator's."""
     if row.kind is Kind.TRANSFER:
         if row.source != "cpu" and row.target != "cpu":
             return "Memcpy PtoP (Device -> Device)"
@@ -282,7 +282,7 @@ def of_device_work(row: Row, span: Span | None, spec: GpuSpec) -> str:
 
 
 def _is_pinned(row: Row, spec: GpuSpec) -> bool:
-    """Whether the host's side is page-locked: only then the host goes on at once, or the copy is that fast."""
+    """Return True if the host's side is page-locked: only then the host continues at once, or the copy is that fast."""
     if row.asynchronous:
         return True
     way: links.Direction = "h2d" if row.source == "cpu" else "d2h"
@@ -297,7 +297,7 @@ def is_copy(name: str) -> bool:
 
 
 def of_call(row: Row, name: str) -> str:
-    """The call of the CUDA runtime that started it, or that waited; `name` is that of the work on the device."""
+    """Return the call of the CUDA runtime that started or awaited the work with that `name` on the device."""
     if row.kind is Kind.SYNCHRONISE:
         if row.name in ("torch.cuda.synchronize", "torch.accelerator.synchronize"):
             return "cudaDeviceSynchronize"

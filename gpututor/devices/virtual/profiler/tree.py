@@ -1,9 +1,9 @@
 """The tree of operators: calls nested by time and thread.
 
-Torch saw each operator twice: as the program called it, and as the CPU computes it, inside of a marker. The second is
-how the values are made and no part of what a GPU would do, so it is left out, except for views, which CUDA makes by the
-same steps. Where torch saw an operator that has no marker of its own (`aten::linear`, a step of the backward pass), it
-lasts from the first marker in it to the last.
+Torch saw each operator twice: as the program called it, and as the CPU computes it, inside of a marker. The second only
+makes the values and is no part of a GPU's work, so it is left out, except for views, which CUDA makes by the same
+steps. An operator that torch saw without a marker of its own (`aten::linear`, a step of the backward pass) lasts from
+the first marker in it to the last.
 """
 
 from __future__ import annotations
@@ -15,12 +15,11 @@ from typing import Any
 
 from gpututor.devices.virtual.machine import VirtualMachine
 from gpututor.devices.virtual.profiler import session
-from gpututor.devices.virtual.profiler import session as names
 from gpututor.devices.virtual.profiler.session import MARKER, Row, Session, Span
 from gpututor.trace.events import Kind
 
 _CALL_SHARE = 2
-"""The call of the runtime is taken for the last half of what a launch costs the host: a convention, nobody measured."""
+"""The runtime's call counts as the last half of the host's cost of a launch: a convention, not a measurement."""
 _ON_DEVICE = (Kind.KERNEL, Kind.TRANSFER, Kind.COLLECTIVE)
 
 
@@ -32,41 +31,40 @@ class Call:
     begin: int
     end: int
     work: str = ""
-    """The name of what it started on a device; empty for a wait."""
+    """The name of the work that it started on a device; empty for a wait."""
     row: Row | None = None
-    """When and where that ran."""
     device_index: int = 0
 
 
 def calls_of(rows: Sequence[Row], span: Span | None, machine: VirtualMachine, end: int) -> list[Call]:
-    """The calls behind the events of an operator that was done at `end`; without a `span`, of a single event."""
-    found: list[Call] = []
+    """Return the calls of an operator's events, which was done at `end`; without a `span`, of a single event."""
+    calls: list[Call] = []
     for place, row in enumerate(rows):
         if row.kind is Kind.SYNCHRONISE:
-            found.append(Call(session.of_call(row, ""), row.start, row.end))
+            calls.append(Call(session.of_call(row, ""), row.start, row.end))
         elif row.kind in _ON_DEVICE and row.device != "cpu":
             after = rows[place + 1] if place + 1 < len(rows) else None
-            until = end if after is None else after.start if after.kind is Kind.SYNCHRONISE else after.told
-            found += _launch(row, span, machine, until, waits_later=_waits(after))
-    return found
+            until = end if after is None else after.start if after.kind is Kind.SYNCHRONISE else after.recorded
+            calls += _launch(row, span, machine, until, waits_later=_waits(after))
+    return calls
 
 
 def _launch(row: Row, span: Span | None, machine: VirtualMachine, until: int, *, waits_later: bool) -> list[Call]:
     gpu = machine.gpus[int(row.device.removeprefix("cuda:"))]
     work = session.of_device_work(row, span, gpu.spec)
     name = session.of_call(row, work)
-    if span is None and row.launched == row.told:
+    if span is None and row.launched == row.recorded:
         # The launch of a whole graph has been paid for.
         return [Call(session.GRAPH_LAUNCH, row.launched - gpu.launch_ns, row.launched, work, row, gpu.index)]
-    begin = row.launched - (row.launched - row.told) // _CALL_SHARE
+    begin = row.launched - (row.launched - row.recorded) // _CALL_SHARE
     blocks = session.is_copy(work) and not row.asynchronous and not waits_later and until > row.launched
     # A call ends late where the queue of launches is full.
     done = row.launched if session.is_copy(work) else max(row.launched, until)
-    found = [Call(name, begin, done, work, row, gpu.index)]
+    calls = [Call(name, begin, done, work, row, gpu.index)]
     if blocks:
         # `memcpy_and_sync`, which is what torch calls for every copy that blocks.
-        found.append(Call("cudaStreamSynchronize", row.launched, until))
-    return found
+        calls.append(Call("cudaStreamSynchronize", row.launched, until))
+    return calls
 
 
 def _waits(row: Row | None) -> bool:
@@ -81,18 +79,18 @@ OUT_OF_MEMORY = "[OutOfMemory]"
 
 @dataclass(slots=True, eq=False)
 class Seen:
-    """One event of torch's profile, as it nests there."""
+    """An event of torch's profile, as it nests there."""
 
     event: Any
     name: str
     end_ns: int
     span: Span | None
-    """What the marker stands for, if it is one."""
+    """The marker's span, if it is a marker."""
     children: list[Seen] = field(default_factory=list)
     marked: bool = False
-    """Whether there is a marker in it."""
+    """True if it contains a marker."""
     taken: int = 0
-    """Bytes of the host's memory that were allocated in it and not freed, its children not counted."""
+    """Bytes of the host's memory that were allocated in it and not freed, without its children."""
 
 
 @dataclass(slots=True, eq=False)
@@ -101,7 +99,7 @@ class Node:
 
     name: str
     what: str
-    """`operator`, `range`, `memory`, or `call` for one of the CUDA runtime. A `piece` is part of what is around it."""
+    """`operator`, `range`, `memory`, or `call` for the CUDA runtime. A `piece` is part of the surrounding node."""
     thread: int
     event: Any = None
     """Torch's own event of an operator; None for others."""
@@ -110,7 +108,7 @@ class Node:
     parent: Node | None = None
     children: list[Node] = field(default_factory=list)
     calls: list[Call] = field(default_factory=list)
-    """Of a call: itself, once for each kernel that it started."""
+    """The call itself, once for each kernel that it started; empty for other nodes."""
     device_bytes: int = 0
     """Bytes of GPUs that were allocated in it, less those that were freed, children included."""
     host_bytes: int = 0
@@ -118,8 +116,6 @@ class Node:
 
 
 class Tree:
-    """Everything of one profile."""
-
     def __init__(self, session: Session, events: list[Any]) -> None:
         self._session = session
         self.roots: list[Node] = []
@@ -127,49 +123,49 @@ class Tree:
         for thread, seen in _nested(_counted(events, session), session.spans).items():
             children = self._visible(seen, thread, within=False)
             _give_times(children, session.begin)
-            for one in children:
-                _add_up(one)
+            for child in children:
+                _add_up(child)
             self.roots += _without_pieces(children, None)
         self.loose: list[Call] = [call for row in session.loose for call in calls_of([row], None, session.machine, -1)]
-        """What was launched by threads that torch's profiler does not watch."""
+        """Launches of threads that torch's profiler does not watch."""
         self.frees: list[Row] = [row for row in session.frees if not self._freed_within(row)]
         """Memory that was freed outside of any operator or range."""
 
     def nodes(self) -> list[Node]:
-        """All nodes, each before its children."""
-        found, waiting = [], list(reversed(self.roots))
+        """Return all nodes, each before its children."""
+        nodes, waiting = [], list(reversed(self.roots))
         while waiting:
             node = waiting.pop()
-            found.append(node)
+            nodes.append(node)
             waiting += reversed(node.children)
-        return found
+        return nodes
 
     def _visible(self, seen: list[Seen], thread: int, *, within: bool, as_is: bool = False) -> list[Node]:
-        """The nodes for events of torch; `within` the handling of an operator only those count that have markers."""
-        found: list[Node] = []
-        for one in seen:
-            span = one.span
+        """Return the nodes for torch's events; `within` an operator's handling only those with markers count."""
+        nodes: list[Node] = []
+        for each in seen:
+            span = each.span
             if span is None:
-                if one.marked or as_is or not within:
-                    found.append(self._operator(one, thread, as_is))
+                if each.marked or as_is or not within:
+                    nodes.append(self._operator(each, thread, as_is))
             elif span.what == "range":
                 node = Node(span.name, "range", thread, begin=span.begin, end=span.end)
-                found.append(_with(node, self._visible(one.children, thread, within=False)))
+                nodes.append(_with(node, self._visible(each.children, thread, within=False)))
             elif span.what == "event":
-                found += self._outside(one, thread)
+                nodes += self._outside(each, thread)
             else:
-                found.append(self._piece(one, span, thread))
-        return _graphs_joined(found)
+                nodes.append(self._piece(each, span, thread))
+        return _graphs_joined(nodes)
 
     def _operator(self, seen: Seen, thread: int, as_is: bool) -> Node:
-        """An operator of torch; if the machine ran it, there is a marker in it, and maybe others beside."""
+        """Return an operator of torch; if the machine ran it, it contains a marker, and maybe others."""
         # TorchScript's own `record_function` is not the one that makes markers.
         what = "range" if seen.event.is_user_annotation() else "operator"
         node = Node(seen.name, what, thread, event=seen.event)
         return _with(node, self._visible(seen.children, thread, within=False, as_is=as_is))
 
     def _piece(self, marker: Seen, span: Span, thread: int) -> Node:
-        """What the machine did for one operator."""
+        """Return what the machine did for one operator."""
         node = Node(span.name, "piece", thread, begin=span.begin, end=span.end)
         inner = marker.children
         if span.is_view and len(inner) == 1 and inner[0].name == span.name:
@@ -185,7 +181,7 @@ class Tree:
         return node
 
     def _outside(self, marker: Seen, thread: int) -> list[Node]:
-        """An event of the machine outside of any operator, such as a wait."""
+        """Return an event of the machine outside of any operator, such as a wait."""
         span = marker.span
         assert span is not None
         if not span.rows:
@@ -199,11 +195,11 @@ class Tree:
         return [_node_of(call, thread) for call in calls_of(span.rows, None, self._session.machine, span.end)]
 
     def _freed_within(self, row: Row) -> bool:
-        """Memory that was freed while an operator or range was running counts there, and in all around it."""
+        """Subtract memory that was freed in running operators and ranges from them; return True if there are any."""
         within = False
         nodes = self.roots
         while True:
-            inner = next((one for one in nodes if one.begin < row.launched < one.end and one.what != "call"), None)
+            inner = next((node for node in nodes if node.begin < row.launched < node.end and node.what != "call"), None)
             if inner is None:
                 return within
             inner.device_bytes -= row.size_bytes
@@ -211,18 +207,18 @@ class Tree:
 
 
 def looks_like_python(name: str) -> bool:
-    """Whether torch's profiler gives such names to calls of Python, which `with_stack` records."""
+    """Return True for names that torch's profiler gives to Python calls, which `with_stack` records."""
     return _PYTHON.search(name) is not None
 
 
 def _is_python(event: Any, name: str) -> bool:
-    """Torch 2.9 does not say."""
+    """Return True for a Python call; torch 2.9 does not mark them."""
     known = getattr(event, "is_python_function", None)
     return looks_like_python(name) if known is None else bool(known())
 
 
 def _counted(events: list[Any], session: Session) -> list[Any]:
-    """Torch's events without Python's own, and without gloo's where it only carries values between GPUs."""
+    """Return torch's events without Python's own, and without gloo's if it only carries values between GPUs."""
 
     def is_hidden(event: Any) -> bool:
         name = event.name()
@@ -236,27 +232,27 @@ def _counted(events: list[Any], session: Session) -> list[Any]:
 
 
 def _nested(events: list[Any], spans: list[Span]) -> dict[int, list[Seen]]:
-    """Torch's events of each thread, one in the other."""
+    """Return torch's events of each thread, nested."""
     roots: dict[int, list[Seen]] = {}
     open_of: dict[int, list[Seen]] = {}
     # Where an event and one in it begin and end together, the outer one has the smaller number.
-    for event in sorted(events, key=lambda one: (one.start_ns(), -one.end_ns(), one.correlation_id())):
+    for event in sorted(events, key=lambda each: (each.start_ns(), -each.end_ns(), each.correlation_id())):
         name = event.name()
         thread = event.start_thread_id()
-        around = open_of.setdefault(thread, [])
-        while around and (event.start_ns() >= around[-1].end_ns or event.end_ns() > around[-1].end_ns):
-            around.pop()
+        outer = open_of.setdefault(thread, [])
+        while outer and (event.start_ns() >= outer[-1].end_ns or event.end_ns() > outer[-1].end_ns):
+            outer.pop()
         if name in (MEMORY, OUT_OF_MEMORY):
-            if around and name == MEMORY:
-                around[-1].taken += event.nbytes()
+            if outer and name == MEMORY:
+                outer[-1].taken += event.nbytes()
             continue
         span = spans[int(name.removeprefix(MARKER))] if name.startswith(MARKER) else None
         seen = Seen(event, name, event.end_ns(), span)
-        (around[-1].children if around else roots.setdefault(thread, [])).append(seen)
-        around.append(seen)
+        (outer[-1].children if outer else roots.setdefault(thread, [])).append(seen)
+        outer.append(seen)
         if span is not None:
-            for one in around:
-                one.marked = True
+            for each in outer:
+                each.marked = True
     return roots
 
 
@@ -276,19 +272,19 @@ def _node_of(call: Call, thread: int) -> Node:
 
 
 def _graphs_joined(nodes: list[Node]) -> list[Node]:
-    """Kernels of one graph were launched by one call."""
-    found: list[Node] = []
+    """Join the kernels of one graph, which one call launched."""
+    joined: list[Node] = []
     for node in nodes:
-        last = found[-1] if found else None
-        if last is not None and last.name == node.name == names.GRAPH_LAUNCH and last.end == node.end:
+        last = joined[-1] if joined else None
+        if last is not None and last.name == node.name == session.GRAPH_LAUNCH and last.end == node.end:
             last.calls += node.calls
         else:
-            found.append(node)
-    return found
+            joined.append(node)
+    return joined
 
 
 def _give_times(nodes: list[Node], now: int) -> int:
-    """Times for those that have none: from the first to the last of what is in them; the time after the last."""
+    """Set missing times from the first to the last child; return the time after the last node."""
     for node in nodes:
         known = node.begin >= 0
         after = _give_times(node.children, node.begin if known else now)
@@ -301,19 +297,19 @@ def _give_times(nodes: list[Node], now: int) -> int:
 
 
 def _without_pieces(nodes: list[Node], parent: Node | None) -> list[Node]:
-    """Pieces become part of `parent`; one that has none is an operator that torch did not see."""
-    found: list[Node] = []
+    """Merge pieces into `parent`; without a parent, a piece with calls is an operator that torch did not see."""
+    merged: list[Node] = []
     for node in nodes:
         if node.what != "piece":
             node.parent = parent
             node.children = _without_pieces(node.children, node)
-            found.append(node)
+            merged.append(node)
         elif parent is None and any(child.what == "call" for child in node.children):
             node.what = "operator"
-            found += _without_pieces([node], None)
+            merged += _without_pieces([node], None)
         else:
-            found += _without_pieces(node.children, parent)
-    return found
+            merged += _without_pieces(node.children, parent)
+    return merged
 
 
 def _add_up(node: Node) -> None:
