@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
 from gpututor.classroom.gradebook.model import ExerciseSummary, Gradebook, Mark, StudentMarks
@@ -10,36 +11,36 @@ SCHEMA_VERSION = 1
 
 
 def as_json(gradebook: Gradebook) -> dict[str, Any]:
-    """What `classroom report --json` prints; its help says what there is."""
+    """Return the output of `classroom report --json`; its help describes the keys."""
     return {
         "schema_version": SCHEMA_VERSION,
         "attempts": gradebook.rules.attempts,
-        "exercises": [_exercise(each) for each in gradebook.exercises],
+        "exercises": [_exercise(exercise) for exercise in gradebook.exercises],
         "students": [_student(marks) for marks in gradebook.students],
         "unmatched": [
-            {"source": each.source, "why": each.why, "students": list(each.students)}
-            for each in gradebook.class_.unmatched
+            {"source": file.source, "why": file.why, "students": list(file.students)}
+            for file in gradebook.class_.unmatched
         ],
-        "notices": [{"title": each.title, "advice": each.advice} for each in gradebook.notices],
+        "notices": [asdict(notice) for notice in gradebook.notices],
     }
 
 
-def _exercise(each: ExerciseSummary) -> dict[str, Any]:
+def _exercise(exercise: ExerciseSummary) -> dict[str, Any]:
     return {
-        "exercise": each.exercise,
-        "label": each.label,
-        "title": each.title,
-        "of": each.known_of,
-        "extra": each.extra,
-        "weight": each.weight,
-        "due": each.due.isoformat() if each.due is not None else None,
-        "dropped": each.is_dropped,
-        "handed_in": each.handed_in,
-        "without_mark": each.without_mark,
-        "outcomes": {outcome.value: number for outcome, number in each.outcomes},
-        "distribution": list(each.distribution),
-        "mean": each.mean_share,
-        "median": each.median_share,
+        "exercise": exercise.exercise,
+        "label": exercise.label,
+        "title": exercise.title,
+        "of": exercise.known_of,
+        "extra": exercise.extra,
+        "weight": exercise.weight,
+        "due": exercise.due.isoformat() if exercise.due is not None else None,
+        "dropped": exercise.is_dropped,
+        "handed_in": exercise.handed_in,
+        "without_mark": exercise.without_mark,
+        "outcomes": {outcome.value: number for outcome, number in exercise.outcomes},
+        "distribution": list(exercise.distribution),
+        "mean": exercise.mean_share,
+        "median": exercise.median_share,
         "checks": [
             {
                 "check": check.check,
@@ -52,7 +53,7 @@ def _exercise(each: ExerciseSummary) -> dict[str, Any]:
                 "not_run": check.not_run,
                 "held_back": check.held_back,
             }
-            for check in each.checks
+            for check in exercise.checks
         ],
     }
 
