@@ -292,10 +292,7 @@ class SubmittedLines:
 
 
 def feedback(
-    gradebook: Gradebook,
-    marks: StudentMarks,
-    lines: SubmittedLines,
-    hints: Mapping[str, Sequence[str]],
+    gradebook: Gradebook, marks: StudentMarks, lines: SubmittedLines, hints: Mapping[str, Sequence[str]]
 ) -> str:
     """Write the Markdown for one student. `hints`: hints by exercise, Markdown of the course."""
     student = marks.student
@@ -311,12 +308,7 @@ def feedback(
 
 
 def _exercise(
-    exercise: ExerciseSummary,
-    mark: Mark,
-    view: StudentView,
-    lines: SubmittedLines,
-    hints: Sequence[str],
-    rules: Rules,
+    exercise: ExerciseSummary, mark: Mark, view: StudentView, lines: SubmittedLines, hints: Sequence[str], rules: Rules
 ) -> Iterator[str]:
     yield f"## {text(exercise.numbered_title)}"
     yield f"**{text(view.outcome)}** · {text(view.points)}"

@@ -10,15 +10,7 @@ from pathlib import Path
 
 from gpututor.classroom.executors.local import working_in_bubblewrap
 from gpututor.classroom.folder import ClassFolder
-from gpututor.classroom.jobs import (
-    Job,
-    Options,
-    class_secret,
-    jobs_of,
-    resolve_options,
-    secret_id,
-    write_secret,
-)
+from gpututor.classroom.jobs import Job, Options, class_secret, jobs_of, resolve_options, secret_id, write_secret
 from gpututor.classroom.submissions import Class
 from gpututor.course.model import Course
 from gpututor.errors import NotGradableHere, UsageError

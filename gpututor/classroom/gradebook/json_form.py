@@ -17,42 +17,27 @@ def as_json(gradebook: Gradebook) -> dict[str, Any]:
         "attempts": gradebook.rules.attempts,
         "exercises": [_exercise(exercise) for exercise in gradebook.exercises],
         "students": [_student(marks) for marks in gradebook.students],
-        "unmatched": [
-            {"source": file.source, "why": file.why, "students": list(file.students)}
-            for file in gradebook.class_.unmatched
-        ],
+        "unmatched": [_attributes(file, "source why students") for file in gradebook.class_.unmatched],
         "notices": [asdict(notice) for notice in gradebook.notices],
     }
 
 
+def _attributes(value: object, names: str) -> dict[str, Any]:
+    return {name: getattr(value, name) for name in names.split()}
+
+
 def _exercise(exercise: ExerciseSummary) -> dict[str, Any]:
     return {
-        "exercise": exercise.exercise,
-        "label": exercise.label,
-        "title": exercise.title,
+        **_attributes(exercise, "exercise label title extra weight handed_in without_mark distribution"),
         "of": exercise.known_of,
-        "extra": exercise.extra,
-        "weight": exercise.weight,
         "due": exercise.due.isoformat() if exercise.due is not None else None,
         "dropped": exercise.is_dropped,
-        "handed_in": exercise.handed_in,
-        "without_mark": exercise.without_mark,
         "outcomes": {outcome.value: number for outcome, number in exercise.outcomes},
-        "distribution": list(exercise.distribution),
         "mean": exercise.mean_share,
         "median": exercise.median_share,
         "checks": [
-            {
-                "check": check.check,
-                "of": check.of,
-                "extra": check.is_extra,
-                "hidden": check.is_hidden,
-                "passed": check.passed,
-                "failed": check.failed,
-                "open": check.open,
-                "not_run": check.not_run,
-                "held_back": check.held_back,
-            }
+            _attributes(check, "check of passed failed open not_run held_back")
+            | {"extra": check.is_extra, "hidden": check.is_hidden}
             for check in exercise.checks
         ],
     }
@@ -74,16 +59,12 @@ def _student(marks: StudentMarks) -> dict[str, Any]:
 def _mark(mark: Mark) -> dict[str, Any]:
     counted = mark.counted
     return {
-        "exercise": mark.exercise,
-        "standing": mark.standing.value,
-        "mark": mark.mark,
+        **_attributes(mark, "exercise standing mark outcome reason"),
         "so_far": mark.points,
         "of": mark.known_of,
-        "outcome": mark.outcome.value if mark.outcome is not None else None,
         "attempt": counted.handed_in.attempt if counted is not None else None,
         "attempts": len(mark.attempts),
         "late_per_cent": counted.lateness.per_cent if counted is not None else 0.0,
         "dropped": mark.is_dropped,
         "journal_key": counted.key.name if counted is not None and counted.key is not None else None,
-        "reason": mark.reason,
     }

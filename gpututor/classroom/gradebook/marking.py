@@ -74,6 +74,10 @@ class Score:
         return self.without(self.extra)
 
     @property
+    def known_of(self) -> float | None:
+        return self.of if self.is_known else None
+
+    @property
     def most(self) -> float:
         """Points of the exercise with extra points."""
         return self.without(())
@@ -227,8 +231,8 @@ def mark_of(
     if not attempts:
         misplaced = _to_no_exercise(of_no_exercise) if of_no_exercise else ""
         reason = f"Nothing was handed in for it; {misplaced}." if misplaced else "Nothing was handed in."
-        nothing = Mark(student, of.exercise, MarkStatus.NOT_HANDED_IN, 0.0, of.of, reason=reason, misplaced=misplaced)
-        return replace(nothing, knows_of=of.is_known)
+        status = MarkStatus.NOT_HANDED_IN
+        return Mark(student, of.exercise, status, 0.0, of.known_of, reason=reason, misplaced=misplaced)
     if rules.attempts == "last":
         in_time = [attempt for attempt in attempts if not attempt.lateness.too_late]
         counted = (in_time or attempts)[-1]
@@ -242,9 +246,7 @@ def mark_of(
         number = attempts.index(counted) + 1
         which = f"Attempt {number} of {len(attempts)} {what}."
     reason = " ".join(filter(None, (which, counted.reason)))
-    return Mark(
-        student, of.exercise, counted.standing, points, of.of, tuple(attempts), counted, reason, knows_of=of.is_known
-    )
+    return Mark(student, of.exercise, counted.standing, points, of.known_of, tuple(attempts), counted, reason)
 
 
 def _to_no_exercise(sources: Sequence[str]) -> str:
@@ -281,17 +283,18 @@ def student_marks(student: Student, marks: Sequence[Mark], rules: Rules) -> Stud
     counted = [mark for mark in counting if mark.exercise not in dropped]
     weights = {mark.exercise: rules.of(mark.exercise).weight for mark in counted}
     points = math.fsum(mark.points * weights[mark.exercise] for mark in counted)
-    of = math.fsum(mark.of * weights[mark.exercise] for mark in counted)
+    of: float | None = math.fsum(mark.of * weights[mark.exercise] for mark in counted)
     if rules.scale is not None:
         points, of = points / of * rules.scale if of else 0.0, rules.scale
+    elif any(mark.known_of is None for mark in counted):
+        of = None
     return StudentMarks(
         student=student,
         marks=tuple(replace(mark, is_dropped=mark.exercise in dropped) for mark in marks),
         points=rules.rounded(points),
-        of=of,
+        known_of=of,
         # An open mark may change which marks are the lowest.
         open=sum(not mark.standing.is_mark for mark in counting),
-        knows_of=rules.scale is not None or all(mark.knows_of for mark in counted),
     )
 
 
@@ -307,7 +310,7 @@ def summary(label: str, title: str, marks: Sequence[Mark], of: Score, rules: Rul
         exercise=exercise,
         label=label,
         title=title,
-        of=of.of,
+        known_of=of.known_of,
         extra=of.most - of.of,
         weight=rules.of(exercise).weight,
         due=rules.due_for(exercise),
@@ -320,7 +323,6 @@ def summary(label: str, title: str, marks: Sequence[Mark], of: Score, rules: Rul
         median_share=statistics.median(shares) if shares else None,
         checks=_check_counts(counted),
         timings=tuple(sorted(timings, key=lambda timing: (timing.ratio, timing.student, timing.scenario))),
-        knows_of=of.is_known,
     )
 
 

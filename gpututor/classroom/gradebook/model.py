@@ -115,8 +115,8 @@ class Mark:
     standing: MarkStatus
     points: float
     """A mark if `standing.is_mark`; otherwise provisional, never to be entered anywhere."""
-    of: float
-    """Points of the exercise, without extra points."""
+    known_of: float | None
+    """Points of the exercise, without extra points; None if unknown."""
     attempts: tuple[Attempt, ...] = ()
     """Attempts in the order of time."""
     counted: Attempt | None = None
@@ -125,14 +125,12 @@ class Mark:
     """Explanation; empty for a plain mark. It may name hidden checks: for the instructor only."""
     is_dropped: bool = False
     """True if it does not count in the total."""
-    knows_of: bool = True
-    """False if the exercise's points are unknown: then `of` is 0."""
     misplaced: str = ""
     """The student's files of no exercise, if there are no attempts: `kim/homework.py belongs to no exercise`."""
 
     @property
-    def known_of(self) -> float | None:
-        return self.of if self.knows_of else None
+    def of(self) -> float:
+        return self.known_of or 0.0
 
     @property
     def mark(self) -> float | None:
@@ -157,16 +155,14 @@ class StudentMarks:
     marks: tuple[Mark, ...]
     points: float
     """Total of points times weight on the rules' scale, rounded. Provisional unless it is final."""
-    of: float
-    """Largest total without extra points."""
+    known_of: float | None
+    """Largest total without extra points. None if the points of an exercise that counts are unknown."""
     open: int
     """Number of exercises without a mark."""
-    knows_of: bool = True
 
     @property
-    def known_of(self) -> float | None:
-        """None if the rules have no scale, and the points of an exercise that counts are unknown."""
-        return self.of if self.knows_of else None
+    def of(self) -> float:
+        return self.known_of or 0.0
 
     @property
     def final(self) -> bool:
@@ -229,7 +225,8 @@ class ExerciseSummary:
     label: str
     """`5.3`; empty if the course is missing."""
     title: str
-    of: float
+    known_of: float | None
+    """Points without extra points; None if unknown."""
     extra: float
     """Largest number of extra points."""
     weight: float
@@ -252,12 +249,6 @@ class ExerciseSummary:
     """Checks, most often failed first."""
     timings: tuple[Timing, ...]
     """Timings, fastest first."""
-    knows_of: bool = True
-    """False if the exercise's points are unknown: then `of` is 0."""
-
-    @property
-    def known_of(self) -> float | None:
-        return self.of if self.knows_of else None
 
     @property
     def numbered_title(self) -> str:

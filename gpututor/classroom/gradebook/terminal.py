@@ -101,7 +101,7 @@ def _legend(gradebook: Gradebook, shown: int) -> Iterator[str]:
         for status in MarkStatus
         if status.word and status in statuses
     ]
-    lines += [UNKNOWN] if not all(exercise.knows_of for exercise in gradebook.exercises) else []
+    lines += [UNKNOWN] if any(exercise.known_of is None for exercise in gradebook.exercises) else []
     if lines:
         yield ""
         yield from lines

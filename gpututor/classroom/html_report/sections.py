@@ -208,7 +208,7 @@ def exercises(gradebook: Gradebook) -> str:
 def _card(each: ExerciseSummary, students: int) -> str:
     facts = [
         f"{each.handed_in} of {students} handed in",
-        f"{number(each.known_of)} points" + (" (not known yet)" if not each.knows_of else ""),
+        f"{number(each.known_of)} points" + (" (not known yet)" if each.known_of is None else ""),
     ]
     if each.extra:
         facts.append(f"{number(each.extra)} extra")
@@ -381,7 +381,7 @@ def _legend(gradebook: Gradebook) -> str:
     words = ["– not handed in"] if MarkStatus.NOT_HANDED_IN in statuses else []
     words += [f"{status.word}: no mark yet" for status in MarkStatus if status.word and status in statuses]
     words += ["(2) does not count"] if any(mark.is_dropped for mark in marks) else []
-    words += [UNKNOWN] if not all(exercise.knows_of for exercise in gradebook.exercises) else []
+    words += [UNKNOWN] if any(exercise.known_of is None for exercise in gradebook.exercises) else []
     return f"The {gradebook.rules.attempts} attempt counts. {'. '.join(words)}{'.' if words else ''}"
 
 

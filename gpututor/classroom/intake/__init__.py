@@ -7,24 +7,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 from gpututor.classroom.folder import ClassFolder
+from gpututor.classroom.intake import layouts
 from gpututor.classroom.intake.archive import Refused, Tree
 from gpututor.classroom.intake.collect import SubmissionCollector
 from gpututor.classroom.intake.gradescope_metadata import submissions_of
-from gpututor.classroom.intake.layouts import (
-    AUTO,
-    LAYOUTS,
-    METADATA,
-    Canvas,
-    Files,
-    Folders,
-    Gradescope,
-    Layout,
-    Moodle,
-    detect_layout,
-)
+from gpututor.classroom.intake.layouts import AUTO, LAYOUTS, METADATA, Gradescope, Layout, detect_layout
 from gpututor.classroom.intake.names import ExerciseNames
 from gpututor.classroom.submissions import Class
 from gpututor.course.model import Course, Exercise
@@ -49,7 +40,7 @@ def read_class(
         folder.make()
         folder.clear_parts()
         name, tree = detect_layout(Tree(source, folder.folder), names, layout, one_exercise=exercise is not None)
-        collector = SubmissionCollector(_make_layout(name, tree, names, exercise), names, folder, exercise)
+        collector = SubmissionCollector(name, _make_layout(name, tree, names, exercise), names, folder, exercise)
         for entry in tree.entries():
             collector.add(entry)
     except OSError as error:
@@ -72,17 +63,11 @@ def check_apart(source: Path, folder: ClassFolder) -> None:
 
 
 def _make_layout(name: str, tree: Tree, names: ExerciseNames, exercise: Exercise | None) -> Layout:
-    match name:
-        case "folders":
-            return Folders()
-        case "files":
-            return Files(names, exercise)
-        case "moodle":
-            return Moodle()
-        case "canvas":
-            return Canvas()
-        case _:
-            return _gradescope(tree)
+    if name == "gradescope":
+        return _gradescope(tree)
+    if name == "files":
+        return partial(layouts.files, names=names, default=exercise)
+    return {"folders": layouts.folders, "moodle": layouts.moodle, "canvas": layouts.canvas}[name]
 
 
 def _gradescope(tree: Tree) -> Gradescope:

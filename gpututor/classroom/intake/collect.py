@@ -170,7 +170,10 @@ def _solutions(same_time: list[_File]) -> tuple[list[_File], _Unused]:
 class SubmissionCollector:
     """Collects a class's submissions from the entries of its export."""
 
-    def __init__(self, layout: Layout, names: ExerciseNames, folder: ClassFolder, exercise: Exercise | None) -> None:
+    def __init__(
+        self, name: str, layout: Layout, names: ExerciseNames, folder: ClassFolder, exercise: Exercise | None
+    ) -> None:
+        self._has_names = name in PLATFORMS
         self._layout = layout
         self._names = names
         self._folder = folder
@@ -189,7 +192,7 @@ class SubmissionCollector:
         """Read an entry. Raises `OSError` if it cannot be stored."""
         # An empty name at the end marks a folder.
         is_folder = entry.kind in (Kind.FOLDER, Kind.PLACE)
-        place = self._layout.place((*entry.parts, "") if is_folder else entry.parts)
+        place = self._layout((*entry.parts, "") if is_folder else entry.parts)
         for person in place.people:
             self._add_person(person, entry.packed)
         if entry.kind is Kind.PLACE:
@@ -210,7 +213,7 @@ class SubmissionCollector:
     def _add_person(self, person: Person, packed: Packed | None) -> None:
         known = self._people.get(person.key, person)
         name = known.name or person.name
-        if not name and packed is not None and self._layout.name not in PLATFORMS:
+        if not name and packed is not None and not self._has_names:
             name = packed.student
         self._people[person.key] = replace(known, name=name, email=known.email or person.email)
 

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import Protocol
 
 from gpututor.classroom.intake.archive import Kind, Tree, is_zip_name
 from gpututor.classroom.intake.gradescope_metadata import Submission, Submitter
@@ -69,34 +68,25 @@ class Place:
     """Reason, a sentence, for which the file has no owner or cannot be graded; empty for a file to grade."""
 
 
-class Layout(Protocol):
-    """The naming scheme of one kind of export."""
-
-    name: str
-
-    def place(self, parts: Sequence[str]) -> Place:
-        """Find the owner of the file with this path."""
+Layout = Callable[[Sequence[str]], Place]
+"""Finds the owner of a file by its path."""
 
 
-class Canvas:
-    """Names such as `roekim_LATE_12345_67890_name.py`, or `anon_x1Yz_67890_name.py` if marking is anonymous.
+def canvas(parts: Sequence[str]) -> Place:
+    """Place names such as `roekim_LATE_12345_67890_name.py`, or `anon_x1Yz_67890_name.py` if marking is anonymous.
 
     The parts are the student's name, a mark for late files, the user's number, the upload's number, and the file's
     name, to which Canvas appends `-2` and so on.
     """
-
-    name = "canvas"
-
-    def place(self, parts: Sequence[str]) -> Place:
-        match = match_canvas(parts[0])
-        if match is None:
-            return Place(path=tuple(parts), why="Its name is none that Canvas gives.")
-        person = Person(match["id"], match["id"], match["name"] or "", platform_id=match["id"])
-        late = match["late"] is not None
-        if "file" not in match.re.groupindex:
-            why = "It is text or a link that was typed into Canvas, and no file: it cannot be graded."
-            return Place((person,), tuple(parts[1:]), late=late, why=why)
-        return Place((person,), (match["file"], *parts[1:]), number=int(match["upload"]), late=late)
+    match = match_canvas(parts[0])
+    if match is None:
+        return Place(path=tuple(parts), why="Its name is none that Canvas gives.")
+    person = Person(match["id"], match["id"], match["name"] or "", platform_id=match["id"])
+    late = match["late"] is not None
+    if "file" not in match.re.groupindex:
+        why = "It is text or a link that was typed into Canvas, and no file: it cannot be graded."
+        return Place((person,), tuple(parts[1:]), late=late, why=why)
+    return Place((person,), (match["file"], *parts[1:]), number=int(match["upload"]), late=late)
 
 
 def match_canvas(name: str) -> re.Match[str] | None:
@@ -107,32 +97,24 @@ def match_canvas(name: str) -> re.Match[str] | None:
     return match
 
 
-class Files:
-    """Files such as `EXERCISE/STUDENT.py`, `EXERCISE/STUDENT/solution.py` and `STUDENT__EXERCISE.py`."""
-
-    name = "files"
-
-    def __init__(self, names: ExerciseNames, exercise: Exercise | None) -> None:
-        self._names = names
-        self._exercise = exercise
-
-    def place(self, parts: Sequence[str]) -> Place:
-        stem = without_ending(parts[-1], ".py")
-        student, mark, name = stem.rpartition("__")
-        if mark and student and (exercise := self._names.named(name)):
-            return Place((_person(student),), (parts[-1],), exercise)
-        for number, name in enumerate(parts[:-1], 1):
-            if not (exercise := self._names.named(without_ending(name, ".zip"))):
-                continue
-            rest = parts[number:]
-            if len(rest) > 1:
-                return Place((_person(without_ending(rest[0], ".zip")),), tuple(rest[1:]), exercise)
-            if parts[-1].casefold().endswith((".py", ".zip")):
-                return Place((_person(stem),), (parts[-1],), exercise)
-            return Place(path=tuple(parts), why="It is called after no student, and is no Python file.")
-        if self._exercise is not None and len(parts) == 1:
-            return Place((_person(stem),), (parts[-1],), self._exercise)
-        return Place(path=tuple(parts), why="It is called neither EXERCISE/STUDENT.py nor STUDENT__EXERCISE.py.")
+def files(parts: Sequence[str], names: ExerciseNames, default: Exercise | None) -> Place:
+    """Place files such as `EXERCISE/STUDENT.py`, `EXERCISE/STUDENT/solution.py` and `STUDENT__EXERCISE.py`."""
+    stem = without_ending(parts[-1], ".py")
+    student, mark, name = stem.rpartition("__")
+    if mark and student and (exercise := names.named(name)):
+        return Place((_person(student),), (parts[-1],), exercise)
+    for number, name in enumerate(parts[:-1], 1):
+        if not (exercise := names.named(without_ending(name, ".zip"))):
+            continue
+        rest = parts[number:]
+        if len(rest) > 1:
+            return Place((_person(without_ending(rest[0], ".zip")),), tuple(rest[1:]), exercise)
+        if parts[-1].casefold().endswith((".py", ".zip")):
+            return Place((_person(stem),), (parts[-1],), exercise)
+        return Place(path=tuple(parts), why="It is called after no student, and is no Python file.")
+    if default is not None and len(parts) == 1:
+        return Place((_person(stem),), (parts[-1],), default)
+    return Place(path=tuple(parts), why="It is called neither EXERCISE/STUDENT.py nor STUDENT__EXERCISE.py.")
 
 
 def _person(name: str) -> Person:
@@ -140,16 +122,12 @@ def _person(name: str) -> Person:
     return Person(name, name)
 
 
-class Folders:
-    """A folder or a zip for each student."""
-
-    name = "folders"
-
-    def place(self, parts: Sequence[str]) -> Place:
-        first, *rest = parts
-        if not rest and not is_zip_name(first):
-            return Place(path=(first,), why="It lies beside the students' folders, in none of them.")
-        return Place((_person(without_ending(first, ".zip")),), tuple(rest))
+def folders(parts: Sequence[str]) -> Place:
+    """Place files in a folder or a zip for each student."""
+    first, *rest = parts
+    if not rest and not is_zip_name(first):
+        return Place(path=(first,), why="It lies beside the students' folders, in none of them.")
+    return Place((_person(without_ending(first, ".zip")),), tuple(rest))
 
 
 class Gradescope:
@@ -157,8 +135,6 @@ class Gradescope:
 
     Students are known by their `sid`, or else by their address.
     """
-
-    name = "gradescope"
 
     def __init__(self, submissions: Mapping[str, Submission]) -> None:
         self._submissions = submissions
@@ -169,7 +145,7 @@ class Gradescope:
             if each.email and each.sid
         }
 
-    def place(self, parts: Sequence[str]) -> Place:
+    def __call__(self, parts: Sequence[str]) -> Place:
         first, *rest = parts
         if first == METADATA:
             return Place(path=(first,), why="It says whose the submissions are, and was read.")
@@ -189,25 +165,21 @@ class Gradescope:
         return Person(best if sid or email else f"{name} {group}", best, name, email, sid)
 
 
-class Moodle:
-    """Names such as `Kim Roe_12_assignsubmission_file_/name.py`.
+def moodle(parts: Sequence[str]) -> Place:
+    """Place names such as `Kim Roe_12_assignsubmission_file_/name.py`.
 
     The number is the participant's or group's, as in the grading worksheet. Text that was typed into Moodle is in
     `…_assignsubmission_onlinetext_/onlinetext.html`.
     """
-
-    name = "moodle"
-
-    def place(self, parts: Sequence[str]) -> Place:
-        match = _MOODLE_NAME.fullmatch(parts[0])
-        if match is None:
-            return Place(path=tuple(parts), why="Its name is none that Moodle gives.")
-        number, name = match["id"] or "", match["name"].strip()
-        person = Person(number or name, number or name, name, platform_id=number)
-        if match["kind"] != "file":
-            why = "It is text that was typed into Moodle, and no file: it cannot be graded."
-            return Place((person,), tuple(parts[1:]), why=why)
-        return Place((person,), tuple(part for part in (match["file"], *parts[1:]) if part))
+    match = _MOODLE_NAME.fullmatch(parts[0])
+    if match is None:
+        return Place(path=tuple(parts), why="Its name is none that Moodle gives.")
+    number, name = match["id"] or "", match["name"].strip()
+    person = Person(number or name, number or name, name, platform_id=number)
+    if match["kind"] != "file":
+        why = "It is text that was typed into Moodle, and no file: it cannot be graded."
+        return Place((person,), tuple(parts[1:]), why=why)
+    return Place((person,), tuple(part for part in (match["file"], *parts[1:]) if part))
 
 
 def detect_layout(tree: Tree, names: ExerciseNames, layout: str, *, one_exercise: bool) -> tuple[str, Tree]:
@@ -290,14 +262,14 @@ def _detect(paths: list[Parts], names: ExerciseNames, tree: Tree, one_exercise: 
             f"{tree.path} looks like the files of one student.",
             "Put them into a folder with the student's name, and name the folder above that one.",
         )
-    files = [name for name, below in by_top.items() if _has_files_of_students(name, below, names, one_exercise)]
+    named = [name for name, below in by_top.items() if _has_files_of_students(name, below, names, one_exercise)]
     students = {
-        name: below for name, below in by_top.items() if name not in files and (is_zip_name(name) or any(below))
+        name: below for name, below in by_top.items() if name not in named and (is_zip_name(name) or any(below))
     }
-    if files and students:
-        which = f"{files[0]!r} is such as in the layout `files`, and {next(iter(students))!r} as in `folders`"
+    if named and students:
+        which = f"{named[0]!r} is such as in the layout `files`, and {next(iter(students))!r} as in `folders`"
         raise UsageError(f"{tree.path}: {which}.", _CHOOSE)
-    if not files and not students:
+    if not named and not students:
         raise UsageError(
             f"{tree.path} is in no layout that is known: {paths[0][0]!r} names no exercise here and no student.",
             f"If it was handed in for another course, name that one with --course DIR. {_CHOOSE}",
@@ -310,7 +282,7 @@ def _detect(paths: list[Parts], names: ExerciseNames, tree: Tree, one_exercise: 
             f"{tree.path}: {groups[0]!r} may hold several students, or a whole class.",
             f"If it does, name {groups[0]!r} itself. If it is one student's, say --layout folders.",
         )
-    return "files" if files else "folders"
+    return "files" if named else "folders"
 
 
 def _is_of_platform(names: Iterable[str]) -> bool:

@@ -109,11 +109,13 @@ def _points_warnings(
         if column is None:
             words = f"Canvas has no assignment {title!r} yet: it asks what to do with the column."
             warnings.append(GradebookWarning(words, "Give an assignment this title before the roster is exported."))
-        elif exercise.knows_of and possible:
-            same = ("", number(exercise.of), f"{exercise.of:.2f}")
-            if possible[column].replace(",", ".").strip() not in same:
-                words = f"Canvas has {possible[column]} points for {title!r}; marks here are of {number(exercise.of)}."
-                warnings.append(GradebookWarning(words, "Change the points in Canvas, or in the rules."))
+            continue
+        of = exercise.known_of
+        if of is None or not possible:
+            continue
+        if possible[column].replace(",", ".").strip() not in ("", number(of), f"{of:.2f}"):
+            words = f"Canvas has {possible[column]} points for {title!r}; marks here are of {number(of)}."
+            warnings.append(GradebookWarning(words, "Change the points in Canvas, or in the rules."))
     return warnings
 
 

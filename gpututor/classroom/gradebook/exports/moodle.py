@@ -94,9 +94,9 @@ def _from_worksheet(gradebook: Gradebook, table: Table) -> tuple[str, list[Grade
 def _check_maximum(gradebook: Gradebook, table: Table) -> None:
     """Raise `UsageError` for another maximum grade: a total of 37 must not become 37 of 100."""
     column = table.column("Maximum Grade")
-    if column is None or not gradebook.students or not gradebook.students[0].knows_of:
+    of = gradebook.students[0].known_of if gradebook.students else None
+    if column is None or of is None:
         return
-    of = gradebook.students[0].of
     for text in {row[column].strip() for row in table.rows} - {""}:
         try:
             is_same = abs(float(text.replace(",", ".")) - of) < 0.005
